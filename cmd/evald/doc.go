@@ -17,5 +17,6 @@
 //	train.go, traintables.go, learn.go       training of both kinds of networks, the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
 //	serve.go, servelog.go                    the service, its log
+//	servemodels.go, modelsfile.go            its models and their settings; the file of them
 //	bench.go, devices.go                     measurements; processors and GPUs
 package main

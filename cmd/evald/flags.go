@@ -91,27 +91,30 @@ func checkRanges(c *kong.Context) error {
 		if text == "" {
 			continue
 		}
-		v := f.Target
-		for v.Kind() == reflect.Pointer && !v.IsNil() {
-			v = v.Elem()
-		}
-		values := []reflect.Value{v}
-		switch v.Kind() {
-		case reflect.Pointer: // not given
-			continue
-		case reflect.Slice:
-			values = nil
-			for i := range v.Len() {
-				values = append(values, v.Index(i))
-			}
-		}
-		for _, v := range values {
+		for _, v := range elements(f.Target) {
 			if !inRange(v, text) {
 				return usage("--%s %v: must be %s", f.Name, v, text)
 			}
 		}
 	}
 	return nil
+}
+
+// elements are the values of a list, or the one of another flag; none if it was not given.
+func elements(v reflect.Value) (values []reflect.Value) {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Slice {
+		return []reflect.Value{v}
+	}
+	for i := range v.Len() {
+		values = append(values, v.Index(i))
+	}
+	return values
 }
 
 // inRange reports whether a number lies in a range such as "1 to 4096", "0.5 to 1" or "0s to 24h".

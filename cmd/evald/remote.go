@@ -35,9 +35,8 @@ func (f backend) openRemote() (*open.Opened, error) {
 	if f.Backend != open.Auto || f.GPUs != "" || f.Mirror {
 		return nil, usage("--backend, --gpus and --mirror do nothing with a model of another machine")
 	}
-	where, secure := strings.CutPrefix(f.Model, remoteSecure)
-	hosts, model, ok := strings.Cut(strings.TrimPrefix(where, remotePlain), "/")
-	if !ok || hosts == "" || model == "" {
+	hosts, model, secure := remoteParts(f.Model)
+	if hosts == "" || model == "" {
 		return nil, usage("the model must be grpc://HOST:PORT/MODEL, or grpc://HOST:PORT+HOST:PORT/MODEL for several servers")
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
@@ -51,7 +50,19 @@ func (f backend) openRemote() (*open.Opened, error) {
 	if err != nil {
 		return nil, usage("the model of another machine: %w", err)
 	}
-	return &open.Opened{Evaluator: eval.New(c, eval.Options{}), Model: short.To(model+" at "+hosts, 200), Network: true, How: "by evald serve at " + hosts}, nil
+	return &open.Opened{Evaluator: eval.New(c, eval.Options{}), Model: remoteName(f.Model), Network: true, How: "by evald serve at " + hosts}, nil
+}
+
+func remoteParts(ref string) (hosts, model string, secure bool) {
+	where, secure := strings.CutPrefix(ref, remoteSecure)
+	hosts, model, _ = strings.Cut(strings.TrimPrefix(where, remotePlain), "/")
+	return hosts, model, secure
+}
+
+// remoteName is what answers call a model on other machines.
+func remoteName(ref string) string {
+	hosts, model, _ := remoteParts(ref)
+	return short.To(model+" at "+hosts, 200)
 }
 
 // bearer is a token that goes with each call.

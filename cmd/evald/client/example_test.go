@@ -20,8 +20,8 @@ import (
 // serve serves a backend as bitsquares on a free port, with one batch under way at a time.
 func serve(b eval.Backend) (address string, stop func()) {
 	s, err := service.New(service.Config{
-		Rules: game.Connect4, Models: []string{"bitsquares"},
-		Load: func(string) (service.Loaded, error) {
+		Rules: game.Connect4, Models: []service.Model{{Name: "bitsquares"}},
+		Load: func(service.Model) (service.Loaded, error) {
 			return service.Loaded{Backend: b, Version: "1", InFlight: 1}, nil
 		},
 		DrainTime: time.Second,

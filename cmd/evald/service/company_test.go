@@ -19,7 +19,7 @@ import (
 // have, how they are merged, and over which transport. Package mcts has the same test at full size.
 func TestSearchCompany(t *testing.T) {
 	config := testConfig(&evaltest.Stub{Source: eval.CPU})
-	config.Cache = 256 // some answers are remembered, and soon forgotten
+	config.Settings.Cache = 256 // some answers are remembered, and soon forgotten
 	s := serve(t, config)
 	const visits = 12
 	ways := []func(pos []game.Position) []string{

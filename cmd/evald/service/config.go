@@ -11,12 +11,14 @@
 // Read the files in this order:
 //
 //	config.go, server.go                  Config; Server, from New to the last answer
-//	model.go                              a served model and its generations; describe.go: what clients are told of it
+//	model.go, load.go                     a served model and its generations; how they are exchanged
+//	describe.go                           what clients are told of models
 //	request.go, requestlog.go             one request of either transport; its record in the log
 //	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
-//	tensor.go, partial.go, search.go      inputs and outputs; rows that fail alone; the model search
+//	tensor.go, partial.go                 inputs and outputs; rows that fail alone
+//	search.go, solve.go                   the models search and solver
 //	memory.go, connections.go             what is bounded: bytes, connections
 //	auth.go, errors.go                    tokens; refusals
 //	metrics.go, trace.go                  what is counted and traced
@@ -44,13 +46,20 @@
 //	value     FP32 [N,1]    win less loss
 //	policy    FP32 [N,A]    probabilities of the moves
 //	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
-//	source    BYTES [N,1]   who answered: gpu, cpu, fast, cache, terminal, rules, forced, or a heuristic
+//	source    BYTES [N,1]   who answered: gpu, cpu, fast, cache, terminal, rules, forced, solver, or a heuristic
 //
 // The model "search" searches each position with the first model, with as many visits as the parameter "visits" says. It has
 // two outputs more:
 //
 //	visits    INT32 [N,A]   of each move
 //	q         FP32 [N,A]    mean value of each move; 0 without visits
+//
+// The model "solver", NewSolver, searches each position for as many nodes as the parameter "nodes" says. "wdl" gives the same
+// probability to each result, and "policy" to each move, that is not ruled out by then. It has four outputs more:
+//
+//	low, high INT32 [N,A]   bounds of each move's exact score (package solver), equal if it is known; -1000 for one that cannot be played
+//	solved    UINT8 [N,1]   1 if all scores are known
+//	nodes     UINT64 [N,1]  that were searched
 //
 // With the parameter "partial" a row that is wrong does not fail the request. Its numbers are 0, its source is "refused", and there
 // is an output more:
@@ -78,6 +87,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -91,9 +101,9 @@ import (
 type Loaded struct {
 	Backend  eval.Backend
 	Version  string // as replies give it
-	Platform string // "evald_network" or "evald_heuristic"
+	Platform string // NetworkPlatform, HeuristicPlatform or SolverPlatform
 	Describe string // how it computes, for people
-	InFlight int    // batches that it takes at once; 0 is what Batching says
+	InFlight int    // batches that it takes at once in all, unless Settings say; 0 is 2
 
 	// Devices are the GPUs that compute for it, for the metrics; nil: none does.
 	Devices func() []Device
@@ -111,22 +121,21 @@ type Device struct {
 	Busy                   time.Duration // while launches were under way
 }
 
-// Config is what a Server serves, and to whom. Models, Load and Rules must be set. Zero values of Batching, Search and Limits
-// stand for the defaults below, and those of the other fields serve plainly.
+// Config is what a Server serves, and to whom. Models, Load and Rules must be set. Zero Limits stand for the defaults below,
+// and zero values of the other fields serve plainly.
 type Config struct {
 	Version string     // of the program
 	Rules   game.Rules // of the board that positions are on if the request names no other
 
-	Models     []string                          // served from the start; the model "search" searches with the first
-	Load       func(name string) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
-	Available  func() []string                   // names that may be loaded; needed with Repository alone
-	Bytes      func(name string) (int64, error)  // memory that a model takes, of Limits.Memory; nil: none
-	Changed    func(name string) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
-	Watch      time.Duration                     // how often Changed is asked; 0 is never
-	Repository bool                              // models may be loaded and unloaded by request
-	Batching   Batching
-	Search     Search
-	Cache      int // answers of networks that are kept; 0 is none
+	Models     []Model                     // served from the start; the model "search" searches with the first
+	Reread     func() ([]Model, error)     // reads Models anew, for a reload; nil: they stay the same
+	Load       func(Model) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
+	Available  func() []string             // names that may be loaded; needed with Repository alone
+	Bytes      func(Model) (int64, error)  // memory that a model takes, of Limits.Memory; nil: none
+	Changed    func(Model) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
+	Watch      time.Duration               // how often Reread and Changed are asked; 0 is never
+	Repository bool                        // models may be loaded and unloaded by request
+	Settings   Settings                    // of models that have none of their own; zero: the defaults
 	Limits     Limits
 
 	TLS     *tls.Config    // of both ports; nil is none
@@ -140,18 +149,36 @@ type Config struct {
 	DrainTime  time.Duration // how long requests under way may then take
 }
 
-// Batching is how requests are merged.
-type Batching struct {
-	MaxRows   int           // of a batch
-	MaxDelay  time.Duration // that a request waits for others while the evaluator is busy
-	MaxQueued int           // rows that wait; more are refused
-	InFlight  int           // batches under way at once; 0 is the default
+// Model is a model to serve. Several versions of one name may be served at once.
+type Model struct {
+	Name    string // by which requests name it
+	Version string // the version that Load must find; empty: any, which a reload may change
+	File    string // what Load opens; the service does not look at it,
+	Backend string // nor at this
+	Settings
 }
 
-// Search is what a search may take.
-type Search struct {
-	Visits    int // of each position, if the request does not say
-	MaxVisits int // that a request may ask for; the memory of requests bounds how many positions it may have
+// Ref is NAME@VERSION, or the name alone if any version will do.
+func (m Model) Ref() string {
+	if m.Version == "" {
+		return m.Name
+	}
+	return m.Name + "@" + m.Version
+}
+
+// Settings are how a model is served.
+type Settings struct {
+	MaxRows   int              // of a batch
+	MaxDelay  time.Duration    // that a request waits for others while the evaluator is busy
+	MaxQueued int              // rows that wait; more are refused
+	MaxWait   [3]time.Duration // that a request waits for its first batch, by priority, the highest first; 0: until its deadline
+	InFlight  int              // batches under way at once, for each GPU if there are any; 0 is what Loaded says
+	Timeout   time.Duration    // of a request that sets no shorter one; 0 is that of Limits, which is the most
+	Cache     int              // answers of a network that are kept; 0 is none
+	WarmUp    int              // rows that are evaluated before the model is ready
+
+	Visits, MaxVisits int // of each position that is searched with the model: if the request does not say; that it may ask for
+	Nodes, MaxNodes   int // of each position that the solver searches, likewise
 }
 
 // Limits bound what one request can cost.
@@ -162,15 +189,16 @@ type Limits struct {
 	Streams     int           // at once of one gRPC connection
 	Connections int           // to each port
 	Memory      int64         // bytes of all models and requests together: what was read of them, their searches, their answers
-	Timeout     time.Duration // of a request that sets no shorter one
+	Timeout     time.Duration // of any model's request; connections last as long
 	Receive     time.Duration // for a request to come whole
 }
 
 // Defaults for what is not given.
 var (
-	defaultBatching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, InFlight: 2}
-	defaultSearch   = Search{Visits: 800, MaxVisits: 100_000}
-	DefaultLimits   = Limits{
+	DefaultSettings = Settings{
+		MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, Visits: 800, MaxVisits: 100_000, Nodes: 1_000_000, MaxNodes: 10_000_000,
+	}
+	DefaultLimits = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
 		Timeout: 30 * time.Second, Receive: 10 * time.Second,
 	}
@@ -181,11 +209,8 @@ func LeastMemory(body int) int64 { return 8 * int64(body) }
 
 // validate is an error for values out of range. It fills in the log and the defaults.
 func (c *Config) validate() error {
-	c.Batching, c.Search, c.Limits = cmp.Or(c.Batching, defaultBatching), cmp.Or(c.Search, defaultSearch), cmp.Or(c.Limits, DefaultLimits)
-	c.Batching.InFlight = cmp.Or(c.Batching.InFlight, defaultBatching.InFlight)
+	c.Settings, c.Limits = cmp.Or(c.Settings, DefaultSettings), cmp.Or(c.Limits, DefaultLimits)
 	switch {
-	case len(c.Models) == 0:
-		return fmt.Errorf("no model to serve")
 	case c.Load == nil:
 		return fmt.Errorf("no function that loads models")
 	case c.Repository && c.Available == nil:
@@ -194,16 +219,7 @@ func (c *Config) validate() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	for _, f := range []struct {
-		name            string
-		value, min, max int64
-	}{
-		{"rows of a batch", int64(c.Batching.MaxRows), 1, 1 << 20},
-		{"batches in flight", int64(c.Batching.InFlight), 1, 1 << 10},
-		{"queued rows", int64(c.Batching.MaxQueued), 1, 1 << 30},
-		{"queue delay", int64(c.Batching.MaxDelay), 0, int64(time.Minute)},
-		{"visits", int64(c.Search.Visits), 1, int64(c.Search.MaxVisits)},
-		{"largest visits", int64(c.Search.MaxVisits), 1, 1 << 26},
+	if err := inRanges([]ranged{
 		{"body bytes", int64(c.Limits.Body), 1 << 10, 1 << 30},
 		{"positions of a request", int64(c.Limits.Batch), 1, 1 << 20},
 		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
@@ -212,8 +228,57 @@ func (c *Config) validate() error {
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
-		{"cache entries", int64(c.Cache), 0, 1 << 30},
-	} {
+	}); err != nil {
+		return err
+	}
+	return c.complete(c.Models)
+}
+
+// complete gives models without settings the defaults. It is an error if there is no model, if two have the same name and version,
+// or if a value is out of range.
+func (c *Config) complete(models []Model) error {
+	if len(models) == 0 {
+		return fmt.Errorf("no model to serve")
+	}
+	for i := range models {
+		m := &models[i]
+		m.Settings = cmp.Or(m.Settings, c.Settings)
+		m.Timeout = cmp.Or(m.Timeout, c.Limits.Timeout)
+		same := func(other Model) bool { return other.Ref() == m.Ref() }
+		if m.Name == "" || m.Name == searchModel || slices.ContainsFunc(models[:i], same) {
+			return fmt.Errorf("model %q: the name is empty, or stands for another model", m.Ref())
+		}
+		if m.Timeout > c.Limits.Timeout {
+			return fmt.Errorf("model %s: timeout %v: is longer than any at the start, %v: restart the service", m.Ref(), m.Timeout, c.Limits.Timeout)
+		}
+		if err := inRanges([]ranged{
+			{"rows of a batch", int64(m.MaxRows), 1, 1 << 20},
+			{"batches in flight", int64(m.InFlight), 0, 1 << 10},
+			{"queued rows", int64(m.MaxQueued), 1, 1 << 30},
+			{"queue delay", int64(m.MaxDelay), 0, int64(time.Minute)},
+			{"time in the queue", int64(slices.Min(m.MaxWait[:])), 0, int64(24 * time.Hour)},
+			{"timeout", int64(m.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
+			{"visits", int64(m.Visits), 1, int64(m.MaxVisits)},
+			{"largest visits", int64(m.MaxVisits), 1, 1 << 26},
+			{"nodes", int64(m.Nodes), 1, int64(m.MaxNodes)},
+			{"largest nodes", int64(m.MaxNodes), 1, 1 << 40},
+			{"cache entries", int64(m.Cache), 0, 1 << 30},
+			{"rows to warm up", int64(m.WarmUp), 0, 1 << 20},
+		}); err != nil {
+			return fmt.Errorf("model %s: %w", m.Ref(), err)
+		}
+	}
+	return nil
+}
+
+// ranged is a value and its bounds.
+type ranged struct {
+	name            string
+	value, min, max int64
+}
+
+func inRanges(all []ranged) error {
+	for _, f := range all {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("%s: %d, must be %d to %d", f.name, f.value, f.min, f.max)
 		}

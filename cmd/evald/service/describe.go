@@ -1,15 +1,19 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
@@ -25,7 +29,7 @@ func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*
 }
 
 func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
-	_, err := s.models.find(r.Name, r.Version)
+	_, _, err := s.models.find(r.Name, r.Version)
 	return &kserve.ModelReadyResponse{Ready: err == nil && s.isReady()}, nil
 }
 
@@ -53,20 +57,31 @@ func (s *Server) dims(name string) []int64 {
 
 var inputNames = []string{bitboardsInput, planesInput, movesInput}
 
+// versions are those of a model's name that are served, the oldest first.
+func (s *Server) versions(m *model) []string {
+	s.models.mu.RLock()
+	defer s.models.mu.RUnlock()
+	if m.searches {
+		return []string{m.current.Load().Version}
+	}
+	all := s.models.versions(m.name)
+	slices.Reverse(all)
+	return all
+}
+
 func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataRequest) (*kserve.ModelMetadataResponse, error) {
-	m, err := s.models.find(ask.Name, ask.Version)
+	m, g, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
-	g := m.current.Load()
-	r := &kserve.ModelMetadataResponse{Name: m.name, Versions: []string{g.Version}, Platform: g.Platform}
+	r := &kserve.ModelMetadataResponse{Name: m.name, Versions: s.versions(m), Platform: g.Platform}
 	of := func(name, datatype string) *kserve.ModelMetadataResponse_TensorMetadata {
 		return &kserve.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: datatype, Shape: append([]int64{-1}, s.dims(name)...)}
 	}
 	for _, name := range inputNames {
 		r.Inputs = append(r.Inputs, of(name, inputTypes[name]))
 	}
-	for _, name := range m.outputs() {
+	for _, name := range m.outputs(g) {
 		r.Outputs = append(r.Outputs, of(name, outputTypes[name]))
 	}
 	return r, nil
@@ -78,45 +93,95 @@ var configTypes = map[string]kserve.DataType{
 }
 
 func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
-	m, err := s.models.find(ask.Name, ask.Version)
+	m, g, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
-	g, b := m.current.Load(), s.config.Batching
 	c := &kserve.ModelConfig{
 		Name: m.name, Platform: g.Platform, Backend: "evald", MaxBatchSize: int32(s.config.Limits.Batch),
 		VersionPolicy:          &kserve.ModelVersionPolicy{PolicyChoice: &kserve.ModelVersionPolicy_Latest_{Latest: &kserve.ModelVersionPolicy_Latest{NumVersions: 1}}},
 		ModelTransactionPolicy: &kserve.ModelTransactionPolicy{},
-		ResponseCache:          &kserve.ModelResponseCache{Enable: s.cache != nil && g.Platform == NetworkPlatform},
-		SchedulingChoice: &kserve.ModelConfig_DynamicBatching{DynamicBatching: &kserve.ModelDynamicBatching{
-			PreferredBatchSize: []int32{int32(b.MaxRows)}, MaxQueueDelayMicroseconds: uint64(b.MaxDelay.Microseconds()),
-			PriorityLevels: 3, DefaultPriorityLevel: 2,
-			DefaultQueuePolicy: &kserve.ModelQueuePolicy{
-				DefaultTimeoutMicroseconds: uint64(s.config.Limits.Timeout.Microseconds()), AllowTimeoutOverride: true, MaxQueueSize: uint32(b.MaxQueued),
-			},
-		}},
+		ResponseCache:          &kserve.ModelResponseCache{Enable: g.Cache > 0 && g.Platform == NetworkPlatform},
+		SchedulingChoice:       &kserve.ModelConfig_DynamicBatching{DynamicBatching: g.batching()},
+		InstanceGroup:          []*kserve.ModelInstanceGroup{g.instances(m)},
 		Parameters: map[string]*kserve.ModelParameter{
 			"board": {StringValue: s.board.Rules().String()},
 			"how":   {StringValue: g.Describe},
 		},
 	}
+	number := func(name string, n int) { c.Parameters[name] = &kserve.ModelParameter{StringValue: strconv.Itoa(n)} }
+	if m.searches {
+		number("visits", g.Visits)
+		number("max-visits", g.MaxVisits)
+	}
+	if c.ResponseCache.Enable {
+		number("cache", g.Cache)
+	}
+	if g.Platform == SolverPlatform {
+		number("nodes", g.Nodes)
+		number("max-nodes", g.MaxNodes)
+	}
+	if versions := s.versions(m); len(versions) > 1 {
+		specific := &kserve.ModelVersionPolicy_Specific{}
+		for _, v := range versions {
+			n, _ := strconv.ParseInt(v, 10, 64) // 0 if it is no number, which a file's version may be
+			specific.Versions = append(specific.Versions, n)
+		}
+		c.VersionPolicy.PolicyChoice = &kserve.ModelVersionPolicy_Specific_{Specific: specific}
+	}
+	if g.WarmUp > 0 && !m.searches {
+		c.ModelWarmup = []*kserve.ModelWarmup{{
+			Name: "empty boards", BatchSize: uint32(min(g.WarmUp, g.MaxRows)), Count: uint32((g.WarmUp + g.MaxRows - 1) / g.MaxRows),
+			Inputs: map[string]*kserve.ModelWarmup_Input{bitboardsInput: {
+				DataType: configTypes[uint64Type], Dims: s.dims(bitboardsInput), InputDataType: &kserve.ModelWarmup_Input_ZeroData{ZeroData: true},
+			}},
+		}}
+	}
 	for _, name := range inputNames {
 		c.Input = append(c.Input, &kserve.ModelInput{Name: name, DataType: configTypes[inputTypes[name]], Dims: s.dims(name), Optional: true})
 	}
-	for _, name := range m.outputs() {
+	for _, name := range m.outputs(g) {
 		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputTypes[name]], Dims: s.dims(name)})
 	}
 	return &kserve.ModelConfigResponse{Config: c}, nil
 }
 
+// batching is how requests to the model are merged, and how long they wait.
+func (g *generation) batching() *kserve.ModelDynamicBatching {
+	policy := func(p eval.Priority) *kserve.ModelQueuePolicy {
+		return &kserve.ModelQueuePolicy{
+			DefaultTimeoutMicroseconds: uint64(cmp.Or(g.MaxWait[p+1], g.Timeout).Microseconds()), AllowTimeoutOverride: true,
+			MaxQueueSize: uint32(eval.BatcherConfig{MaxQueued: g.MaxQueued}.Room(p)),
+		}
+	}
+	return &kserve.ModelDynamicBatching{
+		PreferredBatchSize: []int32{int32(g.MaxRows)}, MaxQueueDelayMicroseconds: uint64(g.MaxDelay.Microseconds()),
+		PriorityLevels: 3, DefaultPriorityLevel: 2, DefaultQueuePolicy: policy(eval.Normal),
+		PriorityQueuePolicy: map[uint64]*kserve.ModelQueuePolicy{1: policy(eval.High), 2: policy(eval.Normal), 3: policy(eval.Low)},
+	}
+}
+
+// instances are the batches that are under way at once: on each GPU, or on the processor.
+func (g *generation) instances(m *model) *kserve.ModelInstanceGroup {
+	group := &kserve.ModelInstanceGroup{Name: m.name, Kind: kserve.ModelInstanceGroup_KIND_CPU, Count: int32(g.inFlight)}
+	if g.Devices == nil {
+		return group
+	}
+	for _, d := range g.Devices() {
+		group.Gpus = append(group.Gpus, int32(d.Index))
+	}
+	group.Kind, group.Count = kserve.ModelInstanceGroup_KIND_GPU, int32((g.inFlight+len(group.Gpus)-1)/max(1, len(group.Gpus)))
+	return group
+}
+
 func (s grpcService) ModelStatistics(_ context.Context, ask *kserve.ModelStatisticsRequest) (*kserve.ModelStatisticsResponse, error) {
 	models := s.models.list()
 	if ask.Name != "" {
-		m, err := s.models.find(ask.Name, ask.Version)
+		m, _, err := s.models.find(ask.Name, ask.Version)
 		if err != nil {
 			return nil, err
 		}
-		models = []*model{m}
+		models = slices.DeleteFunc(models, func(other *model) bool { return other != m && (ask.Version != "" || other.name != m.name) })
 	}
 	r := &kserve.ModelStatisticsResponse{}
 	for _, m := range models {
@@ -139,12 +204,16 @@ func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIn
 		for _, name := range s.config.Available() {
 			index[name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, State: "UNAVAILABLE", Reason: "not loaded"}
 		}
-		for name, why := range failed {
-			index[name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, State: "UNAVAILABLE", Reason: why}
+		for ref, why := range failed {
+			name, version, _ := strings.Cut(ref, "@")
+			index[ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: name, Version: version, State: "UNAVAILABLE", Reason: why}
 		}
 	}
 	for _, m := range s.models.list() {
-		index[m.name] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.current.Load().Version, State: "READY", Reason: failed[m.name]}
+		if i := index[m.name]; i != nil && failed[m.name] == "" { // it was only said to be available
+			delete(index, m.name)
+		}
+		index[m.ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.current.Load().Version, State: "READY", Reason: failed[m.ref]}
 	}
 	r := &kserve.RepositoryIndexResponse{}
 	for _, name := range slices.Sorted(maps.Keys(index)) {
@@ -163,16 +232,21 @@ func (s grpcService) RepositoryModelLoad(_ context.Context, ask *kserve.Reposito
 	case !s.loadable(ask.ModelName):
 		err = invalid("model %s: there is no model of that name; there are %v", short.Quote(ask.ModelName), s.config.Available())
 	default:
-		err = s.load(ask.ModelName)
+		if err = s.load(ask.ModelName); err != nil && !errors.Is(err, errDraining) {
+			err = invalid("%s", err)
+		}
 	}
 	return &kserve.RepositoryModelLoadResponse{}, err
 }
 
-// loadable reports whether a client may load a model: one that was served from the start, or any version of one that is
+// loadable reports whether a client may load a model: one that was served by configuration, or any version of one that is
 // available. No other name is looked for, so that no answer tells what else is on this machine.
 func (s *Server) loadable(name string) bool {
 	model, _, _ := strings.Cut(name, "@")
-	return slices.Contains(s.config.Models, name) || name == searchModel || slices.Contains(s.config.Available(), model)
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	configured := func(m Model) bool { return m.Name == name || m.Ref() == name }
+	return slices.ContainsFunc(s.configured, configured) || name == searchModel || slices.Contains(s.config.Available(), model)
 }
 
 func (s grpcService) RepositoryModelUnload(_ context.Context, ask *kserve.RepositoryModelUnloadRequest) (*kserve.RepositoryModelUnloadResponse, error) {

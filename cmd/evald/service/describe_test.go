@@ -1,10 +1,14 @@
 package service
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +25,10 @@ import (
 // What the server says of itself is the same over both transports, and counts what it did.
 func TestDescriptions(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	c.Repository, c.Cache = true, 1<<10
+	c.Repository, c.Settings.Cache = true, 1<<10
 	load := c.Load
-	c.Load = func(name string) (Loaded, error) {
-		l, err := load(name)
+	c.Load = func(m Model) (Loaded, error) {
+		l, err := load(m)
 		l.Devices = func() []Device { // one that works, and one that is lost
 			return []Device{
 				{Index: 0, Working: true, Rows: 70, Launches: 3, Busy: 1500 * time.Millisecond},
@@ -33,7 +37,7 @@ func TestDescriptions(t *testing.T) {
 		}
 		return l, err
 	}
-	c.Batching.MaxDelay = 10 * time.Second // the batches are idle's, however slow the machine
+	c.Settings.MaxDelay = 10 * time.Second // the batches are idle's, however slow the machine
 	s := serve(t, c)
 	for range 3 {
 		s.answer(t, bitboardRequest(connect4, make([]game.Position, 5)...))
@@ -111,11 +115,11 @@ func TestFailedReload(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Repository = true
 	load, broken := c.Load, false
-	c.Load = func(name string) (Loaded, error) {
+	c.Load = func(m Model) (Loaded, error) {
 		if broken {
 			return Loaded{}, errors.New("/secret/stub.safetensors is torn")
 		}
-		return load(name)
+		return load(m)
 	}
 	s := serve(t, c)
 	for _, broken = range []bool{false, true, true, false} {
@@ -162,5 +166,49 @@ func TestReflectionAndHealth(t *testing.T) {
 	start := time.Now()
 	if s.end(t); time.Since(start) > lingerTime {
 		t.Errorf("the server ended after %v", time.Since(start))
+	}
+}
+
+// The configuration of a model is that of its own settings.
+func TestModelConfig(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	c := testConfig(stub)
+	c.Models = []Model{{Name: "stub"}, {Name: "stub", Version: "2", Settings: Settings{
+		MaxRows: 64, MaxDelay: 3 * time.Millisecond, MaxQueued: 1000, MaxWait: [3]time.Duration{50 * time.Millisecond, 0, 4 * time.Second}, InFlight: 3,
+		Timeout: 5 * time.Second, Cache: 100, WarmUp: 130, Visits: 20, MaxVisits: 40, Nodes: 1, MaxNodes: 2,
+	}}}
+	load := c.Load
+	c.Load = func(m Model) (Loaded, error) {
+		l, err := load(m)
+		if m.Version == "2" {
+			l.Version, l.Devices = "2", func() []Device { return []Device{{Index: 0}, {Index: 2}} }
+		}
+		return l, err
+	}
+	s := serve(t, c)
+	if got := stub.Sizes(); !slices.Equal(got, []int{64, 64, 2}) {
+		t.Errorf("batches of %v rows to warm up, want 64, 64 and 2", got)
+	}
+	_, got := s.get(t, "/v2/models/stub/config") // the newest version
+	var text bytes.Buffer
+	gametest.OK(t, json.Indent(&text, []byte(got), "", "  "))
+	if want := gametest.Must(os.ReadFile("testdata/config.json"))(t); text.String() != string(want) {
+		t.Errorf("the configuration is\n%s\nwant testdata/config.json", text.String())
+	}
+	_, first := s.get(t, "/v2/models/stub/versions/1/config")
+	if !strings.Contains(first, `"preferred_batch_size":[256]`) || !strings.Contains(first, `"instance_group":[{"count":2,"gpus":[],"kind":"KIND_CPU","name":"stub"}]`) || !strings.Contains(first, `"model_warmup":[]`) {
+		t.Errorf("version 1: %s", first)
+	}
+	if g := s.models.models["stub@2"].current.Load(); g.inFlight != 6 {
+		t.Errorf("%d batches in flight on two GPUs, want 6", g.inFlight)
+	}
+	// A model that fails to warm up is not served, and is closed.
+	made, c := mortalConfig(func() { panic("a fault") })
+	c.Settings.WarmUp = 1
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), `model "stub": warm-up: `) {
+		t.Errorf("a model that fails: %v", err)
+	}
+	if n := made.all[0].closed.Load(); n != 1 {
+		t.Errorf("closed %d times", n)
 	}
 }

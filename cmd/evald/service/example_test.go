@@ -18,8 +18,8 @@ import (
 )
 
 // load opens a model when the server starts, and again when it is loaded anew. The server closes it after its last batch.
-func load(name string) (service.Loaded, error) {
-	e, err := open.Evaluator(open.Options{Backend: name})
+func load(m service.Model) (service.Loaded, error) {
+	e, err := open.Evaluator(open.Options{Backend: m.Name})
 	if err != nil {
 		return service.Loaded{}, err
 	}
@@ -29,7 +29,7 @@ func load(name string) (service.Loaded, error) {
 // A program serves the heuristic bitsquares over gRPC, and asks it.
 func Example() {
 	server, err := service.New(service.Config{
-		Rules: game.Connect4, Models: []string{"bitsquares"}, Load: load,
+		Rules: game.Connect4, Models: []service.Model{{Name: "bitsquares"}}, Load: load,
 		DrainTime: time.Second,
 	})
 	if err != nil {

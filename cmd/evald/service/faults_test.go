@@ -46,7 +46,7 @@ func TestOverload(t *testing.T) {
 	stub, entered, open := gate()
 	defer open()
 	c := testConfig(stub)
-	c.Batching.MaxQueued, c.Batching.InFlight, c.Limits.Requests = 24, 1, 4
+	c.Settings.MaxQueued, c.Settings.InFlight, c.Limits.Requests = 24, 1, 4
 	s := serve(t, c)
 	results := make(chan error, 8)
 	ask := func(rows int) {
@@ -103,7 +103,7 @@ func TestDrain(t *testing.T) {
 	stub, entered, open := gate()
 	defer open()
 	c := testConfig(stub)
-	c.Batching.InFlight = 1
+	c.Settings.InFlight = 1
 	s := serve(t, c)
 	stream, err := s.api.ModelStreamInfer(t.Context())
 	gametest.OK(t, err)
@@ -178,8 +178,8 @@ func TestWatch(t *testing.T) {
 	var state atomic.Int64
 	loads := make(chan int64, 10)
 	c := testConfig(nil)
-	c.Changed = func(string) (any, error) { return state.Load(), nil }
-	c.Load = func(string) (Loaded, error) {
+	c.Changed = func(Model) (any, error) { return state.Load(), nil }
+	c.Load = func(Model) (Loaded, error) {
 		n := state.Load()
 		loads <- n
 		if n == 1 {
@@ -195,12 +195,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("state %d was loaded, want %d", got, n)
 		}
 		if n == 1 {
-			if _, err := s.models.find("stub", "0"); err != nil {
+			if _, _, err := s.models.find("stub", "0"); err != nil {
 				t.Errorf("after a load that failed: %v", err)
 			}
 		}
 	}
-	waitFor(t, "version 2", func() bool { _, err := s.models.find("stub", "2"); return err == nil })
+	waitFor(t, "version 2", func() bool { _, _, err := s.models.find("stub", "2"); return err == nil })
 }
 
 // Clients that are slow, silent, gone or torn cost their own connection alone.

@@ -26,7 +26,7 @@ import (
 // fuzzServer is a server without ports, with small limits. Its handler is that of a connection.
 func fuzzServer(t testing.TB) (*Server, http.Handler) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	c.Limits.Body, c.Limits.Batch, c.Search.MaxVisits, c.Search.Visits, c.Repository = 1<<16, 64, 50, 10, true
+	c.Limits.Body, c.Limits.Batch, c.Settings.MaxVisits, c.Settings.Visits, c.Repository = 1<<16, 64, 50, 10, true
 	s := gametest.Must(New(c))(t)
 	s.enterState(ready)
 	conn := connectionFrom("10.0.0.1", s.memory)

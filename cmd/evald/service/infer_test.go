@@ -280,7 +280,7 @@ func TestStream(t *testing.T) {
 		return nil
 	}}
 	c := testConfig(stub)
-	c.Batching.MaxRows = 200
+	c.Settings.MaxRows = 200
 	s := serve(t, c)
 	stream, err := s.api.ModelStreamInfer(t.Context())
 	gametest.OK(t, err)

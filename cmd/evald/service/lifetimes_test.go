@@ -75,8 +75,8 @@ func mortalConfig(during func()) (*mortals, Config) {
 	return m, c
 }
 
-func (m *mortals) load(name string) (Loaded, error) {
-	if name == "missing" {
+func (m *mortals) load(model Model) (Loaded, error) {
+	if model.Name == "missing" {
 		return Loaded{}, errors.New("there is no such file")
 	}
 	m.mu.Lock()
@@ -158,10 +158,10 @@ func TestGenerationIsHeld(t *testing.T) {
 func TestUnloadedIsClosed(t *testing.T) {
 	made, c := mortalConfig(func() {})
 	meanwhile := func() {}
-	c.Models = []string{"stub", "other"}
-	c.Load = func(name string) (Loaded, error) {
+	c.Models = []Model{{Name: "stub"}, {Name: "other"}}
+	c.Load = func(m Model) (Loaded, error) {
 		meanwhile()
-		return made.load(name)
+		return made.load(m)
 	}
 	s := gametest.Must(New(c))(t)
 	e, err := s.Evaluator("other")
@@ -224,7 +224,7 @@ func TestCloseEndsAll(t *testing.T) {
 // A server that cannot be made closes the models that it has loaded.
 func TestNewClosesWhatItLoaded(t *testing.T) {
 	made, c := mortalConfig(func() {})
-	c.Models = []string{"stub", "missing"}
+	c.Models = []Model{{Name: "stub"}, {Name: "missing"}}
 	if _, err := New(c); err == nil {
 		t.Fatal("a model that is not there is served")
 	}
@@ -240,8 +240,8 @@ func TestLifetimesUnderLoad(t *testing.T) {
 		rounds = 1000
 	}
 	made, c := mortalConfig(func() {})
-	c.Models, c.Cache = []string{"stub", "other"}, 1<<10
-	c.Search.Visits = 8
+	c.Models, c.Settings.Cache = []Model{{Name: "stub"}, {Name: "other"}}, 1<<10
+	c.Settings.Visits = 8
 	s := serve(t, c)
 	inProgram, err := s.Evaluator("other")
 	gametest.OK(t, err)

@@ -187,7 +187,7 @@ func TestMemoryOfModels(t *testing.T) {
 	c.Limits.Body = 1 << 20
 	c.Limits.Memory = 64 << 20
 	sizes := map[string]int64{"stub": 20 << 20, "large": 60 << 20, "other": 10 << 20, "missing": 5 << 20}
-	c.Bytes = func(name string) (int64, error) { return sizes[name], nil }
+	c.Bytes = func(m Model) (int64, error) { return sizes[m.Name], nil }
 	s := gametest.Must(New(c))(t)
 	defer s.Close()
 	left := func(want int64) {

@@ -148,7 +148,7 @@ func (c *counts) cacheMisses() (rows uint64) {
 
 // BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
 func (s *Server) BatchSizes(model string) []uint64 {
-	m, err := s.models.find(model, "")
+	m, _, err := s.models.find(model, "")
 	if err != nil {
 		return nil
 	}

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,19 +21,26 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// model is a name that is served. What answers under it can change at any time; a request holds what it began with.
+// model is a name that is served, or one version of it. What answers under it can change at any time; a request holds what it
+// began with.
 type model struct {
-	name     string
-	searches bool                       // with the leaves of another, whose generation it shares
-	current  atomic.Pointer[generation] // changed by the repository alone, which holds it
-	stats    stats
-	changed  any // of the model's file, when its generation was made; guarded by the Server's loading
+	name, ref string
+	searches  bool                       // with the leaves of another, whose generation it shares
+	current   atomic.Pointer[generation] // changed by the repository alone, which holds it
+	stats     stats
+
+	// The Server's loading guards these.
+	config  Model       // of the generation
+	changed any         // of the model's file, when the generation was made
+	cache   *eval.Cache // of config.Cache answers; nil: none
 }
 
 // generation is one state of a model's weights. The repository holds it while it serves, and each request holds the one
 // that it began with. The last one to let go ends it.
 type generation struct {
 	Loaded
+	Settings
+	inFlight  int             // batches under way at once
 	evaluator *eval.Evaluator // of all requests, and of searches' leaves
 	bytes     int64           // that it has of the budget
 
@@ -53,8 +60,8 @@ func (g *generation) release() {
 }
 
 // wanted checks the outputs asked for; none stands for all. Those of a partial request have errors.
-func (m *model) wanted(names []string, partial bool) ([]string, error) {
-	all := m.outputs()
+func (m *model) wanted(g *generation, names []string, partial bool) ([]string, error) {
+	all := m.outputs(g)
 	if partial {
 		all = append(slices.Clip(all), errorOutput)
 	}
@@ -72,18 +79,31 @@ func (m *model) wanted(names []string, partial bool) ([]string, error) {
 	return names, nil
 }
 
-func (m *model) outputs() []string {
-	if m.searches {
+func (m *model) outputs(g *generation) []string {
+	switch {
+	case m.searches:
 		return searchedOutputs
+	case g.Platform == SolverPlatform:
+		return solvedOutputs
 	}
 	return evaluatedOutputs
 }
 
-// generation makes a model ready that was loaded; number tells it from those of the same name before. The caller holds it.
-func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
-	options := eval.Options{OnAnswers: m.stats.answered, Batch: &eval.BatcherConfig{
-		MaxRows: s.config.Batching.MaxRows, MaxDelay: s.config.Batching.MaxDelay, InFlight: cmp.Or(l.InFlight, s.config.Batching.InFlight),
-		MaxQueued: s.config.Batching.MaxQueued, OnBatch: func(b eval.Sent) {
+// generation makes a model ready that was loaded. The caller holds it, and the Server's loading.
+func (s *Server) generation(m *model, want Model, l Loaded) *generation {
+	inFlight := cmp.Or(l.InFlight, 2)
+	if want.InFlight > 0 {
+		inFlight = want.InFlight
+		if l.Devices != nil {
+			inFlight *= max(1, len(l.Devices()))
+		}
+	}
+	if l.Platform == SolverPlatform {
+		want.MaxRows = 1
+	}
+	options := eval.Options{OnAnswers: m.stats.answered, OwnRules: l.Platform == SolverPlatform, Batch: &eval.BatcherConfig{
+		MaxRows: want.MaxRows, MaxDelay: want.MaxDelay, InFlight: inFlight, MaxQueued: want.MaxQueued, MaxWait: want.MaxWait,
+		OnBatch: func(b eval.Sent) {
 			if b.Accepted > 0 {
 				s.searcher.stats.batch(b)
 			}
@@ -92,16 +112,35 @@ func (s *Server) generation(m *model, l Loaded, number uint64) *generation {
 			}
 		},
 	}}
-	if s.cache != nil && l.Platform == NetworkPlatform {
-		options.Cache, options.Model = s.cache, fmt.Sprintf("%s %d", m.name, number)
+	if want.Cache != m.config.Cache || m.cache == nil {
+		m.cache = nil
+		if want.Cache > 0 {
+			m.cache = eval.NewCache(want.Cache)
+		}
 	}
-	g := &generation{Loaded: l, evaluator: eval.New(checked{l.Backend, s.config.Log}, options)}
+	if l.Platform == NetworkPlatform {
+		s.number++ // new weights must not get the answers of old ones
+		options.Cache, options.Model = m.cache, fmt.Sprint(s.number)
+	}
+	g := &generation{Loaded: l, Settings: want.Settings, inFlight: inFlight, evaluator: eval.New(checked{l.Backend, s.config.Log}, options)}
 	g.holders.Store(1)
 	g.end = func() {
 		defer s.generations.Done()
-		s.endGeneration(m.name, g)
+		s.endGeneration(m.ref, g)
 	}
 	return g
+}
+
+// warmUp evaluates Settings.WarmUp rows, all of the empty board, and throws their answers away.
+func (s *Server) warmUp(g *generation) error {
+	b := new(eval.Batch)
+	for left := g.WarmUp; left > 0; left -= g.MaxRows {
+		b.Reset(s.board, min(left, g.MaxRows))
+		if err := (checked{g.Backend, s.config.Log}).Compute(context.Background(), b); err != nil {
+			return fmt.Errorf("warm-up: %w", err)
+		}
+	}
+	return nil
 }
 
 // endGeneration closes a generation without holders. Requests that were cancelled have let go of it, but may have
@@ -142,14 +181,15 @@ func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	return b.Finite()
 }
 
-// Evaluator is a model that is served, for callers in this program, which count as one client together. It is always that of the
-// newest weights.
+// Evaluator is a model that is served, by its name or NAME@VERSION, for callers in this program, which count as one client together.
+// It is always that of the newest weights. If the name is empty, it is the model that is searched with.
 func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
-	m, err := s.models.find(name, "")
+	name = cmp.Or(name, searchModel)
+	_, g, err := s.models.find(name, "")
 	if err != nil {
 		return nil, errors.New(status.Convert(err).Message())
 	}
-	return eval.New(newest{&s.models, name, m.current.Load().Backend.Attributes()}, eval.Options{}), nil
+	return eval.New(newest{&s.models, name, g.Backend.Attributes()}, eval.Options{}), nil
 }
 
 // newest is a backend: the model that is served under a name, for the time of each batch.
@@ -175,58 +215,84 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 // repository is the models that are served.
 type repository struct {
 	mu     sync.RWMutex
-	models map[string]*model
-	failed map[string]string // why models that were to be loaded are not, and why the last reload of those that are served failed
-	ended  bool              // it holds no generation any more
+	models map[string]*model   // by their refs
+	names  map[string][]*model // the versions of each name, the newest first
+	failed map[string]string   // why models that were to be loaded are not, and why the last reload of those that are served failed
+	ended  bool                // it holds no generation any more
 }
 
-// find is a model that is to be described. If a version is given, it must be the one that is served.
-func (r *repository) find(name, version string) (*model, error) {
+// find is a model that is to be described, and what answers for it: the newest version if none is given, here or as NAME@VERSION.
+func (r *repository) find(name, version string) (*model, *generation, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if m := r.models[name]; m != nil {
-		return m, m.current.Load().is(name, version)
-	}
-	return nil, r.unknown(name)
+	return r.choose(name, version)
 }
 
-// unknown is the error for a model that is not served. mu is held.
-func (r *repository) unknown(name string) error {
-	return refuse(codes.NotFound, "model %q is not served; there are %v", name, slices.Sorted(maps.Keys(r.models)))
+// choose is find; mu is held.
+func (r *repository) choose(name, version string) (*model, *generation, error) {
+	if version == "" {
+		name, version, _ = strings.Cut(name, "@")
+	}
+	versions := r.names[name]
+	if len(versions) == 0 {
+		return nil, nil, refuse(codes.NotFound, "model %s is not served; there are %v", short.Quote(name), slices.Sorted(maps.Keys(r.names)))
+	}
+	for _, m := range versions {
+		if g := m.current.Load(); version == "" || version == g.Version {
+			return m, g, nil
+		}
+	}
+	return nil, nil, refuse(codes.NotFound, "model %q has version %s here, not %s", name, strings.Join(r.versions(name), " and "), short.Quote(version))
 }
 
 // reloadFailed reports whether the last attempt to load a model that is served failed.
-func (r *repository) reloadFailed(name string) bool {
+func (r *repository) reloadFailed(m *model) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.models[name] != nil && r.failed[name] != ""
+	return r.models[m.ref] == m && r.failed[m.ref] != ""
 }
 
-// is refuses another version than this one.
-func (g *generation) is(name, version string) error {
-	if version != "" && version != g.Version {
-		return refuse(codes.NotFound, "model %q has version %s here, not %q", name, g.Version, version)
+// versions are those of a name, the newest first. mu is held.
+func (r *repository) versions(name string) (all []string) {
+	for _, m := range r.names[name] {
+		all = append(all, m.current.Load().Version)
 	}
-	return nil
+	return all
 }
 
 // hold is the model of a request, and the generation that answers it, which the caller releases.
 func (r *repository) hold(name, version string) (*model, *generation, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	m := r.models[name]
-	switch {
-	case r.ended:
+	if r.ended {
 		return nil, nil, errDraining
-	case m == nil:
-		return nil, nil, r.unknown(name)
 	}
-	g := m.current.Load()
-	if err := g.is(name, version); err != nil {
-		return nil, nil, err
+	m, g, err := r.choose(name, version)
+	if err == nil {
+		g.holders.Add(1) // beside the repository, which does not let go while mu is locked
 	}
-	g.holders.Add(1) // beside the repository, which does not let go while mu is locked
-	return m, g, nil
+	return m, g, err
+}
+
+// order makes names anew. mu is locked.
+func (r *repository) order() {
+	r.names = map[string][]*model{}
+	for _, m := range r.models {
+		r.names[m.name] = append(r.names[m.name], m)
+	}
+	for _, versions := range r.names {
+		slices.SortFunc(versions, func(a, b *model) int { return compareVersions(b.current.Load().Version, a.current.Load().Version) })
+	}
+}
+
+// compareVersions orders numbers by their values, and before them other texts.
+func compareVersions(a, b string) int {
+	n, errN := strconv.Atoi(a)
+	m, errM := strconv.Atoi(b)
+	if errN != nil || errM != nil {
+		n, m = -1, -1
+	}
+	return cmp.Or(cmp.Compare(n, m), cmp.Compare(a, b))
 }
 
 // end lets all generations go.
@@ -244,141 +310,12 @@ func (r *repository) end() {
 	}
 }
 
-// list is every model by name.
-func (r *repository) list() []*model {
+// list is every model by name, and the newest version first.
+func (r *repository) list() (all []*model) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(r.models), func(a, b *model) int { return cmp.Compare(a.name, b.name) })
-}
-
-// load makes a model ready, a new one or a new generation of one that is served, which answers until then.
-func (s *Server) load(name string) error {
-	if name == searchModel {
-		return invalid("model %q searches with %q: load that", name, s.config.Models[0])
+	for _, name := range slices.Sorted(maps.Keys(r.names)) {
+		all = append(all, r.names[name]...)
 	}
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	s.models.mu.RLock()
-	m := s.models.models[name]
-	s.models.mu.RUnlock()
-	if m == nil {
-		m = &model{name: name}
-	}
-	var changed any
-	if s.config.Changed != nil {
-		var err error
-		if changed, err = s.config.Changed(name); err != nil {
-			return s.notLoaded(name, err)
-		}
-	}
-	loaded, bytes, err := s.open(name)
-	if err != nil {
-		return s.notLoaded(name, err)
-	}
-	m.changed = changed
-	s.number++
-	g := s.generation(m, loaded, s.number)
-	g.bytes = bytes
-	s.models.mu.Lock()
-	if s.models.ended {
-		s.models.mu.Unlock()
-		s.endGeneration(name, g)
-		return errDraining
-	}
-	defer s.models.mu.Unlock()
-	s.generations.Add(1)
-	old := m.current.Swap(g)
-	if s.models.models[name] == m { // or else it is new, or unload has let go of it
-		old.release()
-	}
-	s.models.models[name] = m
-	if name == s.config.Models[0] {
-		s.searcher.current.Store(g)
-	}
-	delete(s.models.failed, name)
-	s.config.Log.Info("model is ready", "model", name, "version", loaded.Version, "how", loaded.Describe)
-	return nil
-}
-
-// open loads a model, for which bytes of the budget are taken before it is read.
-func (s *Server) open(name string) (l Loaded, bytes int64, err error) {
-	if s.config.Bytes != nil {
-		if bytes, err = s.config.Bytes(name); err != nil {
-			return l, 0, err
-		}
-	}
-	read, err := s.memory.reserve(bytes, LeastMemory(s.config.Limits.Body))
-	if err != nil {
-		return l, 0, err
-	}
-	defer read()
-	if l, err = s.config.Load(name); err != nil {
-		s.memory.release(bytes)
-	}
-	return l, bytes, err
-}
-
-func (s *Server) notLoaded(name string, err error) error {
-	s.models.mu.Lock()
-	m := s.models.models[name]
-	if m != nil {
-		m.stats.reloadFailed()
-		s.models.failed[name] = "the last reload failed, and the weights before it serve: " + err.Error()
-	} else if !strings.Contains(name, "@") { // versions are not listed, and there is no end to their numbers
-		s.models.failed[name] = err.Error()
-	}
-	s.models.mu.Unlock()
-	s.config.Log.Warn("model could not be loaded", "model", short.Text(name), "error", err)
-	return invalid("model %q: %s", name, err)
-}
-
-// unload ends a model's service; requests under way are answered.
-func (s *Server) unload(name string) error {
-	if name == searchModel || name == s.config.Models[0] {
-		return invalid("model %q: is what \"search\" searches with, and stays", name)
-	}
-	s.models.mu.Lock()
-	defer s.models.mu.Unlock()
-	m := s.models.models[name]
-	if m == nil || s.models.ended {
-		return refuse(codes.NotFound, "model %q is not served", name)
-	}
-	delete(s.models.models, name)
-	m.current.Load().release()
-	delete(s.models.failed, name)
-	s.config.Log.Info("model was unloaded", "model", name)
-	return nil
-}
-
-// Reload loads every model anew, for new weights under the same names. Where that fails the old ones still serve.
-func (s *Server) Reload() {
-	for _, m := range s.models.list() {
-		if !m.searches {
-			_ = s.load(m.name) // logged
-		}
-	}
-}
-
-// watch reloads models whose files have changed, until ctx ends.
-func (s *Server) watch(ctx context.Context) {
-	for tick := time.Tick(s.config.Watch); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-		}
-		for _, m := range s.models.list() {
-			if m.searches {
-				continue
-			}
-			s.loading.Lock()
-			old := m.changed
-			s.loading.Unlock()
-			if now, err := s.config.Changed(m.name); err == nil && now != old && s.load(m.name) != nil {
-				s.loading.Lock()
-				m.changed = now // not again until it changes once more
-				s.loading.Unlock()
-			}
-		}
-	}
+	return all
 }

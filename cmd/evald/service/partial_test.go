@@ -23,7 +23,7 @@ import (
 // them.
 func TestPartial(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	c.Search.Visits = 8
+	c.Settings.Visits = 8
 	s := serve(t, c)
 	r := gametest.Rand(11)
 	const n = 9

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,7 @@ func (s *Server) knows(r *request) {
 type parameters struct {
 	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
 	visits      int           // "visits" of a search
+	nodes       int           // "nodes" of the solver
 	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout     time.Duration // "timeout" in microseconds
 	anyPosition bool          // "any_position": also positions that no game reaches
@@ -106,8 +108,8 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		}
 		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name] = on
 		return nil
-	case "visits":
-		largest = int64(s.config.Search.MaxVisits)
+	case "visits", "nodes":
+		largest = math.MaxInt64 >> 1 // evaluate knows the bound of the model
 	case "priority":
 		largest = 3
 	case "timeout":
@@ -117,7 +119,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, priority, timeout, progress, partial, raw or any_position", name)
+		return invalid("parameter %q: must be board, visits, nodes, priority, timeout, progress, partial, raw or any_position", name)
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -132,17 +134,23 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		ok = false
 	}
 	if !ok || number < 0 || number > largest && name != "timeout" {
-		return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
+		return notInRange(name, value, largest)
 	}
 	switch name {
 	case "visits":
 		p.visits = int(number)
+	case "nodes":
+		p.nodes = int(number)
 	case "priority":
 		p.priority = [...]eval.Priority{eval.Normal, eval.High, eval.Normal, eval.Low}[number]
 	case "timeout":
 		p.timeout = time.Duration(min(number, largest)) * time.Microsecond
 	}
 	return nil
+}
+
+func notInRange[T int | int64](name string, value any, largest T) error {
+	return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
 }
 
 // answer is what goes back. The outputs' values lie one after the other in memory, which release gives back.
@@ -204,7 +212,7 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 		r.times.total = time.Since(r.asked)
 		m.stats.end(&r.times, r.rows, err)
 	}()
-	timeout := s.config.Limits.Timeout
+	timeout := g.Timeout
 	if r.timeout > 0 {
 		timeout = min(timeout, r.timeout)
 	}
@@ -222,10 +230,15 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.board == nil {
 		r.board = s.board
 	}
-	if r.visits > 0 && !m.searches {
-		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
-	}
 	switch {
+	case r.visits > g.MaxVisits:
+		return notInRange("visits", r.visits, g.MaxVisits)
+	case r.visits > 0 && !m.searches:
+		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
+	case r.nodes > g.MaxNodes:
+		return notInRange("nodes", r.nodes, g.MaxNodes)
+	case r.nodes > 0 && (m.searches || g.Platform != SolverPlatform):
+		return invalid("parameter \"nodes\": model %s does not solve", m.name)
 	case r.progress && !m.searches:
 		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)
 	case r.progress && r.report == nil:
@@ -234,7 +247,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
 		return err
 	}
-	outputs, err := m.wanted(r.outputs, r.partial)
+	outputs, err := m.wanted(g, r.outputs, r.partial)
 	if err != nil {
 		return err
 	}
@@ -270,14 +283,17 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	t := &r.times
 	t.input = time.Since(r.asked)
 	var f *found
+	var timing eval.Timing
 	switch {
 	case r.rows == 0: // all rows are wrong
 		f = new(found)
 	case m.searches:
 		f, err = s.search(ctx, m, g, r, b, outputs)
 		t.infer = time.Since(r.asked) - t.input
+	case g.Platform == SolverPlatform:
+		f, timing, err = s.solve(ctx, g, r, b)
+		t.queue, t.infer = timing.Queued, timing.Computed
 	default:
-		var timing eval.Timing
 		timing, err = g.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
 		t.queue, t.infer = timing.Queued, timing.Computed
 	}

@@ -130,6 +130,9 @@ func appendValues(b []byte, t *tensor) []byte {
 		case int32Type:
 			b = strconv.AppendInt(b, int64(int32(binary.LittleEndian.Uint32(raw))), 10)
 			raw = raw[4:]
+		case uint64Type:
+			b = strconv.AppendUint(b, binary.LittleEndian.Uint64(raw), 10)
+			raw = raw[8:]
 		case uint8Type:
 			b = strconv.AppendUint(b, uint64(raw[0]), 10)
 			raw = raw[1:]

@@ -29,10 +29,10 @@ const largeSearch = 256
 func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, outputs []string) (*found, error) {
 	visits := r.visits
 	if visits == 0 {
-		visits = s.config.Search.Visits
+		visits = g.Visits
 	}
 	actions := b.Board.Actions()
-	limits := mcts.Limits{Visits: visits, Batch: max(1, min(s.config.Batching.MaxRows, len(b.Pos)))} // each tree has one leaf under way
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(g.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	bytes := min(len(b.Pos), mcts.AtOnce(limits.Batch)) * mcts.TreeBytes(b.Board, visits)
 	if most := s.memory.limit() / 2; int64(bytes) > most {
 		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -27,7 +27,6 @@ type Server struct {
 	config        Config
 	board         *game.Board
 	boards        game.Boards
-	cache         *eval.Cache // nil: none
 	memory        *budget
 	reading       *slots // of messages of gRPC
 	readingHealth *slots
@@ -37,8 +36,11 @@ type Server struct {
 	forests       sync.Pool     // of *mcts.Forest, trees for the next search
 	large         chan struct{} // has one for each search of many positions that is under way
 
-	loading sync.Mutex // held while a model is made ready
-	number  uint64     // of generations so far; guarded by loading
+	loading    sync.Mutex // held while models are made ready; guards these
+	number     uint64     // of networks so far
+	configured []Model    // the models of Config, as they are now; changed with models.mu locked too
+	tried      []Model    // what Config.Reread had last
+	wrong      string     // its last error
 
 	generations sync.WaitGroup // those that are not closed
 
@@ -89,17 +91,12 @@ func New(c Config) (*Server, error) {
 	s.taking, s.endTake = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
-	if c.Cache > 0 {
-		s.cache = eval.NewCache(c.Cache)
+	s.searcher = &model{name: searchModel, ref: searchModel, searches: true}
+	s.tried = slices.Clone(c.Models)
+	if err := s.replace(c.Models, c.Models); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("serve: %w", err)
 	}
-	s.searcher = &model{name: searchModel, searches: true}
-	for _, name := range c.Models {
-		if err := s.load(name); err != nil {
-			s.Close()
-			return nil, fmt.Errorf("serve: %s", status.Convert(err).Message())
-		}
-	}
-	s.models.models[searchModel] = s.searcher
 	s.setHealth(false)
 	return s, nil
 }
@@ -174,7 +171,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	defer close(ending)
 	go s.tidy(ports, ending)
 	var watching sync.WaitGroup
-	if s.config.Watch > 0 && s.config.Changed != nil {
+	if s.config.Watch > 0 {
 		watching.Go(func() { s.watch(ctx) })
 	}
 	var err error

@@ -45,15 +45,15 @@ func testConfig(b eval.Backend) Config {
 	limits := DefaultLimits
 	limits.Timeout, limits.Receive = 10*time.Second, 2*time.Second
 	return Config{
-		Version: "test", Rules: game.Connect4, Models: []string{"stub"},
-		Load: func(name string) (Loaded, error) {
-			if name != "stub" {
+		Version: "test", Rules: game.Connect4, Models: []Model{{Name: "stub"}},
+		Load: func(m Model) (Loaded, error) {
+			if m.Name != "stub" {
 				return Loaded{}, errors.New("there is no such file")
 			}
 			return Loaded{Backend: b, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
 		},
 		Available: func() []string { return []string{"stub", "other"} },
-		Batching:  defaultBatching, Search: defaultSearch, Limits: limits, DrainTime: 10 * time.Second,
+		Settings:  DefaultSettings, Limits: limits, DrainTime: 10 * time.Second,
 	}
 }
 

@@ -66,7 +66,7 @@ func TestOverloadSoak(t *testing.T) {
 	const capacity = 256 / 64 / 0.04 // requests a second, of 64 rows, in batches of 256 rows in 40 ms
 	before := now(t)
 	config := testConfig(device(40 * time.Millisecond))
-	config.Batching = Batching{MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 4096, InFlight: 1}
+	config.Settings.MaxQueued, config.Settings.InFlight = 4096, 1
 	s := serve(t, config)
 	ask := bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 64)...)
 	var mu sync.Mutex
@@ -183,7 +183,7 @@ func TestSharesSoak(t *testing.T) {
 				continue
 			}
 			c := testConfig(device(took))
-			c.Batching = Batching{MaxRows: batch, MaxDelay: time.Millisecond, MaxQueued: 131072, InFlight: 1}
+			c.Settings.MaxRows, c.Settings.InFlight = batch, 1
 			file := "health -\n"
 			for i := range clients {
 				file += fmt.Sprintf("inference t%d\n", i)

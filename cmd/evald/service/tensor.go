@@ -311,6 +311,10 @@ const (
 	sourceOutput   = "source"
 	visitsOutput   = "visits"
 	qOutput        = "q"
+	lowOutput      = "low"
+	highOutput     = "high"
+	solvedOutput   = "solved"
+	nodesOutput    = "nodes"
 	errorOutput    = "error" // of a request with the parameter "partial"
 )
 
@@ -318,30 +322,35 @@ const (
 var outputTypes = map[string]string{
 	wdlOutput: floatType, valueOutput: floatType, policyOutput: floatType, gameoverOutput: uint8Type, sourceOutput: bytesType,
 	visitsOutput: int32Type, qOutput: floatType, errorOutput: bytesType,
+	lowOutput: int32Type, highOutput: int32Type, solvedOutput: uint8Type, nodesOutput: uint64Type,
 }
 
 // typeSizes are how many bytes a value of an output takes.
-var typeSizes = map[string]int{uint8Type: 1, int32Type: 4, floatType: 4}
+var typeSizes = map[string]int{uint8Type: 1, int32Type: 4, floatType: 4, uint64Type: 8}
 
 var evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
 
 var searchedOutputs = append(slices.Clone(evaluatedOutputs), visitsOutput, qOutput)
+
+var solvedOutputs = append(slices.Clone(evaluatedOutputs), lowOutput, highOutput, solvedOutput, nodesOutput)
 
 // width is how many values a row of an output has.
 func width(name string, board *game.Board) int {
 	switch name {
 	case wdlOutput:
 		return 3
-	case policyOutput, visitsOutput, qOutput:
+	case policyOutput, visitsOutput, qOutput, lowOutput, highOutput:
 		return board.Actions()
 	}
 	return 1
 }
 
-// found is what a search found for the moves of each row; each field is [N,A].
+// found is what a search or the solver found.
 type found struct {
-	visits []int32
-	q      []float32
+	visits    []int32   // [N,A] of a search
+	q         []float32 // [N,A]
+	low, high []int32   // [N,A] of the solver
+	nodes     []uint64  // [N]
 }
 
 var founds = sync.Pool{New: func() any { return new(found) }}
@@ -353,6 +362,13 @@ func (f *found) reset(n int) {
 	clear(f.q)
 }
 
+// resetSolved makes room for n rows.
+func (f *found) resetSolved(n, actions int) {
+	f.low, f.high = slices.Grow(f.low[:0], n*actions)[:n*actions], slices.Grow(f.high[:0], n*actions)[:n*actions]
+	f.nodes = slices.Grow(f.nodes[:0], n)[:n]
+	clear(f.nodes)
+}
+
 // room is about how many bytes an output of n rows takes.
 func room(name string, board *game.Board, n int) int {
 	switch name {
@@ -360,6 +376,9 @@ func room(name string, board *game.Board, n int) int {
 		return 16 * n
 	case errorOutput:
 		return (4 + 2*short.Most) * n // once more while the rows are read
+	}
+	if name == nodesOutput {
+		return 8 * n
 	}
 	return 4 * n * width(name, board)
 }
@@ -392,6 +411,16 @@ func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
 		return appendNumbers(to, f.visits)
 	case qOutput:
 		return appendNumbers(to, f.q)
+	case lowOutput:
+		return appendNumbers(to, f.low)
+	case highOutput:
+		return appendNumbers(to, f.high)
+	case nodesOutput:
+		return appendNumbers(to, f.nodes)
+	case solvedOutput:
+		for i, a := 0, b.Board.Actions(); i < len(f.low); i += a {
+			to = append(to, map[bool]byte{true: 1}[slices.Equal(f.low[i:i+a], f.high[i:i+a])])
+		}
 	}
 	return to
 }

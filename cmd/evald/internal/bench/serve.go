@@ -72,8 +72,8 @@ type serveBench struct {
 // serve runs a service with an evaluator, and connects clients to it, until the function returned is called.
 func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int) (*service.Server, *callers, func(), error) {
 	server, err := service.New(service.Config{
-		Rules: game.Connect4, Models: []string{name},
-		Load: func(string) (service.Loaded, error) {
+		Rules: game.Connect4, Models: []service.Model{{Name: name}},
+		Load: func(service.Model) (service.Loaded, error) {
 			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: platform}, nil
 		},
 		DrainTime: 10 * time.Second,

@@ -34,8 +34,8 @@ func servePage(t *testing.T, h *Handler, tokens string) string {
 	t.Helper()
 	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
 	c := service.Config{
-		Rules: game.Connect4, Models: []string{"bitsquares"},
-		Load: func(string) (service.Loaded, error) {
+		Rules: game.Connect4, Models: []service.Model{{Name: "bitsquares"}},
+		Load: func(service.Model) (service.Loaded, error) {
 			return service.Loaded{Backend: e.Backend(), Version: "1", Platform: service.HeuristicPlatform}, nil
 		},
 		DrainTime: 10 * time.Second,

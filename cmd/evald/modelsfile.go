@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/evald/evald/cmd/evald/service"
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/short"
+)
+
+// modelEntry is one model of the file of --models, or of the command line, which gives a file alone:
+//
+//	models:
+//	  - name: mine       # by which requests name it; default: the name of the file
+//	    version: 3       # default: the newest that is stored
+//	    file: mine       # what --model takes; default: the model of that name
+//	    backend: cpu
+//	    max-batch: 64    # and the other modelSettings
+type modelEntry struct {
+	Name    string `name:"name"`
+	Version int    `name:"version" range:"1 to 1073741824"`
+	File    string `name:"file"`
+	Backend string `name:"backend"`
+	modelSettings
+
+	path  string         // of the file; empty: the command line
+	index int            // in the file
+	lines map[string]int // of the fields that are given
+}
+
+// wrong is the error of a field.
+func (m *modelEntry) wrong(field, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if m.path == "" {
+		return usage("--model: %s", text)
+	}
+	return fmt.Errorf("%s:%d: models[%d].%s: %s", m.path, cmp.Or(m.lines[field], m.lines[""]), m.index, short.Text(field), text)
+}
+
+// mostConfig is how long the file of --models may be, in bytes.
+const mostConfig = 1 << 20
+
+// readModels reads the file of --models. The error gives its line and the field.
+func readModels(path string) ([]*modelEntry, error) {
+	text, err := durable.ReadFile(path, mostConfig)
+	if err != nil {
+		return nil, fmt.Errorf("--models: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return nil, notYAML(path, err)
+	}
+	switch err := d.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("%s:%d: a second document: the file has one; remove the line ---", path, second.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, notYAML(path, err)
+	}
+	var all []*modelEntry
+	top := func(name string, key, value *yaml.Node) error {
+		if name != "models" {
+			return fmt.Errorf("%s:%d: %s: there is no such field; the file has models", path, key.Line, short.Text(name))
+		}
+		if value.Kind != yaml.SequenceNode {
+			return fmt.Errorf("%s:%d: models: must be a list", path, value.Line)
+		}
+		for i, n := range value.Content {
+			m := &modelEntry{path: path, index: i, lines: map[string]int{"": n.Line}}
+			if err := fields(path, fmt.Sprintf("models[%d]", i), n, m.set); err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		return nil
+	}
+	if len(document.Content) > 0 {
+		if err := fields(path, "the file", document.Content[0], top); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s:1: models: has no model; write\nmodels:\n  - name: default", path)
+	}
+	return all, nil
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// notYAML is the error of a text that is no YAML.
+func notYAML(path string, err error) error {
+	text := short.To(err.Error(), short.Most)
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s:%s: %s", path, m[1], text[len(m[0]):])
+	}
+	return fmt.Errorf("%s:1: %s", path, strings.TrimPrefix(text, "yaml: "))
+}
+
+// fields calls set for each field of a mapping. It is an error if one is there twice.
+func fields(path, what string, n *yaml.Node, set func(name string, key, value *yaml.Node) error) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: %s: must have fields, such as name: mine", path, n.Line, what)
+	}
+	lines := map[string]int{}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if line, twice := lines[key.Value]; twice {
+			return fmt.Errorf("%s:%d: %s: %s: is in line %d already", path, key.Line, what, short.Text(key.Value), line)
+		}
+		lines[key.Value] = key.Line
+		if err := set(key.Value, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// musts are what the values of fields must be.
+var musts = map[reflect.Kind]string{
+	reflect.Int: "a whole number", reflect.Int64: "a time such as 10ms", reflect.String: "a text", reflect.Slice: "three times such as [50ms, 1s, 0s]",
+}
+
+// set reads one field of a model.
+func (m *modelEntry) set(name string, key, value *yaml.Node) error {
+	m.lines[name] = key.Line
+	to, f := m.field(name)
+	if !to.IsValid() {
+		return m.wrong(name, "there is no such field; see kserve/README.md")
+	}
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
+	must, r := musts[to.Kind()], f.Tag.Get("range")
+	if r != "" {
+		must += ", " + r
+	}
+	bad := value.Decode(to.Addr().Interface()) != nil || value.Tag == "!!null" || to.Kind() == reflect.String && to.Len() == 0
+	if !bad && r != "" {
+		all := elements(to)
+		bad = to.Kind() == reflect.Slice && len(all) != 3 || slices.ContainsFunc(all, func(v reflect.Value) bool { return !inRange(v, r) })
+	}
+	if bad {
+		return m.wrong(name, "%s: must be %s", short.Quote(value.Value), must)
+	}
+	return nil
+}
+
+// field is the field of a model that a name stands for; the zero Value if there is none.
+func (m *modelEntry) field(name string) (reflect.Value, reflect.StructField) {
+	v := reflect.ValueOf(m).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if f.Tag.Get("name") == name && name != "" {
+			return v.FieldByIndex(f.Index), f
+		}
+	}
+	return reflect.Value{}, reflect.StructField{}
+}
+
+// appendModels writes models as a file of --models with all fields.
+func appendModels(text []byte, all []service.Model) []byte {
+	text = append(text, "models:\n"...)
+	for _, m := range all {
+		entry := modelEntry{Name: m.Name, File: m.File, Backend: m.Backend, modelSettings: settingsOf(m.Settings)}
+		entry.Version, _ = strconv.Atoi(m.Version)
+		dash := "-"
+		v := reflect.ValueOf(entry)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			name, value := f.Tag.Get("name"), v.FieldByIndex(f.Index)
+			if value.Kind() == reflect.Pointer {
+				value = value.Elem()
+			}
+			if f.Anonymous || name == "" || value.IsZero() && (value.Kind() == reflect.String || name == "version" || name == "in-flight") || name == "backend" && m.Backend == solverModel {
+				continue
+			}
+			text = fmt.Appendf(text, "  %s %s: ", dash, name)
+			dash = " "
+			switch x := value.Interface().(type) {
+			case string:
+				text = strconv.AppendQuote(text, x)
+			case []time.Duration:
+				text = fmt.Appendf(text, "[%v, %v, %v]", x[0], x[1], x[2])
+			default:
+				text = fmt.Append(text, x)
+			}
+			text = append(text, '\n')
+		}
+	}
+	return text
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/service"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/open"
+)
+
+// modelSettings are how a model is served: flags of evald serve, which hold for all models, and fields of one model in the file of
+// --models. What is not given is nil.
+type modelSettings struct {
+	MaxBatch  *int            `name:"max-batch" range:"1 to 1048576" placeholder:"256" help:"Maximum number of rows of the batches that requests are merged into."`
+	MaxDelay  *time.Duration  `name:"max-delay" range:"0s to 1m" placeholder:"1ms" help:"How long a request waits for others while the evaluator is busy."`
+	MaxQueue  *int            `name:"max-queue" range:"1 to 1073741824" placeholder:"131072" help:"Maximum number of rows that wait, see kserve/README.md; further requests are refused."`
+	MaxWait   []time.Duration `name:"max-wait" range:"0s to 24h" placeholder:"0s,0s,0s" help:"How long requests of priority 1, 2 and 3 wait for their first batch before they are refused; 0s: until their deadline."`
+	InFlight  *int            `name:"in-flight" range:"1 to 1024" placeholder:"N" help:"Batches that are computed at once, on each GPU or else in all. Default: what suits the model."`
+	Timeout   *time.Duration  `name:"timeout" range:"1ms to 24h" placeholder:"30s" help:"Time limit of a request; a request may set a shorter one."`
+	Cache     *int            `name:"cache" range:"0 to 1073741824" placeholder:"0" help:"Number of answers that are cached for each network; 0 is none."`
+	WarmUp    *int            `name:"warm-up" range:"0 to 1048576" placeholder:"0" help:"Rows that are evaluated before a model is ready."`
+	Visits    *int            `name:"visits" range:"1 to 67108864" placeholder:"800" help:"Visits of a search whose request names no number."`
+	MaxVisits *int            `name:"max-visits" range:"1 to 67108864" placeholder:"100000" help:"Maximum number of visits that a request may ask for."`
+	Nodes     *int            `name:"nodes" range:"1 to 1000000000000" placeholder:"1000000" help:"Nodes that the model solver searches for a position if the request names no number."`
+	MaxNodes  *int            `name:"max-nodes" range:"1 to 1000000000000" placeholder:"10000000" help:"Maximum number of nodes that a request may ask for."`
+}
+
+// onto changes the settings that are given.
+func (m *modelSettings) onto(s *service.Settings) {
+	for _, f := range []struct{ to, given *int }{
+		{&s.MaxRows, m.MaxBatch},
+		{&s.MaxQueued, m.MaxQueue},
+		{&s.InFlight, m.InFlight},
+		{&s.Cache, m.Cache},
+		{&s.WarmUp, m.WarmUp},
+		{&s.Visits, m.Visits},
+		{&s.MaxVisits, m.MaxVisits},
+		{&s.Nodes, m.Nodes},
+		{&s.MaxNodes, m.MaxNodes},
+	} {
+		if f.given != nil {
+			*f.to = *f.given
+		}
+	}
+	for _, f := range []struct{ to, given *time.Duration }{{&s.MaxDelay, m.MaxDelay}, {&s.Timeout, m.Timeout}} {
+		if f.given != nil {
+			*f.to = *f.given
+		}
+	}
+	if m.MaxWait != nil {
+		copy(s.MaxWait[:], m.MaxWait)
+	}
+}
+
+// settingsOf is the inverse of onto: all settings are given.
+func settingsOf(s service.Settings) modelSettings {
+	return modelSettings{
+		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes,
+	}
+}
+
+// modelSource finds and opens the models of evald serve.
+type modelSource struct {
+	*serveCmd
+	options open.Options // called when a GPU fails or returns
+	noted   func(string)
+	where   string // the last model was opened, for people
+	books   func(game.Rules) solver.Book
+}
+
+// words names what evaluates, for people. The models are open.
+func (s *modelSource) words(all []service.Model) string {
+	var names []string
+	for _, m := range all {
+		names = append(names, m.Ref())
+	}
+	return strings.Join(names, ", ") + s.where
+}
+
+// solverModel is what --model and files of --models call the exact solver.
+const solverModel = "solver"
+
+// modelSource logs what there is to say of models, each text once. lost is GPULost of open.Options.
+func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource, error) {
+	books, err := c.books()
+	if err != nil {
+		return nil, fmt.Errorf("--book: %w", err)
+	}
+	said := map[string]bool{}
+	event := linesToLog(log)
+	note := func(text string) { // while the Server's loading is held
+		if !said[text] {
+			said[text] = true
+			event(text)
+		}
+	}
+	return &modelSource{serveCmd: c, options: open.Options{Event: event, GPULost: lost}, noted: note, books: books}, nil
+}
+
+// models are those of the file and the command line, as they are now.
+func (s *modelSource) models() ([]service.Model, error) {
+	var entries []*modelEntry
+	for _, ref := range s.Model {
+		entries = append(entries, &modelEntry{File: ref})
+	}
+	if s.Models != "" {
+		var err error
+		if entries, err = readModels(s.Models); err != nil {
+			return nil, err
+		}
+	} else if entries == nil {
+		entries = []*modelEntry{{}}
+	}
+	var all []service.Model
+	first := map[string]*modelEntry{}
+	cached := 0
+	for _, m := range entries {
+		one, version, err := s.model(m)
+		if err != nil {
+			return nil, err
+		}
+		id := one.Name + "@" + version
+		if first[id] != nil {
+			return nil, m.wrong("name", "two models are called %s, both of version %s", one.Name, version)
+		}
+		first[id] = m
+		if cached += one.Cache; fitsMemory("cache", cached, eval.CacheEntry) != nil {
+			return nil, m.wrong("cache", "%d: all caches together have %d answers, more than this machine has memory for", one.Cache, cached)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// settings are those of a model that has none of its own.
+func (s *modelSource) settings() service.Settings {
+	settings := service.DefaultSettings
+	settings.Timeout = service.DefaultLimits.Timeout
+	s.modelSettings.onto(&settings)
+	return settings
+}
+
+// model is a model as the service has it, and the version that it has now.
+func (s *modelSource) model(m *modelEntry) (one service.Model, version string, err error) {
+	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: service.DefaultSettings}
+	one.Timeout = service.DefaultLimits.Timeout
+	m.onto(&one.Settings)
+	s.modelSettings.onto(&one.Settings) // flags override the file
+	if s.Backend != open.Auto {
+		one.Backend = s.Backend
+	}
+	if one.Visits > one.MaxVisits {
+		return one, "", m.wrong("visits", "%d: must be at most max-visits %d", one.Visits, one.MaxVisits)
+	}
+	if one.Nodes > one.MaxNodes {
+		return one, "", m.wrong("nodes", "%d: must be at most max-nodes %d", one.Nodes, one.MaxNodes)
+	}
+	if _, pinned, err := models.ParseRef(m.Name); m.Name != "" && (err != nil || pinned > 0) {
+		return one, "", m.wrong("name", "%s: must be letters, digits, dots, _ and -, beginning with a letter or digit", short.Quote(m.Name))
+	}
+	_, isHeuristic := heuristic.Named(one.Backend)
+	switch {
+	case one.File == solverModel:
+		if m.Backend != "" || m.Version > 0 {
+			return one, "", m.wrong(map[bool]string{true: "backend", false: "version"}[m.Backend != ""], "the solver has none: leave it out")
+		}
+		one.Name, one.Backend, version = cmp.Or(m.Name, solverModel), solverModel, "1"
+	case !isHeuristic && !slices.Contains([]string{open.Auto, open.GPU, open.CPU}, one.Backend):
+		return one, "", m.wrong("backend", "%s: must be auto, gpu, cpu or a heuristic: %s", short.Quote(m.Backend), strings.Join(heuristic.Names(), ", "))
+	case isHeuristic && m.File != "":
+		return one, "", m.wrong("file", "backend %s uses no model, but the file is %s", one.Backend, short.Quote(m.File))
+	case isHeuristic:
+		one.Name, one.File, version = cmp.Or(one.Name, one.Backend), "", "1"
+		if m.Version > 0 {
+			version = strconv.Itoa(m.Version)
+			one.Version = version
+		}
+	case one.File == "" && m.Version == 0, m.File == "" && m.Version == 0 && one.Name == open.DefaultModel:
+		// the network that ships, and bitsquares on boards that it was not trained on
+		one.Name, one.File = open.DefaultModel, ""
+		version = strconv.Itoa(storedModel(open.DefaultModel))
+	default:
+		if version, err = s.find(m, &one); err != nil {
+			return one, "", err
+		}
+	}
+	if _, reserved := heuristic.Named(one.Name); one.Name == "search" || (reserved || one.Name == solverModel) && one.Name != one.Backend {
+		return one, "", m.wrong("name", "%s is the name of another model of every service: give this one another name", one.Name)
+	}
+	return one, version, nil
+}
+
+// find completes the name, version and file of a network.
+func (s *modelSource) find(m *modelEntry, one *service.Model) (version string, err error) {
+	if one.File == "" {
+		return "", m.wrong("version", "%d: of which model? Give a name or a file", m.Version)
+	}
+	base, pinned, _ := models.ParseRef(one.File)
+	have := storedModel(one.File)
+	switch {
+	case have > 0 && m.Version > 0 && pinned == 0:
+		pinned, one.File = m.Version, fmt.Sprintf("%s@%d", base, m.Version)
+		if have = storedModel(one.File); have == 0 {
+			return "", m.wrong("version", "%d: there is no such version of %s; evald model list shows those that there are", m.Version, base)
+		}
+	case have > 0 && m.Version > 0 && m.Version != pinned:
+		return "", m.wrong("version", "%d: the file is %s, which has version %d", m.Version, one.File, pinned)
+	case have == 0:
+		pinned, base = m.Version, strings.TrimSuffix(filepath.Base(one.File), filepath.Ext(one.File))
+		if isRemote(one.File) {
+			base = remoteName(one.File)
+		} else if _, err := os.Stat(one.File); err != nil && m.path != "" { // an error of --model is reported when it is opened
+			_, _, err := open.Any(one.File)
+			return "", m.wrong(map[bool]string{true: "file", false: "name"}[m.File != ""], "%v", err)
+		}
+		have = cmp.Or(m.Version, 1)
+	}
+	base, _, _ = strings.Cut(base, "@")
+	if one.Name = cmp.Or(one.Name, base); pinned > 0 {
+		one.Version = strconv.Itoa(pinned)
+	}
+	return strconv.Itoa(have), nil
+}
+
+// storedModel is the version that a reference to a shipped or stored model has now; 0 if there is no such model.
+func storedModel(ref string) int {
+	if e, ok := models.Find(ref); ok {
+		return e.Version
+	}
+	if store, err := models.UserStore(); err == nil {
+		if e, ok, err := store.Find(ref); ok && err == nil {
+			return e.Version
+		}
+	}
+	return 0
+}
+
+// load opens a configured model, or one that a client asks for, by its name and never by a path.
+func (s *modelSource) load(m service.Model) (service.Loaded, error) {
+	if m.Backend == solverModel {
+		return service.NewSolver(s.books, solversAtOnce()), nil
+	}
+	from := backend{Backend: m.Backend, Model: m.File}
+	if m.Backend == "" {
+		from.Backend, from.Model = s.Backend, m.Ref()
+		if m.Name == solverModel {
+			return service.Loaded{}, errNoModel
+		}
+		if _, ok := heuristic.Named(from.Model); ok {
+			from = backend{Backend: from.Model}
+		} else if _, ok, err := open.Find(from.Model); err != nil || !ok {
+			return service.Loaded{}, cmp.Or(err, errNoModel)
+		} else if _, ok := heuristic.Named(from.Backend); ok {
+			from.Backend = open.Auto
+		}
+	}
+	if s.Backend != open.Auto || from.Backend == open.Auto || from.Backend == open.GPU {
+		from.gpus = s.gpus
+	}
+	options := s.options
+	options.Note = s.noted
+	e, err := from.open(options)
+	if err != nil {
+		return service.Loaded{}, err
+	}
+	l := service.Loaded{
+		Backend: e.Backend(), Close: e.Close, Version: cmp.Or(m.Version, strconv.Itoa(max(1, e.Version))),
+		Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0)),
+	}
+	if e.Network {
+		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
+	}
+	if s.where = ""; e.OnGPU {
+		s.where = " on the GPU"
+	} else if m.Backend == open.Auto && e.Network && !isRemote(m.File) {
+		s.where = " on the CPU, no GPU"
+	}
+	if e.OnGPU {
+		l.Devices = func() (all []service.Device) {
+			for _, d := range e.Devices() {
+				all = append(all, service.Device{Index: d.Index, Working: d.Working, Lost: d.Lost, Rows: d.Rows, Launches: d.Launches, Faults: d.Faults, Busy: d.Busy})
+			}
+			return all
+		}
+		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
+	}
+	return l, nil
+}
+
+// solversAtOnce is how many positions the solver searches at once unless the settings say.
+func solversAtOnce() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// bytes is how much memory a model takes. A name that a client gives is never a path.
+func (s *modelSource) bytes(m service.Model) (int64, error) {
+	if m.Backend == solverModel {
+		return int64(cmp.Or(m.InFlight, solversAtOnce())) * service.SolverBytes, nil
+	}
+	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || isRemote(m.File) {
+		return 0, nil
+	}
+	ref := cmp.Or(m.File, m.Ref())
+	e, ok, err := open.Lookup(ref)
+	switch {
+	case ok && e.Config == "", !ok && m.Backend != "": // a file
+		e, _, err = open.Any(ref)
+	case !ok:
+		err = cmp.Or(err, errNoModel)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return open.Bytes(e.Config)
+}
+
+var errNoModel = errors.New("there is no model of that name")
+
+// changed is another value after a model's file has changed.
+func (s *modelSource) changed(m service.Model) (any, error) {
+	ref := cmp.Or(m.File, m.Ref())
+	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || m.Backend == solverModel || m.Backend != "" && m.File == "" || isRemote(m.File) {
+		return nil, nil
+	}
+	if version := storedModel(ref); version > 0 {
+		return version, nil
+	}
+	if m.Backend == "" { // it is a client's word, and never a path
+		return nil, errNoModel
+	}
+	info, err := os.Stat(ref)
+	if err != nil {
+		return nil, err
+	}
+	type state struct {
+		at   time.Time
+		size int64
+	}
+	return state{info.ModTime(), info.Size()}, nil
+}
+
+// loadable are the names of the models that clients may load: shipped networks, the user's own, and heuristics.
+func loadable() []string {
+	names := models.Names()
+	if store, err := models.UserStore(); err == nil {
+		entries, _ := store.List()
+		for _, e := range entries {
+			names = append(names, e.Name)
+		}
+	}
+	return append(names, heuristic.Names()...)
+}

@@ -1,0 +1,178 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+)
+
+// SolverPlatform is the platform of a model that answers exact scores, or bounds on them.
+const SolverPlatform = "evald_solver"
+
+// solverTable is the size of a solver's table, in MiB. It is the solver's own default for 7x6, which fits the processor's cache.
+const solverTable = 16
+
+// SolverBytes is the memory of each position that a solver searches at once, in bytes.
+const SolverBytes = solverTable << 20
+
+// NewSolver is the exact solver as a model. A row is a batch of its own, so that clients take turns by rows, and it is searched
+// for as many nodes as the request says, by one thread and with a table of its own. What is found for a row depends on the row and
+// the number of nodes alone. Books may be nil.
+func NewSolver(books func(game.Rules) solver.Book, atOnce int) Loaded {
+	if books == nil {
+		books = func(game.Rules) solver.Book { return nil }
+	}
+	return Loaded{
+		Backend: &solving{books: books}, Version: "1", Platform: SolverPlatform, InFlight: atOnce,
+		Describe: "exact scores of all moves by alpha-beta, or bounds on them",
+	}
+}
+
+// solving is the backend of the model solver. It tells a solveJob, if its context has one, what it has found beside its answers.
+type solving struct {
+	books func(game.Rules) solver.Book
+
+	mu   sync.Mutex
+	free []*solver.Solver // as many at most as batches are under way at once
+}
+
+// solveJob is what a request asks the solver for, and what was found.
+type solveJob struct {
+	nodes uint64 // a row
+
+	mu    sync.Mutex
+	found map[game.Position]solvedRow
+}
+
+// solvedRow is what the solver has found for a position. Bounds that are equal are the exact score.
+type solvedRow struct {
+	low, high []int32 // [A] solver.NoMove for a move that cannot be played
+	nodes     uint64
+}
+
+type solveKey struct{}
+
+// Attributes implements eval.Backend.
+func (*solving) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
+
+// Compute implements eval.Backend.
+func (s *solving) Compute(ctx context.Context, b *eval.Batch) error {
+	job, ok := ctx.Value(solveKey{}).(*solveJob)
+	if !ok {
+		job = &solveJob{nodes: uint64(DefaultSettings.Nodes), found: map[game.Position]solvedRow{}}
+	}
+	one, err := s.take(b.Board)
+	if err != nil {
+		return err
+	}
+	defer s.give(one)
+	for i, p := range b.Pos {
+		job.mu.Lock()
+		row, twice := job.found[p]
+		job.mu.Unlock()
+		if !twice {
+			row = solvedRow{low: make([]int32, b.Board.Actions()), high: make([]int32, b.Board.Actions())}
+			r, err := one.Bounds(ctx, p, job.nodes, row.low, row.high)
+			if err != nil {
+				return err
+			}
+			row.nodes = r.Nodes
+			job.mu.Lock()
+			job.found[p] = row
+			job.mu.Unlock()
+		}
+		row.answer(b, i)
+	}
+	return nil
+}
+
+// take is a solver for a board, one that was used before if there is one. The caller gives it back.
+func (s *solving) take(board *game.Board) (*solver.Solver, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.free) - 1
+	i := slices.IndexFunc(s.free, func(one *solver.Solver) bool { return one.Board().Rules() == board.Rules() })
+	if last >= 0 {
+		one := s.free[max(i, 0)]
+		s.free[max(i, 0)] = s.free[last]
+		s.free = slices.Delete(s.free, last, last+1)
+		if i >= 0 {
+			return one, nil
+		} // else its memory can be freed before the next one allocates
+	}
+	return solver.New(board, solver.Options{TableMiB: solverTable, Bounded: true, Book: s.books(board.Rules())})
+}
+
+func (s *solving) give(one *solver.Solver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, one)
+}
+
+// answer writes row i of a batch: each result that the bounds leave open is as likely as the others, and so is each move that may
+// be the best.
+func (r *solvedRow) answer(b *eval.Batch, i int) {
+	least, most := slices.Max(r.low), slices.Max(r.high)
+	var best game.Bits
+	for a, high := range r.high {
+		if high >= least && high != solver.NoMove {
+			best = best.Or(b.Board.Cell(b.Pos[i], a))
+		}
+	}
+	open := [3]bool{most > 0, least <= 0 && most >= 0, least < 0}
+	n := float32(0)
+	for _, is := range open {
+		if is {
+			n++
+		}
+	}
+	for k, is := range open {
+		if b.WDLRow(i)[k] = 0; is {
+			b.WDLRow(i)[k] = 1 / n
+		}
+	}
+	b.SharePolicy(i, best)
+	b.Source[i] = eval.Solved
+}
+
+// leastCost is that of a row of few nodes, in rows of DefaultSettings.Nodes: a board that was not asked for before needs a new table.
+const leastCost = 0.02
+
+// solve asks the solver for the rows of a batch. The answer's bounds are in f.
+func (s *Server) solve(ctx context.Context, g *generation, r *request, b *eval.Batch) (*found, eval.Timing, error) {
+	job := &solveJob{nodes: uint64(r.nodes), found: map[game.Position]solvedRow{}}
+	if r.nodes == 0 {
+		job.nodes = uint64(g.Nodes)
+	}
+	actions := b.Board.Actions()
+	bytes := len(b.Pos) * (2*4*actions + 256) // of job.found
+	if err := r.take(bytes); err != nil {
+		return nil, eval.Timing{}, err
+	}
+	defer r.give(bytes)
+	caller := r.caller(false)
+	caller.Cost = max(leastCost, float64(job.nodes)/float64(DefaultSettings.Nodes))
+	timing, err := g.evaluator.For(caller).Submit(context.WithValue(ctx, solveKey{}, job), b, r.raw)
+	if err != nil {
+		return nil, timing, err
+	}
+	f := founds.Get().(*found)
+	f.resetSolved(len(b.Pos), actions)
+	for i, p := range b.Pos {
+		row, ok := job.found[p]
+		if !ok { // the game is over
+			for a := range actions {
+				f.low[i*actions+a], f.high[i*actions+a] = solver.NoMove, solver.NoMove
+			}
+			continue
+		}
+		copy(f.low[i*actions:], row.low)
+		copy(f.high[i*actions:], row.high)
+		f.nodes[i] = row.nodes
+	}
+	return f, timing, nil
+}
