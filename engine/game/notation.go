@@ -46,6 +46,14 @@ func quote(s string) string {
 // symbols name actions in text, action 0 first. On boards with more actions, moves are numbers joined by dots.
 const symbols = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+// actionOf is the action that a byte of text names, or -1.
+var actionOf = func() (actions [256]int8) {
+	for c := range actions {
+		actions[c] = int8(strings.IndexByte(symbols, byte(c)))
+	}
+	return actions
+}()
+
 // emptyMoves is the text of no moves at all.
 const emptyMoves = "-"
 
@@ -127,6 +135,11 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	if s == emptyMoves {
 		return p, nil
 	}
+	if played == nil {
+		if p, legal := b.playText(s); legal {
+			return p, nil
+		}
+	}
 	fail := func(n int, format string, args ...any) (Position, error) {
 		return Position{}, &ParseError{
 			Field: "moves", Value: s,
@@ -160,11 +173,39 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	return p, nil
 }
 
+// playText is parseMoves for legal moves on a board of at most 64 bits; for anything else legal is false.
+func (b *Board) playText(s string) (p Position, legal bool) {
+	if b.wide || b.Actions() > len(symbols) || s == "" {
+		return p, false
+	}
+	var own, all, before uint64 // own before the last move
+	for i := range len(s) {
+		a := actionOf[s[i]]
+		if a < 0 || int(a) >= len(b.cells) {
+			return p, false
+		}
+		cell := b.cells64[a&63] &^ all
+		if b.rules.Gravity {
+			cell &= all + b.drop64[a&63]
+		}
+		if cell == 0 {
+			return p, false
+		}
+		own, all, before = all^own, all|cell, own
+	}
+	// Stones stay, so a line that was complete before the last move still is.
+	p = Position{Own: Bits{Lo: own}, All: Bits{Lo: all}}
+	return p, !b.Won(Bits{Lo: before}) && !b.Won(p.Own)
+}
+
 // nextMove cuts the first move off s. The action is -1 if it cannot be read.
 func (b *Board) nextMove(s string) (a int, token, rest string) {
 	if b.Actions() <= len(symbols) {
-		_, size := utf8.DecodeRuneInString(s)
-		return strings.Index(symbols, s[:size]), s[:size], s[size:]
+		size := 1
+		if s[0] >= utf8.RuneSelf {
+			_, size = utf8.DecodeRuneInString(s)
+		}
+		return int(actionOf[s[0]]), s[:size], s[size:]
 	}
 	token, rest, dotted := strings.Cut(s, ".")
 	n, err := strconv.Atoi(token)

@@ -1,6 +1,7 @@
 package game_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,6 +79,36 @@ func TestParse(t *testing.T) {
 		}
 		if s.Board.Rules().String() != c.rules || s.Plies() != c.plies || s.Mark != c.mark || s.Board.Result(s.Position) != c.result {
 			t.Errorf("Parse(%q) = %v, %d plies, mark %d, %v; want %+v", c.in, s.Board.Rules(), s.Plies(), s.Mark, s.Board.Result(s.Position), c)
+		}
+	}
+}
+
+// Parse and ParseMoves read moves in two ways, which agree about positions and errors, also of games with a byte too many or changed.
+func TestParseAsMoves(t *testing.T) {
+	r := gametest.Rand(7)
+	var p game.Parser
+	for _, board := range gametest.Boards() {
+		for range 300 {
+			text := "-"
+			var actions []int
+			for pos := (game.Position{}); len(actions) < board.Cells() && board.Result(pos) == game.Ongoing; {
+				if a := r.IntN(board.Actions()); board.CanPlay(pos, a) {
+					pos, actions = board.Play(pos, a), append(actions, a)
+					text = game.FormatMoves(board.Rules(), actions)
+				}
+				if r.IntN(board.Cells()) == 0 {
+					break
+				}
+			}
+			changed := []byte(text)
+			changed[r.IntN(len(changed))] = "1234567890abcXYZ-. \xc3"[r.IntN(20)]
+			for _, text := range []string{text, text + "1", text + text, string(changed), "\xff", ""} {
+				want, _, failed := board.ParseMoves(text)
+				got, err := p.Parse(board.Rules().String() + ":" + text)
+				if got.Position != want || fmt.Sprint(err) != fmt.Sprint(failed) {
+					t.Fatalf("%v: Parse(%q) = %v, %v; ParseMoves %v, %v", board.Rules(), text, got.Position, err, want, failed)
+				}
+			}
 		}
 	}
 }
