@@ -59,9 +59,6 @@ func appendFloats(b []byte, x []float32) []byte {
 	return append(b, ']')
 }
 
-// appendFloat writes the shortest decimal that reads back as the same float32.
-func appendFloat(b []byte, v float32) []byte { return strconv.AppendFloat(b, float64(v), 'g', -1, 32) }
-
 // appendString writes a JSON string.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {

@@ -11,7 +11,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
+	"unicode/utf8"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -38,6 +38,9 @@ type Reader struct {
 	source *interruptible
 	line   int
 	bytes  int64 // of the input, read so far
+
+	text []byte // the positions of all lines of one call of Next, which become one string
+	ends []int  // where each of them ends in text
 }
 
 // NewReader reads in until its end, or until ctx ends, even while the input is silent.
@@ -47,8 +50,19 @@ func NewReader(ctx context.Context, in io.Reader) *Reader {
 }
 
 // Next appends lines until there are most of them, or until it would have to wait for the next one. more is false at the end
-// of the input. If ctx ended the input, err is ctx.Err(), and lines read ahead are dropped.
+// of the input. If ctx ended the input, err is ctx.Err(), and lines read ahead are dropped. The texts of the lines share memory.
 func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error) {
+	first := len(lines)
+	r.text, r.ends = r.text[:0], r.ends[:0]
+	all, more, err = r.next(lines, most)
+	text, start := string(r.text), 0
+	for i, end := range r.ends {
+		all[first+i].Text, start = text[start:end], end
+	}
+	return all, more, err
+}
+
+func (r *Reader) next(lines []Line, most int) (all []Line, more bool, err error) {
 	for len(lines) < most {
 		if err := r.ctx.Err(); err != nil {
 			return lines, false, err
@@ -95,8 +109,11 @@ func (r *Reader) Lines() iter.Seq2[Line, error] {
 
 // wouldWait reports whether the next line has not arrived yet.
 func (r *Reader) wouldWait() bool {
+	if r.source.ready() {
+		return false
+	}
 	here, _ := r.in.Peek(r.in.Buffered()) // no error: it asks only for what is buffered
-	return bytes.IndexByte(here, '\n') < 0 && !r.source.ready()
+	return bytes.IndexByte(here, '\n') < 0
 }
 
 // readLine reads a line without its newline. The rest of a line that is too long is read and dropped. The slice is valid
@@ -120,25 +137,27 @@ func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 }
 
 func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
-	if tooLong {
-		return append(lines, Line{Number: r.line, Err: &game.ParseError{
-			Line: r.line, Field: "line", Reason: fmt.Sprintf("is longer than %d bytes", maxLine),
-		}})
-	}
-	if len(text) == 0 || text[0] == '#' {
+	l := Line{Number: r.line}
+	switch {
+	case tooLong:
+		l.Err = &game.ParseError{Line: r.line, Field: "line", Reason: fmt.Sprintf("is longer than %d bytes", maxLine)}
+	case len(text) == 0 || text[0] == '#':
 		return lines
-	}
-	l := Line{Number: r.line, Text: string(text)}
-	if text[0] != '{' {
-		fields := strings.Fields(l.Text)
-		l.Text = fields[0]
-		notNumber := func(s string) bool { _, err := strconv.Atoi(s); return err != nil }
+	case text[0] != '{' && slices.ContainsFunc(text, mayBeSpace):
+		fields := bytes.Fields(text)
+		text = fields[0]
+		notNumber := func(s []byte) bool { _, err := strconv.Atoi(string(s)); return err != nil }
 		if !slices.ContainsFunc(fields[1:], notNumber) {
 			l.numbers = len(fields) - 1
 		}
 	}
+	r.text = append(r.text, text...)
+	r.ends = append(r.ends, len(r.text))
 	return append(lines, l)
 }
+
+// mayBeSpace reports whether c is a blank of ASCII or part of any other character beyond it.
+func mayBeSpace(c byte) bool { return c <= ' ' || c >= utf8.RuneSelf }
 
 // Parse reads the line's position. Its errors name the line.
 func (l *Line) Parse(parser *game.Parser) (game.State, error) {

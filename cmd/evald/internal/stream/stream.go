@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -81,6 +82,10 @@ type Chunk struct {
 	bytes   int64
 	batches []*eval.Batch // one for each game in the chunk; [:games] are in use
 	games   int
+
+	bad     int64 // answers with an error
+	sources []eval.Source
+	counts  []int64 // of the other answers, for each of sources
 }
 
 // Run reads lines from in until its end, or until ctx ends. Batches under way at that time are finished and written, unless
@@ -101,6 +106,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 		Work: func(ctx context.Context, worker int, c *Chunk) error {
 			err := c.answer(ctx, &parsers[worker], job.Evaluator)
 			if err == nil {
+				c.count()
 				out.Encode(c)
 			}
 			return err
@@ -147,12 +153,9 @@ func chunks(r *Reader, job Job, free <-chan *Chunk) iter.Seq2[*Chunk, error] {
 func (s *Summary) add(c *Chunk) {
 	s.Lines += int64(len(c.Answers))
 	s.Bytes += c.bytes
-	for i := range c.Answers {
-		if c.Answers[i].Err != nil {
-			s.Bad++
-		} else {
-			s.Sources[c.Answers[i].Source()]++
-		}
+	s.Bad += c.bad
+	for i, source := range c.sources {
+		s.Sources[source] += c.counts[i]
 	}
 }
 
@@ -198,6 +201,24 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 		}
 	}
 	return nil
+}
+
+// count counts the answers.
+func (c *Chunk) count() {
+	c.bad, c.sources, c.counts = 0, c.sources[:0], c.counts[:0]
+	for i := range c.Answers {
+		if c.Answers[i].Err != nil {
+			c.bad++
+			continue
+		}
+		source := c.Answers[i].Source()
+		at := slices.Index(c.sources, source)
+		if at < 0 {
+			at = len(c.sources)
+			c.sources, c.counts = append(c.sources, source), append(c.counts, 0)
+		}
+		c.counts[at]++
+	}
 }
 
 // encode makes Text of all answers.
