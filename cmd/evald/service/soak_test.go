@@ -247,7 +247,9 @@ func TestSharesSoak(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
+			mu.Lock()
 			rate := float64(len(latency)) / time.Since(start).Seconds()
+			mu.Unlock()
 			cancel()
 			wait.Wait()
 			slices.Sort(latency)
