@@ -303,8 +303,9 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 }
 
 // rank orders moves; more is better. First count the lines that the mover is one stone short of, doubly if parity will give
-// it the cell (the low cells of the pairs if the number of empty cells is even, else the top ones). Then comes how often the
-// cell has refuted elsewhere, then the number of lines through the cell.
+// it the cell (the low cells of the pairs if the number of empty cells is even, else the top ones). Then come how few safe
+// replies the opponent has (none if it was forced), how often the cell has refuted elsewhere, and the number of lines through
+// the cell.
 func (w *worker) rank(n, c *node, cell int) int32 {
 	mine := c.lose
 	if !c.flip {
@@ -316,6 +317,9 @@ func (w *worker) rank(n, c *node, cell int) int32 {
 	}
 	threats := bits.OnesCount64(mine) + bits.OnesCount64(mine&class)
 	order := int32(threats)<<8 + int32(w.centre[cell&63])*10
+	if c.flip {
+		order -= int32(bits.OnesCount64(c.moves)) * 50
+	}
 	if w.cells-int(n.stones) <= historyLeft {
 		order += w.history[n.stones&1][cell&63] >> 12
 	}
