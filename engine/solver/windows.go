@@ -109,10 +109,13 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
+const smallScore = 8
+
 // nextWindow returns the number that the score is compared with next.
 //
 // Quick wins and losses are found in little time, so the far ends of the range are tried first: half of the larger end. This
-// approaches the small scores from both sides in turn. MTD(f) instead asks next to the last answer.
+// approaches the small scores from both sides in turn. Once only small scores are left, the sign comes next: it halves the
+// range, while a bound on the wrong side of 0 would be of little use. MTD(f) instead asks next to the last answer.
 func (s *Solver) nextWindow(r *run, guess int) int {
 	alpha := r.lower / 2
 	switch {
@@ -122,6 +125,8 @@ func (s *Solver) nextWindow(r *run, guess int) int {
 			return guess // a lower bound so far: is the score greater?
 		}
 		alpha--
+	case r.lower < 0 && 0 < r.upper && max(-r.lower, r.upper) <= smallScore:
+		alpha = 0
 	case r.upper > -r.lower:
 		alpha = r.upper / 2
 	}
