@@ -81,3 +81,17 @@ func (g *geometry) won(s uint64) bool {
 	a, b, c, e := s&(s>>1), s&(s>>((d-1)&63)), s&(s>>(d&63)), s&(s>>((d+1)&63))
 	return a&(a>>2)|b&(b>>(2*(d-1)&63))|c&(c>>(2*d&63))|e&(e>>(2*(d+1)&63)) != 0
 }
+
+// openLines values the stones s for ordering: 10 for each line of four with two of them and two empty cells, 2 for each with
+// one and three.
+func (g *geometry) openLines(s, empty uint64) (value int) {
+	for _, d := range [4]uint{1, g.stride - 1, g.stride, g.stride + 1} {
+		a, b := s^s>>(d&63), s&(s>>(d&63)) // one, or both, of a cell and its neighbour
+		p, q := a>>(2*d&63), b>>(2*d&63)   // the same of the two cells after them
+		open := s | empty
+		open &= open >> (d & 63)
+		open &= open >> (2 * d & 63)
+		value += 10*bits.OnesCount64(open&(a&p|(b^q)&^(a|p))) + 2*bits.OnesCount64(open&(a^p)&^(b|q))
+	}
+	return value
+}

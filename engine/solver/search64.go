@@ -304,24 +304,28 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 
 // rank orders moves; more is better. First count the lines that the mover is one stone short of, doubly if parity will give
 // it the cell (the low cells of the pairs if the number of empty cells is even, else the top ones). Then come how few safe
-// replies the opponent has (none if it was forced), how often the cell has refuted elsewhere, and the number of lines through
-// the cell.
+// replies the opponent has (none if it was forced), and the number of lines through the cell. The rest is how often the cell
+// has refuted elsewhere, or, where that misleads, how much better the mover's open lines are than the opponent's.
 func (w *worker) rank(n, c *node, cell int) int32 {
-	mine := c.lose
+	mine, stones := c.lose, c.all^c.own
 	if !c.flip {
-		mine = c.win
+		mine, stones = c.win, c.own
 	}
+	left := w.cells - int(n.stones)
 	class := w.top
-	if (w.cells-int(n.stones))&1 == 0 {
+	if left&1 == 0 {
 		class = w.low
 	}
 	threats := bits.OnesCount64(mine) + bits.OnesCount64(mine&class)
-	order := int32(threats)<<8 + int32(w.centre[cell&63])*10
+	order := threats<<8 + int(w.centre[cell&63])*10
 	if c.flip {
-		order -= int32(bits.OnesCount64(c.moves)) * 50
+		order -= bits.OnesCount64(c.moves) * 50
 	}
-	if w.cells-int(n.stones) <= historyLeft {
-		order += w.history[n.stones&1][cell&63] >> 12
+	if left <= historyLeft {
+		order += int(w.history[n.stones&1][cell&63] >> 13)
+	} else if w.four {
+		empty := w.full &^ c.all
+		order += w.openLines(stones, empty) - w.openLines(c.all^stones, empty)
 	}
-	return order
+	return int32(order)
 }
