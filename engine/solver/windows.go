@@ -109,6 +109,7 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
+// smallScore is the largest score of either side that is left when the sign is asked for. From 6 to 10 the nodes differ by about 5% at most.
 const smallScore = 8
 
 // nextWindow returns the number that the score is compared with next.
