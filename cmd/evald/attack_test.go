@@ -407,13 +407,15 @@ func TestAttacksTogether(t *testing.T) {
 		t.Skip("takes EVALD_SOAK=10m")
 	}
 	whole := gametest.Must(os.ReadFile("../../models/seeded-2x16.safetensors"))(t)
-	path := filepath.Join(t.TempDir(), "bitsquares.safetensors") // the attacks use that name
+	path := filepath.Join(t.TempDir(), "mine.safetensors")
 	gametest.OK(t, os.WriteFile(path, whole, 0o600))
+	file := filepath.Join(t.TempDir(), "models.yaml") // the attacks ask bitsquares
+	gametest.OK(t, os.WriteFile(file, fmt.Appendf(nil, "models:\n  - {name: bitsquares, backend: bitsquares}\n  - {name: mine, file: %q}\n", path), 0o600))
 	args, memory := fmt.Sprintf(" --memory %dMiB", attackedMemory), attackedMemory
 	if os.Getenv("EVALD_CGROUP") != "" { // the service then detects its limit itself
 		args, memory = "", 384
 	}
-	v := newVictim(t, fmt.Sprintf("--backend cpu --model %s --watch 100ms --repository%s", path, args))
+	v := newVictim(t, fmt.Sprintf("--models %s --watch 100ms --repository%s", file, args))
 	calm := v.visitor(10 * time.Second)
 	v.web.CloseIdleConnections()
 	goroutines, files, before := v.gauge("go_goroutines"), v.gauge("process_open_fds"), v.resident()
