@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -75,7 +76,7 @@ func (r *configReader) load(c *kong.Context) error {
 	if path == "" {
 		return nil
 	}
-	text, err := short.ReadFile(path)
+	text, err := durable.ReadSettings(path)
 	if err != nil {
 		return fmt.Errorf("--config: %w (it is a file of flags; a network's shape is --network)", err)
 	}

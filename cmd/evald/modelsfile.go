@@ -49,12 +49,9 @@ func (m *modelEntry) wrong(field, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: models[%d].%s: %s", m.path, cmp.Or(m.lines[field], m.lines[""]), m.index, short.Text(field), text)
 }
 
-// mostConfig is how long the file of --models may be, in bytes.
-const mostConfig = 1 << 20
-
 // readModels reads the file of --models. The error gives its line and the field.
 func readModels(path string) ([]*modelEntry, error) {
-	text, err := durable.ReadFile(path, mostConfig)
+	text, err := durable.ReadFile(path, durable.MostSettings)
 	if err != nil {
 		return nil, fmt.Errorf("--models: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -264,7 +265,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 		return config, nil, usage("--allow-origin, --host: %w", err)
 	}
 	if c.Tokens != "" {
-		text, err := short.ReadFile(c.Tokens)
+		text, err := durable.ReadSettings(c.Tokens)
 		if err != nil {
 			return config, nil, fmt.Errorf("--tokens: %w", err)
 		}

@@ -136,6 +136,17 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
+	return readMost(path, most)
+}
+
+// MostSettings is how many bytes a file of settings, tokens or certificates may have.
+const MostSettings = 1 << 20
+
+// ReadSettings reads a file of at most MostSettings bytes, which may be a pipe. A longer one is an error, even one without an end
+// such as /dev/zero.
+func ReadSettings(path string) ([]byte, error) { return readMost(path, MostSettings) }
+
+func readMost(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -126,3 +126,15 @@ func TestManyWriters(t *testing.T) {
 		t.Errorf("left: %v", got)
 	}
 }
+
+func TestReadSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for n, fits := range map[int]bool{0: true, durable.MostSettings: true, durable.MostSettings + 1: false} {
+		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := durable.ReadSettings(path); (err == nil) != fits || fits && len(got) != n {
+			t.Errorf("a file of %d bytes: %d bytes, %v", n, len(got), err)
+		}
+	}
+}

@@ -1,11 +1,7 @@
-// Package short shortens texts that come from outside, from files, lines and clients, before errors and logs show them. It also
-// reads files that must be short.
+// Package short shortens texts that come from outside, from files, lines and clients, before errors and logs show them.
 package short
 
 import (
-	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,21 +43,4 @@ func To(s string, most int) string {
 		end--
 	}
 	return strings.ToValidUTF8(s[:end], "?") + ".."
-}
-
-// MostFile is how many bytes a file of settings, tokens or certificates may have.
-const MostFile = 1 << 20
-
-// ReadFile reads a file of at most MostFile bytes. A longer one is an error, even one without an end such as /dev/zero.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, MostFile+1))
-	if err == nil && len(content) > MostFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, MostFile)
-	}
-	return content, err
 }

@@ -1,8 +1,6 @@
 package short
 
 import (
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,16 +53,4 @@ func FuzzShort(f *testing.F) {
 			t.Errorf("Quote(%q) = %s stands for %q, %v", s, quoted, back, err)
 		}
 	})
-}
-
-func TestReadFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	for n, fits := range map[int]bool{0: true, MostFile: true, MostFile + 1: false} {
-		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ReadFile(path); (err == nil) != fits || fits && len(got) != n {
-			t.Errorf("a file of %d bytes: %d bytes, %v", n, len(got), err)
-		}
-	}
 }

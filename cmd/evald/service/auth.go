@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -214,8 +215,8 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 // one of those in that file (PEM) has signed.
 func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	var pair tls.Certificate
-	public, err1 := short.ReadFile(certificate)
-	private, err2 := short.ReadFile(key)
+	public, err1 := durable.ReadSettings(certificate)
+	private, err2 := durable.ReadSettings(key)
 	err := cmp.Or(err1, err2)
 	if err == nil {
 		pair, err = tls.X509KeyPair(public, private)
@@ -227,7 +228,7 @@ func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	if clients == "" {
 		return c, nil
 	}
-	pem, err := short.ReadFile(clients)
+	pem, err := durable.ReadSettings(clients)
 	if err != nil {
 		return nil, err
 	}
