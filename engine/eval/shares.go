@@ -152,7 +152,9 @@ func (b *batcher) serve(r *request, n int) {
 	b.turn = max(b.turn, c.turn)
 	c.turn += cost / c.weight
 	for _, s := range c.shares {
-		heap.Fix(s.queue, s.at)
+		if s != r.share { // leave moves that one
+			heap.Fix(s.queue, s.at)
+		}
 	}
 	b.leave(r, n)
 }

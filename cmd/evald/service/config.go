@@ -244,8 +244,7 @@ func (c *Config) complete(models []Model) error {
 		m := &models[i]
 		m.Settings = cmp.Or(m.Settings, c.Settings)
 		m.Timeout = cmp.Or(m.Timeout, c.Limits.Timeout)
-		same := func(other Model) bool { return other.Ref() == m.Ref() }
-		if m.Name == "" || m.Name == searchModel || slices.ContainsFunc(models[:i], same) {
+		if m.Name == "" || m.Name == searchModel || contains(models[:i], m.Ref()) {
 			return fmt.Errorf("model %q: the name is empty, or stands for another model", m.Ref())
 		}
 		if m.Timeout > c.Limits.Timeout {

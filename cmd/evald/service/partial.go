@@ -43,10 +43,15 @@ func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 			r.wrong[i] = strings.TrimPrefix(status.Convert(err).Message(), fmt.Sprintf("input %q: row 0: ", one.name))
 		case len(good) > 0 && on.Rules() != board.Rules():
 			r.wrong[i] = fmt.Sprintf("is on board %v, those before it on %v: a request has one board", on.Rules(), board.Rules())
-		case r.raw && on.Result(pos[0]) != game.Ongoing:
-			r.wrong[i] = fmt.Sprintf("the game is over (%v), and only unfinished games have raw answers", on.Result(pos[0]))
 		default:
-			board, good = on, append(good, pos[0])
+			if row := (eval.Batch{Board: on, Pos: pos}); r.raw {
+				err = row.Unfinished()
+			}
+			if err != nil {
+				r.wrong[i] = strings.TrimPrefix(err.Error(), "row 0: ")
+			} else {
+				board, good = on, append(good, pos[0])
+			}
 		}
 		r.wrong[i] = short.Text(r.wrong[i])
 	}

@@ -275,7 +275,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		b.Reset(board, len(b.Pos))
 	}
 	r.rows = len(b.Pos)
-	if r.raw {
+	if r.raw && !r.partial { // readRows has looked at partial ones
 		if err := b.Unfinished(); err != nil {
 			return invalid("input %q: %s", r.input.name, err)
 		}

@@ -68,8 +68,8 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 		clear(b.Policy)
 		clear(b.Source)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var moves []mcts.Move
 	err := mcts.SearchBatch(ctx, g.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
 		moves = t.Moves(moves[:0])
@@ -83,7 +83,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 			err := r.report()
 			r.answer.release()
 			if err != nil {
-				cancel(err)
+				cancel()
 			}
 		}
 	})
