@@ -209,22 +209,20 @@ func TestKilled(t *testing.T) {
 	within(t, 5*time.Minute+2*soak(t))
 	for _, outside := range []bool{false, true} {
 		t.Run(fmt.Sprintf("server outside %t", outside), func(t *testing.T) {
-			games, rounds := []int{520, 60}, 1
+			games, roles := []int{520, 60}, 2
 			if soak(t) > 0 {
-				games, rounds = []int{1700, 600}, 1000
+				games = []int{1700, 600}
+			}
+			if outside {
+				roles = 3 // the server too
 			}
 			start, kills := time.Now(), map[string]int{}
 			random := rand.New(rand.NewPCG(1, 2))
-			for round := range rounds {
-				if round > 0 && time.Since(start) > soak(t)/2 {
-					break
-				}
+			// A fast machine ends a run before each role was killed: then there is another run.
+			for len(kills) < roles || time.Since(start) < soak(t)/2 {
 				killRound(t, outside, games, random, kills)
 			}
 			t.Logf("killed %v", kills)
-			if len(kills) < 2 {
-				t.Error("too few")
-			}
 		})
 	}
 }
