@@ -111,7 +111,7 @@ func TestBounded(t *testing.T) {
 		if _, is := mustNew(t, b, Options{TableMiB: 16, Bounded: true}).prover.(*general); is != isGeneral {
 			t.Errorf("%d columns: general %v, want %v", columns, is, isGeneral)
 		}
-		if got, want := fastMiB(b), len(newTable(1, uint(b.Columns()*(b.Rows()+1)), b.Columns(), (b.Cells()+1)/2).buckets)*64>>20; got != want {
+		if got, want := fastMiB(b), len(newTable(1<<20, uint(b.Columns()*(b.Rows()+1)), b.Columns(), (b.Cells()+1)/2).buckets)*64>>20; got != want {
 			t.Errorf("%d columns: a table of %d MiB, want %d", columns, got, want)
 		}
 	}

@@ -15,16 +15,21 @@ type fast struct {
 	geo     *geometry
 	table   *table
 	workers []*worker
+	done    atomic.Bool // one of several workers has the answer
 }
 
-func newFast(b *game.Board, o Options) *fast {
+// newFast makes a search for scores from -maxScore to maxScore; others count as the nearest of these.
+func newFast(b *game.Board, bytes, threads, maxScore int) *fast {
 	g := newGeometry(b)
-	f := &fast{board: b, geo: g, table: newTable(o.TableMiB, g.stride*g.columns, int(g.columns), (g.cells+1)/2)}
-	marks := new(busy)
-	f.table.shared = o.Threads > 1
-	for i := range o.Threads {
+	f := &fast{board: b, geo: g, table: newTable(bytes, g.stride*g.columns, int(g.columns), maxScore)}
+	var marks *busy
+	if threads > 1 {
+		marks = new(busy)
+	}
+	f.table.shared = threads > 1
+	for i := range threads {
 		f.workers = append(f.workers, &worker{
-			geometry: g, table: f.table, busy: marks, shared: o.Threads > 1, leader: i == 0,
+			geometry: g, table: f.table, busy: marks, shared: threads > 1, leader: i == 0, fast: f,
 			frames: make([]node, (g.cells+1)*int(g.columns)),
 		})
 	}
@@ -32,12 +37,18 @@ func newFast(b *game.Board, o Options) *fast {
 }
 
 // fastMiB is the least size of the fast search's table for a board.
-func fastMiB(b *game.Board) int {
-	bits, room := uint(b.Columns()*(b.Rows()+1)), roomOf(b.Columns(), (b.Cells()+1)/2)
+func fastMiB(b *game.Board) int { return max(1, fastBytes(b, maxScore(b))>>20) }
+
+// maxScore is the best score on a board.
+func maxScore(b *game.Board) int { return (b.Cells() + 1) / 2 }
+
+// fastBytes is the least size of a table for scores from -maxScore to maxScore.
+func fastBytes(b *game.Board, maxScore int) int {
+	bits, room := uint(b.Columns()*(b.Rows()+1)), roomOf(b.Columns(), maxScore)
 	if bits+1 <= room {
-		return 1
+		return int(unsafe.Sizeof(bucket{}))
 	}
-	return max(1, 1<<(bits+1-room)*int(unsafe.Sizeof(bucket{}))>>20)
+	return 1 << (bits + 1 - room) * int(unsafe.Sizeof(bucket{}))
 }
 
 func (f *fast) reset() {
@@ -59,29 +70,24 @@ func (f *fast) nodes() (n uint64) {
 func (f *fast) fill() float64 { return f.table.fill() }
 
 // prove runs all workers until the first is done. Each fills the table for the others, and busy keeps them apart. With one
-// thread the number of nodes is the same every time.
+// thread the number of nodes is the same every time, and nothing is allocated.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
-	canMirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
-	var done atomic.Bool
-	var once sync.Once
+	mirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
+	f.done.Store(false)
+	if len(f.workers) == 1 {
+		value, action, _ = f.workers[0].answer(r, root, mirror, alpha)
+		return value, action
+	}
+	return f.together(r, root, mirror, alpha)
+}
+
+// together is prove by several workers.
+func (f *fast) together(r *run, root node, mirror bool, alpha int) (value, action int) {
 	answer := func(w *worker) {
-		w.run, w.done, w.fast = r, &done, f
-		w.mirrored, w.stopped, w.rootMove = canMirror, false, -1
-		n := root
-		n.mixed, n.mirrored = w.key(n.own, n.all)
-		v := w.search(&n, alpha, 0, -1)
-		w.flushed.Store(w.nodes)
-		if w.stopped {
-			return
+		if v, a, first := w.answer(r, root, mirror, alpha); first {
+			value, action = v, a
 		}
-		once.Do(func() {
-			value, action = v, -1
-			if w.rootMove >= 0 {
-				action = w.rootMove / int(f.geo.stride)
-			}
-			done.Store(true)
-		})
 	}
 	var helpers sync.WaitGroup
 	for _, w := range f.workers[1:] {
@@ -90,6 +96,23 @@ func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	answer(f.workers[0])
 	helpers.Wait()
 	return value, action
+}
+
+// answer searches from the root, and reports whether it was the first to end.
+func (w *worker) answer(r *run, root node, mirror bool, alpha int) (value, action int, first bool) {
+	w.run, w.mirrored, w.stopped, w.rootMove = r, mirror, false, -1
+	w.next = r.pollAt(w.nodes)
+	root.mixed, root.mirrored = w.key(root.own, root.all)
+	value = w.search(&root, alpha, 0, -1)
+	w.flushed.Store(w.nodes)
+	if w.stopped {
+		return 0, -1, false
+	}
+	action = -1
+	if w.rootMove >= 0 {
+		action = w.rootMove / int(w.stride)
+	}
+	return value, action, w.fast.done.CompareAndSwap(false, true)
 }
 
 // root returns p as a node.

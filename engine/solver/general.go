@@ -18,6 +18,7 @@ type general struct {
 	gen    uint32
 	used   int
 	count  uint64
+	next   uint64          // count at which to poll
 	frames [][]generalMove // by depth
 
 	run     *run
@@ -37,9 +38,9 @@ type generalMove struct {
 	order  int
 }
 
-func newGeneral(b *game.Board, o Options) *general {
+func newGeneral(b *game.Board, bytes int) *general {
 	const entryBytes = 48
-	n := 1 << (bits.Len64(uint64(o.TableMiB)<<20/entryBytes) - 1)
+	n := 1 << (bits.Len64(uint64(bytes)/entryBytes) - 1)
 	g := &general{board: b, cells: b.Cells(), table: make([]generalEntry, n), gen: 1}
 	for _, line := range b.Lines() {
 		for l := line; !l.IsZero(); l = l.WithoutFirst() {
@@ -65,15 +66,16 @@ func (g *general) nodes() uint64 { return g.count }
 func (g *general) fill() float64 { return float64(g.used) / float64(len(g.table)) }
 
 func (g *general) prove(r *run, p game.Position, alpha int) (value, action int) {
-	g.run, g.stopped = r, false
+	g.run, g.stopped, g.next = r, false, r.pollAt(g.count)
 	return g.search(p, alpha, 0)
 }
 
 // search is the same as worker.search, and also returns the action that failed high, or -1.
 func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	g.count++
-	if g.count%pollEvery == 0 {
+	if g.count >= g.next {
 		g.stopped = g.run.poll()
+		g.next = g.run.pollAt(g.count)
 		g.run.report(g.count)
 	}
 	left := g.cells - p.Plies()

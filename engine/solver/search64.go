@@ -28,6 +28,7 @@ type worker struct {
 	*geometry
 	table    *table
 	nodes    uint64
+	next     uint64       // number of nodes at which to poll
 	frames   []node       // for each ply, one node per column
 	mirrored bool         // the key is the smaller of a position's and its mirror image's
 	history  [2][64]int32 // [stones&1][cell]: grows if the cell refutes a position, shrinks if it fails to
@@ -39,17 +40,17 @@ type worker struct {
 
 	run     *run
 	fast    *fast
-	done    *atomic.Bool  // another worker has the answer
 	flushed atomic.Uint64 // node count that other threads may read
 	stopped bool          // the search is unwinding: values mean nothing any more
 }
 
-// pollEvery is the number of nodes (a power of two) between two polls of stop and done: well under a millisecond.
+// pollEvery is the number of nodes between two polls of stop and done: well under a millisecond.
 const pollEvery = 1024
 
 func (w *worker) poll() {
 	w.flushed.Store(w.nodes)
-	w.stopped = w.run.poll() || w.done.Load()
+	w.stopped = w.run.poll() || w.fast.done.Load()
+	w.next = w.run.pollAt(w.nodes)
 	if w.leader {
 		w.run.report(w.fast.nodes())
 	}
@@ -130,8 +131,7 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 // n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try
 // first; a value outside the board means none.
 func (w *worker) search(n *node, alpha, ply, hint int) int {
-	w.nodes++
-	if w.nodes&(pollEvery-1) == 0 {
+	if w.nodes++; w.nodes >= w.next {
 		w.poll()
 	}
 	frame := w.frames[ply*int(w.columns):][:w.columns]
@@ -200,6 +200,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		w.learn(n, frame, sorted[:k+1])
 		move = w.stored(n, int(c.column))
 	}
+	best = min(max(best, -w.table.bias), w.table.bias)
 	lower, upper := -w.table.bias, w.table.bias
 	if best > alpha {
 		lower = best

@@ -5,6 +5,7 @@
 //	solver.go                 New, Solve and Options
 //	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
 //	bounds.go                 bounds of all moves within a number of nodes
+//	probe.go                  who wins, within a number of nodes, from the position alone
 //	fast.go, search64.go      the search for boards of at most 64 bits
 //	geometry.go, bounds64.go  its masks, and bounds without search
 //	table.go                  its table; huge_linux.go, huge_other.go: large pages
@@ -112,9 +113,9 @@ func New(board *game.Board, o Options) (*Solver, error) {
 	o.Threads = max(o.Threads, 1)
 	s := &Solver{board: board, options: o}
 	if board.Wide() || !board.Rules().Gravity || o.Bounded && fastMiB(board) > o.TableMiB {
-		s.prover = newGeneral(board, o)
+		s.prover = newGeneral(board, o.TableMiB<<20)
 	} else {
-		s.prover = newFast(board, o)
+		s.prover = newFast(board, o.TableMiB<<20, o.Threads, maxScore(board))
 	}
 	return s, nil
 }

@@ -38,14 +38,14 @@ const (
 
 type bucket [slots]uint64
 
-// newTable makes a table of at most mib MiB for keys of keyBits bits, moves below columns and scores from -maxScore to
-// maxScore. It takes more than mib only if fewer buckets could not tell the keys apart.
-func newTable(mib int, keyBits uint, columns, maxScore int) *table {
+// newTable makes a table of at most so many bytes for keys of keyBits bits, moves below columns and scores from -maxScore to
+// maxScore. It takes more only if fewer buckets could not tell the keys apart.
+func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}
 	scoreBits := uint(bits.Len(uint(2 * maxScore)))
 	moveBits := uint(bits.Len(uint(columns)))
 	room := roomOf(columns, maxScore)
-	n := uint64(mib) << 20 / uint64(unsafe.Sizeof(bucket{}))
+	n := uint64(bytes) / uint64(unsafe.Sizeof(bucket{}))
 	n = max(n, 1)
 	if keyBits+1 > room { // at least one bit of generation
 		n = max(n, 1<<(keyBits+1-room))

@@ -10,7 +10,7 @@ import (
 // may be found after a reset.
 func TestTableIsSafe(t *testing.T) {
 	for _, keyBits := range []uint{12, 20, 49, 63, 64} {
-		table := newTable(1, keyBits, 7, 21)
+		table := newTable(1<<20, keyBits, 7, 21)
 		r := gametest.Rand(uint64(keyBits))
 		type bounds struct{ lower, upper, move int }
 		truth := map[uint64]bounds{}

@@ -36,6 +36,14 @@ func (r *run) poll() bool {
 	return r.ended()
 }
 
+// pollAt is the number of nodes at which a search that has made so many polls next.
+func (r *run) pollAt(nodes uint64) uint64 {
+	if at := nodes + pollEvery; r.limit <= nodes || at < r.limit {
+		return at
+	}
+	return r.limit
+}
+
 // progressEvery is short enough to look alive and long enough to cost nothing.
 const progressEvery = 300 * time.Millisecond
 

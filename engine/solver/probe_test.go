@@ -1,0 +1,150 @@
+package solver
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// probeBoards are the boards of gametest and one more; the keys of 8x7 need all 64 bits.
+func probeBoards() []*game.Board {
+	return append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 8, Columns: 8, InARow: 4, Gravity: true}))
+}
+
+// What a probe finds is right, with the moves; a mirror image has the mirrored answer; and neither order nor company changes
+// an answer. EVALD_SOAK makes it a million positions within its time.
+func TestProbe(t *testing.T) {
+	soak := gametest.SoakTime(t, 0)
+	for seed, b := range probeBoards() {
+		t.Run(b.Rules().String(), func(t *testing.T) {
+			random, began, count, found, open := gametest.Rand(uint64(seed)), time.Now(), 0, 0, 0
+			probers := []*Prober{gametest.Must(NewProber(b, 1000))(t), gametest.Must(NewProber(b, 30_000))(t)}
+			full := mustNew(t, b, Options{TableMiB: 16, Bounded: true})
+			most, low, high := uint64(100_000), make([]int32, b.Actions()), make([]int32, b.Actions())
+			if soak > 0 {
+				most = 10_000_000
+			}
+			for count == 0 || time.Since(began) < soak/time.Duration(len(probeBoards())) {
+				positions := gametest.Open(random, b, 100)
+				for range 100 {
+					positions = append(positions, careful(random, b, random.IntN(b.Cells())))
+				}
+				for _, prober := range probers {
+					answers := make([]probeAnswer, len(positions))
+					for i, p := range positions {
+						answers[i] = ask(prober, p)
+						mirrored := ask(prober, b.Mirror(p))
+						if image := b.Mirror(game.Position{Own: mirrored.moves, All: mirrored.moves}).All; mirrored.result != answers[i].result || image != answers[i].moves {
+							t.Errorf("%+v is %v, its mirror image %v", p, answers[i], mirrored)
+						}
+					}
+					var others sync.WaitGroup
+					for k := range 3 {
+						others.Go(func() {
+							for _, i := range gametest.Rand(uint64(k)).Perm(len(positions)) {
+								if again := ask(prober, positions[i]); again != answers[i] {
+									t.Errorf("%+v is %v, in other company %v", positions[i], answers[i], again)
+								}
+							}
+						})
+					}
+					others.Wait()
+					for i, p := range positions {
+						count++
+						if answers[i].result == game.Ongoing {
+							continue
+						}
+						found++
+						gametest.Must(full.Bounds(t.Context(), p, most, low, high))(t)
+						if !answers[i].right(b, p, low, high) {
+							t.Errorf("%+v is %v, but its moves have %v to %v", p, answers[i], low, high)
+						}
+						if !slices.Equal(low, high) {
+							open++
+						}
+					}
+				}
+			}
+			t.Logf("%d positions, %d of them found, %d of these open within %d nodes", count, found, open, most)
+		})
+	}
+}
+
+// careful is a position after so many moves, or fewer, of which none loses to the next stone.
+func careful(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
+	for range plies {
+		safe := b.Safe(p)
+		if !b.Wins(p).IsZero() || safe.OnesCount() < 2 {
+			break
+		}
+		for range random.IntN(safe.OnesCount()) {
+			safe = safe.WithoutFirst()
+		}
+		p = b.PlayCell(p, safe.LowBit())
+	}
+	return p
+}
+
+// probeAnswer is what Moves finds.
+type probeAnswer struct {
+	result game.Result
+	moves  game.Bits
+}
+
+// ask asks for the moves too; Probe has to agree.
+func ask(prober *Prober, p game.Position) probeAnswer {
+	result, moves := prober.Moves(p)
+	if prober.Probe(p) != result {
+		result, moves = game.Ongoing, prober.board.Full() // which no answer has
+	}
+	return probeAnswer{result, moves}
+}
+
+// right reports whether an answer can be true if the moves' scores are within low and high.
+func (a probeAnswer) right(b *game.Board, p game.Position, low, high []int32) bool {
+	value := int32(a.result.Value())
+	sign := func(x int32) int32 { return min(max(x, -1), 1) }
+	most := int32(-1)
+	for action := range b.Actions() {
+		if !b.CanPlay(p, action) {
+			continue
+		}
+		keeps := !a.moves.And(b.Cell(p, action)).IsZero()
+		if sign(low[action]) > value || keeps && sign(high[action]) < value {
+			return false
+		}
+		most = max(most, sign(high[action]))
+	}
+	return most >= value
+}
+
+func TestProbeAllocates(t *testing.T) {
+	if gametest.Race {
+		t.Skip("the race detector allocates")
+	}
+	for _, b := range probeBoards() {
+		prober := gametest.Must(NewProber(b, 1000))(t)
+		positions := gametest.Open(gametest.Rand(1), b, 50)
+		if n := testing.AllocsPerRun(5, func() {
+			for _, p := range positions {
+				prober.Moves(p)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", b.Rules(), n)
+		}
+	}
+}
+
+func BenchmarkProbe(bench *testing.B) {
+	b := game.MustBoard(game.Connect4)
+	prober := gametest.Must(NewProber(b, 1000))(bench)
+	positions := gametest.Open(gametest.Rand(1), b, 1000)
+	for i := 0; bench.Loop(); i++ {
+		prober.Probe(positions[i%len(positions)])
+	}
+}
