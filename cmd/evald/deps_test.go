@@ -25,7 +25,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/solver", "engine/game engine/internal/prefetch"},
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/solver/book", "engine/game engine/jobs engine/durable"},
-	{"engine/mcts", "engine/game engine/eval engine/internal/prefetch"},
+	{"engine/mcts", "engine/game engine/eval engine/solver engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
 	{"engine/record", "engine/game engine/eval engine/heuristic engine/score engine/durable"},

@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 // found is all that a tree says.
@@ -67,7 +68,12 @@ func TestCompany(t *testing.T) {
 			if name == "plain puct" {
 				c.Noise, c.Alpha, c.ForcedPlayouts = 0.25, 0.3, 2
 			}
-			for _, leaves := range []int{1, 5} {
+			for _, form := range []struct {
+				leaves int
+				exact  *solver.Prober
+			}{{1, nil}, {5, nil}, {5, gametest.Must(solver.NewProber(b, 300))(t)}} {
+				leaves := form.leaves
+				c.Exact = form.exact
 				want := make([]found, len(positions))
 				for k, p := range positions {
 					tr := tree(t, b, c, p)
@@ -82,7 +88,7 @@ func TestCompany(t *testing.T) {
 					company := search(t, b, c, positions, leaves, random)
 					for k := range positions {
 						if !reflect.DeepEqual(want[k], company[k]) {
-							t.Fatalf("%v, %s, %d leaves, round %d, position %+v (-alone +in company):\n%s", b.Rules(), name, leaves, round, positions[k], cmp.Diff(want[k], company[k]))
+							t.Fatalf("%v, %s, %+v, round %d, position %+v (-alone +in company):\n%s", b.Rules(), name, form, round, positions[k], cmp.Diff(want[k], company[k]))
 						}
 					}
 				}
@@ -154,6 +160,7 @@ func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 		}
 		beside := job
 		beside.Board, beside.Position, beside.Visits = game.MustBoard(game.TicTacToe), game.Position{}, 1+random.IntN(9)
+		beside.Config.Exact = nil
 		beside.Next = func(j *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: j.Visits} }
 		beside.Done = func(*mcts.Job, *mcts.Tree, error) {}
 		gametest.OK(t, s.Add(&beside, &job))

@@ -53,14 +53,7 @@ func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Positio
 	n := &t.nodes[at]
 	n.plies = uint8(t.board.Cells() - p.Plies()) // Known does not say when the game ends: at the latest when the board is full
 	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
-	switch k.Result {
-	case game.Win:
-		n.proof = lost
-	case game.Draw:
-		n.proof = drawn
-	case game.Loss:
-		n.proof = won
-	}
+	n.proof = proofOf(k.Result)
 	if t.link(at, p) {
 		return
 	}

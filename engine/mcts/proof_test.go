@@ -7,6 +7,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 // minimax is the result of a position for its side to move.
@@ -86,6 +87,45 @@ func TestProofs(t *testing.T) {
 	t.Logf("%d of %d searches ended with a proof, %d with one of their best move", proofs, all, draws)
 	if proofs+draws < all*3/4 {
 		t.Errorf("%d of %d searches ended with a proof, %d with one of their best move", proofs, all, draws)
+	}
+}
+
+// With probes, proofs stay right, all of them are those that the solver finds, and a few visits prove what took thousands.
+func TestExact(t *testing.T) {
+	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true}), game.MustBoard(game.TicTacToe)} {
+		full, prober := gametest.Must(solver.New(b, solver.Options{}))(t), gametest.Must(solver.NewProber(b, 2000))(t)
+		r, proofs := gametest.Rand(1), map[bool]int{}
+		result := func(p game.Position) game.Result {
+			if r := b.Result(p); r != game.Ongoing {
+				return r
+			}
+			return [...]game.Result{game.Loss, game.Draw, game.Win}[1+gametest.Must(full.WDL(t.Context(), p))(t).Score]
+		}
+		for i := range 30 {
+			p := gametest.Position(r, b, b.Cells()/3+i%(b.Cells()/2), true)
+			for s, c := range searches {
+				for _, c.Exact = range []*solver.Prober{nil, prober} {
+					tr := tree(t, b, c, p)
+					search(t, evaluator(t, eval.Uniform), tr, 40)
+					for _, move := range tr.Moves(nil) {
+						if after := result(b.Play(p, move.Action)); move.Result != game.Ongoing && after != move.Result.Flip() {
+							t.Fatalf("%v, %v by %s: move %+v leads to %v for the other", b.Rules(), p, s, move, after)
+						}
+					}
+					if tr.Result() == game.Ongoing {
+						continue
+					}
+					proofs[c.Exact != nil]++
+					if want := result(p); tr.Result() != want || result(b.Play(p, tr.Best())) != want.Flip() {
+						t.Fatalf("%v, %v by %s: %v by %d, the solver says %v", b.Rules(), p, s, tr.Result(), tr.Best(), want)
+					}
+				}
+			}
+		}
+		t.Logf("%v: %d proofs without probes, %d with", b.Rules(), proofs[false], proofs[true])
+		if proofs[true] <= proofs[false] {
+			t.Errorf("%v: %d proofs without probes, %d with", b.Rules(), proofs[false], proofs[true])
+		}
 	}
 }
 

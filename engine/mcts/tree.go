@@ -50,6 +50,11 @@ func (p proof) draw() float32 {
 // flip is the proof for the other side.
 func (p proof) flip() proof { return 2*drawn - p }
 
+// proofOf is the proof of a node whose side to move has a result.
+func proofOf(r game.Result) proof {
+	return [...]proof{game.Win: lost, game.Draw: drawn, game.Loss: won}[r]
+}
+
 // Tree is a search from one position. It is not safe for concurrent use.
 type Tree struct {
 	board  *game.Board
@@ -171,7 +176,8 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 // look handles a node without moves as far as the rules decide it, without an evaluation:
 //   - if the next stone wins, it proves the node;
 //   - if every reply lets the other side win with the stone after it, it proves the node too;
-//   - if a single reply prevents that, it gives the node its moves.
+//   - if a single reply prevents that, it gives the node its moves;
+//   - if a probe finds the result of another node, it proves that too.
 //
 // It reports whether the visit continues with a move.
 //
@@ -190,9 +196,11 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	switch {
 	case t.config.Selection == UCT:
 		if n.visits == 0 {
+			t.probe(n, leaf)
 			return false
 		}
 	case at == rootNode, n.visits > 0, !leaf.safe.WithoutFirst().IsZero():
+		t.probe(n, leaf)
 		return false // the root needs priors for its moves; a node with visits got no moves because memory is full
 	case leaf.safe.IsZero():
 		t.settle(leaf, won, 2)
@@ -204,6 +212,16 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	}
 	t.prove(leaf.path[:leaf.depth+1])
 	return t.nodes[at].proof == open
+}
+
+// probe proves a node that has its first visit, if there is a prober and it finds the result.
+func (t *Tree) probe(n *node, leaf *Leaf) {
+	if t.config.Exact == nil || n.visits > 0 || leaf.depth == 0 {
+		return
+	}
+	if r := t.config.Exact.Probe(leaf.Position); r != game.Ongoing {
+		t.settle(leaf, proofOf(r), uint8(t.board.Cells()-leaf.Position.Plies()))
+	}
 }
 
 // safe is the set of cells whose moves do not lose at once, as far as the search looks ahead.

@@ -54,6 +54,34 @@ func (p *Prober) newProbe() *probe {
 	return w
 }
 
+// Probers are one Prober for each board. They are safe for concurrent use.
+type Probers struct {
+	nodes   uint64
+	mu      sync.Mutex
+	byRules map[game.Rules]*Prober
+}
+
+// NewProbers are probers of at most so many nodes, from 1.
+func NewProbers(nodes uint64) (*Probers, error) {
+	if nodes == 0 {
+		return nil, fmt.Errorf("solver: a probe needs a node or more")
+	}
+	return &Probers{nodes: nodes, byRules: map[game.Rules]*Prober{}}, nil
+}
+
+// For is the prober of a board, or nil if p is nil.
+func (p *Probers) For(b *game.Board) *Prober {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byRules[b.Rules()] == nil {
+		p.byRules[b.Rules()], _ = NewProber(b, p.nodes)
+	}
+	return p.byRules[b.Rules()]
+}
+
 // Board is the board that the prober was made for.
 func (p *Prober) Board() *game.Board { return p.board }
 
