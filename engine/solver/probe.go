@@ -26,6 +26,9 @@ type probe struct {
 	run    run
 }
 
+// ProbeNodes is the bound on a probe's nodes that ships.
+const ProbeNodes = 1000
+
 const (
 	leastProbe = 16 << 10 // bytes of a table
 	mostProbe  = 16 << 20
