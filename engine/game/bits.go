@@ -43,6 +43,14 @@ func (a Bits) WithoutFirst() Bits {
 	return Bits{0, a.Hi & (a.Hi - 1)}
 }
 
+// Below is the set of the bits below the lowest bit of a, which must have one.
+func (a Bits) Below() Bits {
+	if a.Lo != 0 {
+		return Bits{Lo: a.Lo&-a.Lo - 1}
+	}
+	return Bits{^uint64(0), a.Hi&-a.Hi - 1}
+}
+
 // Nth is the set of one bit alone: number n, counted from the lowest, which is number 0. More than n bits must be set.
 func (a Bits) Nth(n int) Bits {
 	for range n {

@@ -173,10 +173,17 @@ func (b *Board) Completes(stones Bits) Bits {
 
 // completes is Completes for any number k in a row: j stones are on one side of the bit, and k-1-j on the other.
 func completes(stones Bits, k int, shifts [4]uint) (cells Bits) {
+	if k == 4 {
+		for _, d := range shifts {
+			up, down := stones.Shl(d), stones.Shr(d)
+			above, below := up.And(stones.Shl(2*d)), down.And(stones.Shr(2*d))
+			cells = cells.Or(above.And(stones.Shl(3 * d).Or(down))).Or(below.And(stones.Shr(3 * d).Or(up)))
+		}
+		return cells
+	}
+	var up [MaxBits]Bits // up[j] has the bits whose j neighbours below hold stones
+	up[0] = Bits{^uint64(0), ^uint64(0)}
 	for _, d := range shifts {
-		// up[j] has the bits whose j neighbours below hold stones.
-		var up [MaxBits]Bits
-		up[0] = Bits{^uint64(0), ^uint64(0)}
 		for j := 1; j < k; j++ {
 			up[j] = up[j-1].And(stones.Shl(uint(j) * d))
 		}

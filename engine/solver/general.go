@@ -1,9 +1,7 @@
 package solver
 
 import (
-	"cmp"
 	"math/bits"
-	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -21,8 +19,13 @@ type general struct {
 	next   uint64          // count at which to poll
 	frames [][]generalMove // by depth
 
-	run     *run
-	stopped bool
+	columns  []game.Bits // the cells of each column; nil without gravity
+	stride   int         // bits from a column to the next
+	top, low game.Bits   // the upper and the lower cells of the pairs of each column, from the top; see geometry
+
+	run      *run
+	stopped  bool
+	mirrored bool // a position and its mirror image have one entry
 }
 
 type generalEntry struct {
@@ -33,9 +36,10 @@ type generalEntry struct {
 }
 
 type generalMove struct {
-	cell   game.Bits
-	action int
-	order  int
+	cell    game.Bits
+	threats game.Bits // the mover's, after the move
+	action  int
+	order   int
 }
 
 func newGeneral(b *game.Board, bytes int) *general {
@@ -45,6 +49,19 @@ func newGeneral(b *game.Board, bytes int) *general {
 	for _, line := range b.Lines() {
 		for l := line; !l.IsZero(); l = l.WithoutFirst() {
 			g.centre[l.First()]++
+		}
+	}
+	if b.Rules().Gravity {
+		g.columns, g.stride = make([]game.Bits, b.Columns()), b.Rows()+1
+		for l := b.Full(); !l.IsZero(); l = l.WithoutFirst() {
+			i := l.First()
+			pair := &g.low
+			if (g.stride-2-i%g.stride)%2 == 0 {
+				pair = &g.top
+			}
+			*pair = pair.Or(l.LowBit())
+			column := &g.columns[i/g.stride]
+			*column = column.Or(l.LowBit())
 		}
 	}
 	g.frames = make([][]generalMove, g.cells+1)
@@ -67,11 +84,15 @@ func (g *general) fill() float64 { return float64(g.used) / float64(len(g.table)
 
 func (g *general) prove(r *run, p game.Position, alpha int) (value, action int) {
 	g.run, g.stopped, g.next = r, false, r.pollAt(g.count)
-	return g.search(p, alpha, 0)
+	b, other := g.board, p.Other()
+	empty := b.Full().AndNot(p.All)
+	g.mirrored = p.Own.And(b.Mirror(game.Position{Own: other, All: other}).All).IsZero()
+	return g.search(p, b.Completes(p.Own).And(empty), b.Completes(other).And(empty), alpha, 0)
 }
 
-// search is the same as worker.search, and also returns the action that failed high, or -1.
-func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
+// search is the same as worker.search, and also returns the action that failed high, or -1. mine and theirs are the empty
+// cells that complete a line of the mover and of the opponent.
+func (g *general) search(p game.Position, mine, theirs game.Bits, alpha, ply int) (value, action int) {
 	g.count++
 	if g.count >= g.next {
 		g.stopped = g.run.poll()
@@ -82,11 +103,14 @@ func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	if left == 0 {
 		return 0, -1
 	}
-	moves, value, done := g.moves(p, alpha, left, g.frames[ply])
+	safe, value, done := g.look(p, mine, theirs, alpha, left)
 	if done {
 		return value, -1
 	}
-	key, mirrored := g.board.Canonical(p)
+	key, mirrored := p, false
+	if g.mirrored {
+		key, mirrored = g.board.Canonical(p)
+	}
 	e := &g.table[key.Hash()&uint64(len(g.table)-1)]
 	hint := -1
 	if e.gen == g.gen && e.key == key {
@@ -98,15 +122,11 @@ func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 		}
 		hint = g.turn(int(e.move), mirrored)
 	}
-	for i := range moves {
-		if moves[i].action == hint {
-			moves[i].order = 1 << 30
-		}
-	}
-	slices.SortFunc(moves, func(a, b generalMove) int { return cmp.Compare(b.order, a.order) })
+	moves := g.moves(p, mine, safe, hint, left, g.frames[ply])
 	best, action := -g.cells, -1
-	for _, m := range moves {
-		v, _ := g.search(g.board.PlayCell(p, m.cell), -alpha-1, ply+1)
+	for i := range moves {
+		m := &moves[i]
+		v, _ := g.search(g.board.PlayCell(p, m.cell), theirs.AndNot(m.cell), m.threats, -alpha-1, ply+1)
 		if g.stopped {
 			return 0, -1
 		}
@@ -120,42 +140,104 @@ func (g *general) search(p game.Position, alpha, ply int) (value, action int) {
 	return best, action
 }
 
-// moves collects in dst the moves after which the opponent cannot win at once, unless the value is settled without search:
-// the mover wins, the opponent has two winning cells, or a bound from the lines still open and the cells left lies on one
-// side of alpha.
-func (g *general) moves(p game.Position, alpha, left int, dst []generalMove) (moves []generalMove, value int, done bool) {
+// look returns the moves after which the opponent cannot win at once, unless the value is settled without search: the mover
+// wins, every move loses, or a bound from the lines still open and the cells left lies on one side of alpha.
+func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int) (safe game.Bits, value int, done bool) {
 	b := g.board
-	legal, other := b.Legal(p), p.Other()
-	if !legal.And(b.Completes(p.Own)).IsZero() {
-		return nil, (left + 1) / 2, true
+	legal := b.Legal(p)
+	if !legal.And(mine).IsZero() {
+		return safe, (left + 1) / 2, true
 	}
-	switch forced := legal.And(b.Completes(other)); forced.OnesCount() {
-	case 0:
-	case 1:
-		legal = forced
-	default:
-		return nil, -left / 2, true
+	if safe = g.quiet(legal, theirs); safe.IsZero() {
+		return safe, -left / 2, true
 	}
 	empty := b.Full().AndNot(p.All)
 	upper, lower := (left-1)/2, -left/2
-	if upper > 0 && !b.Won(p.Own.Or(empty)) {
-		upper = 0
+	if upper > alpha {
+		upper = g.upper(p, theirs, empty, legal, alpha, left, upper)
 	}
-	if lower < 0 && !b.Won(other.Or(empty)) {
+	if lower < 0 && alpha < 0 && !b.Won(p.Other().Or(empty)) {
 		lower = 0
 	}
 	if upper <= alpha {
-		return nil, upper, true
+		return safe, upper, true
 	}
-	if lower > alpha {
-		return nil, lower, true
+	return safe, lower, lower > alpha
+}
+
+// quiet is the moves of landing after which the other side, which threatens the cells lose, cannot win at once.
+func (g *general) quiet(landing, lose game.Bits) game.Bits {
+	if forced := landing.And(lose); !forced.WithoutFirst().IsZero() {
+		return game.Bits{}
+	} else if !forced.IsZero() {
+		landing = forced
 	}
-	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
+	if g.columns != nil {
+		landing = landing.AndNot(lose.Shr(1))
+	}
+	return landing
+}
+
+// upper is an upper bound that the follow-up strategy proves (see worker.staticUpper), or most if there is none at alpha or below.
+func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha, left, most int) int {
+	if g.columns == nil { // no gravity
+		if alpha >= 0 && !g.board.Won(p.Own.Or(empty)) {
+			return 0
+		}
+		return most
+	}
+	class, other := g.top, g.low
+	if left&1 != 0 {
+		class, other = g.low, g.top
+	}
+	reach := empty.And(g.low).Or(landing)
+	for threats := theirs.And(class).AndNot(landing); !threats.IsZero(); threats = threats.WithoutFirst() {
+		i := threats.First()
+		column, above := g.columns[i/g.stride], g.stride-2-i%g.stride
+		value := -(above + 2) / 2
+		if value > alpha {
+			continue
+		}
+		below := threats.LowBit().Below().And(column)
+		if !g.board.Won(p.Own.Or(reach.AndNot(column)).Or(below.And(empty).And(other.Or(landing)))) {
+			return value
+		}
+	}
+	if left&1 != 0 {
+		reach = empty
+	}
+	if alpha >= 0 && !g.board.Won(p.Own.Or(reach)) {
+		return 0
+	}
+	return most
+}
+
+// moves puts the safe moves into dst, the most promising first: the hint, then those that make lines of which one stone is
+// missing, on cells that parity gives to the mover above all, leave few safe replies, and lie on many lines.
+func (g *general) moves(p game.Position, mine, safe game.Bits, hint, left int, dst []generalMove) []generalMove {
+	b := g.board
+	class := g.top
+	if left&1 == 0 {
+		class = g.low
+	}
+	for l := safe; !l.IsZero(); l = l.WithoutFirst() {
 		cell := l.LowBit()
 		i := cell.First()
-		dst = append(dst, generalMove{cell: cell, action: b.Action(i), order: int(g.centre[i])})
+		all := p.All.Or(cell)
+		m := generalMove{cell: cell, action: b.Action(i), threats: b.Completes(p.Own.Or(cell)).And(b.Full()).AndNot(all)}
+		replies := g.quiet(b.Legal(game.Position{All: all}), m.threats).OnesCount()
+		m.order = (m.threats.OnesCount()+m.threats.And(class).OnesCount())<<8 + int(g.centre[i])*10 - replies*50
+		if m.action == hint {
+			m.order += 1 << 30
+		}
+		j := len(dst)
+		dst = append(dst, m)
+		for ; j > 0 && dst[j-1].order < m.order; j-- {
+			dst[j] = dst[j-1]
+		}
+		dst[j] = m
 	}
-	return dst, 0, false
+	return dst
 }
 
 // turn converts an action between the position's board and the key's: it mirrors a if mirrored is true. -1 stays -1.
