@@ -207,8 +207,7 @@ func (b *batcher) enqueue(r *request) error {
 	if b.closed {
 		return ErrClosed
 	}
-	if err := b.refuse(r); err != nil {
-		b.stats.Refused++
+	if err := b.refuse(r.caller, r.rows, r.deadline); err != nil {
 		return err
 	}
 	rules := r.batch.Board.Rules()
@@ -223,29 +222,31 @@ func (b *batcher) enqueue(r *request) error {
 	return nil
 }
 
-// refuse is nil if a request is accepted, or says why not. If no rows wait, a request of any size is accepted. Otherwise Low rows
-// may fill half of the queue and Normal ones three quarters, and each client may fill half of what is left by then: so there is
-// always room for a client that asks for little. The pace counts only if batches are full, since small ones say little about
-// it. b.mu is held.
-func (b *batcher) refuse(r *request) error {
+// refuse is nil if rows of a caller are accepted, or says why not, and counts that. If no rows wait, any number is accepted.
+// Otherwise Low rows may fill half of the queue and Normal ones three quarters, and each client may fill half of what is left by
+// then: so there is always room for a client that asks for little. The pace counts only if batches are full, since small ones say
+// little about it. b.mu is held.
+func (b *batcher) refuse(c Caller, rows int, deadline time.Time) error {
 	queued := b.stats.Queued
-	if r.caller.Accepted || queued == 0 {
+	if c.Accepted || queued == 0 {
 		return nil
 	}
-	own, weight, weights := 0, r.caller.weight(), b.weights
-	if c := b.clients[r.caller.Client]; c != nil && c.rows > 0 {
+	own, weight, weights := 0, c.weight(), b.weights
+	if c := b.clients[c.Client]; c != nil && c.rows > 0 {
 		own = c.rows
 	} else {
 		weights += weight
 	}
-	if most := b.config.Room(r.caller.Priority); b.config.MaxQueued > 0 && 2*(own+r.rows) > most-queued+own {
+	if most := b.config.Room(c.Priority); b.config.MaxQueued > 0 && 2*(own+rows) > most-queued+own {
+		b.stats.Refused++
 		return fmt.Errorf("%w: %d, %d of them yours, of at most %d", ErrFull, queued, own, most)
 	}
-	if r.deadline.IsZero() || queued < b.config.MaxRows {
+	if deadline.IsZero() || queued < b.config.MaxRows {
 		return nil
 	}
-	ahead := min(queued+r.rows, int(float64(own+r.rows)*weights/weight))
-	if wait, left := b.pace.left(ahead), time.Until(r.deadline); wait > left/2 {
+	ahead := min(queued+rows, int(float64(own+rows)*weights/weight))
+	if wait, left := b.pace.left(ahead), time.Until(deadline); wait > left/2 {
+		b.stats.Refused++
 		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	}
 	return nil

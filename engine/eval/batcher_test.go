@@ -189,6 +189,14 @@ func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 		ask(t.Context(), 1, eval.Low, eval.ErrFull)
 		ask(t.Context(), 2, eval.High, nil)
 		ask(t.Context(), 1, eval.High, eval.ErrFull)
+		for p, want := range map[eval.Priority]error{eval.Normal: eval.ErrFull, eval.High: eval.ErrFull} { // as if they asked
+			if err := b.For(eval.Caller{Priority: p}).Room(1, time.Time{}); !errors.Is(err, want) {
+				t.Errorf("room for a row of priority %d: %v", p, err)
+			}
+		}
+		if err := b.For(eval.Caller{Client: "another", Priority: eval.High}).Room(4, time.Time{}); err != nil {
+			t.Errorf("room for another client: %v", err)
+		}
 		if q := b.BatcherStats().Queued; q != 8 {
 			t.Errorf("%d rows wait, want 8", q)
 		}
@@ -199,8 +207,8 @@ func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 		if got := stub.Sizes(); !slices.Equal(got, []int{4, 4, 4}) {
 			t.Errorf("batches %v, want [4 4 4]", got)
 		}
-		if s := b.BatcherStats(); s.Refused != 3 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[2] != 3 {
-			t.Errorf("%+v, want 3 refused, 1 dropped, nothing waiting, and 3 batches of 3 or 4 rows", s)
+		if s := b.BatcherStats(); s.Refused != 5 || s.Dropped != 1 || s.Queued != 0 || s.Sizes[2] != 3 {
+			t.Errorf("%+v, want 5 refused, 1 dropped, nothing waiting, and 3 batches of 3 or 4 rows", s)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Evaluator answers positions with a Backend. Evaluate is for everyone who shows or keeps answers, Leaves for tree searches.
@@ -127,6 +128,17 @@ func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
 		return e.batcher.Submit(ctx, b, e.caller)
 	}
 	return Timing{}, e.backend.Compute(ctx, b)
+}
+
+// Room is nil if n rows of e's caller would be accepted now, to be answered by the deadline; zero: at any time. Otherwise it is the
+// error that Submit would return at once. What has waited by then decides when the rows are submitted.
+func (e *Evaluator) Room(n int, deadline time.Time) error {
+	if e.batcher == nil {
+		return nil
+	}
+	e.batcher.mu.Lock()
+	defer e.batcher.mu.Unlock()
+	return e.batcher.refuse(e.caller, n, deadline)
 }
 
 // BatcherStats are the counts of the batcher; zeros without one.

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/durable"
@@ -166,35 +165,20 @@ var grpcGroups = map[string]group{
 	"RepositoryIndex": repositoryCalls, "RepositoryModelLoad": repositoryCalls, "RepositoryModelUnload": repositoryCalls,
 }
 
-// allowGRPC is allow for a gRPC call.
-func (t *Tokens) allowGRPC(method string, md metadata.MD) (line *tokenLine, err error) {
-	token := ""
-	if values := md.Get("authorization"); len(values) == 1 {
-		token = bearer(values[0])
-	}
-	return t.allow(grpcGroup(method), token)
-}
-
-// guard passes requests of REST on to next, if their token allows them. A bearer token will do, and so will a token as the
-// password of any user, because that is what a browser can ask people for. A browser then adds it to all requests by itself,
-// also to those that other sites cause, so an origin.Policy must stand before the guard.
-func (t *Tokens) guard(g group, next http.Handler) http.Handler {
+// guard answers requests of REST that may arrive; answer writes nothing if it returns an error. A bearer token will do, and so will a
+// token as the password of any user, because that is what a browser can ask people for. A browser then adds it to all requests by
+// itself, also to those that other sites cause, so an origin.Policy must stand before the guard.
+func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ask := requestOf(r.Context())
 		ask.model, ask.version, ask.group = r.PathValue("model"), r.PathValue("version"), g
-		if err := ask.conn.admits(g); err != nil {
-			w.Header().Set("Connection", "close")
-			writeError(w, err)
-			return
-		}
 		token := bearer(r.Header.Get("Authorization"))
 		_, password, basic := r.BasicAuth()
 		if basic {
 			token = password
 		}
-		var err error
-		ask.token, err = t.allow(g, token)
-		if err != nil && (basic || status.Code(err) == codes.Unauthenticated) {
+		err := s.arrive(ask, token)
+		if code := status.Code(err); code == codes.Unauthenticated || basic && code == codes.PermissionDenied {
 			// A browser keeps a password until it receives 401, even if that is the token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
@@ -203,11 +187,15 @@ func (t *Tokens) guard(g group, next http.Handler) http.Handler {
 			err = status.Error(codes.Unauthenticated, why)
 			w.Header()["Www-Authenticate"] = []string{`Basic realm="evald", charset="UTF-8"`, "Bearer"}
 		}
+		if ask.conn.spare && err != nil {
+			w.Header().Set("Connection", "close")
+		}
+		if err == nil {
+			err = answer(w, r)
+		}
 		if err != nil {
 			writeError(w, err)
-			return
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -14,13 +14,13 @@
 //	model.go, load.go                     a served model and its generations; how they are exchanged
 //	describe.go                           what clients are told of models
 //	request.go, requestlog.go             one request of either transport; its record in the log
+//	admission.go                          which requests are refused, which wait, and what they hold
 //	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
 //	search.go, solve.go                   the models search and solver
-//	memory.go, connections.go             what is bounded: bytes, connections
-//	auth.go, errors.go                    tokens; refusals
+//	connections.go, auth.go, errors.go    connections; tokens; errors
 //	metrics.go, trace.go                  what is counted and traced
 //
 // # Inputs
@@ -70,7 +70,7 @@
 //
 // One request object (request.go) follows a request of either transport from the connection to the answer.
 //
-// Its memory is taken from one budget before it is there (memory.go), and never waited for. REST's JSON is read token by token
+// Its memory is taken from one budget before it is there (admission.go), and never waited for. REST's JSON is read token by token
 // (rest_call.go), so that a zipped body is refused at the point at which it first asks for too much. gRPC reads messages whole:
 // one is read in a slot with room for the longest, is counted field by field before it is decoded, and its answer until it
 // was written (message.go). A stream has room for the longest message all the time.

@@ -2,11 +2,9 @@ package service
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // connections are those of one port. A client is known once it has shown a token or, if no tokens are asked for, was answered.
@@ -216,10 +214,19 @@ func (c *connection) unread(n int) {
 	}
 }
 
-// admits refuses all calls but those of health on connections beyond the bound.
-func (c *connection) admits(g group) (err error) {
-	if c.spare && g != healthCalls {
-		return status.Error(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
+// addressOf is the name under which a client is counted: its IPv4 address, the first 64 bits of its IPv6 address, or if the
+// text is no address, the text.
+func addressOf(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
 	}
-	return nil
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, 64).Masked().Addr().String()
 }

@@ -37,7 +37,7 @@ func refuse(code codes.Code, format string, args ...any) error {
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
-// toStatus gives an evaluator's error the code of a status.
+// toStatus gives an evaluator's error the code of a status; nil stays nil.
 func toStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err

@@ -6,6 +6,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -71,9 +72,24 @@ func TestOverload(t *testing.T) {
 	if reply.StatusCode != http.StatusTooManyRequests || reply.Header.Get("Retry-After") != "1" {
 		t.Errorf("over the queue: %d %s, Retry-After %q", reply.StatusCode, text, reply.Header.Get("Retry-After"))
 	}
+	// Over REST the values are not even read then.
+	reply, text = s.post(t, inferPath, nil, []byte(`{"parameters":{},"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":[what comes here is not read`))
+	if reply.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("over the queue, by the shape: %d %s", reply.StatusCode, text)
+	}
 	ask(1)
-	ask(1)
-	queued(8)
+	queued(7)
+	// It is not so if a parameter that follows may make room: the highest priority has 24 places.
+	const late = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[4],"data":["4","44","4","44"]}],"parameters":{"priority":1}}`
+	go func() {
+		r, err := http.Post(s.rest+inferPath, "", strings.NewReader(late))
+		if err == nil {
+			r.Body.Close()
+			err = map[bool]error{false: errors.New(r.Status)}[r.StatusCode == http.StatusOK]
+		}
+		results <- err
+	}()
+	queued(11)
 	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, game.Position{})); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "4 requests are under way") {
 		t.Errorf("over the requests: %v", err)
 	}
@@ -83,8 +99,8 @@ func TestOverload(t *testing.T) {
 			t.Errorf("what was accepted: %v", err)
 		}
 	}
-	if c := s.models.models["stub"].stats.now(); c.executions() != 2 || c.batchRows != 9 {
-		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 8 that waited together", c.batchRows, c.executions())
+	if c := s.models.models["stub"].stats.now(); c.executions() != 2 || c.batchRows != 12 {
+		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 11 that waited together", c.batchRows, c.executions())
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: idleTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the other way is a list of the whole program
-		grpc.InTapHandle(s.admit),
+		grpc.InTapHandle(s.begin),
 		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
 	if s.config.TLS != nil {
@@ -61,9 +61,8 @@ func (s *Server) grpcServer() *grpc.Server {
 	return g
 }
 
-// admit makes a request of a call before its message is read. It refuses a wrong token, and sets the call's deadline; a
-// stream has none of its own.
-func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+// begin makes a request of a call before its message is read, and sets the call's deadline; a stream has none of its own.
+func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
 	from, _ := peer.FromContext(ctx)
 	r := &request{
 		conn: connectionOf(from.Addr), protocol: "gRPC", method: info.FullMethodName, remote: from.Addr.String(),
@@ -72,11 +71,11 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
 		r.shown = holder(&info.State)
 	}
-	err := r.conn.admits(r.group)
-	if err == nil {
-		r.token, err = s.config.Tokens.allowGRPC(info.FullMethodName, info.Header)
+	token := ""
+	if values := info.Header.Get("authorization"); len(values) == 1 {
+		token = bearer(values[0])
 	}
-	if err != nil {
+	if err := s.arrive(r, token); err != nil {
 		s.loggedGRPC(r, err)
 		return nil, err
 	}
@@ -86,17 +85,17 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	case kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName:
 		return ctx, nil
 	case healthpb.Health_Watch_FullMethodName, reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:
-		limited, r.cancel = context.WithCancel(ctx)
-		unhook := context.AfterFunc(s.over, r.cancel)
-		context.AfterFunc(ctx, func() { unhook(); r.cancel() })
+		limited, r.slot.cancel = context.WithCancel(ctx)
+		unhook := context.AfterFunc(s.over, r.slot.cancel)
+		context.AfterFunc(ctx, func() { unhook(); r.slot.cancel() })
 	default:
-		limited, r.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
+		limited, r.slot.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
 		// If there are many calls, other goroutines run first. Without that, hundreds of calls that come at once on a connection are all
 		// begun before the next client's turn. A twelfth fewer calls are answered if each one does so.
 		if s.calls.Add(1) > manyCalls {
 			runtime.Gosched()
 		}
-		context.AfterFunc(ctx, func() { s.calls.Add(-1); r.cancel() }) // ctx ends with the call
+		context.AfterFunc(ctx, func() { s.calls.Add(-1); r.slot.cancel() }) // ctx ends with the call
 	}
 	return limited, nil
 }
@@ -218,6 +217,9 @@ func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 		if err := s.set(&r.parameters, name, parameter(p)); err != nil {
 			return err
 		}
+	}
+	if len(m.Id) > longestValue { // it comes back
+		return invalid("id has %d bytes, must be at most %d", len(m.Id), longestValue)
 	}
 	if len(m.Inputs) != 1 {
 		return invalid("%d inputs, must be one: bitboards, planes or moves", len(m.Inputs))

@@ -8,8 +8,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/evald/evald/cmd/evald/kserve"
 )
@@ -105,161 +107,58 @@ func (w *written) Put(b *[]byte) {
 	mem.DefaultBufferPool().Put(b)
 }
 
-// decode decodes a frame. A message that has more than a request may have is refused before any memory is used for it.
+// decode decodes a frame, for which memory is taken first.
 func (s *Server) decode(f *frame, message any, r *request) error {
 	text, m := f.data.ReadOnlyData(), message.(proto.Message)
-	cost := 2 * len(text)
-	if _, ok := m.(*kserve.ModelInferRequest); ok {
-		c := census{rows: s.config.Limits.Batch}
-		if err := c.request(text); err != nil {
-			return err
-		}
-		cost = c.bytes
-	} else if len(text) > smallBody {
+	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {
 		return refuse(codes.ResourceExhausted, "the message has %d bytes, must be at most %d", len(text), smallBody)
 	}
-	if err := r.take(cost); err != nil {
-		return err
+	most := int(s.memory.limit() / 2)
+	cost, err := decodedCost(m.ProtoReflect().Descriptor(), text, most)
+	if err == nil && cost > most {
+		return invalid("the message takes more memory than a request may have, %d MiB", most>>20)
 	}
-	if err := proto.Unmarshal(text, m); err != nil {
-		return invalid("the message cannot be read: %s", err.Error())
+	if err == nil {
+		err = r.take(cost)
 	}
-	return nil
+	if err == nil {
+		err = proto.Unmarshal(text, m)
+	}
+	if err != nil && status.Code(err) == codes.Unknown {
+		err = invalid("the message cannot be read: %s", err.Error())
+	}
+	return err
 }
 
-// census reads an inference request in the form in which it was sent. It counts the parts of the request, and the bytes that
-// they will take when they are decoded.
-type census struct {
-	rows                                     int // that a request may have at most
-	bytes                                    int // that the request takes when it is decoded
-	inputs, outputs, parameters, raw, values int
-}
-
-// longestText is how long a name, a parameter or an id of a request may be, in bytes.
-const longestText = 4 << 10
-
-// fields calls f for each field of a message. v is the value of a field that has a length, else nil.
-func fields(b []byte, f func(n protowire.Number, v []byte) error) error {
-	for len(b) > 0 {
+// decodedCost is how many bytes a message may take when it is decoded: each of its parts has a price, so that few bytes cannot become
+// many. It stops to count beyond most.
+func decodedCost(of protoreflect.MessageDescriptor, b []byte, most int) (cost int, err error) {
+	for cost = 512; len(b) > 0 && cost <= most; {
 		n, kind, k := protowire.ConsumeTag(b)
-		var v []byte
-		if k >= 0 {
-			b = b[k:]
-			if kind == protowire.BytesType {
-				v, k = protowire.ConsumeBytes(b)
-			} else {
-				k = protowire.ConsumeFieldValue(n, kind, b)
-			}
-		}
 		if k < 0 {
-			return invalid("the message cannot be read: %s", protowire.ParseError(k))
+			return 0, protowire.ParseError(k)
 		}
 		b = b[k:]
-		if err := f(n, v); err != nil {
-			return err
+		if k = protowire.ConsumeFieldValue(n, kind, b); k < 0 {
+			return 0, protowire.ParseError(k)
 		}
-	}
-	return nil
-}
-
-// add counts one more part, and the bytes that it takes. A request that has more than most of them is refused.
-func (c *census) add(what string, count *int, most, bytes int) error {
-	if *count++; *count > most {
-		return invalid("more than %d %s", most, what)
-	}
-	c.bytes += bytes
-	return nil
-}
-
-func (c *census) text(what string, v []byte) error {
-	if len(v) > longestText {
-		return invalid("%s has %d bytes, must be at most %d", what, len(v), longestText)
-	}
-	c.bytes += len(v)
-	return nil
-}
-
-func (c *census) request(b []byte) error {
-	c.bytes += 512
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch n {
-		case 1:
-			return c.text("model_name", v)
-		case 2:
-			return c.text("model_version", v)
-		case 3:
-			return c.text("id", v)
-		case 4:
-			return c.parameter(v)
-		case 5:
-			if err := c.add("inputs", &c.inputs, mostInputs, 256); err != nil {
-				return err
+		v := b[:k]
+		b = b[k:]
+		switch f := of.Fields().ByNumber(n); {
+		case f == nil: // the decoder keeps it as it is
+			cost += 16 + 2*k
+		case kind == protowire.BytesType && f.Message() != nil:
+			v, _ = protowire.ConsumeBytes(v)
+			inner, err := decodedCost(f.Message(), v, most)
+			if err != nil {
+				return 0, err
 			}
-			return c.tensor(v, true)
-		case 6:
-			if err := c.add("outputs", &c.outputs, mostOutputs, 256); err != nil {
-				return err
-			}
-			return c.tensor(v, false)
-		case 7:
-			return c.add("raw_input_contents", &c.raw, mostInputs, 32+len(v))
-		}
-		return c.unknown(v)
-	})
-}
-
-// tensor counts an input, or an output that is asked for.
-func (c *census) tensor(b []byte, input bool) error {
-	dimensions := 0
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch {
-		case n == 1:
-			return c.text("a tensor's name", v)
-		case n == 2 && input:
-			return c.text("a datatype", v)
-		case n == 4 || n == 2:
-			return c.parameter(v)
-		case n == 3 && input:
-			// A dimension takes a byte or more, packed or not.
-			if dimensions += max(len(v), 1); dimensions > 10*mostDimensions {
-				return invalid("a shape has more than %d dimensions", mostDimensions)
-			}
-			c.bytes += 16 * max(len(v), 1)
-			return nil
-		case n == 5 && input:
-			return c.contents(v)
-		}
-		return c.unknown(v)
-	})
-}
-
-func (c *census) parameter(b []byte) error {
-	if err := c.add("parameters", &c.parameters, mostParameters, 256); err != nil {
-		return err
-	}
-	return c.text("a parameter", b)
-}
-
-// contents counts values in typed lists. Texts are counted one by one. Each byte of a packed list of numbers counts as a
-// number of eight bytes, which is the most that it can become.
-func (c *census) contents(b []byte) error {
-	return fields(b, func(n protowire.Number, v []byte) error {
-		switch {
-		case n == 8: // bytes_contents
-			return c.add("values of bytes_contents", &c.values, c.rows, 48+len(v))
-		case n < 8 && v != nil:
-			c.bytes += 8 * len(v)
-		case n < 8:
-			c.bytes += 16
+			cost += inner
+		case kind == protowire.BytesType && f.IsPacked(): // a byte may be a number of eight
+			cost += 8 * k
 		default:
-			return c.unknown(v)
+			cost += 48 + k
 		}
-		return nil
-	})
-}
-
-// unknown counts a field that the protocol does not have. The decoder keeps it as it is.
-func (c *census) unknown(v []byte) error {
-	c.bytes += 16 + 2*len(v)
-	return nil
+	}
+	return cost, nil
 }

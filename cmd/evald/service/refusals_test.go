@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +60,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"model", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelName = "x" }), codes.NotFound, "[search stub]"},
 		{"version", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelVersion = "2" }), codes.NotFound, "version 1"},
+		{"id", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Id = strings.Repeat("x", 9000) }), codes.InvalidArgument, "id has 9000 bytes"},
+		{"33 outputs", asking(slices.Repeat([]string{"wdl"}, 33)...), codes.InvalidArgument, "twice"},
 		{"no input", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = nil }), codes.InvalidArgument, "0 inputs"},
 		{"input", rawRequest("bits", uint64Type, word(0, 0), 1, 2), codes.InvalidArgument, "bitboards, planes or moves"},
 		{"datatype", rawRequest(bitboardsInput, "INT64", word(0, 0), 1, 2), codes.InvalidArgument, "must be UINT64"},
@@ -152,61 +156,70 @@ func TestRESTLateValues(t *testing.T) {
 	}
 }
 
-// A message that has too much is refused before it is decoded, one that has not is decoded as ever, and what is taken for it is
-// no less than what it takes.
-func TestCensus(t *testing.T) {
-	limit := func(change func(*kserve.ModelInferRequest)) error {
-		r := bitboardRequest(connect4, game.Position{})
-		change(r)
-		text, err := proto.Marshal(r)
-		gametest.OK(t, err)
-		c := census{rows: 100}
-		if err := c.request(text); err != nil {
-			return err
-		}
-		if c.bytes < proto.Size(r) {
-			t.Errorf("%d bytes are said to take %d", proto.Size(r), c.bytes)
-		}
-		return nil
-	}
-	input := func(r *kserve.ModelInferRequest) *kserve.ModelInferRequest_InferInputTensor { return r.Inputs[0] }
-	for says, change := range map[string]func(*kserve.ModelInferRequest){
-		"": func(*kserve.ModelInferRequest) {},
-		"more than 16 inputs": func(r *kserve.ModelInferRequest) {
-			for range 17 {
-				r.Inputs = append(r.Inputs, &kserve.ModelInferRequest_InferInputTensor{})
-			}
+// What is taken for a message before it is decoded is no less than what it takes, whatever its parts are and also if it is damaged.
+func TestDecodedCost(t *testing.T) {
+	of := (*kserve.ModelInferRequest)(nil).ProtoReflect().Descriptor()
+	for name, change := range map[string]func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor){
+		"plain": func(*kserve.ModelInferRequest, *kserve.ModelInferRequest_InferInputTensor) {},
+		"inputs": func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			r.Inputs = manyInputs(9000)
 		},
-		"more than 32 outputs": func(r *kserve.ModelInferRequest) {
-			for range 33 {
-				r.Outputs = append(r.Outputs, &kserve.ModelInferRequest_InferRequestedOutputTensor{})
-			}
+		"outputs": func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			r.Outputs = slices.Repeat([]*kserve.ModelInferRequest_InferRequestedOutputTensor{{}}, 9000)
 		},
-		"more than 16 raw_input_contents": func(r *kserve.ModelInferRequest) { r.RawInputContents = make([][]byte, 17) },
-		"more than 32 parameters": func(r *kserve.ModelInferRequest) {
-			for i := range 33 {
+		"parameters": func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			for i := range 9000 {
 				setParameter(r, strconv.Itoa(i), 1)
 			}
 		},
-		"model_name has 5000 bytes": func(r *kserve.ModelInferRequest) { r.ModelName = strings.Repeat("x", 5000) },
-		"id has 5000 bytes":         func(r *kserve.ModelInferRequest) { r.Id = strings.Repeat("x", 5000) },
-		"a parameter has 50":        func(r *kserve.ModelInferRequest) { setParameter(r, "board", strings.Repeat("0", 5000)) },
-		"a datatype has 5000 bytes": func(r *kserve.ModelInferRequest) { input(r).Datatype = strings.Repeat("x", 5000) },
-		"more than 8 dimensions":    func(r *kserve.ModelInferRequest) { input(r).Shape = make([]int64, 100) },
-		"more than 100 values of by": func(r *kserve.ModelInferRequest) {
-			input(r).Contents = &kserve.InferTensorContents{BytesContents: make([][]byte, 101)}
+		"raw": func(r *kserve.ModelInferRequest, _ *kserve.ModelInferRequest_InferInputTensor) {
+			r.RawInputContents = make([][]byte, 9000)
+		},
+		"name": func(r *kserve.ModelInferRequest, _ *kserve.ModelInferRequest_InferInputTensor) {
+			r.ModelName = strings.Repeat("x", 90_000)
+		},
+		"shape": func(_ *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			in.Shape = make([]int64, 9000)
+		},
+		"values": func(_ *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			in.Contents = &kserve.InferTensorContents{BytesContents: make([][]byte, 9000), Fp64Contents: make([]float64, 9000), Uint64Contents: make([]uint64, 9000), BoolContents: make([]bool, 9000)}
+		},
+		"unknown": func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor) {
+			in.ProtoReflect().SetUnknown(bytes.Repeat([]byte{0x78, 0x01}, 9000))
 		},
 	} {
-		if err := limit(change); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%v, want %q", err, says)
+		r := bitboardRequest(connect4, game.Position{})
+		change(r, r.Inputs[0])
+		text := gametest.Must(proto.Marshal(r))(t)
+		cost := gametest.Must(decodedCost(of, text, math.MaxInt))(t)
+		var decoded *kserve.ModelInferRequest
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		decoded = new(kserve.ModelInferRequest)
+		gametest.OK(t, proto.Unmarshal(text, decoded))
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if took := int(after.HeapAlloc) - int(before.HeapAlloc); cost < took || cost < proto.Size(decoded) {
+			t.Errorf("%s: %d bytes are taken, and %d used", name, cost, took)
 		}
+		if some, err := decodedCost(of, text, cost/2); err != nil || some <= cost/2 || len(text) > 9000 && some == cost && name != "name" && name != "unknown" {
+			t.Errorf("%s: with at most %d bytes %d are counted: %v", name, cost/2, some, err)
+		}
+		runtime.KeepAlive(decoded)
 	}
 	for _, torn := range [][]byte{{0x0a}, {0x0a, 0xff}, {0x2a, 0x02, 0x0a}, {0x07}, bytes.Repeat([]byte{0xff}, 20)} {
-		c := census{rows: 100}
-		if err := c.request(torn); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%x: %v", torn, err)
+		if cost, err := decodedCost(of, torn, 1<<20); err == nil {
+			t.Errorf("%x takes %d", torn, cost)
 		}
 	}
+	if _, err := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU})).api.ModelInfer(t.Context(), &kserve.ModelInferRequest{Inputs: manyInputs(1_100_000)}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "more memory than a request may have") {
+		t.Errorf("1,100,000 inputs: %v", err)
+	}
+}
+
+func manyInputs(n int) []*kserve.ModelInferRequest_InferInputTensor {
+	return slices.Repeat([]*kserve.ModelInferRequest_InferInputTensor{{}}, n)
 }
 
 func TestRESTRefusals(t *testing.T) {

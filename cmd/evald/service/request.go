@@ -2,12 +2,10 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -21,9 +19,8 @@ import (
 // request is one request while it is under way, over either transport: on which connection it came, what it asks for, what it
 // holds, and its answer. One goroutine uses it at a time.
 type request struct {
-	conn  *connection
-	bytes int64 // that it holds of the budget for its address
-	slot        // in which its message is read, if it came over gRPC
+	conn *connection
+	hold // what it has taken, see admission.go
 
 	protocol  string // "HTTP/1.1", "gRPC" or "gRPC stream"
 	method    string // "GET", or the full name of gRPC
@@ -170,39 +167,14 @@ func (a *answer) release() {
 	}
 }
 
-// enter counts a request that begins, or refuses it.
-func (s *Server) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == draining {
-		return errDraining
-	}
-	if s.requests >= s.config.Limits.Requests {
-		return refuse(codes.ResourceExhausted, "%d requests are under way already", s.requests)
-	}
-	s.requests++
-	return nil
-}
-
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.requests--; s.requests == 0 {
-		s.quiet.Broadcast()
-	}
-}
-
-// infer answers a request. Errors are gRPC statuses. The request is counted, and the server does not end before it.
+// infer answers a request. Errors are gRPC statuses. The server does not end before it.
 func (s *Server) infer(ctx context.Context, r *request) (err error) {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
 	m, g, err := s.models.hold(r.model, r.version)
 	if err != nil {
 		return err
 	}
-	defer g.release()
+	r.generation = g
+	defer r.computed()
 	m.stats.begin()
 	defer func() {
 		if p := recover(); p != nil { // a fault in one request must not end the others
@@ -212,15 +184,8 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 		r.times.total = time.Since(r.asked)
 		m.stats.end(&r.times, r.rows, err)
 	}()
-	timeout := g.Timeout
-	if r.timeout > 0 {
-		timeout = min(timeout, r.timeout)
-	}
-	if d, ok := ctx.Deadline(); !ok || time.Until(d) > timeout {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, r.asked.Add(timeout))
-		defer cancel()
-	}
+	ctx, cancel := context.WithDeadline(ctx, r.deadline(g))
+	defer cancel()
 	return s.evaluate(ctx, m, g, r)
 }
 
@@ -251,7 +216,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if err != nil {
 		return err
 	}
-	if err := r.take(r.cost(outputs)); err != nil {
+	if err := s.admit(ctx, m, r, outputs); err != nil {
 		return err
 	}
 	b := batches.Get().(*eval.Batch)
@@ -267,9 +232,8 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		return err
 	}
 	if board != r.board || r.partial { // the input "moves" has named another, which may take more memory
-		taken := r.cost(outputs)
 		r.board = board
-		if err := r.take(r.cost(outputs) - taken); err != nil {
+		if err := s.admit(ctx, m, r, outputs); err != nil {
 			return err
 		}
 		b.Reset(board, len(b.Pos))
@@ -289,14 +253,13 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		f = new(found)
 	case m.searches:
 		f, err = s.search(ctx, m, g, r, b, outputs)
-		t.infer = time.Since(r.asked) - t.input
+		timing.Computed = time.Since(r.asked) - t.input
 	case g.Platform == SolverPlatform:
 		f, timing, err = s.solve(ctx, g, r, b)
-		t.queue, t.infer = timing.Queued, timing.Computed
 	default:
 		timing, err = g.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
-		t.queue, t.infer = timing.Queued, timing.Computed
 	}
+	t.queue, t.infer = timing.Queued, timing.Computed
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("evald.model", m.name), attribute.Int("evald.rows", r.rows),
 			attribute.String("evald.board", b.Board.Rules().String()),
@@ -312,29 +275,6 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	}
 	t.output = time.Since(start)
 	return nil
-}
-
-// caller is whom the request is for: the holder of a token, or of a certificate, or else an address.
-func (r *request) caller(accepted bool) eval.Caller {
-	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
-	switch {
-	case r.token != nil:
-		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight
-	case r.shown != "":
-		c.Client = "certificate " + r.shown
-	}
-	return c
-}
-
-// cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form
-// in which they are sent.
-func (r *request) cost(outputs []string) int {
-	size := int(unsafe.Sizeof(game.Position{})) + 64 // of a row: its answer and its place in a batch
-	size += 4 * r.board.Actions()
-	for _, name := range outputs {
-		size += (1 + max(r.copies, 1)) * room(name, r.board, 1)
-	}
-	return r.rows * size
 }
 
 // encode writes the outputs into memory that belongs to the answer.

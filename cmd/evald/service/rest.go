@@ -23,13 +23,8 @@ import (
 // handler is the HTTP port: the protocol below /v2, and the page.
 func (s *Server) handler() http.Handler {
 	mux, calls := http.NewServeMux(), grpcService{Server: s}
-	// A handler that returns an error has written nothing.
 	handle := func(pattern string, g group, answer func(w http.ResponseWriter, r *http.Request) error) {
-		mux.Handle(pattern, s.config.Tokens.guard(g, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := answer(w, r); err != nil {
-				writeError(w, err)
-			}
-		})))
+		mux.Handle(pattern, s.guard(g, answer))
 	}
 	// Triton's clients look at the status alone, KServe's at the body.
 	state := func(w http.ResponseWriter, body map[string]any, ok bool) error {
@@ -100,7 +95,10 @@ func (s *Server) handler() http.Handler {
 		writeJSON(w, http.StatusNotFound, errorBody{what + " is no call of the protocol"})
 	})
 	if s.page != nil {
-		mux.Handle("/", s.config.Tokens.guard(pageCalls, s.page))
+		handle("/", pageCalls, func(w http.ResponseWriter, r *http.Request) error {
+			s.page.ServeHTTP(w, r)
+			return nil
+		})
 	}
 	if s.config.Traces == nil {
 		return mux

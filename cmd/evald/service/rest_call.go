@@ -52,7 +52,10 @@ func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, er
 		err = in.blank(d.UnreadBuffer(), text)
 	}
 	if err == nil && d.size >= 0 {
-		c.input.raw, err = in.rest(d.size)
+		d.known = true
+		if err = d.foresee(); err == nil {
+			c.input.raw, err = in.rest(d.size)
+		}
 	}
 	if err != nil {
 		return nil, in.wrong(err)
@@ -81,6 +84,7 @@ type restDecoder struct {
 	server *Server
 
 	inputs   int
+	known    bool // the parameters were read
 	haveData bool
 	late     io.Reader // of the input's data, if it came before its name, datatype and shape
 	size     int       // bytes of the binary tensor; -1 if there is none
@@ -201,6 +205,7 @@ func (d *restDecoder) readRequest() error {
 			d.id, err = d.text("id")
 			return err
 		case "parameters":
+			d.known = true
 			return d.object("parameters", mostParameters, d.requestParameter)
 		case "inputs":
 			return d.list("inputs", mostInputs, d.readInput)
@@ -355,12 +360,23 @@ func (d *restDecoder) keep() error {
 	return nil
 }
 
+// foresee refuses a request before its values are read, if the shape says that it will be refused.
+func (d *restDecoder) foresee() error {
+	if len(d.input.shape) == 0 {
+		return nil // rows will say that it must have some
+	}
+	if err := d.input.few(d.server.config.Limits.Batch); err != nil {
+		return err
+	}
+	return d.server.foresee(d.request, int(d.input.shape[0]), d.known)
+}
+
 // values makes raw values of those in a list, which is nested or flat.
 func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
 	in := &d.input
 	n, err := in.values(d.body.limit) // each value takes a byte or more
-	if err == nil && len(in.shape) > 0 {
-		err = in.few(d.server.config.Limits.Batch)
+	if err == nil {
+		err = d.foresee()
 	}
 	if err != nil {
 		return err

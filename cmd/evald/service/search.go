@@ -19,37 +19,12 @@ const keptForest = 16 << 20
 // reports follow when the visits have doubled.
 const firstReport = 64
 
-// largeSearch is the number of positions from which on a search waits for its turn: as many of them as there are processors are
-// under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
-const largeSearch = 256
-
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 // With r.progress it reports what it has found so far; rows that have not begun have no visits.
 func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, outputs []string) (*found, error) {
-	visits := r.visits
-	if visits == 0 {
-		visits = g.Visits
-	}
-	actions := b.Board.Actions()
+	visits, actions := r.visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(g.MaxRows, len(b.Pos)))} // each tree has one leaf under way
-	bytes := min(len(b.Pos), mcts.AtOnce(limits.Batch)) * mcts.TreeBytes(b.Board, visits)
-	if most := s.memory.limit() / 2; int64(bytes) > most {
-		return nil, invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", len(b.Pos), visits, bytes>>20, most>>20)
-	}
-	if len(b.Pos) >= largeSearch {
-		select {
-		case s.large <- struct{}{}:
-			defer func() { <-s.large }()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("search: %w", ctx.Err())
-		}
-	}
-	if err := r.take(bytes); err != nil {
-		return nil, err
-	}
-	defer r.give(bytes)
-
 	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
 	f := founds.Get().(*found)
@@ -58,7 +33,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	if forest == nil {
 		forest = new(mcts.Forest)
 	}
-	if bytes <= keptForest {
+	if r.work <= keptForest {
 		defer s.forests.Put(forest)
 	}
 	report, total := firstReport, 0 // at how many visits, and how many there are

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -144,16 +145,8 @@ const leastCost = 0.02
 
 // solve asks the solver for the rows of a batch. The answer's bounds are in f.
 func (s *Server) solve(ctx context.Context, g *generation, r *request, b *eval.Batch) (*found, eval.Timing, error) {
-	job := &solveJob{nodes: uint64(r.nodes), found: map[game.Position]solvedRow{}}
-	if r.nodes == 0 {
-		job.nodes = uint64(g.Nodes)
-	}
+	job := &solveJob{nodes: uint64(cmp.Or(r.nodes, g.Nodes)), found: map[game.Position]solvedRow{}}
 	actions := b.Board.Actions()
-	bytes := len(b.Pos) * (2*4*actions + 256) // of job.found
-	if err := r.take(bytes); err != nil {
-		return nil, eval.Timing{}, err
-	}
-	defer r.give(bytes)
 	caller := r.caller(false)
 	caller.Cost = max(leastCost, float64(job.nodes)/float64(DefaultSettings.Nodes))
 	timing, err := g.evaluator.For(caller).Submit(context.WithValue(ctx, solveKey{}, job), b, r.raw)

@@ -93,7 +93,7 @@ func TestAddressOf(t *testing.T) {
 
 // slotRequest is a request from an address that is known or not.
 func slotRequest(from string, known bool, cancel func()) *request {
-	r := &request{conn: connectionFrom(from, newBudget(1<<20)), slot: slot{cancel: cancel}}
+	r := &request{conn: connectionFrom(from, newBudget(1<<20)), hold: hold{slot: slot{cancel: cancel}}}
 	if known {
 		r.conn.know()
 	}
