@@ -156,6 +156,23 @@ func (s *Server) admit(ctx context.Context, m *model, r *request, outputs []stri
 	return nil
 }
 
+// slowDown is called before a client over REST is told that there is no room. One that was told so on the same connection, and comes
+// back sooner than it was told to, waits first: or else refusing a few clients again and again would take the time of others.
+func (s *Server) slowDown(ctx context.Context, c *connection) {
+	again := false
+	c.update(func() {
+		now := time.Now()
+		again, c.refused = now.Sub(c.refused) < retryAfter*time.Second, now
+	})
+	if again {
+		wait, cancel := context.WithTimeout(ctx, retryAfter*time.Second/4)
+		defer cancel()
+		stop := context.AfterFunc(s.taking, cancel)
+		defer stop()
+		<-wait.Done()
+	}
+}
+
 // largeSearch is the number of positions from which on a search waits for its turn: as many of them as there are processors are
 // under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
 const largeSearch = 256

@@ -162,6 +162,37 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 	})
 }
 
+// A client that was refused and comes back too soon waits for its next refusal, unless it leaves or the server ends.
+func TestSlowDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{}
+		s.taking, s.endTake = context.WithCancel(t.Context())
+		c, other := connectionFrom("10.0.0.1", newBudget(1<<20)), connectionFrom("10.0.0.1", newBudget(1<<20))
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for i, x := range []struct {
+			conn  *connection
+			ctx   context.Context
+			after time.Duration
+			want  time.Duration
+		}{
+			{c, t.Context(), 0, 0}, {c, t.Context(), 0, time.Second / 4}, {other, t.Context(), 0, 0}, {c, t.Context(), time.Second / 2, time.Second / 4},
+			{c, gone, 0, 0}, {c, t.Context(), retryAfter * time.Second, 0}, {c, t.Context(), 0, time.Second / 4},
+		} {
+			time.Sleep(x.after)
+			start := time.Now()
+			if s.slowDown(x.ctx, x.conn); time.Since(start) != x.want {
+				t.Errorf("refusal %d waited %v, want %v", i, time.Since(start), x.want)
+			}
+		}
+		s.endTake()
+		start := time.Now()
+		if s.slowDown(t.Context(), c); time.Since(start) != 0 {
+			t.Errorf("at the server's end a refusal waited %v", time.Since(start))
+		}
+	})
+}
+
 // A request takes as much memory for a board that its rows name as for one that it names itself.
 func TestMemoryOfRows(t *testing.T) {
 	most := func(board, row string) int64 {

@@ -194,6 +194,9 @@ func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Reque
 			err = answer(w, r)
 		}
 		if err != nil {
+			if status.Code(err) == codes.ResourceExhausted {
+				s.slowDown(r.Context(), ask.conn)
+			}
 			writeError(w, err)
 		}
 	})

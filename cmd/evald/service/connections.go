@@ -41,6 +41,7 @@ type connection struct {
 	unsent  int       // bytes of answers that the client has not read yet
 	stuck   time.Time // while there are any: when the client last read one
 	closed  bool
+	refused time.Time // when a request of it last found no room
 }
 
 func newConnections(most int, memory *budget) *connections {
