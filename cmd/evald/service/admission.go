@@ -118,7 +118,7 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 
 // admit decides about a request that was read, and takes what it needs until it is answered. It is called again if the rows are on
 // another board than the request said.
-func (s *Server) admit(ctx context.Context, m *model, r *request, outputs []string) error {
+func (s *Server) admit(ctx context.Context, m *model, r *request, names []string) error {
 	g := r.generation
 	work := 0
 	switch {
@@ -148,7 +148,7 @@ func (s *Server) admit(ctx context.Context, m *model, r *request, outputs []stri
 			return toStatus(fmt.Errorf("search: %w", ctx.Err()))
 		}
 	}
-	more := work + r.cost(outputs) - r.need
+	more := work + r.cost(names) - r.need
 	if err := r.take(more); err != nil {
 		return err
 	}
@@ -179,11 +179,11 @@ const largeSearch = 256
 
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form
 // in which they are sent.
-func (r *request) cost(outputs []string) int {
+func (r *request) cost(names []string) int {
 	size := int(unsafe.Sizeof(game.Position{})) + 64 // of a row: its answer and its place in a batch
 	size += 4 * r.board.Actions()
-	for _, name := range outputs {
-		size += (1 + max(r.copies, 1)) * room(name, r.board, 1)
+	for _, name := range names {
+		size += (1 + max(r.copies, 1)) * outputs[name].room(r.board)
 	}
 	return r.rows * size
 }

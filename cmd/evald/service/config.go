@@ -23,57 +23,16 @@
 //	connections.go, auth.go, errors.go    connections; tokens; errors
 //	metrics.go, trace.go                  what is counted and traced
 //
-// # Inputs
-//
-// A request has one of these. N is the number of positions; H and W are the rows and columns of the board, which is
-// Config.Rules' unless the request's parameter "board" names another.
-//
-//	bitboards UINT64 [N,2]      own and all stones (game.Board shows the bits); [N,4] on boards of more than 64 bits,
-//	                            each set's low word first
-//	planes    FP32 [N,C,H,W]    the first two of net.Planes, or all five
-//	moves     BYTES [N] [N,1]   a line each, as game.Parser reads it
-//
-// Positions pass game.Board.Check at level InTurn, with the parameter "any_position" at level Placed.
-//
-// # Outputs
-//
-// A request may name which of these it wants; the default is all. A is the number of actions of the board. All values are for
-// the side to move.
-//
-// With the parameter "raw" the rules answer nothing: the outputs are the model's own answers, and finished games are refused.
-//
-//	wdl       FP32 [N,3]    probabilities of win, draw and loss
-//	value     FP32 [N,1]    win less loss
-//	policy    FP32 [N,A]    probabilities of the moves
-//	gameover  UINT8 [N,1]   by the rules: 0 not over, 1 own win, 2 the other's, 3 drawn
-//	source    BYTES [N,1]   who answered: gpu, cpu, fast, cache, terminal, rules, forced, solver, or a heuristic
-//
-// The model "search" searches each position with the first model, with as many visits as the parameter "visits" says. It has
-// two outputs more:
-//
-//	visits    INT32 [N,A]   of each move
-//	q         FP32 [N,A]    mean value of each move; 0 without visits
-//
-// The model "solver", NewSolver, searches each position for as many nodes as the parameter "nodes" says. "wdl" gives the same
-// probability to each result, and "policy" to each move, that is not ruled out by then. It has four outputs more:
-//
-//	low, high INT32 [N,A]   bounds of each move's exact score (package solver), equal if it is known; -1000 for one that cannot be played
-//	solved    UINT8 [N,1]   1 if all scores are known
-//	nodes     UINT64 [N,1]  that were searched
-//
-// With the parameter "partial" a row that is wrong does not fail the request. Its numbers are 0, its source is "refused", and there
-// is an output more:
-//
-//	error     BYTES [N,1]   why the row was refused; empty if it was not
+// The page of package kserve has the inputs, the outputs and the parameters.
 //
 // # Decisions
 //
-// One request object (request.go) follows a request of either transport from the connection to the answer.
+// One request object (request.go) follows a request of either transport from the connection to the answer. What it takes is taken before
+// it is there, is never waited for but in two queues, and is given back in one place (admission.go).
 //
-// Its memory is taken from one budget before it is there (admission.go), and never waited for. REST's JSON is read token by token
-// (rest_call.go), so that a zipped body is refused at the point at which it first asks for too much. gRPC reads messages whole:
-// one is read in a slot with room for the longest, is counted field by field before it is decoded, and its answer until it
-// was written (message.go). A stream has room for the longest message all the time.
+// REST's JSON is read token by token (rest_call.go), so that a zipped body is refused at the point at which it first asks for too
+// much. gRPC reads messages whole: in a slot with room for the longest. What it becomes when it is decoded is counted before that, and
+// its answer until it was written (message.go). A stream has room for the longest message all the time.
 //
 // A client that was answered before keeps its place. Connections (connections.go) and slots of unknown clients are evicted first.
 // During a rush an address that is not known can take a quarter of a port, and health has connections in reserve.

@@ -52,7 +52,7 @@ func (s *Server) dims(name string) []int64 {
 	case movesInput:
 		return []int64{1}
 	}
-	return []int64{int64(width(name, b))}
+	return []int64{int64(outputs[name].columns(b))}
 }
 
 var inputNames = []string{bitboardsInput, planesInput, movesInput}
@@ -82,7 +82,7 @@ func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataR
 		r.Inputs = append(r.Inputs, of(name, inputTypes[name]))
 	}
 	for _, name := range m.outputs(g) {
-		r.Outputs = append(r.Outputs, of(name, outputTypes[name]))
+		r.Outputs = append(r.Outputs, of(name, outputs[name].datatype))
 	}
 	return r, nil
 }
@@ -141,7 +141,7 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 		c.Input = append(c.Input, &kserve.ModelInput{Name: name, DataType: configTypes[inputTypes[name]], Dims: s.dims(name), Optional: true})
 	}
 	for _, name := range m.outputs(g) {
-		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputTypes[name]], Dims: s.dims(name)})
+		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputs[name].datatype], Dims: s.dims(name)})
 	}
 	return &kserve.ModelConfigResponse{Config: c}, nil
 }
@@ -164,11 +164,11 @@ func (g *generation) batching() *kserve.ModelDynamicBatching {
 // instances are the batches that are under way at once: on each GPU, or on the processor.
 func (g *generation) instances(m *model) *kserve.ModelInstanceGroup {
 	group := &kserve.ModelInstanceGroup{Name: m.name, Kind: kserve.ModelInstanceGroup_KIND_CPU, Count: int32(g.inFlight)}
-	if g.Devices == nil {
-		return group
-	}
-	for _, d := range g.Devices() {
+	for _, d := range g.devices() {
 		group.Gpus = append(group.Gpus, int32(d.Index))
+	}
+	if group.Gpus == nil {
+		return group
 	}
 	group.Kind, group.Count = kserve.ModelInstanceGroup_KIND_GPU, int32((g.inFlight+len(group.Gpus)-1)/max(1, len(group.Gpus)))
 	return group

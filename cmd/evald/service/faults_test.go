@@ -99,8 +99,9 @@ func TestOverload(t *testing.T) {
 			t.Errorf("what was accepted: %v", err)
 		}
 	}
-	if c := s.models.models["stub"].stats.now(); c.executions() != 2 || c.batchRows != 12 {
-		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 11 that waited together", c.batchRows, c.executions())
+	counts := s.models.models["stub"].stats.now()
+	if _, batches, rows := counts.batchSizes(); batches != 2 || rows != 12 {
+		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 11 that waited together", rows, batches)
 	}
 }
 

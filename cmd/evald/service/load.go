@@ -199,7 +199,7 @@ func (s *Server) notLoaded(m Model, err error) error {
 
 // reloadFailed notes why a model that is served was not loaded anew. models.mu is locked.
 func (s *Server) reloadFailed(m *model, err error) {
-	m.stats.reloadFailed()
+	m.stats.update(func(c *counts) { c.reloadFailures++ })
 	s.models.failed[m.ref] = "the last reload failed, and the weights before it serve: " + err.Error()
 }
 

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"math/bits"
@@ -46,9 +45,8 @@ type counts struct {
 	reloadFailures              uint64
 	sources                     map[eval.Source]uint64 // rows
 	batches                     [eval.BatchReasons]uint64
-	sizes                       [histogramBins]uint64 // of batches, by rows: bin i is of more than 2^(i-1) and up to 2^i
-	batchRows                   uint64
-	latencies                   [histogramBins]uint64 // of requests that were answered, in the same way by microseconds
+	sent                        map[int]duration      // rows of a batch -> how many such batches there were, and their time
+	latencies                   [histogramBins]uint64 // of requests that were answered, by microseconds: bin i is of more than 2^(i-1) and up to 2^i
 }
 
 const histogramBins = 26
@@ -60,51 +58,50 @@ func bin(x uint64) int { return min(bits.Len64(max(x, 1)-1), histogramBins-1) }
 type stats struct {
 	mu sync.Mutex
 	counts
-	sent map[int]duration // rows of a batch -> how many such batches there were, and their time
 }
 
-func (s *stats) begin() {
+func (s *stats) update(f func(c *counts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending++
+	f(&s.counts)
 }
 
-func (s *stats) reloadFailed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reloadFailures++
+// now is a copy of the counts as they are.
+func (s *stats) now() (c counts) {
+	s.update(func(now *counts) {
+		c = *now
+		c.sources, c.sent = maps.Clone(c.sources), maps.Clone(c.sent)
+	})
+	return c
 }
 
-func (s *stats) end(t *times, rows int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pending--
+// end counts a request that has ended.
+func (c *counts) end(t *times, rows int, err error) {
+	c.pending--
 	if err != nil {
-		s.failure[reason(err)].add(t.total)
+		c.failure[reason(err)].add(t.total)
 		return
 	}
-	s.success.add(t.total)
-	s.input.add(t.input)
-	s.queue.add(t.queue)
-	s.infer.add(t.infer)
-	s.output.add(t.output)
-	s.latencies[bin(uint64(t.total.Microseconds()))]++
-	s.rows += uint64(rows)
-	s.last = time.Now()
+	c.success.add(t.total)
+	c.input.add(t.input)
+	c.queue.add(t.queue)
+	c.infer.add(t.infer)
+	c.output.add(t.output)
+	c.latencies[bin(uint64(t.total.Microseconds()))]++
+	c.rows += uint64(rows)
+	c.last = time.Now()
 }
 
 func (s *stats) batch(b eval.Sent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batches[b.Reason]++
-	s.sizes[bin(uint64(b.Rows))]++
-	s.batchRows += uint64(b.Rows)
-	if s.sent == nil {
-		s.sent = map[int]duration{}
-	}
-	d := s.sent[b.Rows]
-	d.add(b.Took)
-	s.sent[b.Rows] = d
+	s.update(func(c *counts) {
+		c.batches[b.Reason]++
+		if c.sent == nil {
+			c.sent = map[int]duration{}
+		}
+		d := c.sent[b.Rows]
+		d.add(b.Took)
+		c.sent[b.Rows] = d
+	})
 }
 
 func (s *stats) answered(rows []eval.Source) {
@@ -117,23 +114,14 @@ func (s *stats) answered(rows []eval.Source) {
 		totals[rows[first]] += uint64(end - first)
 		first = end
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sources == nil {
-		s.sources = map[eval.Source]uint64{}
-	}
-	for source, n := range totals {
-		s.sources[source] += n
-	}
-}
-
-// now is a copy of the counts as they are.
-func (s *stats) now() counts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.counts
-	c.sources = maps.Clone(c.sources)
-	return c
+	s.update(func(c *counts) {
+		if c.sources == nil {
+			c.sources = map[eval.Source]uint64{}
+		}
+		for source, n := range totals {
+			c.sources[source] += n
+		}
+	})
 }
 
 // cacheMisses is the rows that networks computed, because the cache did not have their answers.
@@ -146,6 +134,15 @@ func (c *counts) cacheMisses() (rows uint64) {
 	return rows
 }
 
+// batchSizes are batches by rows, in such a histogram, and how many batches and rows that is.
+func (c *counts) batchSizes() (sizes [histogramBins]uint64, batches, rows uint64) {
+	for n, d := range c.sent {
+		sizes[bin(uint64(n))] += d.count
+		batches, rows = batches+d.count, rows+d.count*uint64(n)
+	}
+	return sizes, batches, rows
+}
+
 // BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
 func (s *Server) BatchSizes(model string) []uint64 {
 	m, _, err := s.models.find(model, "")
@@ -153,46 +150,37 @@ func (s *Server) BatchSizes(model string) []uint64 {
 		return nil
 	}
 	c := m.stats.now()
-	return c.sizes[:]
-}
-
-// executions is how many batches were evaluated.
-func (c *counts) executions() (n uint64) {
-	for _, b := range c.batches {
-		n += b
-	}
-	return n
+	sizes, _, _ := c.batchSizes()
+	return sizes[:]
 }
 
 // message is the counts as the protocol has them.
 func (m *model) message() *kserve.ModelStatistics {
-	s := &m.stats
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s := m.stats.now()
 	var fail duration
 	for _, f := range s.failure {
 		fail.count += f.count
 		fail.sum += f.sum
 	}
-	cached := &kserve.StatisticDuration{Count: s.sources[eval.Cached]}
+	_, batches, _ := s.batchSizes()
 	out := &kserve.ModelStatistics{
-		Name: m.name, Version: m.current.Load().Version, InferenceCount: s.rows, ExecutionCount: s.executions(),
+		Name: m.name, Version: m.current.Load().Version, InferenceCount: s.rows, ExecutionCount: batches,
 		InferenceStats: &kserve.InferStatistics{
 			Success: s.success.message(), Fail: fail.message(), Queue: s.queue.message(), ComputeInput: s.input.message(),
 			ComputeInfer: s.infer.message(), ComputeOutput: s.output.message(),
-			CacheHit: cached, CacheMiss: &kserve.StatisticDuration{Count: s.cacheMisses()},
+			CacheHit: &kserve.StatisticDuration{Count: s.sources[eval.Cached]}, CacheMiss: &kserve.StatisticDuration{Count: s.cacheMisses()},
 		},
 	}
 	if !s.last.IsZero() {
 		out.LastInference = uint64(s.last.UnixMilli())
 	}
-	for rows, d := range s.sent {
+	for _, rows := range slices.Sorted(maps.Keys(s.sent)) {
+		d := s.sent[rows]
 		none := &kserve.StatisticDuration{Count: d.count}
 		out.BatchStats = append(out.BatchStats, &kserve.InferBatchStatistics{
 			BatchSize: uint64(rows), ComputeInput: none, ComputeInfer: d.message(), ComputeOutput: none,
 		})
 	}
-	slices.SortFunc(out.BatchStats, func(a, b *kserve.InferBatchStatistics) int { return cmp.Compare(a.BatchSize, b.BatchSize) })
 	return out
 }
 
@@ -234,25 +222,25 @@ func flag(on bool) float64 {
 func (m *model) collect(out chan<- prometheus.Metric) {
 	s, g := m.stats.now(), m.current.Load()
 	names, labels := []string{"model", "version"}, []string{m.name, g.Version}
-	gauge := func(name, help string, value float64) {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, value, labels...)
+	// send sends a metric, with one label more if there is one.
+	send := func(kind prometheus.ValueType, name, help string, value float64, label ...string) {
+		d := prometheus.NewDesc(name, help, append(names[:2:2], label[:len(label)/2]...), nil)
+		out <- prometheus.MustNewConstMetric(d, kind, value, append(labels[:2:2], label[len(label)/2:]...)...)
 	}
-	counter := func(name, help string, value float64) {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.CounterValue, value, labels...)
+	gauge := func(name, help string, value float64, label ...string) {
+		send(prometheus.GaugeValue, name, help, value, label...)
 	}
-	// labelled sends a metric with one label more.
-	labelled := func(name, help string, kind prometheus.ValueType, value float64, label, is string) {
-		d := prometheus.NewDesc(name, help, append(names[:2:2], label), nil)
-		out <- prometheus.MustNewConstMetric(d, kind, value, append(labels[:2:2], is)...)
+	counter := func(name, help string, value float64, label ...string) {
+		send(prometheus.CounterValue, name, help, value, label...)
 	}
 	micros := func(name, help string, of duration) { counter(name, help, float64(of.sum.Microseconds())) }
+	sizes, batches, rows := s.batchSizes()
 	counter("nv_inference_request_success", "Requests answered.", float64(s.success.count))
 	for i, name := range reasons {
-		labelled("nv_inference_request_failure", "Requests that failed, by reason.",
-			prometheus.CounterValue, float64(s.failure[i].count), "reason", name)
+		counter("nv_inference_request_failure", "Requests that failed, by reason.", float64(s.failure[i].count), "reason", name)
 	}
 	counter("nv_inference_count", "Positions answered.", float64(s.rows))
-	counter("nv_inference_exec_count", "Batches evaluated.", float64(s.executions()))
+	counter("nv_inference_exec_count", "Batches evaluated.", float64(batches))
 	gauge("nv_inference_pending_request_count", "Requests under way.", float64(s.pending))
 	micros("nv_inference_request_duration_us", "Time of requests answered, in all.", s.success)
 	micros("nv_inference_queue_duration_us", "Time that requests waited for their batch.", s.queue)
@@ -262,31 +250,26 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	counter("nv_cache_num_hits_per_model", "Positions answered from the cache.", float64(s.sources[eval.Cached]))
 	counter("nv_cache_num_misses_per_model", "Positions that a network answered.", float64(s.cacheMisses()))
 	for r := range eval.BatchReasons {
-		labelled("evald_batches_total", "Batches by why they were sent: full, delay, deadline, or idle, where nothing else was under way.",
-			prometheus.CounterValue, float64(s.batches[r]), "reason", r.String())
+		counter("evald_batches_total", "Batches by why they were sent: full, delay, deadline, or idle, where nothing else was under way.",
+			float64(s.batches[r]), "reason", r.String())
 	}
 	for source, n := range s.sources {
-		labelled("evald_rows_total", "Positions evaluated, leaves of searches included, by who answered.",
-			prometheus.CounterValue, float64(n), "source", source.String())
+		counter("evald_rows_total", "Positions evaluated, leaves of searches included, by who answered.", float64(n), "source", source.String())
 	}
-	out <- histogram(prometheus.NewDesc("evald_batch_rows", "Rows of batches.", names, nil), s.sizes, 14, 1, float64(s.batchRows), labels)
+	out <- histogram(prometheus.NewDesc("evald_batch_rows", "Rows of batches.", names, nil), sizes, 14, 1, float64(rows), labels)
 	out <- histogram(prometheus.NewDesc("evald_request_seconds", "Time of requests answered.", names, nil),
 		s.latencies, histogramBins, 1e-6, s.success.sum.Seconds(), labels)
 	if m.searches {
 		return
 	}
-	if g.Devices != nil {
-		for _, d := range g.Devices() {
-			at := strconv.Itoa(d.Index)
-			gauge := func(name, help string, on bool) { labelled(name, help, prometheus.GaugeValue, flag(on), "gpu", at) }
-			counter := func(name, help string, n float64) { labelled(name, help, prometheus.CounterValue, n, "gpu", at) }
-			gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", d.Working)
-			gauge("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", d.Lost)
-			counter("evald_gpu_rows_total", "Positions that the GPU has computed.", float64(d.Rows))
-			counter("evald_gpu_launches_total", "Launches that the GPU has ended.", float64(d.Launches))
-			counter("evald_gpu_busy_seconds_total", "Time in which launches for the model were under way on the GPU.", d.Busy.Seconds())
-			counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults))
-		}
+	for _, d := range g.devices() {
+		at := strconv.Itoa(d.Index)
+		gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", flag(d.Working), "gpu", at)
+		gauge("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", flag(d.Lost), "gpu", at)
+		counter("evald_gpu_rows_total", "Positions that the GPU has computed.", float64(d.Rows), "gpu", at)
+		counter("evald_gpu_launches_total", "Launches that the GPU has ended.", float64(d.Launches), "gpu", at)
+		counter("evald_gpu_busy_seconds_total", "Time in which launches for the model were under way on the GPU.", d.Busy.Seconds(), "gpu", at)
+		counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults), "gpu", at)
 	}
 	counter("evald_reload_failures_total", "Attempts to load the model anew that failed; the weights before them serve.", float64(s.reloadFailures))
 	b := g.evaluator.BatcherStats()

@@ -48,6 +48,14 @@ type generation struct {
 	end     func() // see Server.endGeneration
 }
 
+// devices are the GPUs that compute for it.
+func (l *Loaded) devices() []Device {
+	if l.Devices == nil {
+		return nil
+	}
+	return l.Devices()
+}
+
 // release lets a generation go, which must have been held. It does not wait for the end: a GPU takes its time to give memory
 // back.
 func (g *generation) release() {
@@ -93,10 +101,7 @@ func (m *model) outputs(g *generation) []string {
 func (s *Server) generation(m *model, want Model, l Loaded) *generation {
 	inFlight := cmp.Or(l.InFlight, 2)
 	if want.InFlight > 0 {
-		inFlight = want.InFlight
-		if l.Devices != nil {
-			inFlight *= max(1, len(l.Devices()))
-		}
+		inFlight = want.InFlight * max(1, len(l.devices()))
 	}
 	if l.Platform == SolverPlatform {
 		want.MaxRows = 1

@@ -62,7 +62,7 @@ func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 	return board, nil
 }
 
-// appendPartial is appendOutput for a batch that has no wrong rows.
+// appendPartial writes an output for a batch that has no wrong rows.
 func appendPartial(to []byte, name string, b *eval.Batch, f *found, wrong []string) []byte {
 	switch name {
 	case errorOutput:
@@ -82,7 +82,7 @@ func appendPartial(to []byte, name string, b *eval.Batch, f *found, wrong []stri
 		}
 		return to
 	}
-	return spread(appendOutput(to, name, b, f), len(to), typeSizes[outputTypes[name]]*width(name, b.Board), wrong)
+	return spread(outputs[name].write(to, b, f), len(to), outputs[name].room(b.Board), wrong)
 }
 
 // spread moves the good rows of an output, each of size bytes at the end of a memory from byte at on, to their places. The others

@@ -175,14 +175,14 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 	}
 	r.generation = g
 	defer r.computed()
-	m.stats.begin()
+	m.stats.update(func(c *counts) { c.pending++ })
 	defer func() {
 		if p := recover(); p != nil { // a fault in one request must not end the others
 			s.config.Log.Error("a request ended in a panic", "model", r.model, "panic", p)
 			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", r.model)
 		}
 		r.times.total = time.Since(r.asked)
-		m.stats.end(&r.times, r.rows, err)
+		m.stats.update(func(c *counts) { c.end(&r.times, r.rows, err) })
 	}()
 	ctx, cancel := context.WithDeadline(ctx, r.deadline(g))
 	defer cancel()
@@ -212,11 +212,11 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
 		return err
 	}
-	outputs, err := m.wanted(g, r.outputs, r.partial)
+	names, err := m.wanted(g, r.outputs, r.partial)
 	if err != nil {
 		return err
 	}
-	if err := s.admit(ctx, m, r, outputs); err != nil {
+	if err := s.admit(ctx, m, r, names); err != nil {
 		return err
 	}
 	b := batches.Get().(*eval.Batch)
@@ -233,7 +233,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	}
 	if board != r.board || r.partial { // the input "moves" has named another, which may take more memory
 		r.board = board
-		if err := s.admit(ctx, m, r, outputs); err != nil {
+		if err := s.admit(ctx, m, r, names); err != nil {
 			return err
 		}
 		b.Reset(board, len(b.Pos))
@@ -252,7 +252,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	case r.rows == 0: // all rows are wrong
 		f = new(found)
 	case m.searches:
-		f, err = s.search(ctx, m, g, r, b, outputs)
+		f, err = s.search(ctx, m, g, r, b, names)
 		timing.Computed = time.Since(r.asked) - t.input
 	case g.Platform == SolverPlatform:
 		f, timing, err = s.solve(ctx, g, r, b)
@@ -269,7 +269,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		return toStatus(err)
 	}
 	start := time.Now()
-	r.answer = encode(g.Version, outputs, b, f, r.wrong)
+	r.answer = encode(g.Version, names, b, f, r.wrong)
 	if f != nil {
 		founds.Put(f)
 	}
@@ -278,23 +278,23 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 }
 
 // encode writes the outputs into memory that belongs to the answer.
-func encode(version string, outputs []string, b *eval.Batch, f *found, wrong []string) answer {
+func encode(version string, names []string, b *eval.Batch, f *found, wrong []string) answer {
 	rows, size := max(len(b.Pos), len(wrong)), 0
-	for _, name := range outputs {
-		size += room(name, b.Board, rows)
+	for _, name := range names {
+		size += rows * outputs[name].room(b.Board)
 	}
-	a := answer{version, make([]tensor, len(outputs)), memories.Get().(*[]byte)}
+	a := answer{version, make([]tensor, len(names)), memories.Get().(*[]byte)}
 	memory := slices.Grow((*a.memory)[:0], size)
-	shapes := make([]int64, 2*len(outputs))
-	for i, name := range outputs {
-		shape, at := shapes[2*i:2*i+2:2*i+2], len(memory)
-		shape[0], shape[1] = int64(rows), int64(width(name, b.Board))
+	shapes := make([]int64, 2*len(names))
+	for i, name := range names {
+		shape, at, o := shapes[2*i:2*i+2:2*i+2], len(memory), outputs[name]
+		shape[0], shape[1] = int64(rows), int64(o.columns(b.Board))
 		if wrong == nil {
-			memory = appendOutput(memory, name, b, f)
+			memory = o.write(memory, b, f)
 		} else {
 			memory = appendPartial(memory, name, b, f, wrong)
 		}
-		a.outputs[i] = tensor{name: name, datatype: outputTypes[name], shape: shape, raw: memory[at:len(memory):len(memory)]} // stays if memory moves
+		a.outputs[i] = tensor{name: name, datatype: o.datatype, shape: shape, raw: memory[at:len(memory):len(memory)]} // stays if memory moves
 	}
 	*a.memory = memory
 	return a

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 
@@ -86,9 +85,9 @@ type restDecoder struct {
 	inputs   int
 	known    bool // the parameters were read
 	haveData bool
-	late     io.Reader // of the input's data, if it came before its name, datatype and shape
-	size     int       // bytes of the binary tensor; -1 if there is none
-	scratch  []byte    // of one value
+	late     []byte // the text of the input's data, if it came before its name, datatype and shape
+	size     int    // bytes of the binary tensor; -1 if there is none
+	scratch  []byte // of one value
 }
 
 // next reads the next token.
@@ -148,28 +147,15 @@ func (d *restDecoder) list(what string, most int, element func() error) error {
 	return err
 }
 
-// text reads a text, or null, which stands for an empty one.
-func (d *restDecoder) text(what string) (string, error) {
-	t, err := d.next()
-	if err != nil {
-		return "", err
-	}
-	switch t.Kind() {
-	case 'n':
-		return "", nil
-	case '"':
-		return t.String(), nil
-	}
-	return "", invalid("%s: must be a text", what)
-}
-
-// parameter reads a parameter's value: a bool, float64 or string.
-func (d *restDecoder) parameter(what string) (any, error) {
+// scalar reads a bool, float64 or string, or null, which is nil.
+func (d *restDecoder) scalar(wrong string) (any, error) {
 	t, err := d.next()
 	if err != nil {
 		return nil, err
 	}
 	switch t.Kind() {
+	case 'n':
+		return nil, nil
 	case 't', 'f':
 		return t.Bool(), nil
 	case '"':
@@ -179,7 +165,27 @@ func (d *restDecoder) parameter(what string) (any, error) {
 			return x, nil
 		}
 	}
-	return nil, invalid("%s: must be a number, a text, true or false", what)
+	return nil, invalid("%s", wrong)
+}
+
+// text reads a text, or null, which stands for an empty one.
+func (d *restDecoder) text(what string) (string, error) {
+	value, err := d.scalar(what + ": must be a text")
+	text, ok := value.(string)
+	if err == nil && !ok && value != nil {
+		err = invalid("%s: must be a text", what)
+	}
+	return text, err
+}
+
+// parameter reads a parameter's value.
+func (d *restDecoder) parameter(what string) (any, error) {
+	wrong := what + ": must be a number, a text, true or false"
+	value, err := d.scalar(wrong)
+	if err == nil && value == nil {
+		err = invalid("%s", wrong)
+	}
+	return value, err
 }
 
 // skip reads a value and forgets it.
@@ -304,7 +310,7 @@ func (d *restDecoder) readInput() error {
 	case !d.haveData && d.size < 0:
 		return invalid("input %q: neither data nor a binary tensor", in.name)
 	case d.late != nil:
-		return d.values(jsontext.NewDecoder(&polite{in: d.late}).ReadToken)
+		return d.values(jsontext.NewDecoder(&polite{in: bytes.NewReader(d.late)}).ReadToken)
 	}
 	return nil
 }
@@ -328,36 +334,14 @@ func (d *restDecoder) data() error {
 	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
 		return d.values(d.next)
 	}
-	return d.keep()
-}
-
-// keep reads the input's values, and keeps their text in pieces. In one piece it would be copied each time that it grows. The
-// garbage collector cannot interrupt a copy, and while it waits for one of many megabytes, all requests may wait.
-func (d *restDecoder) keep() error {
-	d.peek() // the colon is read then, but still in the buffer
-	depth, ahead := d.StackDepth(), d.UnreadBuffer()
-	first := bytes.TrimLeft(ahead, " \t\r\n:")
-	begin := d.InputOffset() + int64(len(ahead)-len(first))
-	text := net.Buffers{bytes.Clone(first)}
-	if err := d.take(len(text[0])); err != nil {
-		return err
+	d.body.value, d.body.copies = 0, 3 // it lies in a buffer that doubles
+	defer func() { d.body.copies = 0 }()
+	text, err := d.ReadValue()
+	if err == nil {
+		d.late, err = d.grow(nil, len(text))
 	}
-	d.body.text = &text
-	defer func() { d.body.text = nil }()
-	for {
-		t, err := d.next()
-		if err != nil {
-			return err
-		}
-		if t.Kind() == '{' {
-			return invalid("inputs: data: must be a list of values")
-		}
-		if d.StackDepth() == depth {
-			break
-		}
-	}
-	d.late = io.LimitReader(&text, d.InputOffset()-begin)
-	return nil
+	d.late = append(d.late, text...)
+	return err
 }
 
 // foresee refuses a request before its values are read, if the shape says that it will be refused.
@@ -418,7 +402,11 @@ func (d *restDecoder) value(t jsontext.Token) error {
 	in, raw, wrong := &d.input, d.scratch[:0], error(nil)
 	switch kind := t.Kind(); {
 	case in.datatype == bytesType && kind == '"':
-		raw = appendBytes(raw, t.String())
+		text := t.String()
+		if len(text) > longestValue {
+			return errLongValue
+		}
+		raw = appendBytes(raw, text)
 	case in.datatype == uint64Type && kind == '0':
 		var x uint64
 		x, wrong = t.Uint()
@@ -433,7 +421,7 @@ func (d *restDecoder) value(t jsontext.Token) error {
 		wrong = errors.ErrUnsupported
 	}
 	if wrong != nil {
-		return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)
+		return invalid("input %q: data: must be a list of values: %s is no value of %s", in.name, t.String(), in.datatype)
 	}
 	d.scratch = raw
 	to, err := d.grow(in.raw, len(raw))

@@ -22,13 +22,13 @@ const firstReport = 64
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 // With r.progress it reports what it has found so far; rows that have not begun have no visits.
-func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, outputs []string) (*found, error) {
+func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, names []string) (*found, error) {
 	visits, actions := r.visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(g.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
 	f := founds.Get().(*found)
-	f.reset(actions * len(b.Pos))
+	f.visits, f.q = zeros(f.visits, actions*len(b.Pos)), zeros(f.q, actions*len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)
 	if forest == nil {
 		forest = new(mcts.Forest)
@@ -54,7 +54,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 		}
 		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // each root has a visit of its own
 			report = 2 * so
-			r.answer = encode(g.Version, outputs, b, f, r.wrong)
+			r.answer = encode(g.Version, names, b, f, r.wrong)
 			err := r.report()
 			r.answer.release()
 			if err != nil {

@@ -154,7 +154,8 @@ func (s *Server) solve(ctx context.Context, g *generation, r *request, b *eval.B
 		return nil, timing, err
 	}
 	f := founds.Get().(*found)
-	f.resetSolved(len(b.Pos), actions)
+	n := len(b.Pos)
+	f.low, f.high, f.nodes = zeros(f.low, n*actions), zeros(f.high, n*actions), zeros(f.nodes, n)
 	for i, p := range b.Pos {
 		row, ok := job.found[p]
 		if !ok { // the game is over

@@ -105,7 +105,7 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	return raw[4 : 4+n], raw[4+n:], true
 }
 
-// The inputs, which the package's doc describes.
+// The inputs, which kserve/README.md describes.
 const (
 	bitboardsInput = "bitboards"
 	planesInput    = "planes"
@@ -302,7 +302,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool)
 	return board, nil
 }
 
-// The outputs, which the package's doc describes.
+// The outputs, which kserve/README.md describes.
 const (
 	wdlOutput      = "wdl"
 	valueOutput    = "value"
@@ -318,32 +318,62 @@ const (
 	errorOutput    = "error" // of a request with the parameter "partial"
 )
 
-// outputTypes are the outputs' datatypes.
-var outputTypes = map[string]string{
-	wdlOutput: floatType, valueOutput: floatType, policyOutput: floatType, gameoverOutput: uint8Type, sourceOutput: bytesType,
-	visitsOutput: int32Type, qOutput: floatType, errorOutput: bytesType,
-	lowOutput: int32Type, highOutput: int32Type, solvedOutput: uint8Type, nodesOutput: uint64Type,
+var (
+	evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
+	searchedOutputs  = append(slices.Clone(evaluatedOutputs), visitsOutput, qOutput)
+	solvedOutputs    = append(slices.Clone(evaluatedOutputs), lowOutput, highOutput, solvedOutput, nodesOutput)
+)
+
+// output is how an output is written.
+type output struct {
+	datatype string
+	width    int // values of a row; 0: a value for each move
+	size     int // bytes of a value, at most if it is BYTES
+	write    func(to []byte, b *eval.Batch, f *found) []byte
 }
 
-// typeSizes are how many bytes a value of an output takes.
-var typeSizes = map[string]int{uint8Type: 1, int32Type: 4, floatType: 4, uint64Type: 8}
-
-var evaluatedOutputs = []string{wdlOutput, valueOutput, policyOutput, gameoverOutput, sourceOutput}
-
-var searchedOutputs = append(slices.Clone(evaluatedOutputs), visitsOutput, qOutput)
-
-var solvedOutputs = append(slices.Clone(evaluatedOutputs), lowOutput, highOutput, solvedOutput, nodesOutput)
-
-// width is how many values a row of an output has.
-func width(name string, board *game.Board) int {
-	switch name {
-	case wdlOutput:
-		return 3
-	case policyOutput, visitsOutput, qOutput, lowOutput, highOutput:
-		return board.Actions()
-	}
-	return 1
+var outputs = map[string]output{
+	wdlOutput:    {floatType, 3, 4, func(to []byte, b *eval.Batch, _ *found) []byte { return appendNumbers(to, b.WDL) }},
+	policyOutput: {floatType, 0, 4, func(to []byte, b *eval.Batch, _ *found) []byte { return appendNumbers(to, b.Policy) }},
+	visitsOutput: {int32Type, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.visits) }},
+	qOutput:      {floatType, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.q) }},
+	lowOutput:    {int32Type, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.low) }},
+	highOutput:   {int32Type, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.high) }},
+	nodesOutput:  {uint64Type, 1, 8, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.nodes) }},
+	errorOutput:  {bytesType, 1, 4 + 2*short.Most, nil}, // see appendPartial; once more while the rows are read
+	valueOutput: {floatType, 1, 4, func(to []byte, b *eval.Batch, _ *found) []byte {
+		for i := range b.Pos {
+			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
+		}
+		return to
+	}},
+	gameoverOutput: {uint8Type, 1, 1, func(to []byte, b *eval.Batch, _ *found) []byte {
+		for i, p := range b.Pos { // if the game is over, the evaluator has answered by the rules
+			code := uint8(game.NotOver)
+			if b.Source[i] == eval.Terminal {
+				code = b.Board.Result(p).GameOver()
+			}
+			to = append(to, code)
+		}
+		return to
+	}},
+	sourceOutput: {bytesType, 1, 16, func(to []byte, b *eval.Batch, _ *found) []byte {
+		for _, s := range b.Source {
+			to = appendBytes(to, s.String())
+		}
+		return to
+	}},
+	solvedOutput: {uint8Type, 1, 1, func(to []byte, b *eval.Batch, f *found) []byte {
+		for i, a := 0, b.Board.Actions(); i < len(f.low); i += a {
+			to = append(to, map[bool]byte{true: 1}[slices.Equal(f.low[i:i+a], f.high[i:i+a])])
+		}
+		return to
+	}},
 }
+
+// columns is how many values a row of an output has, and room about how many bytes it takes.
+func (o output) columns(board *game.Board) int { return cmp.Or(o.width, board.Actions()) }
+func (o output) room(board *game.Board) int    { return o.size * o.columns(board) }
 
 // found is what a search or the solver found.
 type found struct {
@@ -355,72 +385,9 @@ type found struct {
 
 var founds = sync.Pool{New: func() any { return new(found) }}
 
-// reset makes room for n moves, without visits.
-func (f *found) reset(n int) {
-	f.visits, f.q = slices.Grow(f.visits[:0], n)[:n], slices.Grow(f.q[:0], n)[:n]
-	clear(f.visits)
-	clear(f.q)
-}
-
-// resetSolved makes room for n rows.
-func (f *found) resetSolved(n, actions int) {
-	f.low, f.high = slices.Grow(f.low[:0], n*actions)[:n*actions], slices.Grow(f.high[:0], n*actions)[:n*actions]
-	f.nodes = slices.Grow(f.nodes[:0], n)[:n]
-	clear(f.nodes)
-}
-
-// room is about how many bytes an output of n rows takes.
-func room(name string, board *game.Board, n int) int {
-	switch name {
-	case sourceOutput:
-		return 16 * n
-	case errorOutput:
-		return (4 + 2*short.Most) * n // once more while the rows are read
-	}
-	if name == nodesOutput {
-		return 8 * n
-	}
-	return 4 * n * width(name, board)
-}
-
-// appendOutput writes an output's values.
-func appendOutput(to []byte, name string, b *eval.Batch, f *found) []byte {
-	switch name {
-	case wdlOutput:
-		return appendNumbers(to, b.WDL)
-	case valueOutput:
-		for i := range b.Pos {
-			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
-		}
-	case policyOutput:
-		return appendNumbers(to, b.Policy)
-	case gameoverOutput:
-		for i, p := range b.Pos {
-			// If the game is over, the evaluator has answered by the rules.
-			code := uint8(game.NotOver)
-			if b.Source[i] == eval.Terminal {
-				code = b.Board.Result(p).GameOver()
-			}
-			to = append(to, code)
-		}
-	case sourceOutput:
-		for _, s := range b.Source {
-			to = appendBytes(to, s.String())
-		}
-	case visitsOutput:
-		return appendNumbers(to, f.visits)
-	case qOutput:
-		return appendNumbers(to, f.q)
-	case lowOutput:
-		return appendNumbers(to, f.low)
-	case highOutput:
-		return appendNumbers(to, f.high)
-	case nodesOutput:
-		return appendNumbers(to, f.nodes)
-	case solvedOutput:
-		for i, a := 0, b.Board.Actions(); i < len(f.low); i += a {
-			to = append(to, map[bool]byte{true: 1}[slices.Equal(f.low[i:i+a], f.high[i:i+a])])
-		}
-	}
-	return to
+// zeros is s with n values, all 0.
+func zeros[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }
