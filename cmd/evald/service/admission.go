@@ -33,8 +33,8 @@ type hold struct {
 	bytes      int64 // of the budget, for its address
 	need, work int   // of these: what admit took, and the part of that which is used until the answer is there
 	slot       slot
-	under      *Server     // it counts as under way there; nil: it does not
-	generation *generation // that answers it
+	under      *Server // it counts as under way there; nil: it does not
+	served     *model  // that answers it
 	turn       bool
 }
 
@@ -48,10 +48,10 @@ func (r *request) computed() {
 	if r.under != nil {
 		r.under.leave()
 	}
-	if r.generation != nil {
-		r.generation.release()
+	if r.served != nil {
+		r.served.release()
 	}
-	r.turn, r.under, r.generation = false, nil, nil
+	r.turn, r.under, r.served = false, nil, nil
 }
 
 // end gives everything back. The answer is on its way, or there is none.
@@ -95,17 +95,17 @@ func (s *Server) leave() {
 
 // room is nil if n rows of the caller have room in the model's queue, by its priority and timeout. A search is admitted by its memory,
 // and its leaves are never refused.
-func (r *request) room(m *model, g *generation, n int) error {
+func (r *request) room(m *model, n int) error {
 	if m.searches {
 		return nil
 	}
-	return toStatus(g.evaluator.For(r.caller(false)).Room(n, r.deadline(g)))
+	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))
 }
 
 // foresee decides about a request for n rows that is still being read. Unless its parameters are known, they are taken for the
 // best that it could have.
 func (s *Server) foresee(r *request, n int, known bool) error {
-	m, g, err := s.models.find(r.model, r.version)
+	m, err := s.models.find(r.model, r.version)
 	if err != nil {
 		return err
 	}
@@ -113,22 +113,21 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	if !known {
 		ask.priority, ask.timeout = eval.High, 0
 	}
-	return cmp.Or(s.enter(0), ask.room(m, g, n))
+	return cmp.Or(s.enter(0), ask.room(m, n))
 }
 
 // admit decides about a request that was read, and takes what it needs until it is answered. It is called again if the rows are on
 // another board than the request said.
-func (s *Server) admit(ctx context.Context, m *model, r *request, names []string) error {
-	g := r.generation
-	work := 0
+func (s *Server) admit(ctx context.Context, r *request, names []string) error {
+	m, work := r.served, 0
 	switch {
 	case m.searches:
-		r.visits = cmp.Or(r.visits, g.Visits)
-		work = min(r.rows, mcts.AtOnce(max(1, min(g.MaxRows, r.rows)))) * mcts.TreeBytes(r.board, r.visits)
+		r.visits = cmp.Or(r.visits, m.Visits)
+		work = min(r.rows, mcts.AtOnce(max(1, min(m.MaxRows, r.rows)))) * mcts.TreeBytes(r.board, r.visits)
 		if most := s.memory.limit() / 2; int64(work) > most {
 			return invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", r.rows, r.visits, work>>20, most>>20)
 		}
-	case g.Platform == SolverPlatform:
+	case m.solves():
 		work = r.rows * (2*4*r.board.Actions() + 256) // of solveJob.found
 	}
 	if r.under == nil {
@@ -136,7 +135,7 @@ func (s *Server) admit(ctx context.Context, m *model, r *request, names []string
 			return err
 		}
 		r.under = s
-		if err := r.room(m, g, r.rows); err != nil {
+		if err := r.room(m, r.rows); err != nil {
 			return err
 		}
 	}
@@ -201,8 +200,8 @@ func (r *request) caller(accepted bool) eval.Caller {
 }
 
 // deadline is until when the request must be answered.
-func (r *request) deadline(g *generation) time.Time {
-	timeout := g.Timeout
+func (r *request) deadline(m *model) time.Time {
+	timeout := m.Timeout
 	if r.timeout > 0 {
 		timeout = min(timeout, r.timeout)
 	}

@@ -29,7 +29,7 @@ func (s grpcService) ServerReady(context.Context, *kserve.ServerReadyRequest) (*
 }
 
 func (s grpcService) ModelReady(_ context.Context, r *kserve.ModelReadyRequest) (*kserve.ModelReadyResponse, error) {
-	_, _, err := s.models.find(r.Name, r.Version)
+	_, err := s.models.find(r.Name, r.Version)
 	return &kserve.ModelReadyResponse{Ready: err == nil && s.isReady()}, nil
 }
 
@@ -58,30 +58,26 @@ func (s *Server) dims(name string) []int64 {
 var inputNames = []string{bitboardsInput, planesInput, movesInput}
 
 // versions are those of a model's name that are served, the oldest first.
-func (s *Server) versions(m *model) []string {
-	s.models.mu.RLock()
-	defer s.models.mu.RUnlock()
-	if m.searches {
-		return []string{m.current.Load().Version}
+func (s *Server) versions(m *model) (all []string) {
+	for _, other := range slices.Backward(of(s.models.list(), m.name)) {
+		all = append(all, other.Version)
 	}
-	all := s.models.versions(m.name)
-	slices.Reverse(all)
 	return all
 }
 
 func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataRequest) (*kserve.ModelMetadataResponse, error) {
-	m, g, err := s.models.find(ask.Name, ask.Version)
+	m, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
-	r := &kserve.ModelMetadataResponse{Name: m.name, Versions: s.versions(m), Platform: g.Platform}
+	r := &kserve.ModelMetadataResponse{Name: m.name, Versions: s.versions(m), Platform: m.Platform}
 	of := func(name, datatype string) *kserve.ModelMetadataResponse_TensorMetadata {
 		return &kserve.ModelMetadataResponse_TensorMetadata{Name: name, Datatype: datatype, Shape: append([]int64{-1}, s.dims(name)...)}
 	}
 	for _, name := range inputNames {
 		r.Inputs = append(r.Inputs, of(name, inputTypes[name]))
 	}
-	for _, name := range m.outputs(g) {
+	for _, name := range m.outputs() {
 		r.Outputs = append(r.Outputs, of(name, outputs[name].datatype))
 	}
 	return r, nil
@@ -93,33 +89,33 @@ var configTypes = map[string]kserve.DataType{
 }
 
 func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
-	m, g, err := s.models.find(ask.Name, ask.Version)
+	m, err := s.models.find(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
 	}
 	c := &kserve.ModelConfig{
-		Name: m.name, Platform: g.Platform, Backend: "evald", MaxBatchSize: int32(s.config.Limits.Batch),
+		Name: m.name, Platform: m.Platform, Backend: "evald", MaxBatchSize: int32(s.config.Limits.Batch),
 		VersionPolicy:          &kserve.ModelVersionPolicy{PolicyChoice: &kserve.ModelVersionPolicy_Latest_{Latest: &kserve.ModelVersionPolicy_Latest{NumVersions: 1}}},
 		ModelTransactionPolicy: &kserve.ModelTransactionPolicy{},
-		ResponseCache:          &kserve.ModelResponseCache{Enable: g.Cache > 0 && g.Platform == NetworkPlatform},
-		SchedulingChoice:       &kserve.ModelConfig_DynamicBatching{DynamicBatching: g.batching()},
-		InstanceGroup:          []*kserve.ModelInstanceGroup{g.instances(m)},
+		ResponseCache:          &kserve.ModelResponseCache{Enable: m.Cache > 0 && m.Platform == NetworkPlatform},
+		SchedulingChoice:       &kserve.ModelConfig_DynamicBatching{DynamicBatching: m.batching()},
+		InstanceGroup:          []*kserve.ModelInstanceGroup{m.instances()},
 		Parameters: map[string]*kserve.ModelParameter{
 			"board": {StringValue: s.board.Rules().String()},
-			"how":   {StringValue: g.Describe},
+			"how":   {StringValue: m.Describe},
 		},
 	}
 	number := func(name string, n int) { c.Parameters[name] = &kserve.ModelParameter{StringValue: strconv.Itoa(n)} }
 	if m.searches {
-		number("visits", g.Visits)
-		number("max-visits", g.MaxVisits)
+		number("visits", m.Visits)
+		number("max-visits", m.MaxVisits)
 	}
 	if c.ResponseCache.Enable {
-		number("cache", g.Cache)
+		number("cache", m.Cache)
 	}
-	if g.Platform == SolverPlatform {
-		number("nodes", g.Nodes)
-		number("max-nodes", g.MaxNodes)
+	if m.solves() {
+		number("nodes", m.Nodes)
+		number("max-nodes", m.MaxNodes)
 	}
 	if versions := s.versions(m); len(versions) > 1 {
 		specific := &kserve.ModelVersionPolicy_Specific{}
@@ -129,9 +125,9 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 		}
 		c.VersionPolicy.PolicyChoice = &kserve.ModelVersionPolicy_Specific_{Specific: specific}
 	}
-	if g.WarmUp > 0 && !m.searches {
+	if m.WarmUp > 0 && !m.searches {
 		c.ModelWarmup = []*kserve.ModelWarmup{{
-			Name: "empty boards", BatchSize: uint32(min(g.WarmUp, g.MaxRows)), Count: uint32((g.WarmUp + g.MaxRows - 1) / g.MaxRows),
+			Name: "empty boards", BatchSize: uint32(min(m.WarmUp, m.MaxRows)), Count: uint32((m.WarmUp + m.MaxRows - 1) / m.MaxRows),
 			Inputs: map[string]*kserve.ModelWarmup_Input{bitboardsInput: {
 				DataType: configTypes[uint64Type], Dims: s.dims(bitboardsInput), InputDataType: &kserve.ModelWarmup_Input_ZeroData{ZeroData: true},
 			}},
@@ -140,44 +136,44 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 	for _, name := range inputNames {
 		c.Input = append(c.Input, &kserve.ModelInput{Name: name, DataType: configTypes[inputTypes[name]], Dims: s.dims(name), Optional: true})
 	}
-	for _, name := range m.outputs(g) {
+	for _, name := range m.outputs() {
 		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputs[name].datatype], Dims: s.dims(name)})
 	}
 	return &kserve.ModelConfigResponse{Config: c}, nil
 }
 
 // batching is how requests to the model are merged, and how long they wait.
-func (g *generation) batching() *kserve.ModelDynamicBatching {
+func (m *model) batching() *kserve.ModelDynamicBatching {
 	policy := func(p eval.Priority) *kserve.ModelQueuePolicy {
 		return &kserve.ModelQueuePolicy{
-			DefaultTimeoutMicroseconds: uint64(cmp.Or(g.MaxWait[p+1], g.Timeout).Microseconds()), AllowTimeoutOverride: true,
-			MaxQueueSize: uint32(eval.BatcherConfig{MaxQueued: g.MaxQueued}.Room(p)),
+			DefaultTimeoutMicroseconds: uint64(cmp.Or(m.MaxWait[p+1], m.Timeout).Microseconds()), AllowTimeoutOverride: true,
+			MaxQueueSize: uint32(eval.BatcherConfig{MaxQueued: m.MaxQueued}.Room(p)),
 		}
 	}
 	return &kserve.ModelDynamicBatching{
-		PreferredBatchSize: []int32{int32(g.MaxRows)}, MaxQueueDelayMicroseconds: uint64(g.MaxDelay.Microseconds()),
+		PreferredBatchSize: []int32{int32(m.MaxRows)}, MaxQueueDelayMicroseconds: uint64(m.MaxDelay.Microseconds()),
 		PriorityLevels: 3, DefaultPriorityLevel: 2, DefaultQueuePolicy: policy(eval.Normal),
 		PriorityQueuePolicy: map[uint64]*kserve.ModelQueuePolicy{1: policy(eval.High), 2: policy(eval.Normal), 3: policy(eval.Low)},
 	}
 }
 
 // instances are the batches that are under way at once: on each GPU, or on the processor.
-func (g *generation) instances(m *model) *kserve.ModelInstanceGroup {
-	group := &kserve.ModelInstanceGroup{Name: m.name, Kind: kserve.ModelInstanceGroup_KIND_CPU, Count: int32(g.inFlight)}
-	for _, d := range g.devices() {
+func (m *model) instances() *kserve.ModelInstanceGroup {
+	group := &kserve.ModelInstanceGroup{Name: m.name, Kind: kserve.ModelInstanceGroup_KIND_CPU, Count: int32(m.inFlight)}
+	for _, d := range m.devices() {
 		group.Gpus = append(group.Gpus, int32(d.Index))
 	}
 	if group.Gpus == nil {
 		return group
 	}
-	group.Kind, group.Count = kserve.ModelInstanceGroup_KIND_GPU, int32((g.inFlight+len(group.Gpus)-1)/max(1, len(group.Gpus)))
+	group.Kind, group.Count = kserve.ModelInstanceGroup_KIND_GPU, int32((m.inFlight+len(group.Gpus)-1)/max(1, len(group.Gpus)))
 	return group
 }
 
 func (s grpcService) ModelStatistics(_ context.Context, ask *kserve.ModelStatisticsRequest) (*kserve.ModelStatisticsResponse, error) {
 	models := s.models.list()
 	if ask.Name != "" {
-		m, _, err := s.models.find(ask.Name, ask.Version)
+		m, err := s.models.find(ask.Name, ask.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +209,7 @@ func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIn
 		if i := index[m.name]; i != nil && failed[m.name] == "" { // it was only said to be available
 			delete(index, m.name)
 		}
-		index[m.ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.current.Load().Version, State: "READY", Reason: failed[m.ref]}
+		index[m.ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.Version, State: "READY", Reason: failed[m.ref]}
 	}
 	r := &kserve.RepositoryIndexResponse{}
 	for _, name := range slices.Sorted(maps.Keys(index)) {

@@ -199,7 +199,7 @@ func TestModelConfig(t *testing.T) {
 	if !strings.Contains(first, `"preferred_batch_size":[256]`) || !strings.Contains(first, `"instance_group":[{"count":2,"gpus":[],"kind":"KIND_CPU","name":"stub"}]`) || !strings.Contains(first, `"model_warmup":[]`) {
 		t.Errorf("version 1: %s", first)
 	}
-	if g := s.models.models["stub@2"].current.Load(); g.inFlight != 6 {
+	if g := named(s.models.list(), "stub@2"); g.inFlight != 6 {
 		t.Errorf("%d batches in flight on two GPUs, want 6", g.inFlight)
 	}
 	// A model that fails to warm up is not served, and is closed.

@@ -61,7 +61,7 @@ func TestOverload(t *testing.T) {
 	ask(6)
 	queued := func(rows int) {
 		t.Helper()
-		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return s.models.models["stub"].current.Load().evaluator.BatcherStats().Queued == rows })
+		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return named(s.models.list(), "stub").evaluator.BatcherStats().Queued == rows })
 	}
 	queued(6)
 	ask(4) // would make them 10, more than half of the 18 places for requests of their priority
@@ -99,7 +99,7 @@ func TestOverload(t *testing.T) {
 			t.Errorf("what was accepted: %v", err)
 		}
 	}
-	counts := s.models.models["stub"].stats.now()
+	counts := named(s.models.list(), "stub").stats.now()
 	if _, batches, rows := counts.batchSizes(); batches != 2 || rows != 12 {
 		t.Errorf("%d rows in %d batches: want 1 row in the first, and the 11 that waited together", rows, batches)
 	}
@@ -212,12 +212,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("state %d was loaded, want %d", got, n)
 		}
 		if n == 1 {
-			if _, _, err := s.models.find("stub", "0"); err != nil {
+			if _, err := s.models.find("stub", "0"); err != nil {
 				t.Errorf("after a load that failed: %v", err)
 			}
 		}
 	}
-	waitFor(t, "version 2", func() bool { _, _, err := s.models.find("stub", "2"); return err == nil })
+	waitFor(t, "version 2", func() bool { _, err := s.models.find("stub", "2"); return err == nil })
 }
 
 // Clients that are slow, silent, gone or torn cost their own connection alone.

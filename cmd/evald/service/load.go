@@ -1,9 +1,11 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,56 +16,6 @@ import (
 
 // This file exchanges the models that are served: at the start, when clients load and unload them, and when they are reloaded. Models
 // are made ready while the old ones answer, and then exchanged together, or not at all.
-
-// replacement is a model that is ready, and not served yet.
-type replacement struct {
-	*model
-	config     Model
-	generation *generation
-	changed    any
-}
-
-// prepare makes a model ready. The caller holds loading.
-func (s *Server) prepare(want Model) (replacement, error) {
-	s.models.mu.RLock()
-	r := replacement{model: s.models.models[want.Ref()], config: want}
-	s.models.mu.RUnlock()
-	if r.model == nil {
-		r.model = &model{name: want.Name, ref: want.Ref()}
-	}
-	var err error
-	if r.changed, err = s.changed(want); err != nil {
-		return r, err
-	}
-	loaded, bytes, err := s.open(want)
-	if err != nil {
-		return r, err
-	}
-	r.generation = s.generation(r.model, want, loaded)
-	r.generation.bytes = bytes
-	if err = s.warmUp(r.generation); err != nil {
-		s.endGeneration(r.ref, r.generation)
-	}
-	return r, err
-}
-
-// open loads a model, for which bytes of the budget are taken before it is read.
-func (s *Server) open(m Model) (l Loaded, bytes int64, err error) {
-	if s.config.Bytes != nil {
-		if bytes, err = s.config.Bytes(m); err != nil {
-			return l, 0, err
-		}
-	}
-	read, err := s.memory.reserve(bytes, LeastMemory(s.config.Limits.Body))
-	if err != nil {
-		return l, 0, err
-	}
-	defer read()
-	if l, err = s.config.Load(m); err != nil {
-		s.memory.release(bytes)
-	}
-	return l, bytes, err
-}
 
 func (s *Server) changed(m Model) (any, error) {
 	if s.config.Changed == nil {
@@ -76,118 +28,119 @@ func (s *Server) changed(m Model) (any, error) {
 // ready, nothing changes, and the error says which. Unless it is nil, configured is the models that are configured from then on; others
 // that were are no longer served. The caller holds loading.
 func (s *Server) replace(load, configured []Model) (err error) {
-	var ready []replacement
+	var ready []*model
 	defer func() {
 		if err != nil {
-			for _, r := range ready {
-				s.endGeneration(r.ref, r.generation)
+			for _, m := range ready {
+				s.close(m)
 			}
 		}
 	}()
 	for _, want := range load {
-		r, err := s.prepare(want)
+		m, err := s.prepare(want, named(s.models.list(), want.Ref()))
 		if err != nil {
 			if configured == nil || s.configured == nil {
 				return s.notLoaded(want, err)
 			}
 			return fmt.Errorf("model %q: %w", want.Ref(), err)
 		}
-		ready = append(ready, r)
+		ready = append(ready, m)
 	}
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
-	if s.models.ended {
-		return errDraining
+	next := slices.Clone(ready)
+	for _, m := range s.models.models {
+		if named(ready, m.ref) == nil && !m.searches && (configured == nil || !contains(s.configured, m.ref) || contains(configured, m.ref)) {
+			next = append(next, m)
+		}
 	}
-	if err := s.distinct(ready); err != nil {
+	first := s.configured
+	if configured != nil {
+		first = configured
+	}
+	if err := s.exchange(next, first[0].Ref()); err != nil {
 		return err
 	}
-	if configured != nil {
-		if err := s.searchable(configured[0].Ref(), ready); err != nil {
-			return err
-		}
+	for _, m := range ready {
+		s.config.Log.Info("model is ready", "model", m.name, "version", m.Version, "how", m.Describe)
+		delete(s.models.failed, m.ref)
 	}
-	for _, r := range ready {
-		s.generations.Add(1)
-		old := r.current.Swap(r.generation)
-		if s.models.models[r.ref] == r.model { // or else it is new, or unload has let go of it
-			old.release()
-		}
-		s.models.models[r.ref], r.model.config, r.model.changed = r.model, r.config, r.changed
-		delete(s.models.failed, r.ref)
-		s.config.Log.Info("model is ready", "model", r.name, "version", r.generation.Version, "how", r.generation.Describe)
+	for _, m := range configured {
+		delete(s.models.failed, m.Ref())
 	}
-	if configured != nil {
-		for _, old := range s.configured {
-			if m := s.models.models[old.Ref()]; m != nil && !contains(configured, old.Ref()) {
-				s.remove(m)
-			}
-		}
-		for _, m := range configured {
-			delete(s.models.failed, m.Ref())
-		}
-		s.configured = configured
-		s.models.models[searchModel] = s.searcher
-	}
-	s.searcher.current.Store(s.models.models[s.configured[0].Ref()].current.Load())
-	s.models.order()
+	s.configured = first
 	return nil
 }
 
-// searchable is an error if the model search cannot search with a model. mu is held.
-func (s *Server) searchable(ref string, ready []replacement) error {
-	var g *generation
-	if m := s.models.models[ref]; m != nil {
-		g = m.current.Load()
-	}
-	for _, r := range ready {
-		if r.ref == ref {
-			g = r.generation
+// exchange serves other models, and searches with the first. It lets go of those that are not among them; requests under way are
+// answered. It is an error, and changes nothing, if they cannot be served together. models.mu is locked.
+func (s *Server) exchange(next []*model, first string) error {
+	slices.SortStableFunc(next, func(a, b *model) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), compareVersions(b.Version, a.Version))
+	})
+	for i := 1; i < len(next); i++ {
+		if a, b := next[i-1], next[i]; a.name == b.name && a.Version == b.Version {
+			return fmt.Errorf("two models are called %s, both of version %s: %s and %s", a.name, a.Version, a.ref, b.ref)
 		}
 	}
+	with := named(next, first)
 	switch {
-	case g == nil:
-		return fmt.Errorf("model %s was unloaded meanwhile: reload again", ref)
-	case g.Platform == SolverPlatform:
-		return fmt.Errorf("model %s: the model search cannot search with it: name another model first", ref)
+	case s.models.ended:
+		return errDraining
+	case with == nil:
+		return fmt.Errorf("model %s was unloaded meanwhile: reload again", first)
+	case with.solves():
+		return fmt.Errorf("model %s: the model search cannot search with it: name another model first", first)
 	}
+	for _, m := range next {
+		if !slices.Contains(s.models.models, m) {
+			s.generations.Add(1)
+		}
+	}
+	for _, m := range s.models.models {
+		if m.searches || slices.Contains(next, m) {
+			continue
+		}
+		m.release()
+		if named(next, m.ref) == nil {
+			s.config.Log.Info("model was unloaded", "model", m.ref)
+		}
+	}
+	at, _ := slices.BinarySearchFunc(next, searchModel, func(m *model, name string) int { return cmp.Compare(m.name, name) })
+	s.models.models = slices.Insert(next, at, s.searching(with))
 	return nil
 }
 
-// remove ends a model's service; requests under way are answered. models.mu is locked, and the caller orders the models anew.
-func (s *Server) remove(m *model) {
-	delete(s.models.models, m.ref)
-	m.current.Load().release()
-	s.config.Log.Info("model was unloaded", "model", m.ref)
+// compareVersions orders numbers by their values, and before them other texts.
+func compareVersions(a, b string) int {
+	n, errN := strconv.Atoi(a)
+	m, errM := strconv.Atoi(b)
+	if errN != nil || errM != nil {
+		n, m = -1, -1
+	}
+	return cmp.Or(cmp.Compare(n, m), cmp.Compare(a, b))
+}
+
+// end lets all models go.
+func (r *repository) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.models {
+		if !r.ended && !m.searches { // it shares the generation of another
+			m.release()
+		}
+	}
+	r.ended = true
 }
 
 func contains(models []Model, ref string) bool {
 	return slices.ContainsFunc(models, func(m Model) bool { return m.Ref() == ref })
 }
 
-// distinct is an error if two models would have the same name and version. mu is held.
-func (s *Server) distinct(ready []replacement) error {
-	refs := map[string]string{} // NAME@VERSION -> how the model was asked for
-	for _, r := range ready {
-		refs[r.name+"@"+r.generation.Version] = r.ref
-	}
-	for _, r := range ready {
-		same := refs[r.name+"@"+r.generation.Version]
-		for _, m := range s.models.names[r.name] {
-			if m.current.Load().Version == r.generation.Version && m.ref != r.ref && !slices.ContainsFunc(ready, func(r replacement) bool { return r.ref == m.ref }) {
-				same = m.ref
-			}
-		}
-		if same != r.ref {
-			return fmt.Errorf("two models are called %s, both of version %s: %s and %s", r.name, r.generation.Version, r.ref, same)
-		}
-	}
-	return nil
-}
-
+// notLoaded reports that a model was not loaded.
 func (s *Server) notLoaded(m Model, err error) error {
 	s.models.mu.Lock()
-	if served := s.models.models[m.Ref()]; served != nil {
+	if served := named(s.models.models, m.Ref()); served != nil {
 		s.reloadFailed(served, err)
 	} else if m.Version == "" || contains(s.configured, m.Ref()) { // other versions are not listed, and there is no end to their numbers
 		s.models.failed[m.Ref()] = err.Error()
@@ -245,19 +198,15 @@ func (s *Server) unload(name string) error {
 	if name == searchModel || name == first.Name || name == first.Ref() {
 		return invalid("model %q: is what \"search\" searches with, and stays", name)
 	}
-	found := false
-	for _, m := range s.models.models {
-		if !s.models.ended && (m.name == name || m.ref == name) {
-			found = true
-			s.remove(m)
-			delete(s.models.failed, m.ref)
-		}
-	}
-	if !found {
+	gone := of(s.models.models, name)
+	if len(gone) == 0 || s.models.ended {
 		return refuse(codes.NotFound, "model %q is not served", name)
 	}
-	s.models.order()
-	return nil
+	for _, m := range gone {
+		delete(s.models.failed, m.ref)
+	}
+	stay := slices.DeleteFunc(slices.Clone(s.models.models), func(m *model) bool { return m.searches || slices.Contains(gone, m) })
+	return s.exchange(stay, first.Ref())
 }
 
 // Reload loads every model anew, for new weights under the same names, and other models if Config.Reread has others. Models of

@@ -145,7 +145,7 @@ func (c *counts) batchSizes() (sizes [histogramBins]uint64, batches, rows uint64
 
 // BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
 func (s *Server) BatchSizes(model string) []uint64 {
-	m, _, err := s.models.find(model, "")
+	m, err := s.models.find(model, "")
 	if err != nil {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (m *model) message() *kserve.ModelStatistics {
 	}
 	_, batches, _ := s.batchSizes()
 	out := &kserve.ModelStatistics{
-		Name: m.name, Version: m.current.Load().Version, InferenceCount: s.rows, ExecutionCount: batches,
+		Name: m.name, Version: m.Version, InferenceCount: s.rows, ExecutionCount: batches,
 		InferenceStats: &kserve.InferStatistics{
 			Success: s.success.message(), Fail: fail.message(), Queue: s.queue.message(), ComputeInput: s.input.message(),
 			ComputeInfer: s.infer.message(), ComputeOutput: s.output.message(),
@@ -220,8 +220,8 @@ func flag(on bool) float64 {
 }
 
 func (m *model) collect(out chan<- prometheus.Metric) {
-	s, g := m.stats.now(), m.current.Load()
-	names, labels := []string{"model", "version"}, []string{m.name, g.Version}
+	s := m.stats.now()
+	names, labels := []string{"model", "version"}, []string{m.name, m.Version}
 	// send sends a metric, with one label more if there is one.
 	send := func(kind prometheus.ValueType, name, help string, value float64, label ...string) {
 		d := prometheus.NewDesc(name, help, append(names[:2:2], label[:len(label)/2]...), nil)
@@ -262,7 +262,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	if m.searches {
 		return
 	}
-	for _, d := range g.devices() {
+	for _, d := range m.devices() {
 		at := strconv.Itoa(d.Index)
 		gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", flag(d.Working), "gpu", at)
 		gauge("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", flag(d.Lost), "gpu", at)
@@ -272,7 +272,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 		counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults), "gpu", at)
 	}
 	counter("evald_reload_failures_total", "Attempts to load the model anew that failed; the weights before them serve.", float64(s.reloadFailures))
-	b := g.evaluator.BatcherStats()
+	b := m.evaluator.BatcherStats()
 	gauge("evald_queued_rows", "Positions that wait for a batch.", float64(b.Queued))
 	counter("evald_refused_total", "Requests that found too many rows waiting.", float64(b.Refused))
 	counter("evald_dropped_total", "Requests that ended before their batch was formed.", float64(b.Dropped))

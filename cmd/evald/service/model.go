@@ -9,7 +9,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,55 +20,41 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// model is a name that is served, or one version of it. What answers under it can change at any time; a request holds what it
-// began with.
+// model is what answers under a name, or under one version of it: one generation of its weights. New weights are another model, which
+// shares stats and cache with the one before. The repository holds the models that it serves, and each request holds the one that it
+// began with. The last one to let go ends it.
 type model struct {
-	name, ref string
-	searches  bool                       // with the leaves of another, whose generation it shares
-	current   atomic.Pointer[generation] // changed by the repository alone, which holds it
-	stats     stats
-
-	// The Server's loading guards these.
-	config  Model       // of the generation
-	changed any         // of the model's file, when the generation was made
-	cache   *eval.Cache // of config.Cache answers; nil: none
-}
-
-// generation is one state of a model's weights. The repository holds it while it serves, and each request holds the one
-// that it began with. The last one to let go ends it.
-type generation struct {
 	Loaded
 	Settings
+	name, ref string
+	searches  bool            // with its leaves; it shares its generation with the first model
+	config    Model           // that it was loaded by
+	changed   any             // of its file, when it was loaded; guarded by the Server's loading
 	inFlight  int             // batches under way at once
 	evaluator *eval.Evaluator // of all requests, and of searches' leaves
 	bytes     int64           // that it has of the budget
-
-	holders atomic.Int64
-	end     func() // see Server.endGeneration
+	cache     *eval.Cache     // nil: none
+	stats     *stats
+	holders   *atomic.Int64
+	end       func()
 }
 
-// devices are the GPUs that compute for it.
-func (l *Loaded) devices() []Device {
-	if l.Devices == nil {
-		return nil
-	}
-	return l.Devices()
-}
+// hold holds a model once more, for a caller who knows that it is held.
+func (m *model) hold() { m.holders.Add(1) }
 
-// release lets a generation go, which must have been held. It does not wait for the end: a GPU takes its time to give memory
-// back.
-func (g *generation) release() {
-	switch n := g.holders.Add(-1); {
+// release lets a model go, which must have been held. It does not wait for the end: a GPU takes its time to give memory back.
+func (m *model) release() {
+	switch n := m.holders.Add(-1); {
 	case n == 0:
-		go g.end()
+		go m.end()
 	case n < 0:
-		panic("service: a generation is released twice by one holder")
+		panic("service: a model is released twice by one holder")
 	}
 }
 
 // wanted checks the outputs asked for; none stands for all. Those of a partial request have errors.
-func (m *model) wanted(g *generation, names []string, partial bool) ([]string, error) {
-	all := m.outputs(g)
+func (m *model) wanted(names []string, partial bool) ([]string, error) {
+	all := m.outputs()
 	if partial {
 		all = append(slices.Clip(all), errorOutput)
 	}
@@ -87,77 +72,122 @@ func (m *model) wanted(g *generation, names []string, partial bool) ([]string, e
 	return names, nil
 }
 
-func (m *model) outputs(g *generation) []string {
+func (m *model) outputs() []string {
 	switch {
 	case m.searches:
 		return searchedOutputs
-	case g.Platform == SolverPlatform:
+	case m.solves():
 		return solvedOutputs
 	}
 	return evaluatedOutputs
 }
 
-// generation makes a model ready that was loaded. The caller holds it, and the Server's loading.
-func (s *Server) generation(m *model, want Model, l Loaded) *generation {
-	inFlight := cmp.Or(l.InFlight, 2)
+func (m *model) solves() bool { return m.Platform == SolverPlatform && !m.searches }
+
+// devices are the GPUs that compute for it.
+func (l *Loaded) devices() []Device {
+	if l.Devices == nil {
+		return nil
+	}
+	return l.Devices()
+}
+
+// searching is the model search, which searches with the leaves of another.
+func (s *Server) searching(with *model) *model {
+	m := *with
+	m.name, m.ref, m.searches, m.stats = searchModel, searchModel, true, s.searched
+	return &m
+}
+
+// prepare loads a model and makes it ready, as the next one after old, if there is one. The caller holds it, and the Server's loading.
+func (s *Server) prepare(want Model, old *model) (*model, error) {
+	m := &model{name: want.Name, ref: want.Ref(), config: want, Settings: want.Settings, stats: new(stats), holders: new(atomic.Int64)}
+	if old != nil {
+		m.stats = old.stats
+	}
+	var err error
+	if m.changed, err = s.changed(want); err != nil {
+		return nil, err
+	}
+	if s.config.Bytes != nil {
+		if m.bytes, err = s.config.Bytes(want); err != nil {
+			return nil, err
+		}
+	}
+	read, err := s.memory.reserve(m.bytes, LeastMemory(s.config.Limits.Body))
+	if err != nil {
+		if old != nil {
+			err = fmt.Errorf("%w (the one that is served keeps its %d MiB until then: unload it, or give the service more memory)", err, old.bytes>>20)
+		}
+		return nil, err
+	}
+	defer read()
+	if m.Loaded, err = s.config.Load(want); err != nil {
+		s.memory.release(m.bytes)
+		return nil, err
+	}
+	m.inFlight = cmp.Or(m.Loaded.InFlight, 2)
 	if want.InFlight > 0 {
-		inFlight = want.InFlight * max(1, len(l.devices()))
+		m.inFlight = want.InFlight * max(1, len(m.devices()))
 	}
-	if l.Platform == SolverPlatform {
-		want.MaxRows = 1
+	if m.solves() {
+		m.MaxRows = 1
 	}
-	options := eval.Options{OnAnswers: m.stats.answered, OwnRules: l.Platform == SolverPlatform, Batch: &eval.BatcherConfig{
-		MaxRows: want.MaxRows, MaxDelay: want.MaxDelay, InFlight: inFlight, MaxQueued: want.MaxQueued, MaxWait: want.MaxWait,
+	options := eval.Options{OnAnswers: m.stats.answered, OwnRules: m.solves(), Batch: &eval.BatcherConfig{
+		MaxRows: m.MaxRows, MaxDelay: m.MaxDelay, InFlight: m.inFlight, MaxQueued: m.MaxQueued, MaxWait: m.MaxWait,
 		OnBatch: func(b eval.Sent) {
 			if b.Accepted > 0 {
-				s.searcher.stats.batch(b)
+				s.searched.batch(b)
 			}
 			if b.Accepted < b.Rows {
 				m.stats.batch(b)
 			}
 		},
 	}}
-	if want.Cache != m.config.Cache || m.cache == nil {
-		m.cache = nil
-		if want.Cache > 0 {
-			m.cache = eval.NewCache(want.Cache)
-		}
+	if old != nil && old.config.Cache == want.Cache {
+		m.cache = old.cache
+	} else if want.Cache > 0 {
+		m.cache = eval.NewCache(want.Cache)
 	}
-	if l.Platform == NetworkPlatform {
+	if m.Platform == NetworkPlatform {
 		s.number++ // new weights must not get the answers of old ones
 		options.Cache, options.Model = m.cache, fmt.Sprint(s.number)
 	}
-	g := &generation{Loaded: l, Settings: want.Settings, inFlight: inFlight, evaluator: eval.New(checked{l.Backend, s.config.Log}, options)}
-	g.holders.Store(1)
-	g.end = func() {
+	m.evaluator = eval.New(checked{m.Backend, s.config.Log}, options)
+	m.hold()
+	m.end = func() {
 		defer s.generations.Done()
-		s.endGeneration(m.ref, g)
+		s.close(m)
 	}
-	return g
+	if err := s.warmUp(m); err != nil {
+		s.close(m)
+		return nil, err
+	}
+	return m, nil
 }
 
 // warmUp evaluates Settings.WarmUp rows, all of the empty board, and throws their answers away.
-func (s *Server) warmUp(g *generation) error {
+func (s *Server) warmUp(m *model) error {
 	b := new(eval.Batch)
-	for left := g.WarmUp; left > 0; left -= g.MaxRows {
-		b.Reset(s.board, min(left, g.MaxRows))
-		if err := (checked{g.Backend, s.config.Log}).Compute(context.Background(), b); err != nil {
+	for left := m.WarmUp; left > 0; left -= m.MaxRows {
+		b.Reset(s.board, min(left, m.MaxRows))
+		if err := (checked{m.Backend, s.config.Log}).Compute(context.Background(), b); err != nil {
 			return fmt.Errorf("warm-up: %w", err)
 		}
 	}
 	return nil
 }
 
-// endGeneration closes a generation without holders. Requests that were cancelled have let go of it, but may have
-// left a batch under way; the batcher waits for it.
-func (s *Server) endGeneration(name string, g *generation) {
-	defer s.memory.release(g.bytes)
-	g.evaluator.Close()
-	if g.Close == nil {
+// close closes a model without holders. Requests that were cancelled have let go of it, but may have left a batch under way; the
+// batcher waits for it.
+func (s *Server) close(m *model) {
+	defer s.memory.release(m.bytes)
+	m.evaluator.Close()
+	if m.Close == nil {
 		return
 	}
-	if err := g.Close(); err != nil {
-		s.config.Log.Warn("a model was not closed as it should be", "model", name, "version", g.Version, "error", err)
+	if err := m.Close(); err != nil {
+		s.config.Log.Warn("a model was not closed as it should be", "model", m.ref, "version", m.Version, "error", err)
 	}
 }
 
@@ -190,11 +220,11 @@ func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 // It is always that of the newest weights. If the name is empty, it is the model that is searched with.
 func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	name = cmp.Or(name, searchModel)
-	_, g, err := s.models.find(name, "")
+	m, err := s.models.find(name, "")
 	if err != nil {
 		return nil, errors.New(status.Convert(err).Message())
 	}
-	return eval.New(newest{&s.models, name, g.Backend.Attributes()}, eval.Options{}), nil
+	return eval.New(newest{&s.models, name, m.Backend.Attributes()}, eval.Options{}), nil
 }
 
 // newest is a backend: the model that is served under a name, for the time of each batch.
@@ -209,118 +239,95 @@ func (n newest) Attributes() eval.Attributes { return n.attributes }
 
 // Compute implements eval.Backend. It is an error after the model was unloaded and when the server has ended.
 func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
-	_, g, err := n.models.hold(n.name, "")
+	m, err := n.models.hold(n.name, "")
 	if err != nil {
 		return errors.New(status.Convert(err).Message())
 	}
-	defer g.release()
-	return g.evaluator.For(eval.Caller{Client: "this program", Priority: eval.High, Accepted: true}).Leaves(ctx, b)
+	defer m.release()
+	return m.evaluator.For(eval.Caller{Client: "this program", Priority: eval.High, Accepted: true}).Leaves(ctx, b)
 }
 
 // repository is the models that are served.
 type repository struct {
 	mu     sync.RWMutex
-	models map[string]*model   // by their refs
-	names  map[string][]*model // the versions of each name, the newest first
-	failed map[string]string   // why models that were to be loaded are not, and why the last reload of those that are served failed
-	ended  bool                // it holds no generation any more
-}
-
-// find is a model that is to be described, and what answers for it: the newest version if none is given, here or as NAME@VERSION.
-func (r *repository) find(name, version string) (*model, *generation, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.choose(name, version)
-}
-
-// choose is find; mu is held.
-func (r *repository) choose(name, version string) (*model, *generation, error) {
-	if version == "" {
-		name, version, _ = strings.Cut(name, "@")
-	}
-	versions := r.names[name]
-	if len(versions) == 0 {
-		return nil, nil, refuse(codes.NotFound, "model %s is not served; there are %v", short.Quote(name), slices.Sorted(maps.Keys(r.names)))
-	}
-	for _, m := range versions {
-		if g := m.current.Load(); version == "" || version == g.Version {
-			return m, g, nil
-		}
-	}
-	return nil, nil, refuse(codes.NotFound, "model %q has version %s here, not %s", name, strings.Join(r.versions(name), " and "), short.Quote(version))
-}
-
-// reloadFailed reports whether the last attempt to load a model that is served failed.
-func (r *repository) reloadFailed(m *model) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.models[m.ref] == m && r.failed[m.ref] != ""
-}
-
-// versions are those of a name, the newest first. mu is held.
-func (r *repository) versions(name string) (all []string) {
-	for _, m := range r.names[name] {
-		all = append(all, m.current.Load().Version)
-	}
-	return all
-}
-
-// hold is the model of a request, and the generation that answers it, which the caller releases.
-func (r *repository) hold(name, version string) (*model, *generation, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.ended {
-		return nil, nil, errDraining
-	}
-	m, g, err := r.choose(name, version)
-	if err == nil {
-		g.holders.Add(1) // beside the repository, which does not let go while mu is locked
-	}
-	return m, g, err
-}
-
-// order makes names anew. mu is locked.
-func (r *repository) order() {
-	r.names = map[string][]*model{}
-	for _, m := range r.models {
-		r.names[m.name] = append(r.names[m.name], m)
-	}
-	for _, versions := range r.names {
-		slices.SortFunc(versions, func(a, b *model) int { return compareVersions(b.current.Load().Version, a.current.Load().Version) })
-	}
-}
-
-// compareVersions orders numbers by their values, and before them other texts.
-func compareVersions(a, b string) int {
-	n, errN := strconv.Atoi(a)
-	m, errM := strconv.Atoi(b)
-	if errN != nil || errM != nil {
-		n, m = -1, -1
-	}
-	return cmp.Or(cmp.Compare(n, m), cmp.Compare(a, b))
-}
-
-// end lets all generations go.
-func (r *repository) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return
-	}
-	r.ended = true
-	for _, m := range r.models {
-		if !m.searches { // it shares the generation of another
-			m.current.Load().release()
-		}
-	}
+	models []*model          // by name, the newest version first
+	failed map[string]string // why models that were to be loaded are not, and why the last reload of those that are served failed; by ref
+	ended  bool              // it holds no model any more
 }
 
 // list is every model by name, and the newest version first.
-func (r *repository) list() (all []*model) {
+func (r *repository) list() []*model {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, name := range slices.Sorted(maps.Keys(r.names)) {
-		all = append(all, r.names[name]...)
+	return slices.Clone(r.models)
+}
+
+// failure is why a model is not served, or was not loaded anew; empty if neither.
+func (r *repository) failure(ref string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.failed[ref]
+}
+
+// of is the models of a name, or the one with that ref.
+func of(models []*model, name string) (all []*model) {
+	for _, m := range models {
+		if m.name == name || m.ref == name {
+			all = append(all, m)
+		}
 	}
 	return all
+}
+
+// named is the model with a ref; nil if there is none.
+func named(models []*model, ref string) *model {
+	for _, m := range models {
+		if m.ref == ref {
+			return m
+		}
+	}
+	return nil
+}
+
+// find is a model that is to be described: the newest version if none is given, here or as NAME@VERSION.
+func (r *repository) find(name, version string) (*model, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return choose(r.models, name, version)
+}
+
+func choose(all []*model, name, version string) (*model, error) {
+	if version == "" {
+		name, version, _ = strings.Cut(name, "@")
+	}
+	var have []string
+	for _, m := range all {
+		if m.name == name && (version == "" || version == m.Version) {
+			return m, nil
+		} else if m.name == name {
+			have = append(have, m.Version)
+		}
+	}
+	if have == nil {
+		names := map[string]bool{}
+		for _, m := range all {
+			names[m.name] = true
+		}
+		return nil, refuse(codes.NotFound, "model %s is not served; there are %v", short.Quote(name), slices.Sorted(maps.Keys(names)))
+	}
+	return nil, refuse(codes.NotFound, "model %q has version %s here, not %s", name, strings.Join(have, " and "), short.Quote(version))
+}
+
+// hold is the model of a request, which the caller releases.
+func (r *repository) hold(name, version string) (*model, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.ended {
+		return nil, errDraining
+	}
+	m, err := choose(r.models, name, version)
+	if err == nil {
+		m.hold() // beside the repository, which does not let go while mu is locked
+	}
+	return m, err
 }

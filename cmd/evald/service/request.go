@@ -169,11 +169,11 @@ func (a *answer) release() {
 
 // infer answers a request. Errors are gRPC statuses. The server does not end before it.
 func (s *Server) infer(ctx context.Context, r *request) (err error) {
-	m, g, err := s.models.hold(r.model, r.version)
+	m, err := s.models.hold(r.model, r.version)
 	if err != nil {
 		return err
 	}
-	r.generation = g
+	r.served = m
 	defer r.computed()
 	m.stats.update(func(c *counts) { c.pending++ })
 	defer func() {
@@ -184,25 +184,25 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 		r.times.total = time.Since(r.asked)
 		m.stats.update(func(c *counts) { c.end(&r.times, r.rows, err) })
 	}()
-	ctx, cancel := context.WithDeadline(ctx, r.deadline(g))
+	ctx, cancel := context.WithDeadline(ctx, r.deadline(m))
 	defer cancel()
-	return s.evaluate(ctx, m, g, r)
+	return s.evaluate(ctx, m, r)
 }
 
 var batches = sync.Pool{New: func() any { return new(eval.Batch) }}
 
-func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *request) (err error) {
+func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error) {
 	if r.board == nil {
 		r.board = s.board
 	}
 	switch {
-	case r.visits > g.MaxVisits:
-		return notInRange("visits", r.visits, g.MaxVisits)
+	case r.visits > m.MaxVisits:
+		return notInRange("visits", r.visits, m.MaxVisits)
 	case r.visits > 0 && !m.searches:
 		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
-	case r.nodes > g.MaxNodes:
-		return notInRange("nodes", r.nodes, g.MaxNodes)
-	case r.nodes > 0 && (m.searches || g.Platform != SolverPlatform):
+	case r.nodes > m.MaxNodes:
+		return notInRange("nodes", r.nodes, m.MaxNodes)
+	case r.nodes > 0 && !m.solves():
 		return invalid("parameter \"nodes\": model %s does not solve", m.name)
 	case r.progress && !m.searches:
 		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)
@@ -212,11 +212,11 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	if r.rows, err = r.input.rows(r.board, s.config.Limits.Batch); err != nil {
 		return err
 	}
-	names, err := m.wanted(g, r.outputs, r.partial)
+	names, err := m.wanted(r.outputs, r.partial)
 	if err != nil {
 		return err
 	}
-	if err := s.admit(ctx, m, r, names); err != nil {
+	if err := s.admit(ctx, r, names); err != nil {
 		return err
 	}
 	b := batches.Get().(*eval.Batch)
@@ -233,7 +233,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	}
 	if board != r.board || r.partial { // the input "moves" has named another, which may take more memory
 		r.board = board
-		if err := s.admit(ctx, m, r, names); err != nil {
+		if err := s.admit(ctx, r, names); err != nil {
 			return err
 		}
 		b.Reset(board, len(b.Pos))
@@ -252,12 +252,12 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 	case r.rows == 0: // all rows are wrong
 		f = new(found)
 	case m.searches:
-		f, err = s.search(ctx, m, g, r, b, names)
+		f, err = s.search(ctx, m, r, b, names)
 		timing.Computed = time.Since(r.asked) - t.input
-	case g.Platform == SolverPlatform:
-		f, timing, err = s.solve(ctx, g, r, b)
+	case m.solves():
+		f, timing, err = s.solve(ctx, m, r, b)
 	default:
-		timing, err = g.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
+		timing, err = m.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
 	}
 	t.queue, t.infer = timing.Queued, timing.Computed
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
@@ -269,7 +269,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, g *generation, r *reque
 		return toStatus(err)
 	}
 	start := time.Now()
-	r.answer = encode(g.Version, names, b, f, r.wrong)
+	r.answer = encode(m.Version, names, b, f, r.wrong)
 	if f != nil {
 		founds.Put(f)
 	}

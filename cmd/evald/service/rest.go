@@ -59,10 +59,10 @@ func (s *Server) handler() http.Handler {
 	for _, prefix := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		handle("GET "+prefix+"/ready", healthCalls, func(w http.ResponseWriter, r *http.Request) error {
 			name := r.PathValue("model")
-			m, _, err := s.models.find(name, r.PathValue("version"))
+			m, err := s.models.find(name, r.PathValue("version"))
 			ready := err == nil && s.isReady()
 			body := map[string]any{"name": name, "ready": ready}
-			if err == nil && s.models.reloadFailed(m) { // what failed may name files, which is for the index
+			if err == nil && s.models.failure(m.ref) != "" { // what failed may name files, which is for the index
 				body["reason"] = "the last reload failed, and the weights before it serve"
 			}
 			return state(w, body, ready)

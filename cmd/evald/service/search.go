@@ -22,9 +22,9 @@ const firstReport = 64
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
 // all searches share batches.
 // With r.progress it reports what it has found so far; rows that have not begun have no visits.
-func (s *Server) search(ctx context.Context, m *model, g *generation, r *request, b *eval.Batch, names []string) (*found, error) {
+func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch, names []string) (*found, error) {
 	visits, actions := r.visits, b.Board.Actions()
-	limits := mcts.Limits{Visits: visits, Batch: max(1, min(g.MaxRows, len(b.Pos)))} // each tree has one leaf under way
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	config := mcts.DefaultConfig(mcts.PUCT)
 	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
 	f := founds.Get().(*found)
@@ -46,7 +46,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var moves []mcts.Move
-	err := mcts.SearchBatch(ctx, g.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
+	err := mcts.SearchBatch(ctx, m.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
 		moves = t.Moves(moves[:0])
 		for _, move := range moves {
 			total += move.Visits - int(f.visits[row*actions+move.Action])
@@ -54,7 +54,7 @@ func (s *Server) search(ctx context.Context, m *model, g *generation, r *request
 		}
 		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // each root has a visit of its own
 			report = 2 * so
-			r.answer = encode(g.Version, names, b, f, r.wrong)
+			r.answer = encode(m.Version, names, b, f, r.wrong)
 			err := r.report()
 			r.answer.release()
 			if err != nil {

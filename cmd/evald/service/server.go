@@ -32,7 +32,7 @@ type Server struct {
 	readingHealth *slots
 	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
-	searcher      *model
+	searched      *stats        // of the model search
 	forests       sync.Pool     // of *mcts.Forest, trees for the next search
 	large         chan struct{} // has one for each search of many positions that is under way
 
@@ -90,8 +90,7 @@ func New(c Config) (*Server, error) {
 	s.metrics = s.newMetrics()
 	s.taking, s.endTake = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())
-	s.models.models, s.models.failed = map[string]*model{}, map[string]string{}
-	s.searcher = &model{name: searchModel, ref: searchModel, searches: true}
+	s.models.failed, s.searched = map[string]string{}, new(stats)
 	s.tried = slices.Clone(c.Models)
 	if err := s.replace(c.Models, c.Models); err != nil {
 		s.Close()

@@ -88,7 +88,7 @@ func TestOverloadSoak(t *testing.T) {
 	offered := float64(sent) / time.Since(start).Seconds()
 	wait.Wait()
 	// A request that ended at its deadline may never have reached the server.
-	late := s.models.models["stub"].stats.now().failure[1].count
+	late := named(s.models.list(), "stub").stats.now().failure[1].count
 	t.Logf("offered %.0f requests/s for %v: %v; %d were accepted and late", offered, d, codesOf, late)
 	ok, refused := codesOf[codes.OK], codesOf[codes.ResourceExhausted]
 	if other := uint64(sent) - ok - refused - codesOf[codes.DeadlineExceeded]; other > 0 {
@@ -164,7 +164,7 @@ func TestDrainSoak(t *testing.T) {
 		s.stop()
 		wait.Wait()
 		s.end(t)
-		if c := s.models.models["stub"].stats.now(); c.success.count != uint64(ok.Load()) || c.pending != 0 {
+		if c := named(s.models.list(), "stub").stats.now(); c.success.count != uint64(ok.Load()) || c.pending != 0 {
 			t.Errorf("round %d: the server has answered %d requests, the clients have %d answers; %d are under way", round, c.success.count, ok.Load(), c.pending)
 		}
 		answered, refused = answered+int(ok.Load()), refused+int(no.Load())

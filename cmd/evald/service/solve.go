@@ -144,12 +144,12 @@ func (r *solvedRow) answer(b *eval.Batch, i int) {
 const leastCost = 0.02
 
 // solve asks the solver for the rows of a batch. The answer's bounds are in f.
-func (s *Server) solve(ctx context.Context, g *generation, r *request, b *eval.Batch) (*found, eval.Timing, error) {
-	job := &solveJob{nodes: uint64(cmp.Or(r.nodes, g.Nodes)), found: map[game.Position]solvedRow{}}
+func (s *Server) solve(ctx context.Context, m *model, r *request, b *eval.Batch) (*found, eval.Timing, error) {
+	job := &solveJob{nodes: uint64(cmp.Or(r.nodes, m.Nodes)), found: map[game.Position]solvedRow{}}
 	actions := b.Board.Actions()
 	caller := r.caller(false)
 	caller.Cost = max(leastCost, float64(job.nodes)/float64(DefaultSettings.Nodes))
-	timing, err := g.evaluator.For(caller).Submit(context.WithValue(ctx, solveKey{}, job), b, r.raw)
+	timing, err := m.evaluator.For(caller).Submit(context.WithValue(ctx, solveKey{}, job), b, r.raw)
 	if err != nil {
 		return nil, timing, err
 	}

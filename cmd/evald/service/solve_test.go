@@ -194,7 +194,7 @@ func TestSolverLimits(t *testing.T) {
 	s.loading.Lock()
 	s.reread(false)
 	s.loading.Unlock()
-	if s.configured[0].Name != "stub" || !s.models.reloadFailed(s.models.models["stub"]) {
+	if s.configured[0].Name != "stub" || s.models.failure("stub") == "" {
 		t.Errorf("after a reload with the solver first: %v is first", s.configured[0].Name)
 	}
 	s.answer(t, searchRequest(5, game.Position{}))
