@@ -82,15 +82,15 @@ func (s *Server) enter(n int) error {
 		return refuse(codes.ResourceExhausted, "%d requests are under way already", s.requests)
 	}
 	s.requests += n
+	s.answering.Add(n)
 	return nil
 }
 
 func (s *Server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.requests--; s.requests == 0 {
-		s.quiet.Broadcast()
-	}
+	s.requests--
+	s.answering.Done()
 }
 
 // room is nil if n rows of the caller have room in the model's queue, by its priority and timeout. A search is admitted by its memory,

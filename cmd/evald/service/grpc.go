@@ -121,16 +121,26 @@ func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.Server.RegisterService(&counted, impl)
 }
 
+// accept takes what a call holds, in bytes.
+func (r *request) accept(ctx context.Context, cost int) error {
+	if err := r.take(cost); err != nil {
+		return err
+	}
+	return grpc.SetSendCompressor(ctx, encoding.Identity) // so that the bytes counted are the bytes sent
+}
+
+// ended logs a call of gRPC and gives back what it held; err is why it was not answered, or nil.
+func (s *Server) ended(r *request, err error) {
+	s.loggedGRPC(r, err)
+	r.end()
+}
+
 // unary answers a call of one message.
 func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, i grpc.UnaryServerInterceptor) (answer any, err error) {
 		r := requestOf(ctx)
-		defer r.end()
-		defer func() { s.loggedGRPC(r, err) }()
-		if err := r.take(callCost); err != nil {
-			return nil, err
-		}
-		if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil { // so that the bytes counted are the bytes sent
+		defer func() { s.ended(r, err) }()
+		if err := r.accept(ctx, callCost); err != nil {
 			return nil, err
 		}
 		end := func() {}

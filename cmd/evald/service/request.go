@@ -99,12 +99,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		}
 		return nil
 	case "raw", "progress", "partial", "any_position":
-		on, ok := value.(bool)
-		if !ok {
-			return invalid("parameter %q: %v, must be true or false", name, value)
-		}
-		*map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name] = on
-		return nil
+		return setBool(map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name], name, value)
 	case "visits", "nodes":
 		largest = math.MaxInt64 >> 1 // evaluate knows the bound of the model
 	case "priority":
@@ -144,6 +139,14 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		p.timeout = time.Duration(min(number, largest)) * time.Microsecond
 	}
 	return nil
+}
+
+func setBool(to *bool, name string, value any) (err error) {
+	on, ok := value.(bool)
+	if *to = on; !ok {
+		err = invalid("parameter %q: %v, must be true or false", name, value)
+	}
+	return err
 }
 
 func notInRange[T int | int64](name string, value any, largest T) error {

@@ -5,10 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -23,10 +26,8 @@ type restCall struct {
 const (
 	mostInputs     = 16
 	mostOutputs    = 32
-	mostParameters = 32 // of a request, an input or an output
 	mostDimensions = 8
 	mostMembers    = 32 // of an object of the protocol, known or not
-	mostSkipped    = 1024
 )
 
 // restCall reads a request.
@@ -102,123 +103,93 @@ func (d *restDecoder) peek() jsontext.Kind {
 	return d.PeekKind()
 }
 
-// open reads the begin of an object or a list, and reports whether there is one. Null stands for an empty one.
-func (d *restDecoder) open(kind jsontext.Kind, wrong string) (there bool, err error) {
+// object reads an object, or null, which stands for an empty one. Members that the protocol does not have are skipped; member returns
+// unknown for them.
+func (d *restDecoder) object(what string, member func(name string) error) error {
 	t, err := d.next()
-	if err == nil && t.Kind() != kind && t.Kind() != 'n' {
-		err = invalid("%s", wrong)
-	}
-	return err == nil && t.Kind() == kind, err
-}
-
-// object reads an object, or null, which stands for an empty one.
-func (d *restDecoder) object(what string, most int, member func(name string) error) error {
-	if there, err := d.open('{', what+": must be an object"); !there {
+	if err != nil || t.Kind() == 'n' {
 		return err
+	}
+	if t.Kind() != '{' {
+		return invalid("%s: must be an object", what)
 	}
 	for n := 0; ; n++ {
 		t, err := d.next()
 		if err != nil || t.Kind() == '}' {
 			return err
 		}
-		if n == most {
-			return invalid("%s: more than %d members", what, most)
+		if n == mostMembers {
+			return invalid("%s: more than %d members", what, mostMembers)
 		}
-		if err := member(t.String()); err != nil {
+		name := t.String()
+		err = member(name)
+		if errors.Is(err, errUnknown) {
+			d.body.one()
+			at := d.InputOffset()
+			if err = d.SkipValue(); errors.Is(err, errLongValue) || d.InputOffset() > at+longestValue {
+				err = invalid("body: %q is not of the protocol, and long", name)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// list reads a list, or null, which stands for an empty one.
-func (d *restDecoder) list(what string, most int, element func() error) error {
-	if there, err := d.open('[', what+": must be a list"); !there {
-		return err
+var errUnknown = errors.New("a member that the protocol does not have")
+
+// into reads a value that is not long, and must be what is said. Null stands for none.
+func (d *restDecoder) into(to any, what, must string) error {
+	d.body.one()
+	err := json.UnmarshalDecode(d.Decoder, to)
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONKind != 0 {
+		err = invalid("%s: must be %s", what, must)
 	}
-	for n := 0; d.peek() != ']'; n++ {
-		if n == most {
-			return invalid("%s: more than %d", what, most)
-		}
-		if err := element(); err != nil {
-			return err
-		}
-	}
-	_, err := d.next()
 	return err
 }
 
-// scalar reads a bool, float64 or string, or null, which is nil.
-func (d *restDecoder) scalar(wrong string) (any, error) {
-	t, err := d.next()
-	if err != nil {
-		return nil, err
+// parameters reads parameters, whose values are bools, float64s and strings.
+func (d *restDecoder) parameters(what string, set func(name string, value any) error) error {
+	var all map[string]any
+	if err := d.into(&all, what, "an object"); err != nil {
+		return err
 	}
-	switch t.Kind() {
-	case 'n':
-		return nil, nil
-	case 't', 'f':
-		return t.Bool(), nil
-	case '"':
-		return t.String(), nil
-	case '0':
-		if x, err := t.Float(); err == nil {
-			return x, nil
+	return setAll(all, what, set)
+}
+
+func setAll(all map[string]any, what string, set func(name string, value any) error) error {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch all[name].(type) {
+		case bool, float64, string:
+		default:
+			return invalid("%s: %q: must be a number, a text, true or false", what, name)
 		}
-	}
-	return nil, invalid("%s", wrong)
-}
-
-// text reads a text, or null, which stands for an empty one.
-func (d *restDecoder) text(what string) (string, error) {
-	value, err := d.scalar(what + ": must be a text")
-	text, ok := value.(string)
-	if err == nil && !ok && value != nil {
-		err = invalid("%s: must be a text", what)
-	}
-	return text, err
-}
-
-// parameter reads a parameter's value.
-func (d *restDecoder) parameter(what string) (any, error) {
-	wrong := what + ": must be a number, a text, true or false"
-	value, err := d.scalar(wrong)
-	if err == nil && value == nil {
-		err = invalid("%s", wrong)
-	}
-	return value, err
-}
-
-// skip reads a value and forgets it.
-func (d *restDecoder) skip(name string) error {
-	depth := d.StackDepth()
-	for n := 0; ; n++ {
-		if n == mostSkipped {
-			return invalid("body: %q is not of the protocol, and long", name)
-		}
-		if _, err := d.next(); err != nil {
+		if err := set(name, all[name]); err != nil {
 			return err
 		}
-		if d.StackDepth() == depth {
-			return nil
-		}
 	}
+	return nil
 }
 
 func (d *restDecoder) readRequest() error {
-	err := d.object("body", mostMembers, func(name string) (err error) {
+	err := d.object("body", func(name string) error {
 		switch name {
 		case "id":
-			d.id, err = d.text("id")
-			return err
+			return d.into(&d.id, "id", "a text")
 		case "parameters":
 			d.known = true
-			return d.object("parameters", mostParameters, d.requestParameter)
+			return d.parameters("parameters", func(name string, value any) error {
+				if name == "binary_data_output" {
+					return setBool(&d.binary, name, value)
+				}
+				return d.server.set(&d.request.parameters, name, value)
+			})
 		case "inputs":
-			return d.list("inputs", mostInputs, d.readInput)
+			return d.readInputs()
 		case "outputs":
-			return d.list("outputs", mostOutputs, d.readOutput)
+			return d.readOutputs()
 		}
-		return d.skip(name)
+		return errUnknown
 	})
 	if err == nil && d.inputs != 1 {
 		return invalid("%d inputs, must be one: bitboards, planes or moves", d.inputs)
@@ -226,80 +197,74 @@ func (d *restDecoder) readRequest() error {
 	return err
 }
 
-func (d *restDecoder) requestParameter(name string) error {
-	value, err := d.parameter("parameter " + name)
-	if err != nil {
+func (d *restDecoder) readOutputs() error {
+	var all []struct {
+		Name       string         `json:"name"`
+		Parameters map[string]any `json:"parameters"`
+	}
+	if err := d.into(&all, "outputs", "a list of objects with name and parameters"); err != nil {
 		return err
 	}
-	if name == "binary_data_output" {
-		var ok bool
-		if d.binary, ok = value.(bool); !ok {
-			return invalid("parameter %q: %v, must be true or false", name, value)
-		}
-		return nil
+	if len(all) > mostOutputs {
+		return invalid("outputs: more than %d", mostOutputs)
 	}
-	return d.server.set(&d.parameters, name, value)
+	for _, o := range all {
+		d.outputs = append(d.outputs, o.Name)
+		if err := setAll(o.Parameters, "outputs: parameters", func(name string, value any) error {
+			isBinary, ok := value.(bool)
+			if !ok || name != "binary_data" {
+				return invalid("output %q: parameter %q: %v, must be binary_data with true or false", o.Name, name, value)
+			}
+			d.binaryFor[o.Name] = isBinary
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (d *restDecoder) readOutput() error {
-	named, isBinary, stated := "", false, false
-	err := d.object("outputs", mostMembers, func(name string) (err error) {
-		switch name {
-		case "name":
-			named, err = d.text("outputs: name")
-			return err
-		case "parameters":
-			return d.object("outputs: parameters", mostParameters, func(name string) error {
-				value, err := d.parameter("outputs: parameter " + name)
-				if err != nil {
-					return err
-				}
-				if isBinary, stated = value.(bool); !stated || name != "binary_data" {
-					return invalid("output %q: parameter %q: %v, must be binary_data with true or false", named, name, value)
-				}
-				return nil
-			})
-		}
-		return d.skip(name)
-	})
-	d.outputs = append(d.outputs, named)
-	if stated {
-		d.binaryFor[named] = isBinary
+// readInputs reads a list of inputs, or null, which stands for an empty one.
+func (d *restDecoder) readInputs() error {
+	t, err := d.next()
+	if err != nil || t.Kind() == 'n' {
+		return err
 	}
+	if t.Kind() != '[' {
+		return invalid("inputs: must be a list")
+	}
+	for d.peek() != ']' {
+		if d.inputs++; d.inputs > mostInputs {
+			return invalid("inputs: more than %d", mostInputs)
+		}
+		if err := d.readInput(); err != nil {
+			return err
+		}
+	}
+	_, err = d.next()
 	return err
 }
 
 func (d *restDecoder) readInput() error {
-	d.inputs++
 	in := &d.input
-	err := d.object("inputs", mostMembers, func(name string) (err error) {
+	err := d.object("inputs", func(name string) error {
 		switch name {
 		case "name":
-			in.name, err = d.text("inputs: name")
-			return err
+			return d.into(&in.name, "inputs: name", "a text")
 		case "datatype":
-			in.datatype, err = d.text("inputs: datatype")
-			return err
+			return d.into(&in.datatype, "inputs: datatype", "a text")
 		case "shape":
-			return d.list("inputs: shape", mostDimensions, func() error {
-				t, err := d.next()
-				if err != nil {
-					return err
-				}
-				if t.Kind() == '0' {
-					if n, err := t.Int(); err == nil {
-						in.shape = append(in.shape, n)
-						return nil
-					}
-				}
-				return invalid("inputs: shape: must be a list of whole numbers")
-			})
+			err := d.into(&in.shape, "inputs: shape", "a list of whole numbers")
+			if len(in.shape) > mostDimensions {
+				return invalid("inputs: shape: more than %d", mostDimensions)
+			}
+			return err
 		case "parameters":
-			return d.object("inputs: parameters", mostParameters, d.inputParameter)
+			return d.parameters("inputs: parameters", d.inputParameter)
 		case "data":
 			return d.data()
 		}
-		return d.skip(name)
+		return errUnknown
 	})
 	if err != nil || d.inputs > 1 {
 		return err
@@ -315,11 +280,7 @@ func (d *restDecoder) readInput() error {
 	return nil
 }
 
-func (d *restDecoder) inputParameter(name string) error {
-	value, err := d.parameter("inputs: parameter " + name)
-	if err != nil {
-		return err
-	}
+func (d *restDecoder) inputParameter(name string, value any) error {
 	n, ok := value.(float64)
 	if name != "binary_data_size" || !ok || n != math.Trunc(n) || n < 0 || n > float64(d.body.limit) {
 		return invalid("input %q: parameter %q: %v, must be binary_data_size with a number of bytes of the body", d.input.name, name, value)

@@ -55,10 +55,10 @@ type Server struct {
 	over    context.Context // ends after all requests are answered, and ends streams of other kinds
 	end     context.CancelFunc
 
-	mu       sync.Mutex
-	state    state
-	requests int       // under way
-	quiet    sync.Cond // requests == 0
+	mu        sync.Mutex
+	state     state
+	requests  int // under way
+	answering sync.WaitGroup
 }
 
 // state is how far the server is.
@@ -85,7 +85,6 @@ func New(c Config) (*Server, error) {
 		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
 		readingHealth: &slots{n: leastSlots}, large: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
-	s.quiet.L = &s.mu
 	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
 	s.taking, s.endTake = context.WithCancel(context.Background())
@@ -196,16 +195,21 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 // waitClosed waits until all models are closed. No request asks them any more, so only an evaluator that hangs can make this
 // time out.
 func (s *Server) waitClosed() {
-	closed := make(chan struct{})
-	go func() {
-		s.generations.Wait()
-		close(closed)
-	}()
 	select {
-	case <-closed:
+	case <-finished(s.generations.Wait):
 	case <-time.After(lingerTime):
 		s.config.Log.Warn("some models do not end, and are left behind")
 	}
+}
+
+// finished is closed when wait has returned.
+func finished(wait func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		wait()
+		close(done)
+	}()
+	return done
 }
 
 const (
@@ -246,16 +250,17 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()
-	stopped := make(chan struct{})
-	go func() {
-		g.GracefulStop()
-		close(stopped)
-	}()
+	stopped := finished(g.GracefulStop)
 	err := web.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, web.Close())
 	}
-	answered := s.whenQuiet(ctx)
+	answered := true
+	select {
+	case <-finished(s.answering.Wait):
+	case <-ctx.Done():
+		answered = false
+	}
 	// A client could keep a stream of another kind, such as a health watch, for ever. It is told of the end, and then ended.
 	for _, patience := range []time.Duration{tellTime, lingerTime} {
 		select {
@@ -279,22 +284,6 @@ const (
 	tellTime   = 100 * time.Millisecond
 	lingerTime = 5 * time.Second
 )
-
-// whenQuiet waits until no request is under way, and then reports true. If ctx ends first, it reports false.
-func (s *Server) whenQuiet(ctx context.Context) bool {
-	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.quiet.Broadcast()
-	})
-	defer stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.requests > 0 && ctx.Err() == nil {
-		s.quiet.Wait()
-	}
-	return s.requests == 0
-}
 
 func (s *Server) enterState(to state) {
 	s.mu.Lock()

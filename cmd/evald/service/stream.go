@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
@@ -121,8 +120,7 @@ const finalParameter = "triton_final_response"
 func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandler {
 	return func(srv any, stream grpc.ServerStream) (err error) {
 		r := requestOf(stream.Context())
-		defer r.end()
-		defer func() { s.loggedGRPC(r, err) }()
+		defer func() { s.ended(r, err) }()
 		if r.group != healthCalls {
 			defer r.conn.begin()()
 		}
@@ -130,10 +128,7 @@ func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandle
 		if many {
 			cost += s.messageCost()
 		}
-		if err := r.take(cost); err != nil {
-			return err
-		}
-		if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
+		if err := r.accept(stream.Context(), cost); err != nil {
 			return err
 		}
 		return next(srv, &countedStream{stream, s, r, many})
@@ -148,22 +143,12 @@ type countedStream struct {
 	many    bool
 }
 
-// RecvMsg implements grpc.ServerStream. The caller decodes a frame.
+// RecvMsg implements grpc.ServerStream.
 func (c *countedStream) RecvMsg(message any) error {
-	if f, ok := message.(*frame); ok {
-		return c.ServerStream.RecvMsg(f)
+	if c.many {
+		return c.ServerStream.RecvMsg(message)
 	}
-	if !c.many {
-		return c.server.receive(c.Context(), c.request, c.ServerStream.RecvMsg, message)
-	}
-	var f frame
-	if err := c.ServerStream.RecvMsg(&f); err != nil {
-		return err
-	}
-	defer f.free()
-	held := request{conn: c.request.conn}
-	defer held.end() // the message is reflection's, which is small
-	return c.server.decode(&f, message, &held)
+	return c.server.receive(c.Context(), c.request, c.ServerStream.RecvMsg, message)
 }
 
 func (c *countedStream) SendMsg(message any) error {
