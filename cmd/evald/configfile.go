@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -80,18 +81,36 @@ func (r *configReader) load(c *kong.Context) error {
 	if err != nil {
 		return fmt.Errorf("--config: %w (it is a file of flags; a network's shape is --network)", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(&r.values); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: %s", path, short.To(err.Error(), 4*short.Most)) // the message may have several lines
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: a second document follows (---): must be one", path)
+	if err := decodeYAML(path, text, &r.values); err != nil {
+		return fmt.Errorf("--config: %w", err)
 	}
 	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	return nil
 }
+
+// decodeYAML decodes the one document of a file; to stays as it is if there is none. The error begins with the line, as PATH:LINE.
+func decodeYAML(path string, text []byte, to any) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	err := d.Decode(to)
+	if err == nil {
+		var second yaml.Node
+		if err = d.Decode(&second); err == nil {
+			return fmt.Errorf("%s:%d: a second document: the file has one; remove the line ---", path, second.Line)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	why := short.To(err.Error(), 4*short.Most) // it may have several lines
+	if m := yamlLine.FindStringSubmatch(why); m != nil {
+		return fmt.Errorf("%s:%s: %s", path, m[1], why[len(m[0]):])
+	}
+	return fmt.Errorf("%s:1: %s", path, strings.TrimPrefix(why, "yaml: "))
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
 // checkSection refuses what no command knows, and converts single values to text, as on a command line.
 func checkSection(node *kong.Node, at []string, section map[string]any) error {

@@ -226,10 +226,11 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 }
 
 // reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
-// called so: the models of evald serve that are no networks, and the backends.
-func reservedNames() []string {
-	return append([]string{"search", "solver", "none", open.Auto, open.GPU, open.CPU}, heuristic.Names()...)
-}
+// called so.
+func reservedNames() []string { return append(servedNames(), "none", open.Auto, open.GPU, open.CPU) }
+
+// servedNames are the models that every evald serve may have and that are no networks.
+func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }
 
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -55,16 +50,9 @@ func readModels(path string) ([]*modelEntry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--models: %w", err)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	var document, second yaml.Node
-	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
-		return nil, notYAML(path, err)
-	}
-	switch err := d.Decode(&second); {
-	case err == nil:
-		return nil, fmt.Errorf("%s:%d: a second document: the file has one; remove the line ---", path, second.Line)
-	case !errors.Is(err, io.EOF):
-		return nil, notYAML(path, err)
+	var document yaml.Node
+	if err := decodeYAML(path, text, &document); err != nil {
+		return nil, err
 	}
 	var all []*modelEntry
 	top := func(name string, key, value *yaml.Node) error {
@@ -92,17 +80,6 @@ func readModels(path string) ([]*modelEntry, error) {
 		return nil, fmt.Errorf("%s:1: models: has no model; write\nmodels:\n  - name: default", path)
 	}
 	return all, nil
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
-// notYAML is the error of a text that is no YAML.
-func notYAML(path string, err error) error {
-	text := short.To(err.Error(), short.Most)
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%s:%s: %s", path, m[1], text[len(m[0]):])
-	}
-	return fmt.Errorf("%s:1: %s", path, strings.TrimPrefix(text, "yaml: "))
 }
 
 // fields calls set for each field of a mapping. It is an error if one is there twice.

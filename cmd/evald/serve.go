@@ -244,14 +244,14 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams = c.Body, c.Rows, c.Requests, c.Streams
-	limits.Memory, limits.Timeout = int64(c.Memory)/2, source.settings().Timeout
+	limits.Memory, limits.Timeout = int64(c.Memory)/2, source.settings(modelSettings{}).Timeout
 	for _, m := range all {
 		limits.Timeout = max(limits.Timeout, m.Timeout)
 	}
 	config = service.Config{
 		Version: version(), Rules: rules,
 		Models: all, Load: source.load, Bytes: source.bytes, Available: loadable, Changed: source.changed, Watch: c.Watch, Repository: c.Repository,
-		Settings: source.settings(), Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
+		Settings: source.settings(modelSettings{}), Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
 	}
 	if c.Models != "" {
 		config.Reread = source.models

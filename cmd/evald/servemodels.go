@@ -147,20 +147,18 @@ func (s *modelSource) models() ([]service.Model, error) {
 	return all, nil
 }
 
-// settings are those of a model that has none of its own.
-func (s *modelSource) settings() service.Settings {
+// settings are those of a model that has some of its own.
+func (s *modelSource) settings(own modelSettings) service.Settings {
 	settings := service.DefaultSettings
 	settings.Timeout = service.DefaultLimits.Timeout
-	s.modelSettings.onto(&settings)
+	own.onto(&settings)
+	s.modelSettings.onto(&settings) // flags override the file
 	return settings
 }
 
 // model is a model as the service has it, and the version that it has now.
 func (s *modelSource) model(m *modelEntry) (one service.Model, version string, err error) {
-	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: service.DefaultSettings}
-	one.Timeout = service.DefaultLimits.Timeout
-	m.onto(&one.Settings)
-	s.modelSettings.onto(&one.Settings) // flags override the file
+	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: s.settings(m.modelSettings)}
 	if s.Backend != open.Auto {
 		one.Backend = s.Backend
 	}
@@ -199,7 +197,7 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			return one, "", err
 		}
 	}
-	if _, reserved := heuristic.Named(one.Name); one.Name == "search" || (reserved || one.Name == solverModel) && one.Name != one.Backend {
+	if slices.Contains(servedNames(), one.Name) && one.Name != one.Backend {
 		return one, "", m.wrong("name", "%s is the name of another model of every service: give this one another name", one.Name)
 	}
 	return one, version, nil
