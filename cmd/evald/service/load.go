@@ -214,13 +214,36 @@ func (s *Server) unload(name string) error {
 func (s *Server) Reload() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	alone := s.served()
-	if s.config.Reread != nil {
-		alone = slices.DeleteFunc(alone, func(m Model) bool { return contains(s.configured, m.Ref()) })
-		s.reread(true)
+	s.refresh(true)
+}
+
+// watch reloads models when Config.Reread has others, or their files have changed, until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	for tick := time.Tick(s.config.Watch); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		s.loading.Lock()
+		s.refresh(false)
+		s.loading.Unlock()
 	}
-	for _, m := range alone {
-		_ = s.replace([]Model{m}, nil) // logged
+}
+
+// refresh loads all models anew, or those that have changed. The caller holds loading.
+func (s *Server) refresh(all bool) {
+	if s.config.Reread != nil {
+		s.reread(all)
+	}
+	for _, m := range s.models.list() {
+		if m.searches || all && s.config.Reread != nil && contains(s.configured, m.ref) {
+			continue
+		}
+		now, err := s.changed(m.config)
+		if (all || err == nil && now != m.changed) && s.replace([]Model{m.config}, nil) != nil { // which is logged
+			m.changed = now // not again until it changes once more
+		}
 	}
 }
 
@@ -263,28 +286,4 @@ func (s *Server) notReloaded(err error) {
 	}
 	s.models.mu.Unlock()
 	s.config.Log.Error("the models were not reloaded; those that are served stay", "error", err)
-}
-
-// watch reloads models when Config.Reread has others, or their files have changed, until ctx ends.
-func (s *Server) watch(ctx context.Context) {
-	for tick := time.Tick(s.config.Watch); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-		}
-		s.loading.Lock()
-		if s.config.Reread != nil {
-			s.reread(false)
-		}
-		for _, m := range s.models.list() {
-			if m.searches {
-				continue
-			}
-			if now, err := s.changed(m.config); err == nil && now != m.changed && s.replace([]Model{m.config}, nil) != nil {
-				m.changed = now // not again until it changes once more
-			}
-		}
-		s.loading.Unlock()
-	}
 }
