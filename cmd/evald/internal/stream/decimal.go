@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/binary"
 	"math"
 	"strconv"
 )
@@ -21,15 +22,12 @@ func appendFloat(b []byte, v float32) []byte {
 	if exponent := bits >> 23; exponent >= 127-13 && exponent < 127 && bits&(1<<23-1) != 0 {
 		// v is m/2^s. The decimals that read back as v lie between (2m-1)/2^(s+1) and (2m+1)/2^(s+1).
 		if d, digits, ok := shortest(uint64(bits&(1<<23-1)|1<<23), 127+23-exponent); ok {
-			b = append(b, "0.00000000000"[:2+digits]...)
-			for i := len(b) - 1; d > 0; i -= 2 { // two digits at a time
-				two := d % 100
-				d /= 100
-				b[i] += byte(two % 10)
-				if b[i-1] != '.' {
-					b[i-1] += byte(two / 10)
-				}
+			for b = append(b, "0."...); digits > 8; digits-- {
+				first := d / powersOf10[digits-1]
+				b, d = append(b, '0'+byte(first)), d-first*powersOf10[digits-1]
 			}
+			b = binary.LittleEndian.AppendUint64(b, eightDigits(d*powersOf10[8-digits]))
+			b = b[:len(b)-8+digits]
 			return b
 		}
 	}
@@ -37,6 +35,16 @@ func appendFloat(b []byte, v float32) []byte {
 }
 
 var powersOf10 = [...]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11}
+
+// eightDigits returns the decimal digits of d < 10^8 as bytes of ASCII, the first in the lowest byte. Each step splits all its
+// numbers in two: eight digits into four, four into two, two into one.
+func eightDigits(d uint64) uint64 {
+	d = d/10000 | d%10000<<32
+	hundreds := d * 5243 >> 19 & 0x7f_0000_007f
+	d = hundreds | (d-100*hundreds)<<16
+	tens := d * 103 >> 10 & 0x0f_000f_000f_000f
+	return (tens | (d-10*tens)<<8) + 0x3030_3030_3030_3030
+}
 
 // shortest returns the d with the fewest digits for which d/10^digits reads back as m/2^s, and among several the nearest. m is
 // from 2^23 on and below 2^24, s from 24 to 36. ok is false if two are equally near.

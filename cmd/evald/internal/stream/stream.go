@@ -76,7 +76,9 @@ func (a *Answer) Best() int {
 type Chunk struct {
 	model   func(game.Rules) string
 	Answers []Answer
-	Text    []byte // Encode's result, for Write
+	Text    []byte // Encode's result, for Write: lines of text, or rows
+	rows    []Row
+	cells   []rowCells // of rows
 
 	lines   []Line
 	bytes   int64
