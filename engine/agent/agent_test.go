@@ -388,3 +388,37 @@ func TestExplore(t *testing.T) {
 		}
 	}
 }
+
+// An agent that says so plays mirrored moves in mirrored positions, also by an evaluator that is not symmetric, and many at once.
+func TestSymmetric(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	s := gametest.Must(agent.Parse("policy:model=stub"))(t)
+	if other := (agent.Spec{Name: "mcts"}); !s.Symmetric() || other.Symmetric() {
+		t.Errorf("symmetric: %v %v, mcts %v", s, s.Symmetric(), other.Symmetric())
+	}
+	a := make1(t, s.String())
+	positions := gametest.Open(gametest.Rand(9), b, 200)
+	actions := make([]int, len(positions))
+	gametest.OK(t, a.(interface {
+		Moves(context.Context, *game.Board, []game.Position, []int) error
+	}).Moves(t.Context(), b, positions, actions))
+	for i, p := range positions {
+		got, mirrored := move(t, a, b, p), move(t, a, b, b.Mirror(p))
+		if got != actions[i] || b.Mirror(p) != p && mirrored != b.MirrorAction(got) {
+			t.Errorf("%+v: %d, in its mirror image %d, beside others %d", p, got, mirrored, actions[i])
+		}
+	}
+}
+
+func TestDeterministic(t *testing.T) {
+	for text, want := range map[string]string{
+		"policy": "", "mcts": "", "mcts:visits=5,seed=3": "", "uct": "", "solver": "", "solver:book=x": "",
+		"random": "at random", "negamax": "at random", "flat:sims=3": "at random", "solver:random=true": "at random",
+		"mcts:time=1s": "has a time", "mcts:visits=5,time=1s": "has a time", "uct-bitsquares": "has a time", "solver:time=1s": "has a time", "alphabeta-bitsquares": "has a time",
+	} {
+		err := gametest.Must(agent.Parse(text))(t).Deterministic()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -88,7 +88,8 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or the rules' move if they decide.
+// policy plays an evaluator's likeliest move, or the rules' move if they decide. Of two mirror images it asks for the canonical
+// one, so its moves there are mirror images too.
 type policy struct{ *eval.Evaluator }
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
@@ -115,18 +116,32 @@ func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
 }
 
 func (a policy) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	batch := eval.NewBatch(b, 1)
-	batch.Pos[0] = p
-	if err := a.Evaluate(ctx, batch); err != nil {
-		return 0, fmt.Errorf("policy: %w", err)
+	var action [1]int
+	err := a.Moves(ctx, b, []game.Position{p}, action[:])
+	return action[0], err
+}
+
+// Moves finds the moves of many positions in one batch.
+func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Position, actions []int) error {
+	batch, mirrored := eval.NewBatch(b, len(positions)), make([]bool, len(positions))
+	for i, p := range positions {
+		batch.Pos[i], mirrored[i] = b.Canonical(p)
 	}
-	best := 0
-	for i, x := range batch.Policy {
-		if x > batch.Policy[best] {
-			best = i
+	if err := a.Evaluate(ctx, batch); err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	for i := range positions {
+		best, policy := 0, batch.PolicyRow(i)
+		for a, x := range policy {
+			if x > policy[best] {
+				best = a
+			}
+		}
+		if actions[i] = best; mirrored[i] {
+			actions[i] = b.MirrorAction(best)
 		}
 	}
-	return best, nil
+	return nil
 }
 
 // mover is a backend that answers each position with an agent's move. Rows are answered one after the other.

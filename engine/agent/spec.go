@@ -33,6 +33,23 @@ type Spec struct {
 // limited reports whether something bounds a move.
 func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
 
+// Deterministic is an error that says why the agent may play another move when it is asked about a position again, or nil.
+func (s Spec) Deterministic() error {
+	why := ""
+	switch {
+	case s.Name == "random", s.Name == "negamax", s.Name == "flat", s.Random:
+		why = "chooses at random"
+	case s.Time > 0:
+		why = "has a time for each move, and what it finds depends on the machine: give it visits or sims instead"
+	default:
+		return nil
+	}
+	return fmt.Errorf("agent %s %s", s, why)
+}
+
+// Symmetric reports whether the agent plays mirrored moves in mirrored positions.
+func (s Spec) Symmetric() bool { return s.Name == "policy" }
+
 // Parse reads name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". A key of visits unsets the
 // default time, and one of time the default visits.
 func Parse(text string) (Spec, error) {
