@@ -12,6 +12,7 @@
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
 //	score.go                                 accuracy of an evaluator
 //	play.go, match.go, matchtable.go         games on the terminal; matches, their table
+//	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle
 //	selfplay.go, cluster.go                  self-play, here and on many machines
 //	train.go, traintables.go, learn.go       training of both kinds of networks, the whole loop

@@ -32,6 +32,7 @@ var killable = []struct{ name, args string }{
 	{"score", "score exact.set --backend bitsquares --visits 0,20 -o table.txt --plot plot.svg"},
 	{"analyze", "analyze queries.jsonl --backend bitsquares -o out.jsonl"},
 	{"match", "match random negamax uct:sims=60 --games 40 --rules 5x4x4 -o games.parquet --plot table.svg"},
+	{"prove", "prove policy:model=bitsquares --rules 5x4x4 --side second -o proof"},
 	{"selfplay", "selfplay --backend bitsquares --games 260 --rules 5x4x4 --visits 40 --fast-visits 10 --seed 3 -o run"},
 	{"train", "train exact.set --task exact --network 1x8 --rules 5x4x4 --batch 64 --steps 60 --save 100ms --plot plot.svg -o run"},
 	{"learn", "learn --rules 4x4x3 --network 1x8 --seed 2 --first-games 40 --games 30 --batch 64 --visits 8 --fast-visits 4 --gate-visits 4 " +
@@ -176,7 +177,7 @@ func written(t *testing.T, dir string) map[string]string {
 			return nil
 		case base == "metrics.jsonl" || strings.HasPrefix(base, "generation") || base == "curves.svg" || base == "plot.svg" || base == "table.svg":
 			text = steps(text) // a resumed run restarts its means
-		case strings.HasSuffix(base, ".parquet") && !strings.HasPrefix(base, "games-") && base != "out.parquet":
+		case strings.HasSuffix(base, ".parquet") && !strings.HasPrefix(base, "games-") && !strings.HasPrefix(base, "mistakes-") && base != "out.parquet":
 			games, err := parquet.ReadFile[arena.Game](path)
 			if err != nil {
 				return err

@@ -30,6 +30,7 @@ type cli struct {
 	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Match     matchCmd     `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
+	Prove     proveCmd     `cmd:"" help:"Let an agent play against every play of the other side, and find its first mistakes."`
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
 	Kaggle    kaggleCmd    `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
 	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`

@@ -14,7 +14,7 @@ import (
 // memory is a number of bytes. People write it as 512MiB, 2GiB or 500MB.
 type memory uint64
 
-// leastMemory is the least that the service works with, in bytes, without a network. The program takes a quarter of it.
+// leastMemory is the least that the service and proofs work with, in bytes, without a network. The program takes a quarter of it.
 const leastMemory = 128 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -103,6 +103,22 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, 
 	}
 }
 
+// WriteThese makes a file of unfinished positions, and returns the number of its records. Each is a game of its own; the first has
+// this number. The solver is as for Write.
+func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position, first int, path string) (records int, err error) {
+	f, err := create(s, path, uint64(first))
+	if err != nil {
+		return 0, err
+	}
+	defer f.records.Abort()
+	for i, p := range positions {
+		if err := f.write(ctx, p, int64(first+i)); err != nil {
+			return 0, err
+		}
+	}
+	return f.written, f.records.Close()
+}
+
 // file is a file of records in the making.
 type file struct {
 	solver  *solver.Solver

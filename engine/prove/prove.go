@@ -1,0 +1,331 @@
+// Package prove lets a deterministic agent play one side of a game against every play of the other side.
+//
+// Run counts the positions in which the agent moves and the ends of its games, each once, and finds the first mistakes: the
+// positions in which the agent gives away the result that it could hold from the start. If it makes none, the result is proven.
+//
+// A layer is all positions with the same number of stones in which the agent is to move; so layers are two stones apart. The
+// work has three passes:
+//
+//	forward.go   layer by layer, the agent's moves and all replies to them; what is sorted beyond the memory is on disk (sort.go)
+//	backward.go  layer by layer from the last, the positions that are bad: the result is lost, or a mistake follows
+//	             then again forward, through bad positions alone and no farther than the first mistake on each path
+//	rows.go      the files of both
+//
+// A position is bad only because of a reply after which the agent does not reach the result, so the solver looks at few
+// positions: those from which such a reply leads to a lost one. If it finds that another move holds the result, the agent's
+// move is a mistake.
+//
+// # The folder of a run
+//
+// NN.positions are the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, mistakes the first
+// mistakes. steps.jsonl is the journal: a layer is in it when its files are complete, and is not computed again. All
+// these are removed at the end, but for the journal and the records of the mistakes, mistakes-NNNNN.parquet.
+//
+// If an agent is symmetric, a position and its mirror image are one.
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
+	"github.com/evald/evald/engine/labels"
+	"github.com/evald/evald/engine/solver"
+)
+
+// Options of a run. All must be the same when it is resumed, but for Memory and Progress.
+type Options struct {
+	Board     *game.Board   // of at most 64 bits
+	Agents    []agent.Agent // the agent once for each goroutine
+	Symmetric bool          // the agent plays mirrored moves in mirrored positions
+	Book      solver.Book   // for the solver; may be nil
+	Memory    int64         // bytes for positions; the agents and a solver for each have their own
+
+	// Progress, if not nil, is called often: done of the layer's total positions are ready.
+	Progress func(work string, done, total int64)
+}
+
+// Ends are numbers of final positions, by the agent's result.
+type Ends struct {
+	Won   int64 `json:"won"`
+	Drawn int64 `json:"drawn"`
+	Lost  int64 `json:"lost"`
+}
+
+// Layer is what a run has found of the positions with a number of stones.
+type Layer struct {
+	Stones    int   `json:"stones"`
+	Positions int64 `json:"positions"` // in which the agent moves
+	Ends
+	Mistakes int64 `json:"mistakes"` // the first of a path
+}
+
+// Report is what a run has found.
+type Report struct {
+	Result int     `json:"result"` // that the agent can hold: 1 win, 0 draw, -1 loss
+	Held   bool    `json:"held"`   // the agent reaches it against every play
+	Layers []Layer `json:"layers"` // by stones; none without positions and ends
+	All    Layer   `json:"all"`    // the sums; Stones is that of the start
+}
+
+// step is a line of the journal.
+type step struct {
+	Pass      string  `json:"pass"`
+	Stones    int     `json:"stones"`              // of the layer, or of the start
+	Result    int     `json:"result,omitempty"`    // start: that the agent can hold
+	Positions int64   `json:"positions,omitempty"` // forward: of the layer; backward: the bad ones
+	Next      int64   `json:"next,omitempty"`      // forward: the positions of the next layer
+	Ends      [2]Ends `json:"ends,omitzero"`       // forward: those with one stone more, and with two
+	Mistakes  []int64 `json:"mistakes,omitempty"`  // first: by stones
+}
+
+// The passes of a run. A step of the last one is the end of the run.
+const (
+	passStart    = "start"
+	passForward  = "forward"
+	passBackward = "backward"
+	passFirst    = "first"
+	passRecords  = "records"
+)
+
+// proof is a run.
+type proof struct {
+	Options
+	dir     *durable.Dir
+	start   game.Position
+	result  int
+	steps   []step
+	journal *durable.Journal
+	workers []worker
+}
+
+// worker is the memory of one goroutine.
+type worker struct {
+	solver *solver.Solver // nil until it is needed
+	after  []game.Position
+}
+
+// Run plays from the start, in which the agent is to move or the game is over. dir is the folder of the run, which it makes.
+// An interrupted or killed run is resumed; the caller must know that it had the same options. If ctx ends, the error wraps
+// ctx.Err().
+func Run(ctx context.Context, dir string, start game.Position, o Options) (report *Report, err error) {
+	if o.Board.Wide() {
+		return nil, fmt.Errorf("the board %v has too many positions: (rows + 1) * columns may be at most 64", o.Board.Rules())
+	}
+	folder, err := durable.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &proof{Options: o, dir: folder, workers: make([]worker, len(o.Agents))}
+	p.start = p.canonical(start)
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	path := folder.Path("steps.jsonl")
+	p.steps, err = durable.ReadJournal[step](path, "and its work is done again")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if p.journal, err = durable.BeginJournal(path, p.steps); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.journal.Close()) }()
+	for _, pass := range []func(context.Context) error{p.first, p.forward, p.backward, p.mistakes, p.records} {
+		if err := pass(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return p.report(), p.clean()
+}
+
+// canonical is the position that stands for p.
+func (p *proof) canonical(at game.Position) game.Position {
+	if p.Symmetric {
+		at, _ = p.Board.Canonical(at)
+	}
+	return at
+}
+
+// find is the step of a pass at a layer; nil if it is not done.
+func (p *proof) find(pass string, stones int) *step {
+	for i := range p.steps {
+		if s := &p.steps[i]; s.Pass == pass && s.Stones == stones {
+			return s
+		}
+	}
+	return nil
+}
+
+// done keeps a step, whose files are complete.
+func (p *proof) done(s step) error {
+	if err := p.dir.Sync(); err != nil {
+		return err
+	}
+	p.steps = append(p.steps, s)
+	return errors.Join(p.journal.Add(s), p.journal.Sync())
+}
+
+// path is the path of a layer's file.
+func (p *proof) path(stones int, what string) string {
+	return p.dir.Path(fmt.Sprintf("%02d.%s", stones, what))
+}
+
+func (p *proof) show(work string, done, total int64) {
+	if p.Progress != nil {
+		p.Progress(work, done, total)
+	}
+}
+
+// solve is the result of a position for its side to move, the agent.
+func (p *proof) solve(ctx context.Context, w *worker, at game.Position) (int, error) {
+	if w.solver == nil {
+		var err error
+		if w.solver, err = solver.New(p.Board, solver.Options{Book: p.Book}); err != nil {
+			return 0, err
+		}
+	}
+	r, err := w.solver.WDL(ctx, at)
+	return r.Score, err
+}
+
+// first finds the result that the agent can hold, and writes the first layer.
+func (p *proof) first(ctx context.Context) error {
+	if s := p.find(passStart, p.start.Plies()); s != nil {
+		p.result = s.Result
+		return nil
+	}
+	p.show("the start", 0, 1)
+	var err error
+	if p.result, err = p.solve(ctx, &p.workers[0], p.start); err != nil {
+		return err
+	}
+	w, err := create(p.path(p.start.Plies(), "positions"))
+	if err != nil {
+		return err
+	}
+	if p.Board.Result(p.start) == game.Ongoing {
+		if _, err := w.Write(rowOf(p.start).appendTo(nil)); err != nil {
+			w.abort()
+			return err
+		}
+	}
+	if err := w.close(); err != nil {
+		return err
+	}
+	return p.done(step{Pass: passStart, Stones: p.start.Plies(), Result: p.result})
+}
+
+// perFile is the number of mistakes in a file of records.
+const perFile = 10_000
+
+// records writes the mistakes with the exact results of all moves. Files that exist are complete.
+func (p *proof) records(ctx context.Context) error {
+	if p.find(passRecords, p.start.Plies()) != nil {
+		return nil
+	}
+	r, err := open(p.dir.Path("mistakes"), rowBytes)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	files, total := int((r.left+perFile-1)/perFile), r.left
+	buf := make([]byte, perFile*rowBytes*len(p.workers))
+	for first := 0; first < files; first += len(p.workers) {
+		p.show("records of mistakes", int64(first)*perFile, total)
+		rows, err := r.next(buf)
+		if err != nil {
+			return err
+		}
+		err = jobs.Each(ctx, len(p.workers), min(len(p.workers), files-first), func(ctx context.Context, k, i int) error {
+			path := p.dir.Path(fmt.Sprintf("mistakes-%05d.parquet", first+i))
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			var at []game.Position
+			for j := i * perFile * rowBytes; j < min((i+1)*perFile*rowBytes, len(rows)); j += rowBytes {
+				at = append(at, rowAt(rows[j:]).position())
+			}
+			if _, err := p.solve(ctx, &p.workers[k], at[0]); err != nil { // makes the solver
+				return err
+			}
+			_, err := labels.WriteThese(ctx, p.workers[k].solver, at, (first+i)*perFile, path)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return p.done(step{Pass: passRecords, Stones: p.start.Plies()})
+}
+
+// clean removes the files of a run that is complete.
+func (p *proof) clean() error {
+	for _, name := range []string{"*.positions", "*.moves", "*.bad", "mistakes", "runs"} {
+		paths, err := filepath.Glob(p.dir.Path(name))
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// report adds up the steps.
+func (p *proof) report() *Report {
+	layers := make([]Layer, p.Board.Cells()+3)
+	r := &Report{Result: p.result, Held: true, All: Layer{Stones: p.start.Plies()}}
+	layers[p.start.Plies()].add(p.end(p.start))
+	for _, s := range p.steps {
+		switch s.Pass {
+		case passForward:
+			layers[s.Stones].Positions = s.Positions
+			for i, e := range s.Ends {
+				layers[s.Stones+1+i].Ends.add(e)
+			}
+		case passBackward:
+			r.Held = r.Held && (s.Stones > p.start.Plies() || s.Positions == 0)
+		case passFirst:
+			for stones, n := range s.Mistakes {
+				layers[stones].Mistakes = n
+			}
+		}
+	}
+	for stones, l := range layers {
+		if l == (Layer{}) {
+			continue
+		}
+		r.All.Positions, r.All.Mistakes = r.All.Positions+l.Positions, r.All.Mistakes+l.Mistakes
+		r.All.Ends.add(l.Ends)
+		l.Stones = stones
+		r.Layers = append(r.Layers, l)
+	}
+	return r
+}
+
+func (e *Ends) add(o Ends) { e.Won, e.Drawn, e.Lost = e.Won+o.Won, e.Drawn+o.Drawn, e.Lost+o.Lost }
+
+// end is the one end that a position is, or none if the game is not over.
+func (p *proof) end(at game.Position) Ends {
+	switch p.Board.Result(at) {
+	case game.Draw:
+		return Ends{Drawn: 1}
+	case game.Loss:
+		if (at.Plies()-p.start.Plies())%2 == 0 { // the agent would be to move
+			return Ends{Lost: 1}
+		}
+		return Ends{Won: 1}
+	}
+	return Ends{}
+}
+
+// score is the agent's result, 1, 0 or -1, if there is one end.
+func (e Ends) score() int { return int(e.Won - e.Lost) }
