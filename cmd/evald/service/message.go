@@ -113,10 +113,10 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {
 		return refuse(codes.ResourceExhausted, "the message has %d bytes, must be at most %d", len(text), smallBody)
 	}
-	most := int(s.memory.limit() / 2)
-	cost, err := decodedCost(m.ProtoReflect().Descriptor(), text, most)
-	if err == nil && cost > most {
-		return invalid("the message takes more memory than a request may have, %d MiB", most>>20)
+	parts := 0
+	cost, err := decodedCost(m.ProtoReflect().Descriptor(), text, &parts)
+	if parts > mostParts {
+		return invalid("the message has more than %d inputs, outputs and parameters", mostParts)
 	}
 	if err == nil {
 		err = r.take(cost)
@@ -130,10 +130,13 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 	return err
 }
 
-// decodedCost is how many bytes a message may take when it is decoded: each of its parts has a price, so that few bytes cannot become
-// many. It stops to count beyond most.
-func decodedCost(of protoreflect.MessageDescriptor, b []byte, most int) (cost int, err error) {
-	for cost = 512; len(b) > 0 && cost <= most; {
+// mostParts is how many messages may be in a message: inputs, outputs, parameters and what is in these.
+const mostParts = 512
+
+// decodedCost is how many bytes a message may take when it is decoded: each field has a price, so that few bytes cannot become many. It
+// counts the messages in it, and ends when there are too many.
+func decodedCost(of protoreflect.MessageDescriptor, b []byte, parts *int) (cost int, err error) {
+	for cost = 512; len(b) > 0 && *parts <= mostParts; {
 		n, kind, k := protowire.ConsumeTag(b)
 		if k < 0 {
 			return 0, protowire.ParseError(k)
@@ -148,8 +151,9 @@ func decodedCost(of protoreflect.MessageDescriptor, b []byte, most int) (cost in
 		case f == nil: // the decoder keeps it as it is
 			cost += 16 + 2*k
 		case kind == protowire.BytesType && f.Message() != nil:
+			*parts++
 			v, _ = protowire.ConsumeBytes(v)
-			inner, err := decodedCost(f.Message(), v, most)
+			inner, err := decodedCost(f.Message(), v, parts)
 			if err != nil {
 				return 0, err
 			}
