@@ -83,9 +83,9 @@ func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataR
 	return r, nil
 }
 
-var configTypes = map[string]kserve.DataType{
-	uint8Type: kserve.DataType_TYPE_UINT8, int32Type: kserve.DataType_TYPE_INT32, uint64Type: kserve.DataType_TYPE_UINT64,
-	floatType: kserve.DataType_TYPE_FP32, bytesType: kserve.DataType_TYPE_STRING,
+// configType is a datatype as configurations name it.
+func configType(datatype string) kserve.DataType {
+	return kserve.DataType(kserve.DataType_value["TYPE_"+strings.Replace(datatype, bytesType, "STRING", 1)])
 }
 
 func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigRequest) (*kserve.ModelConfigResponse, error) {
@@ -129,15 +129,15 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 		c.ModelWarmup = []*kserve.ModelWarmup{{
 			Name: "empty boards", BatchSize: uint32(min(m.WarmUp, m.MaxRows)), Count: uint32((m.WarmUp + m.MaxRows - 1) / m.MaxRows),
 			Inputs: map[string]*kserve.ModelWarmup_Input{bitboardsInput: {
-				DataType: configTypes[uint64Type], Dims: s.dims(bitboardsInput), InputDataType: &kserve.ModelWarmup_Input_ZeroData{ZeroData: true},
+				DataType: configType(uint64Type), Dims: s.dims(bitboardsInput), InputDataType: &kserve.ModelWarmup_Input_ZeroData{ZeroData: true},
 			}},
 		}}
 	}
 	for _, name := range inputNames {
-		c.Input = append(c.Input, &kserve.ModelInput{Name: name, DataType: configTypes[inputTypes[name]], Dims: s.dims(name), Optional: true})
+		c.Input = append(c.Input, &kserve.ModelInput{Name: name, DataType: configType(inputTypes[name]), Dims: s.dims(name), Optional: true})
 	}
 	for _, name := range m.outputs() {
-		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configTypes[outputs[name].datatype], Dims: s.dims(name)})
+		c.Output = append(c.Output, &kserve.ModelOutput{Name: name, DataType: configType(outputs[name].datatype), Dims: s.dims(name)})
 	}
 	return &kserve.ModelConfigResponse{Config: c}, nil
 }

@@ -64,77 +64,66 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		conn := r.Context().Value(connectionKey{}).(*connection)
 		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), shown: holder(r.TLS)}
 		defer ask.end()
-		watched := &watched{ResponseWriter: w, request: ask}
+		x := &exchange{ResponseWriter: w, ReadCloser: r.Body, request: ask, end: func() {}}
+		defer func() { x.end() }()
 		r = r.WithContext(ask.context(r.Context()))
-		arriving := &arriving{ReadCloser: r.Body, conn: conn, end: func() {}}
-		defer func() { arriving.end() }()
-		if r.Body == http.NoBody {
-			arriving.whole()
+		if r.Body != http.NoBody {
+			r.Body = x
 		} else {
-			r.Body = arriving
+			x.end = conn.begin()
 		}
-		next.ServeHTTP(watched, r)
-		status := cmp.Or(watched.status, http.StatusOK)
+		next.ServeHTTP(x, r)
+		status := cmp.Or(x.status, http.StatusOK)
 		if status < http.StatusBadRequest {
 			s.knows(ask)
 		}
-		s.logged(ask, status, watched.refusal())
+		s.logged(ask, status, x.refusal())
 	})
 }
 
-// arriving is a body that is still being received. Once it is here, its connection is at work.
-type arriving struct {
+// exchange is a body that arrives, after which its connection is at work, and an answer whose status is noted, and its text if it
+// refuses.
+type exchange struct {
+	http.ResponseWriter
 	io.ReadCloser
-	conn *connection
-	end  func() // of the work
-	done bool
+	request *request
+	here    bool   // the whole body
+	end     func() // of the work
+	status  int    // 0: not written yet, which stands for 200
+	text    []byte
 }
 
-func (a *arriving) Read(p []byte) (int, error) {
-	n, err := a.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		a.whole()
+func (x *exchange) Read(p []byte) (int, error) {
+	n, err := x.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && !x.here {
+		x.here, x.end = true, x.request.conn.begin()
 	}
 	return n, err
 }
 
-func (a *arriving) whole() {
-	if !a.done {
-		a.done, a.end = true, a.conn.begin()
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= http.StatusOK { // lower ones come before the answer
+		x.status = status
 	}
+	x.ResponseWriter.WriteHeader(status)
 }
 
-// watched is an answer whose status is noted, and its text if it refuses.
-type watched struct {
-	http.ResponseWriter
-	request *request
-	status  int // 0: not written yet, which stands for 200
-	text    []byte
-}
-
-func (w *watched) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK { // lower ones come before the answer
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *watched) Write(p []byte) (int, error) {
+func (x *exchange) Write(p []byte) (int, error) {
 	const most = 4 << 10
-	if slices.Contains(refusing[:], w.status) {
-		w.text = append(w.text, p[:min(len(p), most-len(w.text))]...)
+	if slices.Contains(refusing[:], x.status) {
+		x.text = append(x.text, p[:min(len(p), most-len(x.text))]...)
 	}
-	if w.request.group == pageCalls { // other calls take their answers' memory before they make them
-		if w.request.take(len(p)) != nil {
+	if x.request.group == pageCalls { // other calls take their answers' memory before they make them
+		if x.request.take(len(p)) != nil {
 			panic(http.ErrAbortHandler)
 		}
-		defer w.request.give(len(p))
+		defer x.request.give(len(p))
 	}
-	return w.ResponseWriter.Write(p)
+	return x.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.
-func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // refusing are the statuses of requests that are refused.
 var refusing = [...]int{
@@ -143,10 +132,10 @@ var refusing = [...]int{
 }
 
 // refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no error.
-func (w *watched) refusal() string {
+func (x *exchange) refusal() string {
 	var e errorBody
-	if json.Unmarshal(w.text, &e) == nil {
+	if json.Unmarshal(x.text, &e) == nil {
 		return e.Error
 	}
-	return strings.TrimSpace(string(w.text))
+	return strings.TrimSpace(string(x.text))
 }

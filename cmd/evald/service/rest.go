@@ -117,13 +117,7 @@ func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeMessage(w, r, proto.Size(index), func() any {
-		all := []any{}
-		for _, m := range index.Models {
-			all = append(all, jsonOf(m.ProtoReflect()))
-		}
-		return all
-	})
+	return writeMessage(w, r, proto.Size(index), func() any { return jsonOf(index.ProtoReflect())["models"] })
 }
 
 func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) error {
