@@ -242,7 +242,9 @@ func (s *Server) refresh(all bool) {
 		}
 		now, err := s.changed(m.config)
 		if (all || err == nil && now != m.changed) && s.replace([]Model{m.config}, nil) != nil { // which is logged
+			s.models.mu.Lock()
 			m.changed = now // not again until it changes once more
+			s.models.mu.Unlock()
 		}
 	}
 }

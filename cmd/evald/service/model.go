@@ -29,7 +29,7 @@ type model struct {
 	name, ref string
 	searches  bool            // with its leaves; it shares its generation with the first model
 	config    Model           // that it was loaded by
-	changed   any             // of its file, when it was loaded; guarded by the Server's loading
+	changed   any             // of its file, when it was loaded; changed with the Server's loading and models.mu locked
 	inFlight  int             // batches under way at once
 	evaluator *eval.Evaluator // of all requests, and of searches' leaves
 	bytes     int64           // that it has of the budget
