@@ -18,7 +18,7 @@ import (
 )
 
 // This file is all of admission: it says which requests are refused, which wait and for what, and what each holds meanwhile. A request
-// passes these points in this order:
+// of a connection that is counted (connections.go) passes these points in this order:
 //
 //	arrive   its headers are here: is its connection one of too many, is its token one that opens the call, does the server drain?
 //	acquire  a message of gRPC, which is read whole, waits for a slot
@@ -93,10 +93,10 @@ func (s *Server) leave() {
 	s.answering.Done()
 }
 
-// room is nil if n rows of the caller have room in the model's queue, by its priority and timeout. A search is admitted by its memory,
-// and its leaves are never refused.
+// room is nil if n rows of the caller have room in the model's queue, by its priority and timeout. Rows that the cache has need no room,
+// so that with a cache the batcher alone decides. A search is admitted by its memory, and its leaves are never refused.
 func (r *request) room(m *model, n int) error {
-	if m.searches {
+	if m.searches || m.cache != nil {
 		return nil
 	}
 	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))

@@ -105,6 +105,44 @@ func TestOverload(t *testing.T) {
 	}
 }
 
+// Rows that the cache has need no room: they are answered while the queue is full, over both transports.
+func TestCachedRowsNeedNoRoom(t *testing.T) {
+	held, entered := make(chan struct{}), make(chan struct{}, 2)
+	stub := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+		if len(b.Pos) > 2 {
+			entered <- struct{}{}
+			<-held
+		}
+		return nil
+	}}
+	c := testConfig(stub)
+	c.Settings.MaxQueued, c.Settings.InFlight, c.Settings.Cache = 24, 1, 100
+	s := serve(t, c)
+	cached := bitboardRequest(connect4, after(t, "4"), after(t, "44"))
+	s.answer(t, cached)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer close(held)
+	for i := range 2 {
+		wait.Go(func() {
+			if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, gametest.Open(gametest.Rand(uint64(i)), connect4, 9)...)); err != nil {
+				t.Error(err)
+			}
+		})
+		if i == 0 {
+			<-entered
+		}
+	}
+	waitFor(t, "rows to wait", func() bool { return named(s.models.list(), "stub").evaluator.BatcherStats().Queued > 5 })
+	if got := s.answer(t, cached); !strings.Contains(string(got[sourceOutput]), "cache") {
+		t.Errorf("sources %q", got[sourceOutput])
+	}
+	body := `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[6],"data":["4","44","4","44","4","44"]}]}`
+	if reply, text := s.post(t, inferPath, nil, []byte(body)); reply.StatusCode != http.StatusOK {
+		t.Errorf("REST: %d %s", reply.StatusCode, text)
+	}
+}
+
 // waitFor polls for what is about to happen in another goroutine.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
