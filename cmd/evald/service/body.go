@@ -2,11 +2,11 @@ package service
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -24,8 +24,7 @@ type body struct {
 	read      int // so far
 	value     int // what read may be at most while one value is read; 0 is no bound
 	request   *request
-	copies    int // of what is read now that are kept until close, and paid for
-	paid      int
+	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
 	connected *http.ResponseController
 }
 
@@ -83,9 +82,31 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.in.Read(p)
 	b.read += n
-	b.paid += b.copies * n
-	return n, cmp.Or(b.request.take(b.copies*n), err)
+	if b.text != nil {
+		if err := b.keep(p[:n]); err != nil {
+			return n, err
+		}
+	}
+	return n, err
 }
+
+// keep adds to text. It never copies what is there: the garbage collector cannot interrupt a copy, and while it waits for one of many
+// megabytes, all requests may wait.
+func (b *body) keep(p []byte) error {
+	last := &(*b.text)[len(*b.text)-1]
+	if len(*last)+len(p) > cap(*last) {
+		if err := b.request.take(textPiece); err != nil {
+			return err
+		}
+		*b.text = append(*b.text, make([]byte, 0, textPiece))
+		last = &(*b.text)[len(*b.text)-1]
+	}
+	*last = append(*last, p...)
+	return nil
+}
+
+// textPiece is how many bytes of text lie together.
+const textPiece = 16 << 10
 
 var errLongValue = invalid("body: a value of more than %d bytes", longestValue)
 
@@ -132,7 +153,6 @@ func (b *body) blank(first []byte, r io.Reader) error {
 
 // close is called when all was read.
 func (b *body) close() error {
-	b.request.give(b.paid)
 	// If the deadline stayed and passed while the request is answered, it would end the connection.
 	return b.deadline(time.Time{})
 }

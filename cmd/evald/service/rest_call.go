@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -86,9 +87,9 @@ type restDecoder struct {
 	inputs   int
 	known    bool // the parameters were read
 	haveData bool
-	late     []byte // the text of the input's data, if it came before its name, datatype and shape
-	size     int    // bytes of the binary tensor; -1 if there is none
-	scratch  []byte // of one value
+	late     io.Reader // the text of the input's data, if it came before its name, datatype and shape
+	size     int       // bytes of the binary tensor; -1 if there is none
+	scratch  []byte    // of one value
 }
 
 // next reads the next token.
@@ -275,7 +276,7 @@ func (d *restDecoder) readInput() error {
 	case !d.haveData && d.size < 0:
 		return invalid("input %q: neither data nor a binary tensor", in.name)
 	case d.late != nil:
-		return d.values(jsontext.NewDecoder(&polite{in: bytes.NewReader(d.late)}).ReadToken)
+		return d.values(jsontext.NewDecoder(&polite{in: d.late}).ReadToken)
 	}
 	return nil
 }
@@ -295,14 +296,30 @@ func (d *restDecoder) data() error {
 	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
 		return d.values(d.next)
 	}
-	d.body.value, d.body.copies = 0, 3 // it lies in a buffer that doubles
-	defer func() { d.body.copies = 0 }()
-	text, err := d.ReadValue()
-	if err == nil {
-		d.late, err = d.grow(nil, len(text))
+	d.peek() // the colon is read then, but still in the buffer
+	depth, ahead := d.StackDepth(), d.UnreadBuffer()
+	first := bytes.TrimLeft(ahead, " \t\r\n:")
+	begin := d.InputOffset() + int64(len(ahead)-len(first))
+	text := net.Buffers{bytes.Clone(first)}
+	if err := d.take(len(first)); err != nil {
+		return err
 	}
-	d.late = append(d.late, text...)
-	return err
+	d.body.text = &text
+	defer func() { d.body.text = nil }()
+	for {
+		t, err := d.next()
+		if err != nil {
+			return err
+		}
+		if t.Kind() == '{' { // whose names the decoder would keep
+			return invalid("inputs: data: must be a list of values")
+		}
+		if d.StackDepth() == depth {
+			break
+		}
+	}
+	d.late = io.LimitReader(&text, d.InputOffset()-begin)
+	return nil
 }
 
 // foresee refuses a request before its values are read, if the shape says that it will be refused.
@@ -382,7 +399,7 @@ func (d *restDecoder) value(t jsontext.Token) error {
 		wrong = errors.ErrUnsupported
 	}
 	if wrong != nil {
-		return invalid("input %q: data: must be a list of values: %s is no value of %s", in.name, t.String(), in.datatype)
+		return invalid("input %q: data: %s is no value of %s", in.name, t.String(), in.datatype)
 	}
 	d.scratch = raw
 	to, err := d.grow(in.raw, len(raw))
