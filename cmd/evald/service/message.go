@@ -113,10 +113,10 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {
 		return refuse(codes.ResourceExhausted, "the message has %d bytes, must be at most %d", len(text), smallBody)
 	}
-	parts := 0
-	cost, err := decodedCost(m.ProtoReflect().Descriptor(), text, &parts)
-	if parts > mostParts {
-		return invalid("the message has more than %d inputs, outputs and parameters", mostParts)
+	left := s.config.Limits.Batch + mostParts
+	cost, err := decodedCost(m.ProtoReflect().Descriptor(), text, &left)
+	if left < 0 {
+		return invalid("the message has more than %d parts: inputs, outputs, parameters, texts", s.config.Limits.Batch+mostParts)
 	}
 	if err == nil {
 		err = r.take(cost)
@@ -130,13 +130,13 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 	return err
 }
 
-// mostParts is how many messages may be in a message: inputs, outputs, parameters and what is in these.
+// mostParts is how many parts a message may have beside the texts of its rows.
 const mostParts = 512
 
 // decodedCost is how many bytes a message may take when it is decoded: each field has a price, so that few bytes cannot become many. It
-// counts the messages in it, and ends when there are too many.
-func decodedCost(of protoreflect.MessageDescriptor, b []byte, parts *int) (cost int, err error) {
-	for cost = 512; len(b) > 0 && *parts <= mostParts; {
+// counts the parts of the message, of which left are allowed, and ends when there are more.
+func decodedCost(of protoreflect.MessageDescriptor, b []byte, left *int) (cost int, err error) {
+	for cost = 512; len(b) > 0 && *left >= 0; {
 		n, kind, k := protowire.ConsumeTag(b)
 		if k < 0 {
 			return 0, protowire.ParseError(k)
@@ -147,13 +147,16 @@ func decodedCost(of protoreflect.MessageDescriptor, b []byte, parts *int) (cost 
 		}
 		v := b[:k]
 		b = b[k:]
-		switch f := of.Fields().ByNumber(n); {
+		f := of.Fields().ByNumber(n)
+		if f == nil || kind == protowire.BytesType {
+			*left--
+		}
+		switch {
 		case f == nil: // the decoder keeps it as it is
 			cost += 16 + 2*k
 		case kind == protowire.BytesType && f.Message() != nil:
-			*parts++
 			v, _ = protowire.ConsumeBytes(v)
-			inner, err := decodedCost(f.Message(), v, parts)
+			inner, err := decodedCost(f.Message(), v, left)
 			if err != nil {
 				return 0, err
 			}

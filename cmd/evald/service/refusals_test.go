@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"model", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelName = "x" }), codes.NotFound, "[search stub]"},
 		{"version", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.ModelVersion = "2" }), codes.NotFound, "version 1"},
 		{"id", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Id = strings.Repeat("x", 9000) }), codes.InvalidArgument, "id has 9000 bytes"},
-		{"600 inputs", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = manyInputs(600) }), codes.InvalidArgument, "more than 512 inputs"},
+		{"600 inputs", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = manyInputs(5000) }), codes.InvalidArgument, "more than 4608 parts"},
 		{"33 outputs", asking(slices.Repeat([]string{"wdl"}, 33)...), codes.InvalidArgument, "twice"},
 		{"no input", with(bitboardRequest(connect4, game.Position{}), func(r *kserve.ModelInferRequest) { r.Inputs = nil }), codes.InvalidArgument, "0 inputs"},
 		{"input", rawRequest("bits", uint64Type, word(0, 0), 1, 2), codes.InvalidArgument, "bitboards, planes or moves"},
@@ -191,7 +191,7 @@ func TestDecodedCost(t *testing.T) {
 		r := bitboardRequest(connect4, game.Position{})
 		change(r, r.Inputs[0])
 		text := gametest.Must(proto.Marshal(r))(t)
-		cost := gametest.Must(decodedCost(of, text, new(int)))(t)
+		cost := gametest.Must(decodedCost(of, text, new(20_000)))(t)
 		var decoded *kserve.ModelInferRequest
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -206,13 +206,15 @@ func TestDecodedCost(t *testing.T) {
 		runtime.KeepAlive(decoded)
 	}
 	for _, torn := range [][]byte{{0x0a}, {0x0a, 0xff}, {0x2a, 0x02, 0x0a}, {0x07}, bytes.Repeat([]byte{0xff}, 20)} {
-		if cost, err := decodedCost(of, torn, new(int)); err == nil {
+		if cost, err := decodedCost(of, torn, new(20_000)); err == nil {
 			t.Errorf("%x takes %d", torn, cost)
 		}
 	}
-	parts, text := 0, gametest.Must(proto.Marshal(&kserve.ModelInferRequest{Inputs: manyInputs(1_000_000)}))(t)
-	if cost, err := decodedCost(of, text, &parts); parts != mostParts+1 || cost > 1<<20 || err != nil {
-		t.Errorf("of 1,000,000 inputs %d are counted, %d bytes: %v", parts, cost, err)
+	for name, r := range map[string]*kserve.ModelInferRequest{"inputs": {Inputs: manyInputs(1_000_000)}, "raw": {RawInputContents: make([][]byte, 1_000_000)}} {
+		left, text := 100, gametest.Must(proto.Marshal(r))(t)
+		if cost, err := decodedCost(of, text, &left); left != -1 || cost > 1<<16 || err != nil {
+			t.Errorf("of 1,000,000 %s with 100 allowed %d are left, %d bytes: %v", name, left, cost, err)
+		}
 	}
 }
 
