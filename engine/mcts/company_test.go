@@ -70,8 +70,8 @@ func TestCompany(t *testing.T) {
 			}
 			for _, form := range []struct {
 				leaves int
-				exact  *solver.Prober
-			}{{1, nil}, {5, nil}, {5, gametest.Must(solver.NewProber(b, 300))(t)}} {
+				exact  solver.Nodes
+			}{{1, 0}, {5, 0}, {5, 300}} {
 				leaves := form.leaves
 				c.Exact = form.exact
 				want := make([]found, len(positions))
@@ -160,7 +160,7 @@ func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 		}
 		beside := job
 		beside.Board, beside.Position, beside.Visits = game.MustBoard(game.TicTacToe), game.Position{}, 1+random.IntN(9)
-		beside.Config.Exact = nil
+		beside.Config.Exact = 0
 		beside.Next = func(j *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: j.Visits} }
 		beside.Done = func(*mcts.Job, *mcts.Tree, error) {}
 		gametest.OK(t, s.Add(&beside, &job))

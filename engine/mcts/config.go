@@ -96,10 +96,10 @@ type Config struct {
 	// Moves is how many root moves Gumbel considers, Visits how many visits it shares out among them.
 	Moves, Visits int
 
-	// Exact, if not nil, probes each position below the root that has its first visit. If the probe finds the result, the
+	// Exact, if above 0, probes each position below the root that has its first visit. If the probe finds the result, the
 	// position is proved and no evaluator is asked. Such a proof knows no distance: it counts as if the game lasted until the
 	// board is full.
-	Exact *solver.Prober
+	Exact solver.Nodes
 
 	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an
 	// expanded node. (With Transpositions a position with moves takes 32 to 64 bytes more.) If no nodes are left, leaves are
@@ -150,14 +150,12 @@ func (c Config) validate(b *game.Board) error {
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
 		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
 		{"Reserve", float64(c.Reserve), 0, 1 << 31},
+		{"Exact", float64(c.Exact), float64(solver.NoProbes), solver.MostNodes},
 		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), maxNodes},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {
 			return fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)
 		}
-	}
-	if c.Exact != nil && c.Exact.Board().Rules() != b.Rules() {
-		return fmt.Errorf("mcts: Exact is for %s, the tree for %s", c.Exact.Board().Rules(), b.Rules())
 	}
 	if c.Selection == Gumbel && (c.Moves < 1 || c.Visits < 1) {
 		return fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)

@@ -93,7 +93,7 @@ func TestProofs(t *testing.T) {
 // With probes, proofs stay right, all of them are those that the solver finds, and a few visits prove what took thousands.
 func TestExact(t *testing.T) {
 	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true}), game.MustBoard(game.TicTacToe)} {
-		full, prober := gametest.Must(solver.New(b, solver.Options{}))(t), gametest.Must(solver.NewProber(b, 2000))(t)
+		full := gametest.Must(solver.New(b, solver.Options{}))(t)
 		r, proofs := gametest.Rand(1), map[bool]int{}
 		result := func(p game.Position) game.Result {
 			if r := b.Result(p); r != game.Ongoing {
@@ -104,7 +104,7 @@ func TestExact(t *testing.T) {
 		for i := range 30 {
 			p := gametest.Position(r, b, b.Cells()/3+i%(b.Cells()/2), true)
 			for s, c := range searches {
-				for _, c.Exact = range []*solver.Prober{nil, prober} {
+				for _, c.Exact = range []solver.Nodes{0, 2000} {
 					tr := tree(t, b, c, p)
 					search(t, evaluator(t, eval.Uniform), tr, 40)
 					for _, move := range tr.Moves(nil) {
@@ -115,7 +115,7 @@ func TestExact(t *testing.T) {
 					if tr.Result() == game.Ongoing {
 						continue
 					}
-					proofs[c.Exact != nil]++
+					proofs[c.Exact > 0]++
 					if want := result(p); tr.Result() != want || result(b.Play(p, tr.Best())) != want.Flip() {
 						t.Fatalf("%v, %v by %s: %v by %d, the solver says %v", b.Rules(), p, s, tr.Result(), tr.Best(), want)
 					}

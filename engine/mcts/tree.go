@@ -6,6 +6,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
 )
 
 // node is a move and the position after it. All of its values are for the side that made the move.
@@ -59,6 +60,7 @@ func proofOf(r game.Result) proof {
 type Tree struct {
 	board  *game.Board
 	config Config
+	prober *solver.Prober // nil without config.Exact
 	root   game.Position
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
 	spare  []node                    // where Advance copies to
@@ -117,7 +119,7 @@ func (t *Tree) Reconfigure(c Config, p game.Position) error {
 }
 
 func (t *Tree) configure(c Config) {
-	t.config = c
+	t.config, t.prober = c, c.Exact.For(t.board)
 	t.shares = c.Transpositions && c.Selection != UCT
 	for i, x := 0, 1.0; i < len(t.decay); i++ {
 		t.decay[i] = x
@@ -216,10 +218,10 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 
 // probe proves a node that has its first visit, if there is a prober and it finds the result.
 func (t *Tree) probe(n *node, leaf *Leaf) {
-	if t.config.Exact == nil || n.visits > 0 || leaf.depth == 0 {
+	if t.prober == nil || n.visits > 0 || leaf.depth == 0 {
 		return
 	}
-	if r := t.config.Exact.Probe(leaf.Position); r != game.Ongoing {
+	if r := t.prober.Probe(leaf.Position); r != game.Ongoing {
 		t.settle(leaf, proofOf(r), uint8(t.board.Cells()-leaf.Position.Plies()))
 	}
 }

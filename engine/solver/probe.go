@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 	"sync"
 
 	"github.com/evald/evald/engine/game"
@@ -26,8 +27,43 @@ type probe struct {
 	run    run
 }
 
-// ProbeNodes is the bound on a probe's nodes that ships.
-const ProbeNodes = 1000
+// Nodes is the greatest number of nodes of each probe, as users give it. 0 leaves it to the default of what probes. Its text
+// is a number up to MostNodes, true for ProbeNodes, or 0 or false for NoProbes.
+type Nodes int64
+
+const (
+	ProbeNodes = 1000    // the bound that ships
+	MostNodes  = 100_000 // a probe does not look whether its caller still waits
+
+	NoProbes Nodes = -1
+)
+
+// UnmarshalText reads a text as above; an empty one is true.
+func (n *Nodes) UnmarshalText(text []byte) error {
+	switch t := string(text); t {
+	case "", "true":
+		*n = ProbeNodes
+	case "false", "0":
+		*n = NoProbes
+	default:
+		number, err := strconv.ParseUint(t, 10, 32)
+		if err != nil || number > MostNodes {
+			return fmt.Errorf("must be true, false or a number of nodes from 0 to %d", MostNodes)
+		}
+		*n = Nodes(number)
+	}
+	return nil
+}
+
+// UnmarshalJSON reads a number, true or false.
+func (n *Nodes) UnmarshalJSON(text []byte) error { return n.UnmarshalText(text) }
+
+func (n Nodes) String() string {
+	if n == NoProbes {
+		return "false"
+	}
+	return strconv.FormatInt(int64(n), 10)
+}
 
 const (
 	leastProbe = 16 << 10 // bytes of a table
@@ -57,19 +93,47 @@ func (p *Prober) newProbe() *probe {
 	return w
 }
 
-// Probers are one Prober for each board. They are safe for concurrent use.
-type Probers struct {
-	nodes   uint64
-	mu      sync.Mutex
-	byRules map[game.Rules]*Prober
+// probers are those that Nodes.For has made. There are few, unless users name many boards or numbers; then all are made anew.
+var probers struct {
+	sync.Mutex
+	made map[probed]*Prober
 }
+
+type probed struct {
+	rules game.Rules
+	nodes Nodes
+}
+
+const mostProbers = 64
+
+// For is the prober of a board, the same at each call, or nil if there are no nodes. It is safe for concurrent use.
+func (n Nodes) For(b *game.Board) *Prober {
+	if n <= 0 {
+		return nil
+	}
+	key := probed{b.Rules(), n}
+	probers.Lock()
+	defer probers.Unlock()
+	p := probers.made[key]
+	if p == nil {
+		if len(probers.made)%mostProbers == 0 {
+			probers.made = map[probed]*Prober{}
+		}
+		p, _ = NewProber(b, uint64(n))
+		probers.made[key] = p
+	}
+	return p
+}
+
+// Probers are probers of one number of nodes, for each board. They are safe for concurrent use.
+type Probers struct{ nodes Nodes }
 
 // NewProbers are probers of at most so many nodes, from 1.
 func NewProbers(nodes uint64) (*Probers, error) {
 	if nodes == 0 {
 		return nil, fmt.Errorf("solver: a probe needs a node or more")
 	}
-	return &Probers{nodes: nodes, byRules: map[game.Rules]*Prober{}}, nil
+	return &Probers{Nodes(nodes)}, nil
 }
 
 // For is the prober of a board, or nil if p is nil.
@@ -77,12 +141,7 @@ func (p *Probers) For(b *game.Board) *Prober {
 	if p == nil {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.byRules[b.Rules()] == nil {
-		p.byRules[b.Rules()], _ = NewProber(b, p.nodes)
-	}
-	return p.byRules[b.Rules()]
+	return p.nodes.For(b)
 }
 
 // Board is the board that the prober was made for.
