@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/evald/evald/engine/solver"
 )
 
 // globals are the flags of every command.
@@ -138,6 +140,21 @@ func inRange(v reflect.Value, text string) bool {
 	}
 	return x >= parse(low) && x <= parse(high)
 }
+
+// exactNodes is the value of flags --exact[=NODES].
+type exactNodes struct{ solver.Nodes }
+
+// Decode implements kong.MapperValue.
+func (n *exactNodes) Decode(ctx *kong.DecodeContext) error {
+	text := ""
+	if ctx.Scan.Peek().Type == kong.FlagValueToken {
+		text = fmt.Sprint(ctx.Scan.Pop().Value)
+	}
+	return n.UnmarshalText([]byte(text))
+}
+
+// IsBool lets the flag stand without a value.
+func (*exactNodes) IsBool() bool { return true }
 
 // fitsMemory refuses a flag that asks for n things of the given number of bytes if this machine has too little memory for them.
 func fitsMemory(flag string, n, bytes int) error {

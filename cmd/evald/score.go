@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,15 +25,16 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
-	Visits    []int    `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
-	Raw       bool     `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
-	Selection string   `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
-	Explore   float64  `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as of evald search."`
-	Leaves    int      `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
-	Agent     []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
-	JSON      bool     `help:"Write JSON for machines instead of a table."`
-	Plot      string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
+	Files     []string   `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
+	Raw       bool       `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
+	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
+	Explore   float64    `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as of evald search."`
+	Leaves    int        `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
+	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as of evald search."`
+	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
+	JSON      bool       `help:"Write JSON for machines instead of a table."`
+	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
 }
 
 // mostVisits is the limit of --visits.
@@ -201,7 +203,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 			continue
 		}
 		config := explore{c.Explore}.config(c.Selection)
-		config.Visits = visits
+		config.Visits, config.Exact = visits, cmp.Or(c.Exact.Nodes, config.Exact)
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
@@ -214,6 +216,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		}
 		if c.Leaves > 1 {
 			name += fmt.Sprintf(", %d leaves", c.Leaves)
+		}
+		if c.Exact.Nodes > 0 {
+			name += fmt.Sprintf(", exact %v", c.Exact)
 		}
 		all = append(all, subject{name, search, false})
 	}

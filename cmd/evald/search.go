@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -23,6 +24,7 @@ type searching struct {
 	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
 	explore
+	exactly
 	Batch  int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
 	Leaves int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
 	Seed   uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
@@ -30,9 +32,17 @@ type searching struct {
 
 func (f searching) config() mcts.Config {
 	c := f.explore.config(f.Selection)
-	c.Visits, c.Seed = f.Visits, f.Seed
+	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, f.nodes(c.Exact)
 	return c
 }
+
+// exactly is the flag of commands whose searches can probe.
+type exactly struct {
+	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES; =false is none."`
+}
+
+// nodes returns the bound that was given, or else other.
+func (f exactly) nodes(other solver.Nodes) solver.Nodes { return cmp.Or(f.Exact.Nodes, other) }
 
 // explore is the flag of commands that can search by several selection rules.
 type explore struct {
