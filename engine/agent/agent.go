@@ -77,12 +77,12 @@ var kinds = withHeuristics(map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
 	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
-	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "leaves", "explore", "book", "seed"}, newUCT, "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "leaves", "explore", "power", "book", "seed"}, newUCTBitsquares, "UCT, bitsquares at each leaf"},
+	"uct":                  {Spec{Visits: 5000}, []string{"sims", "time", "leaves", "explore", "exact", "book", "seed"}, newUCT, "UCT, a random game at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, []string{"sims", "time", "leaves", "explore", "exact", "power", "book", "seed"}, newUCTBitsquares, "UCT, bitsquares at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
-	"policy":               {Spec{}, []string{"model"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
-	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "explore", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
-	"solver":               {Spec{}, []string{"time", "model", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, mcts with the rest"},
+	"policy":               {Spec{}, []string{"model", "exact"}, newPolicy, "the likeliest move of a network or heuristic; without model= as mcts"},
+	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "explore", "exact", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the network that ships, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
+	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, mcts with the rest"},
 })
 
 // withHeuristics adds an agent uct-NAME for each heuristic that has one, and none yet.
@@ -94,7 +94,7 @@ func withHeuristics(kinds map[string]kind) map[string]kind {
 		}
 		kinds[name] = kind{
 			Spec{Time: defaultTime},
-			[]string{"sims", "time", "leaves", "explore", "book", "seed"},
+			[]string{"sims", "time", "leaves", "explore", "exact", "book", "seed"},
 			func(s Spec, shared Shared) (Agent, error) { return uct(s, h.New(), shared) },
 			"UCT, " + h.UCT + " at each leaf",
 		}

@@ -76,6 +76,11 @@ func TestParse(t *testing.T) {
 		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
 		"uct:explore=0.50,sims=9":         "uct:sims=9,explore=0.5",
 		"mcts:leaves=8,time=1s":           "mcts:time=1s,leaves=8",
+		"mcts:exact":                      "mcts:visits=800,exact=1000",
+		"mcts:exact=300,time=1s":          "mcts:time=1s,exact=300",
+		"policy:exact=true":               "policy:exact=1000",
+		"uct:exact=0":                     "uct:sims=5000,exact=false",
+		"solver:time=1s,exact=false":      "solver:time=1s,exact=false",
 		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
 		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
 	} {
@@ -91,7 +96,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "there are alphabeta-bitsquares, flat,",
 		"robot":                           `agent "robot": there are`,
-		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, explore, book, seed`,
+		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, explore, exact, book, seed`,
 		"uct:sims=0":                      `sims is "0", want a whole number from 1 to 1073741824`,
 		"uct:sims=1,sims=2":               "sims is given twice",
 		"uct:time=5":                      `time is "5", want a duration such as 200ms`,
@@ -108,6 +113,9 @@ func TestParse(t *testing.T) {
 		"uct:explore=0":                   `explore is "0", want a number above 0, up to 1000`,
 		"mcts:explore=NaN":                `explore is "NaN", want a number above 0`,
 		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
+		"mcts:exact=-1":                   `exact is "-1", must be true, false or a number of nodes from 0 to 100000`,
+		"mcts:exact=100001":               "must be true, false or a number of nodes",
+		"flat:exact":                      "flat has no",
 		"mcts:leaves=4097":                "want a whole number from 1 to 4096",
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -119,6 +127,9 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := agent.New(agent.Spec{Name: "solver", Model: "stub"}, stub); err == nil || !strings.Contains(err.Error(), `model="stub" does nothing: give a time too`) {
 		t.Errorf("a model for a solver that needs none: error %v", err)
+	}
+	if _, err := agent.New(agent.Spec{Name: "solver", Exact: 1000}, stub); err == nil || !strings.Contains(err.Error(), `exact=1000 does nothing: give a time too`) {
+		t.Errorf("probes for a solver that needs none: error %v", err)
 	}
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
 		t.Error("a model where there are none: no error")
@@ -203,7 +214,7 @@ var quick = func() (all []string) {
 
 var written = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
-	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50",
+	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50", "mcts:visits=100,exact", "policy:exact",
 	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
 }
 

@@ -83,6 +83,9 @@ func TestCompany(t *testing.T) {
 		{"uct:sims=60,seed=3", 20, 2},
 		{"mcts:model=stub,visits=60", 20, 2},
 		{"mcts:visits=60,time=1h", 20, 2},
+		{"mcts:model=stub,visits=60,leaves=3,exact=300", 40, 2},
+		{"uct:sims=60,exact", 20, 2},
+		{"policy:model=stub,exact", 40, 2},
 	} {
 		if gametest.Soak() {
 			c.positions, c.rounds = 10*c.positions, 5*c.rounds

@@ -27,13 +27,18 @@ type exact struct {
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
-	if s.Model != "" && s.Time == 0 {
-		return nil, fmt.Errorf("agent solver: without a time it solves every position, and model=%s does nothing: give a time too", short.Quote(s.Model))
+	const useless = "agent solver: without a time it solves every position, and %s=%s does nothing: give a time too"
+	switch {
+	case s.Time > 0:
+	case s.Model != "":
+		return nil, fmt.Errorf(useless, "model", short.Quote(s.Model))
+	case s.Exact != 0:
+		return nil, fmt.Errorf(useless, "exact", s.Exact)
 	}
 	e := &exact{time: s.Time, solved: cmp.Or(shared.Solved, new(Solved)), memory: shared.Memory}
 	if s.Time > 0 {
 		var err error
-		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed}
+		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed, Exact: s.Exact}
 		if e.instead, err = puct(shared.Choose(rest), shared); err != nil {
 			return nil, err
 		}

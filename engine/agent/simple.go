@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // random plays any legal move.
@@ -88,16 +89,19 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or the rules' move if they decide. Of two mirror images it asks for the canonical
-// one, so its moves there are mirror images too.
-type policy struct{ *eval.Evaluator }
+// policy plays an evaluator's likeliest move, or the rules' move if they decide. If probes find moves that keep the result, it
+// plays the likeliest of those. Of two mirror images it asks for the canonical one, so its moves there are mirror images too.
+type policy struct {
+	*eval.Evaluator
+	exact solver.Nodes
+}
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
 	e, err := evaluator(s.Model, shared)
 	if err != nil {
 		return nil, err
 	}
-	return policy{e}, nil
+	return policy{e, s.Exact}, nil
 }
 
 // evaluator is the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the
@@ -130,10 +134,17 @@ func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Posit
 	if err := a.Evaluate(ctx, batch); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	for i := range positions {
-		best, policy := 0, batch.PolicyRow(i)
+	prober := a.exact.For(b)
+	for i, p := range batch.Pos {
+		keep := b.Legal(p)
+		if prober != nil {
+			if _, moves := prober.Moves(p); !moves.IsZero() {
+				keep = moves
+			}
+		}
+		best, policy := -1, batch.PolicyRow(i)
 		for a, x := range policy {
-			if x > policy[best] {
+			if !keep.And(b.Cell(p, a)).IsZero() && (best < 0 || x > policy[best]) {
 				best = a
 			}
 		}

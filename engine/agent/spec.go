@@ -11,6 +11,7 @@ import (
 
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Spec says which agent plays and with which limits. Parse reads one from a user's text; code writes it as a literal. Only
@@ -27,7 +28,8 @@ type Spec struct {
 	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
 
-	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
+	Exact   solver.Nodes // mcts, uct, solver within a time: probes of leaves, mcts.Config.Exact; policy: probes of moves; 0 as DefaultConfig
+	Explore float64      // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
 }
 
 // limited reports whether something bounds a move.
@@ -123,6 +125,8 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Random, err = strconv.ParseBool(value); err != nil {
 			return errors.New("want true or false")
 		}
+	case "exact":
+		err = s.Exact.UnmarshalText([]byte(value))
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
@@ -154,7 +158,7 @@ func count(value string, most int) (int, error) {
 // String is the spec as Parse reads it, with every parameter.
 func (s Spec) String() string {
 	values := map[string]any{
-		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore,
+		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore, "exact": s.Exact,
 		"power": s.Power, "visits": s.Visits, "sims": s.Visits + s.Games,
 	}
 	var items []string

@@ -80,7 +80,7 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 
 func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
 	c := mcts.DefaultConfig(rule)
-	c.C, c.Seed = cmp.Or(s.Explore, c.C), s.Seed
+	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, cmp.Or(s.Exact, c.Exact)
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
