@@ -26,6 +26,7 @@ func (*analyzeCmd) Help() string {
   - rules: of moves without a prefix, such as "9x5x4"
   - board, mark: in place of moves, Kaggle's observation, with rows, columns, inarow, gravity where they differ
   - visits: of the root, in place of --visits
+  - exact: probes of leaves, in place of --exact: true, false, or a number of nodes
   - seconds: the search ends after this time too
   - priority: a whole number; higher ones begin first
   - report_every: seconds; what is known so far, again and again

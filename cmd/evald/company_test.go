@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 // A search's answer depends only on its position and its own flags: not on the other positions, their order, their
@@ -28,17 +29,21 @@ func TestCompany(t *testing.T) {
 			}
 			random := gametest.Rand(1)
 			positions := someLines(random, c.positions)
-			want := map[int][]string{} // by number of leaves
-			for _, leaves := range []int{1, 5} {
-				want[leaves] = alone(t, c.backend, positions, c.visits, leaves)
+			type form struct {
+				leaves int
+				exact  solver.Nodes
+			}
+			forms, want := []form{{1, solver.NoProbes}, {5, 300}}, map[form][]string{}
+			for _, f := range forms {
+				want[f] = alone(t, c.backend, positions, c.visits, f.leaves, f.exact)
 			}
 			for round := range c.rounds {
-				leaves, command := []int{1, 5}[round%2], []string{"search", "analyze"}[round/2%2]
+				f, command := forms[round%2], []string{"search", "analyze"}[round/2%2]
 				for order := random.Perm(len(positions)); len(order) > 0; {
 					some := order[:1+random.IntN(len(order))]
 					order = order[len(some):]
 					flags := []string{
-						command, "--backend", c.backend, "--visits", strconv.Itoa(c.visits), "--leaves", strconv.Itoa(leaves),
+						command, "--backend", c.backend, "--visits", strconv.Itoa(c.visits), "--leaves", strconv.Itoa(f.leaves), fmt.Sprintf("--exact=%v", f.exact),
 						"--batch", strconv.Itoa(1 + random.IntN(100)), "--threads", strconv.Itoa(1 + random.IntN(4)),
 					}
 					var got []string
@@ -48,15 +53,15 @@ func TestCompany(t *testing.T) {
 						got = analyzeSome(t, positions, some, append(flags, "--at-once", strconv.Itoa(1+random.IntN(100))), random)
 					}
 					for i, k := range some {
-						if got[i] != want[leaves][k] {
-							t.Fatalf("%v, %d positions: %s in company\n%s, alone\n%s", flags, len(some), positions[k], got[i], want[leaves][k])
+						if got[i] != want[f][k] {
+							t.Fatalf("%v, %d positions: %s in company\n%s, alone\n%s", flags, len(some), positions[k], got[i], want[f][k])
 						}
 					}
 				}
 			}
 			_, one, _ := evald(t, positions[0], "search", "--backend", c.backend, "--visits", strconv.Itoa(c.visits))
-			if got := answerOf(t, one); got != want[1][0] {
-				t.Errorf("%s without flags\n%s, want\n%s", positions[0], got, want[1][0])
+			if got := answerOf(t, one); got != want[forms[0]][0] {
+				t.Errorf("%s without flags\n%s, want\n%s", positions[0], got, want[forms[0]][0])
 			}
 		})
 	}
@@ -96,13 +101,15 @@ func someLines(random *rand.Rand, n int) (lines []string) {
 }
 
 // alone returns the answers of a tree by itself, as JSON.
-func alone(t *testing.T, from string, positions []string, visits, leaves int) (answers []string) {
+func alone(t *testing.T, from string, positions []string, visits, leaves int, exact solver.Nodes) (answers []string) {
 	t.Helper()
 	e, err := backend{Backend: from}.choose(io.Discard)
 	gametest.OK(t, err)
 	for _, text := range positions {
 		state := gametest.Must(new(game.Parser).Parse(text))(t)
-		tree := gametest.Must(mcts.New(state.Board, mcts.DefaultConfig(mcts.PUCT)))(t)
+		config := mcts.DefaultConfig(mcts.PUCT)
+		config.Exact = exact
+		tree := gametest.Must(mcts.New(state.Board, config))(t)
 		tree.Reset(state.Position)
 		gametest.OK(t, mcts.Search(t.Context(), e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}))
 		answer := gametest.Must(json.Marshal(analyze.Describe(text, e.ModelOn(state.Board.Rules()), state, tree)))(t)

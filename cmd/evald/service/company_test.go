@@ -16,15 +16,23 @@ import (
 )
 
 // A search's answer follows from the position and its visits, whatever requests come with it, how many positions they
-// have, how they are merged, and over which transport. Package mcts has the same test at full size.
+// have, how they are merged, and over which transport; also with probes. Package mcts has the same test at full size.
 func TestSearchCompany(t *testing.T) {
+	for _, exact := range []any{false, 300} {
+		searchCompany(t, exact)
+	}
+}
+
+func searchCompany(t *testing.T, exact any) {
 	config := testConfig(&evaltest.Stub{Source: eval.CPU})
 	config.Settings.Cache = 256 // some answers are remembered, and soon forgotten
 	s := serve(t, config)
 	const visits = 12
 	ways := []func(pos []game.Position) []string{
 		func(pos []game.Position) []string {
-			got, err := s.api.ModelInfer(t.Context(), searchRequest(visits, pos...))
+			r := searchRequest(visits, pos...)
+			setParameter(r, "exact", exact)
+			got, err := s.api.ModelInfer(t.Context(), r)
 			if err != nil {
 				t.Error(err)
 			}
@@ -35,8 +43,8 @@ func TestSearchCompany(t *testing.T) {
 			for _, p := range pos {
 				data += fmt.Sprintf(",%d,%d", p.Own.Lo, p.All.Lo)
 			}
-			return rowsOf(s.outputs(t, "/v2/models/search/infer", nil, fmt.Appendf(nil, `{"parameters":{"visits":%d,"binary_data_output":true},
-				"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[%d,2],"data":[%s]}]}`, visits, len(pos), data[1:])), len(pos))
+			return rowsOf(s.outputs(t, "/v2/models/search/infer", nil, fmt.Appendf(nil, `{"parameters":{"visits":%d,"exact":%v,"binary_data_output":true},
+				"inputs":[{"name":"bitboards","datatype":"UINT64","shape":[%d,2],"data":[%s]}]}`, visits, exact, len(pos), data[1:])), len(pos))
 		},
 	}
 	random := gametest.Rand(2)

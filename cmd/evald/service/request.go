@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // request is one request while it is under way, over either transport: on which connection it came, what it asks for, what it
@@ -70,6 +72,7 @@ type parameters struct {
 	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
 	visits      int           // "visits" of a search
 	nodes       int           // "nodes" of the solver
+	exact       solver.Nodes  // "exact": the nodes of the probes of a search's leaves
 	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout     time.Duration // "timeout" in microseconds
 	anyPosition bool          // "any_position": also positions that no game reaches
@@ -100,6 +103,11 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return nil
 	case "raw", "progress", "partial", "any_position":
 		return setBool(map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name], name, value)
+	case "exact":
+		if _, ok := value.(string); ok || p.exact.UnmarshalText(fmt.Append(nil, value)) != nil {
+			return invalid("parameter %q: %v, must be true (%d nodes a position), false or a number of nodes from 0 to %d", name, value, solver.ProbeNodes, solver.MostNodes)
+		}
+		return nil
 	case "visits", "nodes":
 		largest = math.MaxInt64 >> 1 // evaluate knows the bound of the model
 	case "priority":
@@ -111,7 +119,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, nodes, priority, timeout, progress, partial, raw or any_position", name)
+		return invalid("parameter %q: must be board, visits, nodes, exact, priority, timeout, progress, partial, raw or any_position", name)
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -207,6 +215,8 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		return notInRange("nodes", r.nodes, m.MaxNodes)
 	case r.nodes > 0 && !m.solves():
 		return invalid("parameter \"nodes\": model %s does not solve", m.name)
+	case r.exact > 0 && !m.searches:
+		return invalid("parameter \"exact\": model %s does not search; %q does", m.name, searchModel)
 	case r.progress && !m.searches:
 		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)
 	case r.progress && r.report == nil:

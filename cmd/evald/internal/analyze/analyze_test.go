@@ -29,6 +29,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,7 +65,7 @@ func TestTranscript(t *testing.T) {
 	for _, parallel := range []int{1, 3, 100} {
 		var out bytes.Buffer
 		done, err := Run(t.Context(), config(t, parallel), bytes.NewReader(queries), &out)
-		if err != nil || done != (Summary{Queries: 40, Refused: 27}) {
+		if err != nil || done != (Summary{Queries: 44, Refused: 29}) {
 			t.Errorf("%d at once: %+v, %v", parallel, done, err)
 		}
 		got, path := tidy(out.String()), filepath.Join("testdata", "answers.jsonl")
@@ -105,13 +106,12 @@ func company(t *testing.T, selection mcts.Selection) {
 			p, moves = b.Play(p, a), append(moves, a)
 		}
 		id, text := strconv.Itoa(i), game.FormatNotation(b.Rules(), moves)
-		visits := 1 + random.IntN(200)
-		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"priority\":%d}\n", id, text, visits, random.IntN(3))
 		alone := c.Search
-		alone.Visits = visits
+		alone.Visits, alone.Exact = 1+random.IntN(200), []solver.Nodes{solver.NoProbes, 300}[i/3%2]
+		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"exact\":%v,\"priority\":%d}\n", id, text, alone.Visits, alone.Exact, random.IntN(3))
 		tree := gametest.Must(mcts.New(b, alone))(t)
 		tree.Reset(p)
-		gametest.OK(t, mcts.Search(t.Context(), c.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1}))
+		gametest.OK(t, mcts.Search(t.Context(), c.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: alone.Visits, Batch: 1}))
 		want[id] = Describe(text, "bitsquares", game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
 	}
 	for _, parallel := range []int{1, 7, 300} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // query is one line of input: a position to search, or an action.
@@ -23,6 +24,7 @@ type query struct {
 	State    game.State
 	Text     string // the position's text in the answer
 	Visits   int
+	Exact    solver.Nodes  // probes of leaves; 0: as Config.Search
 	Limit    time.Duration // 0: none
 	Every    time.Duration // between reports before the answer; 0: none
 	Priority int           // higher ones are searched first
@@ -112,6 +114,7 @@ func (p *parser) search(q *query, line string) {
 	if p.read("visits", &q.Visits, "a whole number") && (q.Visits < 1 || q.Visits > maxVisits) {
 		p.fail(wrong("visits", "is %d, must be 1 to %d", q.Visits, maxVisits))
 	}
+	p.read("exact", &q.Exact, fmt.Sprintf("true, false or a number of nodes from 0 to %d", solver.MostNodes))
 	p.read("priority", &q.Priority, "a whole number")
 	q.Limit = p.seconds("seconds", time.Millisecond)
 	q.Every = p.seconds("report_every", minEvery)

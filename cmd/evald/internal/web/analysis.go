@@ -16,11 +16,12 @@ import (
 
 // analysisRequest asks for the opinions of the evaluator, a search and the solver on a position.
 type analysisRequest struct {
-	Position string  `json:"position"`
-	Visits   *int    `json:"visits"`  // 0: no search; if missing: the most allowed
-	Seconds  float64 `json:"seconds"` // 0: the most allowed
-	Solve    bool    `json:"solve"`
-	Known    []*int  `json:"known"` // scores of an earlier answer; the solver continues from them
+	Position string       `json:"position"`
+	Visits   *int         `json:"visits"`  // 0: no search; if missing: the most allowed
+	Seconds  float64      `json:"seconds"` // 0: the most allowed
+	Exact    solver.Nodes `json:"exact"`   // probes of the search's leaves: a number of nodes, true or false
+	Solve    bool         `json:"solve"`
+	Known    []*int       `json:"known"` // scores of an earlier answer; the solver continues from them
 }
 
 // The lines of an answer; each is a JSON object of one of these types. First comes one opinion, then searches and solutions
@@ -100,7 +101,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 
 	var work sync.WaitGroup
 	if visits > 0 {
-		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1}
+		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1, Exact: q.Exact}
 		if q.Visits == nil { // the time limit ends it, not visits
 			a.Leaves = agent.TimedLeaves
 		}

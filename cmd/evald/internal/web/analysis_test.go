@@ -308,10 +308,12 @@ func TestEvaluatorFails(t *testing.T) {
 func TestAnalysisCompany(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
 	var wait sync.WaitGroup
-	for _, moves := range []string{"-", "334", "44444", "334"} {
+	for i, moves := range []string{"-", "334", "44444", "334", "4444435", "4444435"} {
+		c := mcts.DefaultConfig(mcts.PUCT)
+		c.Exact = []solver.Nodes{solver.NoProbes, 1000}[i%2]
 		b, p, err := parseOngoing(moves)
 		gametest.OK(t, err)
-		tree := gametest.Must(mcts.New(b, mcts.DefaultConfig(mcts.PUCT)))(t)
+		tree := gametest.Must(mcts.New(b, c))(t)
 		tree.Reset(p)
 		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 1000, Batch: 1}))
 		want := make([]moveSeen, b.Actions())
@@ -319,7 +321,7 @@ func TestAnalysisCompany(t *testing.T) {
 			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}
 		}
 		wait.Go(func() {
-			all := analyse(t, h, `{"position":"`+moves+`","visits":1000}`)
+			all := analyse(t, h, fmt.Sprintf(`{"position":%q,"visits":1000,"exact":%v}`, moves, c.Exact))
 			last := all[len(all)-2]
 			if diff := cmp.Diff(want, last.Moves); diff != "" || last.Best != tree.Best() || last.Visits != tree.Visits() {
 				t.Errorf("%s: %d visits, best %d, want %d, %d (-search +analysis):\n%s", moves, last.Visits, last.Best, tree.Visits(), tree.Best(), diff)
