@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 func stubModels(name string) (*eval.Evaluator, error) {
@@ -256,6 +257,39 @@ func TestLegal(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// With probes a policy plays its likeliest move among those that a probe finds to keep the result, else its likeliest.
+func TestPolicyExact(t *testing.T) {
+	changed := 0
+	for _, b := range gametest.Boards() {
+		plain, exact, prober := make1(t, "policy:model=stub"), make1(t, "policy:model=stub,exact=3000"), gametest.Must(solver.NewProber(b, 3000))(t)
+		e := gametest.Must(stubModels("stub"))(t)
+		for _, p := range gametest.Open(gametest.Rand(3), b, 60) {
+			batch := eval.NewBatch(b, 1)
+			batch.Pos[0] = p
+			gametest.OK(t, e.Evaluate(t.Context(), batch))
+			_, keep := prober.Moves(p)
+			if keep.IsZero() {
+				keep = b.Legal(p)
+			}
+			want := -1
+			for a, likely := range batch.Policy {
+				if b.CanPlay(p, a) && !keep.And(b.Cell(p, a)).IsZero() && (want < 0 || likely > batch.Policy[want]) {
+					want = a
+				}
+			}
+			if got := move(t, exact, b, p); got != want {
+				t.Errorf("%v, %+v: plays %d, want %d", b.Rules(), p, got, want)
+			}
+			if move(t, plain, b, p) != want {
+				changed++
+			}
+		}
+	}
+	if changed < 20 {
+		t.Errorf("probes change %d moves", changed)
 	}
 }
 

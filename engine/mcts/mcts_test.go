@@ -242,6 +242,24 @@ func TestEndlessDraw(t *testing.T) {
 	}
 }
 
+// A probe takes as long as many visits, so that a search with probes ends between two of them.
+func TestEndsBetweenProbes(t *testing.T) {
+	b, p := position(t, "1323335555322626") // six moves are open, and probes find that all of them lose
+	ctx, cancel := context.WithCancel(t.Context())
+	c := config(mcts.PUCT)
+	c.Exact = 1000
+	tr := tree(t, b, c, p)
+	err := mcts.Drive(ctx, evaluator(t, eval.Uniform), []*mcts.Tree{tr}, 1, 1, func(tr *mcts.Tree) mcts.Goal {
+		if tr.Visits() == 2 {
+			cancel()
+		}
+		return mcts.Goal{Visits: 100, CheckAt: tr.Visits() + 1}
+	})
+	if !errors.Is(err, context.Canceled) || tr.Visits() > 3 {
+		t.Errorf("after the end: %d visits, error %v", tr.Visits(), err)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -151,15 +151,18 @@ func (m *minimax) distance(p game.Position) int {
 	return best
 }
 
-// Move.Plies is never less than the exact number of plies. With a discount long searches mostly find the shortest win. If all
+// Move.Plies is never less than the exact number of plies, also with probes. With a discount long searches mostly find the shortest win. If all
 // moves lose, most searches choose the longest defence. A policy gives the best move everything then.
 func TestProofDistance(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	m := &minimax{b, map[game.Position]game.Result{}}
-	for _, discount := range []float64{0.95, 1} {
+	for _, form := range []struct {
+		discount float64
+		exact    solver.Nodes
+	}{{0.95, 0}, {1, 0}, {1, 100}} {
 		r := gametest.Rand(2)
 		c := config(mcts.PUCT)
-		c.Discount = discount
+		c.Discount, c.Exact = form.discount, form.exact
 		proofs, exact := map[game.Result]int{}, map[game.Result]int{}
 		for i := range 300 {
 			p := gametest.Position(r, b, 4+i%8, true)
@@ -182,10 +185,10 @@ func TestProofDistance(t *testing.T) {
 				t.Fatalf("%v: the best move is %d, the policy %v", p, tr.Best(), policy)
 			}
 		}
-		t.Logf("discount %v: %v of %v are the shortest wins and longest defences", discount, exact, proofs)
+		t.Logf("%+v: %v of %v are the shortest wins and longest defences", form, exact, proofs)
 		for result, n := range proofs {
-			if n < 20 || exact[result] < n*8/10 && (result == game.Loss || discount < 1) {
-				t.Errorf("discount %v: %d of %d with a %v are the shortest or longest", discount, exact[result], n, result)
+			if n < 20 || exact[result] < n*8/10 && form.exact == 0 && (result == game.Loss || form.discount < 1) {
+				t.Errorf("%+v: %d of %d with a %v are the shortest or longest", form, exact[result], n, result)
 			}
 		}
 	}
