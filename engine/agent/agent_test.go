@@ -260,6 +260,24 @@ func TestLegal(t *testing.T) {
 	}
 }
 
+// Where probes prove that all moves lose, a search plays what it plays without them.
+func TestLostExact(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	exact, plain, prober, lost := make1(t, "mcts:visits=60,exact"), make1(t, "mcts:visits=60"), gametest.Must(solver.NewProber(b, solver.ProbeNodes))(t), 0
+	for _, p := range gametest.Open(gametest.Rand(5), b, 4000) {
+		if prober.Probe(p) != game.Loss {
+			continue
+		}
+		lost++
+		if got, want := move(t, exact, b, p), move(t, plain, b, p); got != want {
+			t.Errorf("%+v: plays %d, without probes %d", p, got, want)
+		}
+	}
+	if lost < 20 {
+		t.Errorf("%d lost positions", lost)
+	}
+}
+
 // With probes a policy plays its likeliest move among those that a probe finds to keep the result, else its likeliest.
 func TestPolicyExact(t *testing.T) {
 	changed := 0

@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // over reports whether ctx has ended or its deadline has passed. It looks at the clock because, while all cores compute,
@@ -24,12 +25,14 @@ func over(ctx context.Context) bool {
 }
 
 // searcher plays by tree search. If time is its limit, it keeps its tree between the moves of a game. If visits are, it
-// begins anew at each move, so its move follows from the position alone.
+// begins anew at each move, so its move follows from the position alone. If probes prove that every move loses, it searches once
+// more without them: they do not tell how long a game lasts, and a search without them finds sooner what is hard to win against.
 type searcher struct {
 	spec      Spec // its Leaves are not 0
 	evaluator *eval.Evaluator
 	config    mcts.Config
 	tree      *mcts.Tree
+	exact     solver.Nodes  // of the tree
 	book      *opening.Book // nil without one
 	searched  func(*mcts.Tree)
 }
@@ -113,7 +116,7 @@ func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (in
 
 // move searches until inner ends, which gives an answer, or ctx ends, which is an error.
 func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
-	if err := s.root(b, p); err != nil {
+	if err := s.root(b, p, s.config.Exact); err != nil {
 		return 0, err
 	}
 	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
@@ -121,6 +124,11 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	}
 	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: true}
 	err := mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
+	if err == nil && s.exact > 0 && s.tree.Result() == game.Loss {
+		if err = s.root(b, p, solver.NoProbes); err == nil {
+			err = mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
+		}
+	}
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return 0, fmt.Errorf("%s: %w", s.spec.Name, err)
 	}
@@ -134,20 +142,24 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	return b.Action(b.Legal(p).First()), nil
 }
 
-// root makes p the tree's root. It keeps what the tree knows if p is two moves on from the last root.
-func (s *searcher) root(b *game.Board, p game.Position) error {
-	if s.tree == nil || s.tree.Board().Rules() != b.Rules() {
-		c := s.config
-		c.MaxNodes = max(c.MaxNodes, mcts.NodesFor(b, s.spec.Visits))
-		t, err := mcts.New(b, c)
-		if err != nil {
-			return err
+// root makes p the root of a tree with these probes. It keeps what the tree knows if p is two moves on from the last root.
+func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err error) {
+	c := s.config
+	c.Exact, c.MaxNodes = exact, max(c.MaxNodes, mcts.NodesFor(b, s.spec.Visits))
+	switch {
+	case s.tree == nil || s.tree.Board().Rules() != b.Rules():
+		if s.tree, err = mcts.New(b, c); err == nil {
+			s.tree.Reset(p)
 		}
-		s.tree = t
-		t.Reset(p)
-	} else if s.spec.Visits > 0 || !s.advance(b, p) {
+	case s.exact != exact:
+		err = s.tree.Reconfigure(c, p)
+	case s.spec.Visits > 0 || !s.advance(b, p):
 		s.tree.Reset(p)
 	}
+	if err != nil {
+		return err
+	}
+	s.exact = exact
 	// A book of another game says nothing about this one.
 	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
 		s.tree.Warm(s.book.Find)
