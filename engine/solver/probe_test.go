@@ -123,6 +123,32 @@ func (a probeAnswer) right(b *game.Board, p game.Position, low, high []int32) bo
 	return most >= value
 }
 
+func TestNodes(t *testing.T) {
+	for text, want := range map[string]Nodes{"": ProbeNodes, "true": ProbeNodes, "false": NoProbes, "0": NoProbes, "1": 1, "100000": MostNodes} {
+		var n, again Nodes
+		if err := n.UnmarshalText([]byte(text)); err != nil || n != want {
+			t.Errorf("%q is %v, %v, want %v", text, n, err, want)
+		}
+		if err := again.UnmarshalText([]byte(n.String())); err != nil || again != n {
+			t.Errorf("%v is read again as %v, %v", n, again, err)
+		}
+	}
+	for _, text := range []string{"-1", "100001", "yes", "1.5", "99999999999999999999"} {
+		if n := new(Nodes); n.UnmarshalText([]byte(text)) == nil {
+			t.Errorf("%q is %v", text, *n)
+		}
+	}
+	for k := Nodes(1); k < 3*mostProbers; k++ { // also while all are made anew
+		b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: k%2 == 0})
+		if p := k.For(b); p != k.For(b) || p.Nodes() != uint64(k) || p.Board().Rules() != b.Rules() || len(probers.made) > mostProbers {
+			t.Errorf("%d nodes on %v: %+v", k, b.Rules(), p)
+		}
+	}
+	if b := game.MustBoard(game.Connect4); NoProbes.For(b) != nil || Nodes(0).For(b) != nil {
+		t.Error("no nodes have a prober")
+	}
+}
+
 func TestProbeAllocates(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector allocates")

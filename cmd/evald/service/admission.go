@@ -139,7 +139,7 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			return err
 		}
 	}
-	if m.searches && r.rows >= largeSearch && !r.turn {
+	if m.searches && (r.rows >= largeSearch || r.exact > 0) && !r.turn {
 		select {
 		case s.large <- struct{}{}:
 			r.turn = true
@@ -172,8 +172,8 @@ func (s *Server) slowDown(ctx context.Context, c *connection) {
 	}
 }
 
-// largeSearch is the number of positions from which on a search waits for its turn: as many of them as there are processors are
-// under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
+// largeSearch is the number of positions from which on a search waits for its turn, and one with probes always does: as many of them
+// as there are processors are under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
 const largeSearch = 256
 
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form

@@ -221,12 +221,14 @@ func TestSearch(t *testing.T) {
 }
 
 // A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
-// fewer positions does not wait.
+// fewer positions does not wait, unless it has probes.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	exact := 0
 	ask := func(n int) error {
 		ask := searchRequest(1, make([]game.Position, n)...)
 		setParameter(ask, "timeout", 200_000)
+		setParameter(ask, "exact", exact)
 		_, err := s.api.ModelInfer(t.Context(), ask)
 		return err
 	}
@@ -238,6 +240,10 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 	}
 	if err := ask(largeSearch); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a search of many positions while others are under way: %v, want DeadlineExceeded", err)
+	}
+	exact = 100
+	if err := ask(1); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a search with probes while others are under way: %v, want DeadlineExceeded", err)
 	}
 	for range cap(s.large) {
 		<-s.large
