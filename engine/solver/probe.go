@@ -125,25 +125,6 @@ func (n Nodes) For(b *game.Board) *Prober {
 	return p
 }
 
-// Probers are probers of one number of nodes, for each board. They are safe for concurrent use.
-type Probers struct{ nodes Nodes }
-
-// NewProbers are probers of at most so many nodes, from 1.
-func NewProbers(nodes uint64) (*Probers, error) {
-	if nodes == 0 {
-		return nil, fmt.Errorf("solver: a probe needs a node or more")
-	}
-	return &Probers{Nodes(nodes)}, nil
-}
-
-// For is the prober of a board, or nil if p is nil.
-func (p *Probers) For(b *game.Board) *Prober {
-	if p == nil {
-		return nil
-	}
-	return p.nodes.For(b)
-}
-
 // Board is the board that the prober was made for.
 func (p *Prober) Board() *game.Board { return p.board }
 
