@@ -2,8 +2,8 @@
 // memory that the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in one fixed order of steps, and
 // is what all callers use. Fallback and Mirrored are backends around backends.
 //
-// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, cache.go, batcher.go with shares.go and dispatch.go, fallback.go
-// (with Mirrored), source.go.
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with shares.go and dispatch.go,
+// fallback.go (with Mirrored), source.go.
 //
 // # Decisions
 //

@@ -13,6 +13,7 @@ import (
 //	ready     the slices have the right lengths, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
 //	rules     the rules answer what the next stones decide (Evaluate alone; see Outlook of game.Board)
+//	exact     a solver answers what it proves, if there is Options.Exact (Evaluate alone)
 //	cache     earlier answers, if there is a Cache
 //	batch     the rest joins the rows of other callers, if there is Options.Batch
 //	backend   computes; if it is a Fallback, its stages are asked in turn
@@ -37,6 +38,10 @@ type Options struct {
 	// OwnRules says that the backend looks at the rules by itself, as a search does. Evaluate leaves the rules step out.
 	OwnRules bool
 
+	// Exact, if not nil, is asked about the positions that the rules leave open; see NewExact. Rows to which it gives Source None
+	// go on to the next step.
+	Exact Backend
+
 	// OnAnswers is called with the sources of each batch that was answered; concurrently. It may be nil.
 	OnAnswers func([]Source)
 }
@@ -60,6 +65,13 @@ func (e *Evaluator) Backend() Backend { return e.backend }
 func (e *Evaluator) For(c Caller) *Evaluator {
 	of := *e
 	of.caller = c
+	return &of
+}
+
+// WithExact is e with another Options.Exact. It shares all else that e has.
+func (e *Evaluator) WithExact(x Backend) *Evaluator {
+	of := *e
+	of.options.Exact = x
 	return &of
 }
 
@@ -93,6 +105,9 @@ func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, e
 		w := e.work.Get().(*undecided)
 		defer e.work.Put(w)
 		w.take(b, e.options.OwnRules) // finished, rules
+		if err := w.prove(ctx, e.options.Exact, b); err != nil {
+			return Timing{}, err
+		}
 		if t, err = e.compute(ctx, &w.batch); err == nil {
 			w.giveBack(b)
 		}

@@ -18,7 +18,7 @@ const (
 	Cached   Source = "cache"    // a network, earlier
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
-	Solved   Source = "solver"   // the exact solver
+	Solved   Source = "solver"   // the exact solver, also in the exact step (Options.Exact)
 	Rules    Source = "rules"    // the rules: the next stones decide the game; see Ruled
 	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for a position some forced moves later
 )

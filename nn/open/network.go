@@ -33,8 +33,8 @@ func (e *NoGPUError) Error() string {
 // Unwrap is why.
 func (e *NoGPUError) Unwrap() error { return e.Err }
 
-// Network opens a network, which must not change from then on; answers call it name. Options.Model is not looked at, and
-// the backend must be Auto, GPU or CPU. The network answers every game. Errors are those of Evaluator.
+// Network opens a network, which must not change from then on; answers call it name. Options.Model and Exact are not
+// looked at, and the backend must be Auto, GPU or CPU. The network answers every game. Errors are those of Evaluator.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil {
 		return nil, err

@@ -54,6 +54,9 @@ type Options struct {
 	// and errors are fewer.
 	Mirror bool
 
+	// Exact, unless it is 0, answers positions exactly whose result a solver finds within that many nodes; see eval.NewExact.
+	Exact uint64
+
 	// Note hears, while the evaluator is opened, what a user should know of the choice: a GPU that does not work, a
 	// network that is not trained. Event hears later if a GPU fails, and if it works again; it is called concurrently.
 	// Both get a text without a line break at its end; one about several GPUs may have several lines. Either may be nil.
@@ -87,6 +90,24 @@ type Opened struct {
 // Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
 // backend is GPU and there is none that works, it is a *NoGPUError.
 func Evaluator(o Options) (*Opened, error) {
+	e, err := named(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Exact > 0 {
+		e.Prove(o.Exact)
+	}
+	return e, nil
+}
+
+// Prove is Options.Exact for an evaluator that is open.
+func (o *Opened) Prove(nodes uint64) {
+	o.Evaluator = o.WithExact(eval.NewExact(nodes))
+	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
+}
+
+// named is Evaluator without Options.Exact.
+func named(o Options) (*Opened, error) {
 	if source, ok := heuristic.Named(o.Backend); ok {
 		if o.Model != "" {
 			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
