@@ -18,10 +18,11 @@ type evalCmd struct {
 	backend
 	anyPosition
 	outFile
-	File    string `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
-	Format  string `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
-	Batch   int    `range:"1 to 1048576" default:"1024" help:"Positions in a batch."`
-	Verbose bool   `short:"v" help:"Show the effective configuration, and a summary at the end."`
+	File    string     `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
+	Format  string     `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
+	Batch   int        `range:"1 to 1048576" default:"1024" help:"Positions in a batch."`
+	Exact   exactNodes `help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES."`
+	Verbose bool       `short:"v" help:"Show the effective configuration, and a summary at the end."`
 }
 
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
@@ -31,6 +32,9 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
+	if c.Exact.Nodes > 0 {
+		e.Prove(c.Exact.Nodes)
+	}
 	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
 		return usage("--format parquet is not for a terminal: name a file with -o FILE")
 	}

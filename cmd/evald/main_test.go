@@ -93,6 +93,8 @@ func TestSample(t *testing.T) {
 			golden(t, "sample_"+backend+".jsonl", out)
 		}
 	}
+	_, exact, _ := evald(t, "", "eval", "sample.txt", "--backend", "bitsquares", "--exact")
+	golden(t, "sample_exact.jsonl", exact)
 	status, out, _ := evald(t, "", "eval", "sample.txt", "--backend", "bitsquares", "--format", "table")
 	table, throughput, found := strings.Cut(out, "\n\n")
 	if status != exitOK || !found || !strings.Contains(strings.Join(strings.Fields(throughput), " "), "positions/s (terminal 1, bitsquares 9, rules 6, forced 4)") {

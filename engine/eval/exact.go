@@ -19,8 +19,8 @@ import (
 // Exact is the backend that proves positions, on several processors. It answers those whose result it finds with Source Solved; their
 // policy is all 0 if no move is known that keeps it. The others have Source None and no answer.
 type Exact struct {
-	probers *solver.Probers
-	pool    *jobs.Pool[proving]
+	nodes solver.Nodes
+	pool  *jobs.Pool[proving]
 }
 
 // proving is a batch whose rows are probed.
@@ -31,9 +31,8 @@ type proving struct {
 
 // NewExact proves positions by probes of at most that many nodes each, at least one: a probe finds the result, and one for each move
 // whether it keeps that.
-func NewExact(nodes uint64) *Exact {
-	probers, _ := solver.NewProbers(max(nodes, 1)) // fails for 0 alone
-	return &Exact{probers, jobs.NewPool(runtime.GOMAXPROCS(0), prove)}
+func NewExact(nodes solver.Nodes) *Exact {
+	return &Exact{max(nodes, 1), jobs.NewPool(runtime.GOMAXPROCS(0), prove)}
 }
 
 // Attributes implements Backend.
@@ -41,7 +40,7 @@ func (*Exact) Attributes() Attributes { return Attributes{Rows: 1, Invariant: tr
 
 // Compute implements Backend. It ends after the probes under way if ctx ends.
 func (x *Exact) Compute(ctx context.Context, b *Batch) error {
-	if err := x.pool.Do(ctx, proving{x.probers.For(b.Board), b}, len(b.Pos), 1); err != nil {
+	if err := x.pool.Do(ctx, proving{x.nodes.For(b.Board), b}, len(b.Pos), 1); err != nil {
 		return fmt.Errorf("prove: %w", err)
 	}
 	return nil

@@ -140,7 +140,7 @@ func TestExactTruth(t *testing.T) {
 			want = append(want, [...]game.Result{game.Loss, game.Draw, game.Win}[1+max(-1, min(n, 1))])
 		}
 		b.Reset(b.Board, len(b.Pos))
-		gametest.OK(t, eval.New(constant{}, eval.Options{Exact: eval.NewExact(1000)}).Evaluate(t.Context(), b))
+		gametest.OK(t, eval.New(constant{}, eval.Options{Exact: eval.NewExact(solver.ProbeNodes)}).Evaluate(t.Context(), b))
 		proved := 0
 		for i, result := range want {
 			if b.Source[i] != eval.Solved {

@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/gpu"
 )
@@ -54,8 +55,8 @@ type Options struct {
 	// and errors are fewer.
 	Mirror bool
 
-	// Exact, unless it is 0, answers positions exactly whose result a solver finds within that many nodes; see eval.NewExact.
-	Exact uint64
+	// Exact, if above 0, answers positions exactly whose result a solver finds within that many nodes; see eval.NewExact.
+	Exact solver.Nodes
 
 	// Note hears, while the evaluator is opened, what a user should know of the choice: a GPU that does not work, a
 	// network that is not trained. Event hears later if a GPU fails, and if it works again; it is called concurrently.
@@ -101,7 +102,7 @@ func Evaluator(o Options) (*Opened, error) {
 }
 
 // Prove is Options.Exact for an evaluator that is open.
-func (o *Opened) Prove(nodes uint64) {
+func (o *Opened) Prove(nodes solver.Nodes) {
 	o.Evaluator = o.WithExact(eval.NewExact(nodes))
 	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
 }
