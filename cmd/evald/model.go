@@ -227,7 +227,9 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 
 // reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
 // called so.
-func reservedNames() []string { return append(servedNames(), "none", open.Auto, open.GPU, open.CPU) }
+func reservedNames() []string {
+	return append(servedNames(), exactModel, "none", open.Auto, open.GPU, open.CPU)
+}
 
 // servedNames are the models that every evald serve may have and that are no networks.
 func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }

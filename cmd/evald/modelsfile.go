@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/engine/solver"
 )
 
 // modelEntry is one model of the file of --models, or of the command line, which gives a file alone:
@@ -109,7 +110,7 @@ func fields(path, what string, n *yaml.Node, set func(name string, key, value *y
 
 // musts are what the values of fields must be.
 var musts = map[reflect.Kind]string{
-	reflect.Int: "a whole number", reflect.Int64: "a time such as 10ms", reflect.String: "a text", reflect.Slice: "three times such as [50ms, 1s, 0s]",
+	reflect.Int: "a whole number", reflect.Struct: fmt.Sprintf("a number of nodes up to %d, true or false", solver.MostNodes), reflect.Int64: "a time such as 10ms", reflect.String: "a text", reflect.Slice: "three times such as [50ms, 1s, 0s]",
 }
 
 // set reads one field of a model.
@@ -127,7 +128,7 @@ func (m *modelEntry) set(name string, key, value *yaml.Node) error {
 	if r != "" {
 		must += ", " + r
 	}
-	bad := value.Decode(to.Addr().Interface()) != nil || value.Tag == "!!null" || to.Kind() == reflect.String && to.Len() == 0
+	bad := value.Kind == yaml.MappingNode || value.Decode(to.Addr().Interface()) != nil || value.Tag == "!!null" || to.Kind() == reflect.String && to.Len() == 0
 	if !bad && r != "" {
 		all := elements(to)
 		bad = to.Kind() == reflect.Slice && len(all) != 3 || slices.ContainsFunc(all, func(v reflect.Value) bool { return !inRange(v, r) })

@@ -189,7 +189,7 @@ func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []se
 	}
 	var networks []string
 	for _, m := range all {
-		if _, ok := heuristic.Named(m.Backend); !ok && m.Backend != solverModel {
+		if _, ok := heuristic.Named(m.Backend); !ok && m.Backend != solverModel && m.Name != exactModel {
 			networks = append(networks, m.Ref())
 		}
 	}

@@ -38,6 +38,7 @@ type modelSettings struct {
 	MaxVisits *int            `name:"max-visits" range:"1 to 67108864" placeholder:"100000" help:"Maximum number of visits that a request may ask for."`
 	Nodes     *int            `name:"nodes" range:"1 to 1000000000000" placeholder:"1000000" help:"Nodes that the model solver searches for a position if the request names no number."`
 	MaxNodes  *int            `name:"max-nodes" range:"1 to 1000000000000" placeholder:"10000000" help:"Maximum number of nodes that a request may ask for."`
+	Exact     *exactNodes     `name:"exact" help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES. A request may say otherwise."`
 }
 
 // onto changes the settings that are given.
@@ -62,6 +63,9 @@ func (m *modelSettings) onto(s *service.Settings) {
 			*f.to = *f.given
 		}
 	}
+	if m.Exact != nil {
+		s.Exact = max(0, m.Exact.Nodes)
+	}
 	if m.MaxWait != nil {
 		copy(s.MaxWait[:], m.MaxWait)
 	}
@@ -70,7 +74,7 @@ func (m *modelSettings) onto(s *service.Settings) {
 // settingsOf is the inverse of onto: all settings are given.
 func settingsOf(s service.Settings) modelSettings {
 	return modelSettings{
-		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes,
+		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes, &exactNodes{s.Exact},
 	}
 }
 
@@ -92,8 +96,12 @@ func (s *modelSource) words(all []service.Model) string {
 	return strings.Join(names, ", ") + s.where
 }
 
-// solverModel is what --model and files of --models call the exact solver.
-const solverModel = "solver"
+// solverModel and exactModel are what --model and files of --models call the exact solver, and the network that ships with the exact
+// step.
+const (
+	solverModel = "solver"
+	exactModel  = "exact"
+)
 
 // modelSource logs what there is to say of models, each text once. lost is GPULost of open.Options.
 func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource, error) {
@@ -178,6 +186,14 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			return one, "", m.wrong(map[bool]string{true: "backend", false: "version"}[m.Backend != ""], "the solver has none: leave it out")
 		}
 		one.Name, one.Backend, version = cmp.Or(m.Name, solverModel), solverModel, "1"
+	case one.File == exactModel && !isHeuristic:
+		if m.Version > 0 || m.Name != "" && m.Name != exactModel {
+			return one, "", m.wrong("file", "%s is the network that ships, and has no other name or version here: write exact: %d for another model", exactModel, solver.ProbeNodes)
+		}
+		if one.Name, one.File = exactModel, ""; one.Exact == 0 {
+			one.Exact = solver.ProbeNodes
+		}
+		version = strconv.Itoa(storedModel(open.DefaultModel))
 	case !isHeuristic && !slices.Contains([]string{open.Auto, open.GPU, open.CPU}, one.Backend):
 		return one, "", m.wrong("backend", "%s: must be auto, gpu, cpu or a heuristic: %s", short.Quote(m.Backend), strings.Join(heuristic.Names(), ", "))
 	case isHeuristic && m.File != "":
@@ -312,6 +328,9 @@ func (s *modelSource) bytes(m service.Model) (int64, error) {
 		return 0, nil
 	}
 	ref := cmp.Or(m.File, m.Ref())
+	if m.File == "" && m.Backend != "" {
+		ref = open.DefaultModel
+	}
 	e, ok, err := open.Lookup(ref)
 	switch {
 	case ok && e.Config == "", !ok && m.Backend != "": // a file

@@ -61,6 +61,10 @@ func TestServeModelsWrong(t *testing.T) {
 		{"nodes", "models:\n- name: solver\n  nodes: 0\n", `3: models[0].nodes: "0": must be a whole number, 1 to`},
 		{"nodes range", "models:\n- name: solver\n  nodes: 2\n  max-nodes: 1\n", "3: models[0].nodes: 2: must be at most max-nodes 1"},
 		{"max-nodes", "models:\n- name: solver\n  max-nodes: .inf\n", `3: models[0].max-nodes: ".inf": must be a whole number, 1 to`},
+		{"exact", "models:\n- name: mine\n  exact: many\n", `3: models[0].exact: "many": must be a number of nodes up to 100000, true or false`},
+		{"exact range", "models:\n- name: mine\n  exact: 100001\n", `3: models[0].exact: "100001": must be a number of nodes up to 100000`},
+		{"exact fields", "models:\n- name: mine\n  exact: {nodes: 3}\n", `3: models[0].exact: "": must be a number of nodes`},
+		{"another exact", "models:\n- name: mine\n  file: exact\n", "3: models[0].file: exact is the network that ships, and has no other name or version here: write exact: 1000 for another model"},
 		{"too long", "models:\n- name: mine\n" + strings.Repeat("#\n", 1<<19), "has more than 1048576 bytes"},
 	} {
 		path := filepath.Join(dir, "models.yaml")
@@ -127,7 +131,9 @@ func TestServeCheck(t *testing.T) {
   - &other {backend: bitsquares, name: other}
   - file: `+shippedModel+`
     version: 7
-  - {name: exact, file: solver, nodes: 5}
+  - {name: scores, file: solver, nodes: 5}
+  - {file: exact, exact: 300}
+  - {name: exact2, backend: bitsquares, exact: true}
 `)
 	first := models("--models", path)
 	want := `models:
@@ -147,15 +153,17 @@ func TestServeCheck(t *testing.T) {
     max-visits: 20
     nodes: 1000000
     max-nodes: 10000000
+    exact: 0
   - name: "other"
 `
-	if !strings.HasPrefix(first, want) || !strings.Contains(first, "  - name: \"seeded-2x16\"\n    version: 7\n") {
+	if !strings.HasPrefix(first, want) || !strings.Contains(first, "  - name: \"seeded-2x16\"\n    version: 7\n") ||
+		!strings.Contains(first, "    exact: 300\n") || !strings.HasSuffix(first, "    exact: 1000\n") {
 		t.Errorf("%s\nwant\n%s", first, want)
 	}
 	if again := models("--models", writeText(t, "again.yaml", first)); again != first {
 		t.Errorf("%s\nis read as\n%s", first, again)
 	}
-	if got := models("--models", path, "--max-batch", "32", "--cache", "5"); strings.Count(got, "max-batch: 32\n") != 4 || strings.Count(got, "cache: 5\n") != 4 || !strings.Contains(got, "visits: 10\n") {
+	if got := models("--models", path, "--max-batch", "32", "--cache", "5"); strings.Count(got, "max-batch: 32\n") != 6 || strings.Count(got, "cache: 5\n") != 6 || !strings.Contains(got, "visits: 10\n") {
 		t.Errorf("flags do not override the file: %s", got)
 	}
 	status, _, stderr := evald(t, "", "serve", "--check", "--model", "mine", "--model", "solver", "--in-flight", "8", "--memory", "200MiB")

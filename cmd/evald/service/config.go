@@ -19,7 +19,7 @@
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
-//	search.go, solve.go                   the models search and solver
+//	search.go, solve.go, exact.go         the models search and solver; what ordinary models prove
 //	connections.go, auth.go, errors.go    connections; tokens; errors
 //	metrics.go, trace.go                  what is counted and traced
 //
@@ -54,6 +54,7 @@ import (
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Loaded is a model that is ready to evaluate.
@@ -138,6 +139,8 @@ type Settings struct {
 
 	Visits, MaxVisits int // of each position that is searched with the model: if the request does not say; that it may ask for
 	Nodes, MaxNodes   int // of each position that the solver searches, likewise
+
+	Exact solver.Nodes // of the exact step (eval.NewExact) of requests that do not say; 0 is none
 }
 
 // Limits bound what one request can cost.
@@ -220,6 +223,7 @@ func (c *Config) complete(models []Model) error {
 			{"largest visits", int64(m.MaxVisits), 1, 1 << 26},
 			{"nodes", int64(m.Nodes), 1, int64(m.MaxNodes)},
 			{"largest nodes", int64(m.MaxNodes), 1, 1 << 40},
+			{"exact nodes", int64(m.Exact), 0, solver.MostNodes},
 			{"cache entries", int64(m.Cache), 0, 1 << 30},
 			{"rows to warm up", int64(m.WarmUp), 0, 1 << 20},
 		}); err != nil {

@@ -113,6 +113,9 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 	if c.ResponseCache.Enable {
 		number("cache", m.Cache)
 	}
+	if m.Exact > 0 && !m.searches && !m.solves() {
+		number("exact", int(m.Exact))
+	}
 	if m.solves() {
 		number("nodes", m.Nodes)
 		number("max-nodes", m.MaxNodes)

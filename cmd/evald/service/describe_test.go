@@ -175,7 +175,7 @@ func TestModelConfig(t *testing.T) {
 	c := testConfig(stub)
 	c.Models = []Model{{Name: "stub"}, {Name: "stub", Version: "2", Settings: Settings{
 		MaxRows: 64, MaxDelay: 3 * time.Millisecond, MaxQueued: 1000, MaxWait: [3]time.Duration{50 * time.Millisecond, 0, 4 * time.Second}, InFlight: 3,
-		Timeout: 5 * time.Second, Cache: 100, WarmUp: 130, Visits: 20, MaxVisits: 40, Nodes: 1, MaxNodes: 2,
+		Timeout: 5 * time.Second, Cache: 100, WarmUp: 130, Visits: 20, MaxVisits: 40, Nodes: 1, MaxNodes: 2, Exact: 500,
 	}}}
 	load := c.Load
 	c.Load = func(m Model) (Loaded, error) {

@@ -72,7 +72,7 @@ type parameters struct {
 	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
 	visits      int           // "visits" of a search
 	nodes       int           // "nodes" of the solver
-	exact       solver.Nodes  // "exact": the nodes of the probes of a search's leaves
+	exact       solver.Nodes  // "exact": the nodes of probes, of a search's leaves or of a model's exact step
 	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout     time.Duration // "timeout" in microseconds
 	anyPosition bool          // "any_position": also positions that no game reaches
@@ -215,8 +215,10 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		return notInRange("nodes", r.nodes, m.MaxNodes)
 	case r.nodes > 0 && !m.solves():
 		return invalid("parameter \"nodes\": model %s does not solve", m.name)
-	case r.exact > 0 && !m.searches:
-		return invalid("parameter \"exact\": model %s does not search; %q does", m.name, searchModel)
+	case r.exact > 0 && m.solves():
+		return invalid("parameter \"exact\": model %s solves by itself", m.name)
+	case r.exact > 0 && r.raw && !m.searches:
+		return invalid("parameter \"exact\": does nothing with \"raw\", which asks for the model's own answers: leave one out")
 	case r.progress && !m.searches:
 		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)
 	case r.progress && r.report == nil:
@@ -270,7 +272,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	case m.solves():
 		f, timing, err = s.solve(ctx, m, r, b)
 	default:
-		timing, err = m.evaluator.For(r.caller(false)).Submit(ctx, b, r.raw)
+		timing, err = s.evaluateRows(ctx, m, r, b)
 	}
 	t.queue, t.infer = timing.Queued, timing.Computed
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

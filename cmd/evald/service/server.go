@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -32,9 +33,10 @@ type Server struct {
 	readingHealth *slots
 	calls         atomic.Int64 // of gRPC under way, but for streams
 	models        repository
-	searched      *stats        // of the model search
-	forests       sync.Pool     // of *mcts.Forest, trees for the next search
-	large         chan struct{} // has one for each search of many positions that is under way
+	searched      *stats          // of the model search
+	prover        *eval.Evaluator // of all exact steps
+	forests       sync.Pool       // of *mcts.Forest, trees for the next search
+	large         chan struct{}   // has one for each search of many positions that is under way
 
 	loading    sync.Mutex // held while models are made ready; guards these
 	number     uint64     // of networks so far
@@ -90,6 +92,7 @@ func New(c Config) (*Server, error) {
 	s.taking, s.endTake = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())
 	s.models.failed, s.searched = map[string]string{}, new(stats)
+	s.prover = s.newProver()
 	s.tried = slices.Clone(c.Models)
 	if err := s.replace(c.Models, c.Models); err != nil {
 		s.Close()
@@ -196,7 +199,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 // time out.
 func (s *Server) waitClosed() {
 	select {
-	case <-finished(s.generations.Wait):
+	case <-finished(func() { s.generations.Wait(); s.prover.Close() }):
 	case <-time.After(lingerTime):
 		s.config.Log.Warn("some models do not end, and are left behind")
 	}
