@@ -32,6 +32,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Attacks on the service. Each is a client that requests as much as it can at little cost to itself. During an attack the
@@ -299,6 +300,18 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 		ask := positionsRequest("search", 2048) // 4096 would take more than a request may have
 		ask.Parameters = map[string]*kserve.InferParameter{"visits": {ParameterChoice: &kserve.InferParameter_Int64Param{Int64Param: 1}}}
 		a.calls(ctx, 64, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			_, err := api.ModelInfer(ctx, ask)
+			return err
+		})
+	},
+	"proofs of many nodes": func(ctx context.Context, a *attack) {
+		board := game.MustBoard(game.Connect4)
+		raw := client.Bitboards(board, gametest.Open(gametest.Rand(1), board, 1024))
+		a.calls(ctx, 64, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			ask := positionsRequest("bitsquares", 1024)
+			ask.RawInputContents[0] = raw
+			nodes := solver.MostNodes - a.seen.Add(1)%1000 // each needs tables of its own
+			ask.Parameters = map[string]*kserve.InferParameter{"exact": {ParameterChoice: &kserve.InferParameter_Int64Param{Int64Param: nodes}}}
 			_, err := api.ModelInfer(ctx, ask)
 			return err
 		})
