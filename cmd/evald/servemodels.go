@@ -179,6 +179,9 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 	if _, pinned, err := models.ParseRef(m.Name); m.Name != "" && (err != nil || pinned > 0) {
 		return one, "", m.wrong("name", "%s: must be letters, digits, dots, _ and -, beginning with a letter or digit", short.Quote(m.Name))
 	}
+	if one.File == exactModel && one.Exact == 0 {
+		one.Exact = solver.ProbeNodes
+	}
 	_, isHeuristic := heuristic.Named(one.Backend)
 	switch {
 	case one.File == solverModel:
@@ -186,16 +189,14 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			return one, "", m.wrong(map[bool]string{true: "backend", false: "version"}[m.Backend != ""], "the solver has none: leave it out")
 		}
 		one.Name, one.Backend, version = cmp.Or(m.Name, solverModel), solverModel, "1"
+	case !isHeuristic && !slices.Contains([]string{open.Auto, open.GPU, open.CPU}, one.Backend):
+		return one, "", m.wrong("backend", "%s: must be auto, gpu, cpu or a heuristic: %s", short.Quote(m.Backend), strings.Join(heuristic.Names(), ", "))
 	case one.File == exactModel && !isHeuristic:
 		if m.Version > 0 || m.Name != "" && m.Name != exactModel {
 			return one, "", m.wrong("file", "%s is the network that ships, and has no other name or version here: write exact: %d for another model", exactModel, solver.ProbeNodes)
 		}
-		if one.Name, one.File = exactModel, ""; one.Exact == 0 {
-			one.Exact = solver.ProbeNodes
-		}
+		one.Name, one.File = exactModel, ""
 		version = strconv.Itoa(storedModel(open.DefaultModel))
-	case !isHeuristic && !slices.Contains([]string{open.Auto, open.GPU, open.CPU}, one.Backend):
-		return one, "", m.wrong("backend", "%s: must be auto, gpu, cpu or a heuristic: %s", short.Quote(m.Backend), strings.Join(heuristic.Names(), ", "))
 	case isHeuristic && m.File != "":
 		return one, "", m.wrong("file", "backend %s uses no model, but the file is %s", one.Backend, short.Quote(m.File))
 	case isHeuristic:
