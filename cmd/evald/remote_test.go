@@ -33,6 +33,7 @@ func TestRemote(t *testing.T) {
 	times := regexp.MustCompile(`.*"(seconds|longest)":.*|in \d[^ ]*s\n`)
 	for name, c := range map[string]struct{ in, args string }{
 		"eval":     {lines, "eval --model MODEL"},
+		"exact":    {lines, "eval --model MODEL --exact"},
 		"any":      {`{"board":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,0,0,0],"mark":1}`, "search --model MODEL --visits 50 --any-position"},
 		"search":   {lines, "search --model MODEL --visits 50"},
 		"analyze":  {queries, "analyze --model MODEL --visits 50 --at-once 1"}, // in the order of the queries
@@ -49,7 +50,7 @@ func TestRemote(t *testing.T) {
 					args[len(args)-1] += fmt.Sprint("/run", i)
 				}
 				status, out, stderr := evald(t, c.in, args...)
-				if status != exitOK && name != "eval" && name != "search" && name != "analyze" { // there 1122334 is refused
+				if status != exitOK && name != "eval" && name != "exact" && name != "search" && name != "analyze" { // there 1122334 is refused
 					t.Fatalf("%v: status %d, errors %q", args, status, stderr)
 				}
 				if name == "selfplay" {

@@ -178,8 +178,13 @@ func TestExactSteps(t *testing.T) {
 		moves      string
 		want, leaf eval.Source
 	}{
-		{"-", eval.CPU, eval.CPU}, {"44", eval.CPU, eval.CPU}, {"444", eval.Solved, eval.CPU}, {"1122", eval.CPU, eval.CPU},
-		{"112233", eval.Rules, eval.CPU}, {"11223", eval.Solved, eval.CPU}, {"1122334", eval.Terminal, eval.None},
+		{"-", eval.CPU, eval.CPU},
+		{"44", eval.CPU, eval.CPU},
+		{"444", eval.Solved, eval.CPU},
+		{"1122", eval.CPU, eval.CPU},
+		{"112233", eval.Rules, eval.CPU},
+		{"11223", eval.Solved, eval.CPU},
+		{"1122334", eval.Terminal, eval.None},
 	} {
 		b, e := batch(at(t, test.moves)), eval.New(stub, eval.Options{Exact: proves{}})
 		gametest.OK(t, e.Evaluate(t.Context(), b))

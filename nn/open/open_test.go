@@ -223,6 +223,17 @@ func TestHeuristic(t *testing.T) {
 	}
 }
 
+// With Exact a proved result is answered by the solver, and only that.
+func TestExact(t *testing.T) {
+	e, _ := opened(t, open.Options{Exact: 1000})
+	lost, _, err := connect4.ParseMoves("44464666446333323")
+	gametest.OK(t, err)
+	b := evaluate(t, e.Evaluator, connect4, []game.Position{{}, lost})
+	if !b.Source[0].Network() || b.Source[1] != eval.Solved || b.Value(1) != -1 || !strings.HasSuffix(e.How, "; exact where 1000 nodes prove the result") {
+		t.Errorf("sources %v, %v, %+v", b.Source, b.WDLRow(1), e)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.safetensors")
 	for _, test := range []struct {
