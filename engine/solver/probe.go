@@ -145,6 +145,9 @@ func (p *Prober) hopeless(pos game.Position) bool {
 	return !p.all && rules.InARow > 3 && 3*left-8*threats+16*min(rules.InARow-4, 1) > 4*(p.bits+7)
 }
 
+// Worth reports whether a probe of the position spends nodes.
+func (p *Prober) Worth(pos game.Position) bool { return !p.hopeless(pos) }
+
 // Probe returns the result of a game from a position for the side to move. It is Ongoing if the nodes did not suffice, or
 // were not spent because they hardly would.
 func (p *Prober) Probe(pos game.Position) game.Result {

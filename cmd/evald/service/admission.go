@@ -129,6 +129,10 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 		}
 	case m.solves():
 		work = r.rows * (2*4*r.board.Actions() + 256) // of solveJob.found
+	default:
+		if r.exact = cmp.Or(r.exact, m.Exact); r.exact > 0 {
+			work = r.rows * rowSize(r.board) // of exactStep's batch
+		}
 	}
 	if r.under == nil {
 		if err := s.enter(1); err != nil {
@@ -179,13 +183,15 @@ const largeSearch = 256
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form
 // in which they are sent.
 func (r *request) cost(names []string) int {
-	size := int(unsafe.Sizeof(game.Position{})) + 64 // of a row: its answer and its place in a batch
-	size += 4 * r.board.Actions()
+	size := rowSize(r.board)
 	for _, name := range names {
 		size += (1 + max(r.copies, 1)) * outputs[name].room(r.board)
 	}
 	return r.rows * size
 }
+
+// rowSize is about how many bytes a row of a batch takes.
+func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 64 + 4*b.Actions() }
 
 // caller is whom the request is for: the holder of a token, or of a certificate, or else an address.
 func (r *request) caller(accepted bool) eval.Caller {

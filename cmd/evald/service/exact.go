@@ -34,30 +34,47 @@ func (s *Server) newProver() *eval.Evaluator {
 	}})
 }
 
-// exactStep is the step of one request.
+// exactStep is the step of one request. Only rows that are worth their nodes join the queue.
 type exactStep struct {
 	probing
 	queue  *eval.Evaluator
-	exact  *eval.Exact
+	nodes  solver.Nodes
 	timing *eval.Timing // of the step
 }
 
 // Compute implements eval.Backend.
 func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
-	*x.timing, err = x.queue.Submit(context.WithValue(ctx, exactKey{}, x.exact), b, true)
-	return err
+	prober, worth := x.nodes.For(b.Board), batches.Get().(*eval.Batch)
+	defer batches.Put(worth)
+	worth.Pos = worth.Pos[:0]
+	var rows []int
+	for i, p := range b.Pos {
+		if b.Source[i] = eval.None; prober.Worth(p) {
+			rows, worth.Pos = append(rows, i), append(worth.Pos, p)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	worth.Reset(b.Board, len(rows))
+	if *x.timing, err = x.queue.Submit(context.WithValue(ctx, exactKey{}, eval.NewExact(x.nodes)), worth, true); err != nil {
+		return err
+	}
+	for j, i := range rows {
+		copy(b.WDLRow(i), worth.WDLRow(j))
+		copy(b.PolicyRow(i), worth.PolicyRow(j))
+		b.Source[i] = worth.Source[j]
+	}
+	return nil
 }
 
 // evaluateRows asks an ordinary model for the rows of a batch.
 func (s *Server) evaluateRows(ctx context.Context, m *model, r *request, b *eval.Batch) (eval.Timing, error) {
 	caller, e, step := r.caller(false), m.evaluator, eval.Timing{}
-	if r.exact == 0 {
-		r.exact = m.Exact
-	}
 	if r.exact > 0 {
 		charged := caller
 		charged.Cost = max(leastCost, float64(r.exact)/solver.ProbeNodes)
-		e = e.WithExact(exactStep{queue: s.prover.For(charged), exact: eval.NewExact(r.exact), timing: &step})
+		e = e.WithExact(exactStep{queue: s.prover.For(charged), nodes: r.exact, timing: &step})
 	}
 	t, err := e.For(caller).Submit(ctx, b, r.raw)
 	t.Queued, t.Computed = t.Queued+step.Queued, t.Computed+step.Computed

@@ -99,10 +99,16 @@ func TestExactShares(t *testing.T) {
 	s := serve(t, c)
 	open, rows := proofs(s)
 	defer open()
+	random, prober, worth := gametest.Rand(1), gametest.Must(solver.NewProber(connect4, 1000))(t), map[int]game.Position{}
+	for len(worth) < 3 {
+		if p := gametest.Open(random, connect4, 1)[0]; p.Plies() > 23 && p.Plies() < 27 && prober.Worth(p) {
+			worth[p.Plies()] = p
+		}
+	}
 	var wait sync.WaitGroup
 	waiting := 0
-	ask := func(ctx context.Context, token string, exact, rows int, moves string) {
-		r := bitboardRequest(connect4, slices.Repeat([]game.Position{after(t, moves)}, rows)...)
+	ask := func(ctx context.Context, token string, exact, rows, plies int) {
+		r := bitboardRequest(connect4, slices.Repeat([]game.Position{worth[plies]}, rows)...)
 		setParameter(r, "exact", exact)
 		waiting += rows
 		wait.Go(func() {
@@ -113,12 +119,12 @@ func TestExactShares(t *testing.T) {
 		waitFor(t, fmt.Sprint(waiting, " rows waiting"), func() bool { return s.prover.BatcherStats().Queued == waiting-1 }) // one is under way
 	}
 	gone, leave := context.WithCancel(t.Context())
-	ask(t.Context(), "greedy", solver.MostNodes, 1, "4")
+	ask(t.Context(), "greedy", solver.MostNodes, 1, 24)
 	for range 5 {
-		ask(t.Context(), "greedy", solver.MostNodes, 100, "4")
+		ask(t.Context(), "greedy", solver.MostNodes, 100, 24)
 	}
-	ask(gone, "greedy", solver.MostNodes, 100, "444")
-	ask(t.Context(), "modest", 1000, 90, "44")
+	ask(gone, "greedy", solver.MostNodes, 100, 26)
+	ask(t.Context(), "modest", 1000, 90, 25)
 	leave()
 	waitFor(t, "the rows of the client that left to be dropped", func() bool { return s.prover.BatcherStats().Queued == 590 })
 	open()
@@ -126,11 +132,11 @@ func TestExactShares(t *testing.T) {
 	order := rows()
 	last := 0
 	for i, plies := range order {
-		if plies == 2 {
+		if plies == 25 {
 			last = i
 		}
 	}
-	if len(order) != 591 || last > 93 || slices.Contains(order, 3) {
+	if len(order) != 591 || last > 93 || slices.Contains(order, 26) {
 		t.Errorf("%d rows were probed, the last modest one after %d; want 591 and at most 93, and none of the client that left: %v", len(order), last, order)
 	}
 }
