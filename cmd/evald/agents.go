@@ -29,10 +29,10 @@ const (
 
 // shareAgents gives agents their networks, on some GPUs, and books. Each is loaded once and stays open until the program ends.
 // Warnings for the user go to notes.
-func shareAgents(on gpus, notes io.Writer) agent.Shared {
+func shareAgents(on processors, notes io.Writer) agent.Shared {
 	shared := agent.Shared{
 		Models: once(func(name string) (*eval.Evaluator, error) {
-			where := backend{Backend: "cpu", Model: name, gpus: on}
+			where := backend{Backend: "cpu", Model: name, processors: on}
 			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
 				where.Backend = "auto"
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
+	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
 )
@@ -18,13 +19,25 @@ import (
 type backend struct {
 	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
 	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
-	gpus
+	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
 
-// gpus chooses among the GPUs of the machine; every command that evaluates networks embeds it.
-type gpus struct {
-	GPUs numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
+// processors chooses what computes networks; every command that evaluates networks embeds it.
+type processors struct {
+	GPUs    numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
+	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"How the CPU computes networks, a path of evald version such as avx512. Without it the fastest, as measured here (evald devices -v)."`
+}
+
+// check refuses a path that this machine has not, and names those that it has.
+func (p processors) check() error {
+	if p.CPUPath == "" {
+		return nil
+	}
+	if err := kernel.Path(p.CPUPath).Check(); err != nil {
+		return usage("--cpu-path: %w", err)
+	}
+	return nil
 }
 
 // numbers is a list of numbers from 0 on, with commas between.
@@ -65,6 +78,8 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 		if f.Mirror {
 			return nil, usage("--backend %s uses no network whose answers --mirror could improve", f.Backend)
 		}
+	} else if err := f.check(); err != nil {
+		return nil, err
 	}
 	if f.GPUs != "" && f.Backend != open.GPU && f.Backend != open.Auto {
 		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
@@ -72,7 +87,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	if isRemote(f.Model) {
 		return f.openRemote()
 	}
-	o.Model, o.Backend, o.Mirror, o.GPUs = f.Model, f.Backend, f.Mirror, f.GPUs.list()
+	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
 	e, err := open.Evaluator(o)
 	return e, flagged(err)
 }

@@ -23,7 +23,8 @@ func TestCPUPath(t *testing.T) {
 		{"go", "cpu", exitOK, "evald eval: backend cpu: network seeded-2x16 on the cpu, path go, "},
 		{"go", "auto", exitOK, "evald eval: backend auto: network seeded-2x16 on the cpu, path go, "},
 		{"", "cpu", exitOK, " threads; batch 1024, "},
-		{"mmx", "cpu", exitBadInput, `environment variable EVALD_CPU_PATH: pack network: CPU path "mmx": this machine and build have `},
+		{"mmx", "cpu", exitUsage, `evald: --cpu-path: CPU path "mmx": this machine and build have `},
+		{"avx512vnni", "auto", exitBadInput, "avx512vnni"}, // it is not there, or the network has no ranges
 	} {
 		t.Setenv(open.PathVariable, c.path)
 		status, out, stderr := evald(t, "44554\n", "eval", "-v", "--backend", c.backend, "--model", "seeded-2x16")
@@ -33,6 +34,10 @@ func TestCPUPath(t *testing.T) {
 		if status == exitOK && !strings.Contains(out, `"best":2,"source":"cpu","model":"seeded-2x16"`) {
 			t.Errorf("path %q: answer %s", c.path, out)
 		}
+	}
+	t.Setenv(open.PathVariable, "mmx")
+	if _, _, stderr := evald(t, "44554\n", "eval", "-v", "--cpu-path", "go", "--model", "seeded-2x16"); !strings.Contains(stderr, ", path go, ") {
+		t.Errorf("messages %q: the flag does not go before the variable", stderr)
 	}
 	if _, _, stderr := evald(t, "44554\n", "eval", "-v", "--backend", "bitsquares"); !strings.Contains(stderr, "backend bitsquares: heuristic bitsquares; ") {
 		t.Errorf("messages %q do not name the heuristic", stderr)

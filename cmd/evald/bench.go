@@ -170,13 +170,13 @@ func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// scrambledOnCPU evaluates with a random network of a size.
-func scrambledOnCPU(size string, notes io.Writer) (*open.Opened, error) {
+// scrambledOnCPU evaluates with a random network of a size, by a path unless it is "".
+func scrambledOnCPU(size, path string, notes io.Writer) (*open.Opened, error) {
 	n, err := benchNetwork(size, notes)
 	if err != nil {
 		return nil, err
 	}
-	return open.Network(n.Network, n.Name, open.Options{Backend: open.CPU, Note: linesTo(notes)})
+	return open.Network(n.Network, n.Name, open.Options{Backend: open.CPU, CPUPath: path, Note: linesTo(notes)})
 }
 
 // measure prints what run measures, as a table or as JSON.
@@ -214,7 +214,7 @@ type benchSelfplayCmd struct {
 // Run measures the evaluator of the flags, or random networks of two sizes if no flag names one.
 func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	var evaluators []*open.Opened
-	if c.backend != (backend{Backend: "auto"}) {
+	if c.backend != (backend{Backend: "auto", processors: processors{CPUPath: c.CPUPath}}) {
 		e, err := c.choose(s.err)
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		evaluators = append(evaluators, e)
 	} else {
 		for _, size := range []string{"6x64", "4x32"} {
-			e, err := scrambledOnCPU(size, s.err)
+			e, err := scrambledOnCPU(size, c.CPUPath, s.err)
 			if err != nil {
 				return err
 			}
@@ -251,7 +251,7 @@ type benchServeCmd struct {
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 	choose := backend{Backend: open.CPU, Model: c.Model}.choose
 	if c.Model == "" {
-		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU("6x64", notes) }
+		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU("6x64", "", notes) }
 	}
 	e, err := choose(s.err)
 	if err != nil {

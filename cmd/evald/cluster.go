@@ -18,8 +18,10 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/learn"
 	nnet "github.com/evald/evald/nn/net"
 )
@@ -128,21 +130,37 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		return usage("--backend %s does nothing with --join: the learner chooses the network; auto, gpu or cpu choose the processor", c.Backend)
 	}
 	if c.Spool == "" {
-		cache, err := os.UserCacheDir()
+		cache, err := durable.CacheDir()
 		if err != nil { // there is no home
-			cache = os.TempDir()
+			cache = filepath.Join(os.TempDir(), "evald")
 		}
-		c.Spool = filepath.Join(cache, "evald", "cluster")
+		c.Spool = filepath.Join(cache, "cluster")
 	}
-	load := evaluators(c.Backend, c.gpus, s.err)
+	if err := c.check(); err != nil {
+		return err
+	}
+	by := once(func(path string) (learn.Evaluators, error) {
+		on := c.processors
+		if on.CPUPath == "" && path != "" {
+			if on.CPUPath = path; on.check() != nil {
+				on.CPUPath = ""
+				linesTo(s.err)("the run's CPU path " + short.Quote(path) + " is not on this machine, whose games will be others than the learner's own")
+			}
+		}
+		return evaluators(c.Backend, on, s.err), nil
+	})
 	err := cluster.Work(ctx, cluster.WorkerOptions{
 		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: c.AtOnce, Batch: c.Batch, Log: logTo(s.err),
-		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
+		Evaluator: func(file, name, path string) (*eval.Evaluator, func(), error) {
 			if h, ok := heuristic.Named(name); ok && file == "" {
 				e, err := heuristic.New(h)
 				return e, func() {}, err
 			}
 			n, err := nnet.ReadFile(file)
+			if err != nil {
+				return nil, nil, err
+			}
+			load, err := by(path)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -58,15 +58,16 @@ func beginProgram(t *testing.T, args ...string) *exec.Cmd {
 	return p
 }
 
-// A run on three workers, of which one is killed, ends with the files of one machine: records, networks, results.
+// A run on three workers, of which one is killed, ends with the files of one machine: records, networks, results. Workers compute by the
+// learner's path of the CPU.
 func TestLearnCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds of runs")
 	}
 	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
-	must(t, "", learnArgs(one, "--generations", "2")...)
+	must(t, "", learnArgs(one, "--generations", "2", "--cpu-path", "go")...)
 	metrics := unused(t)
-	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--metrics", metrics)...)
+	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--cpu-path", "go", "--metrics", metrics)...)
 	var workers []*exec.Cmd
 	for range 3 {
 		w := beginProgram(t, "selfplay", "--spool", spool)

@@ -43,7 +43,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/net", "engine/short engine/game engine/eval engine/jobs nn/safetensors"},
 	{"nn/pattern", "engine/short engine/game engine/eval engine/jobs engine/durable kernels/... nn/safetensors nn/net"},
 	{"nn/train/...", "engine/short engine/game engine/eval engine/jobs engine/record engine/durable kernels/... nn/net nn/pattern nn/train/..."},
-	{"nn/cpu", "engine/game engine/eval engine/jobs kernels/... nn/net"},
+	{"nn/cpu", "engine/game engine/eval engine/jobs engine/durable kernels/... nn/net"},
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu/bench", "engine/short engine/game kernels/cuda/driver nn/gpu nn/net"},
 	{"nn/onnx", "engine/game kernels/... nn/net nn/pattern"},

@@ -3,22 +3,29 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/cpu"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/models"
+	nn "github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
 )
 
 type devicesCmd struct {
 	JSON    bool `help:"Write JSON for machines."`
-	Verbose bool `short:"v" help:"Let each GPU evaluate some positions with the network that ships, and show what it did; without a driver, show where it was searched."`
+	Verbose bool `short:"v" help:"Show the rates of the processor's paths, and why one is chosen. Let each GPU evaluate some positions with the network that ships, and show what it did; without a driver, show where it was searched."`
 }
 
 // devices describes what the machine can compute with.
@@ -47,11 +54,87 @@ type processor struct {
 	Arch     string   `json:"arch"`
 	Threads  int      `json:"threads"`
 	Features []string `json:"features"` // only those that evald has or may get code for
+
+	// With -v, for the network that ships and the others of which this machine has rates:
+	Model string  `json:"model,omitempty"`
+	Named string  `json:"named,omitempty"` // the path that EVALD_CPU_PATH names
+	Paths []shape `json:"paths,omitempty"`
+}
+
+// shape is how networks of some blocks and channels are computed.
+type shape struct {
+	Network string                  `json:"network"`
+	Rates   map[kernel.Path]float64 `json:"rates,omitempty"` // positions a second of one thread
+	Path    string                  `json:"path"`            // of networks without ranges of activations
+	Why     string                  `json:"why"`
+	Path8   string                  `json:"path_with_ranges"`
+	Why8    string                  `json:"why_with_ranges"`
+}
+
+// measure adds the paths of the network that ships, which are measured if they were not, and of all others that were.
+func (p *processor) measure() error {
+	p.Model, p.Named = kernel.Processor(), os.Getenv(open.PathVariable)
+	ships, _ := models.Find(open.DefaultModel)
+	first, err := net.ParseConfig(ships.Config)
+	if err != nil {
+		return err
+	}
+	all := append([]net.Config{first}, slices.DeleteFunc(nn.Measured(), func(c net.Config) bool { return c.Blocks == first.Blocks && c.Channels == first.Channels })...)
+	for _, c := range all {
+		plain, ranged := nn.Choose(c, false), nn.Choose(c, true)
+		p.Paths = append(p.Paths, shape{c.String(), plain.Rates, string(plain.Path), plain.Why, string(ranged.Path), ranged.Why})
+	}
+	return nil
+}
+
+// String is a line, and with -v a table.
+func (p processor) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cpu  %s, %d threads, %s\n", p.Arch, p.Threads, strings.Join(p.Features, " "))
+	if p.Paths == nil {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "     %s; thousands of positions a second of one thread, by path:\n", p.Model)
+	paths := kernel.Paths()
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "     network")
+	for _, path := range paths[:max(1, len(paths)-1)] {
+		fmt.Fprintf(table, "\t%s", path)
+	}
+	for _, s := range p.Paths {
+		fmt.Fprintf(table, "\n     %s", s.Network)
+		for _, path := range paths[:max(1, len(paths)-1)] {
+			if rate := s.Rates[path]; rate > 0 {
+				fmt.Fprintf(table, "\t%.1f", rate/1000)
+			} else {
+				fmt.Fprint(table, "\t-")
+			}
+		}
+	}
+	fmt.Fprintln(table)
+	_ = table.Flush() // to memory
+	for i, s := range p.Paths {
+		ranges := "with ranges (evald model int8)"
+		if i == 0 {
+			ranges += ", as " + open.DefaultModel + " has"
+		}
+		fmt.Fprintf(&b, "     %s: path %s, %s\n", s.Network, s.Path, s.Why)
+		fmt.Fprintf(&b, "     %s %s: path %s, %s\n", s.Network, ranges, s.Path8, s.Why8)
+	}
+	if p.Named != "" {
+		fmt.Fprintf(&b, "     %s=%s overrides all of this\n", open.PathVariable, p.Named)
+	}
+	return b.String()
 }
 
 func (c *devicesCmd) Run(ctx context.Context, s streams) error {
-	found := devices{CPU: processor{runtime.GOARCH, runtime.GOMAXPROCS(0), cpuFeatures()}}
+	found := devices{CPU: processor{Arch: runtime.GOARCH, Threads: runtime.GOMAXPROCS(0), Features: cpuFeatures()}}
 	var err error
+	if c.Verbose {
+		if err = found.CPU.measure(); err != nil {
+			return err
+		}
+	}
 	if found.GPU, err = driver.Find(); err != nil {
 		if found.NoGPU = err.Error(); c.Verbose {
 			found.NoGPU = driver.Details(err)
@@ -65,7 +148,7 @@ func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	if c.JSON {
 		return writeJSON(s.out, found)
 	}
-	_, err = fmt.Fprintf(s.out, "cpu  %s, %d threads, %s\n%s", found.CPU.Arch, found.CPU.Threads, strings.Join(found.CPU.Features, " "), found.gpus())
+	_, err = fmt.Fprintf(s.out, "%s%s", found.CPU, found.gpus())
 	return err
 }
 

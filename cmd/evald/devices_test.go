@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
+	nn "github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/net"
 )
 
 func TestDevices(t *testing.T) {
@@ -28,6 +31,26 @@ func TestDevices(t *testing.T) {
 	}
 	if _, long, _ := evald(t, "", "devices", "-v"); strings.Contains(text, library) || !strings.Contains(long, library) {
 		t.Errorf("the places searched are shown by -v alone: %s%s", text, long)
+	}
+}
+
+// With -v the rates of the network that ships and of those that were measured are shown, and why a path was chosen.
+func TestDevicesPaths(t *testing.T) {
+	if kernel.Paths()[0] == kernel.Go {
+		t.Skip("there is nothing to choose")
+	}
+	t.Setenv("EVALD_CPU_PATH", "go")
+	if out := must(t, "", "devices", "-v"); !strings.Contains(out, "; they are not measured: ") || !strings.Contains(out, "EVALD_CPU_PATH=go overrides all of this\n") {
+		t.Errorf("without a cache: %s", out)
+	}
+	t.Setenv("EVALD_CPU_PATH", "")
+	t.Setenv("EVALD_CACHE_DIR", t.TempDir())
+	nn.Choose(net.Config{Blocks: 2, Channels: 16, HeadChannels: 32, Hidden: 64}, false)
+	for range 2 {
+		out := must(t, "", "devices", "-v")
+		if !regexp.MustCompile(`network .*\n     7x64 .*\d\.\d.*\n     2x16 `).MatchString(out) || !strings.Contains(out, "2x16: path ") || !strings.Contains(out, ", as default has: path ") {
+			t.Errorf("with a cache: %s", out)
+		}
 	}
 }
 

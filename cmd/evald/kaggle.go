@@ -30,7 +30,7 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 	if err != nil {
 		return nil, spec, usage("--agent: %w", err)
 	}
-	shared := shareAgents(gpus{}, s.err)
+	shared := shareAgents(processors{}, s.err)
 	players, err := kaggle.NewPlayers(spec, shared, games)
 	return players, shared.Choose(spec), err
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
@@ -52,7 +55,7 @@ type learnCmd struct {
 	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
-	gpus
+	processors
 	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps of training. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
 	clusterFlags
 	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
@@ -67,7 +70,8 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		return usageError{err}
 	}
 	progress := newProgress(s.err, 0)
-	run, err := learn.Open(c.Out, config, evaluators(c.Backend, c.gpus, s.err), compute(c.Trainer), progress.text)
+	c.CPUPath = config.SelfPlay.Path
+	run, err := learn.Open(c.Out, config, evaluators(c.Backend, c.processors, s.err), compute(c.Trainer), progress.text)
 	if err != nil {
 		return err
 	}
@@ -170,8 +174,9 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 func (c *learnCmd) config() (learn.Config, error) {
 	var config learn.Config
 	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
+	begun := err == nil
 	switch {
-	case err == nil:
+	case begun:
 		if err := durable.Unmarshal(text, &config); err != nil {
 			return config, fmt.Errorf("%s: %w: correct it and leave crc32 out, or name another folder", filepath.Join(c.Out, "config.json"), err)
 		}
@@ -212,7 +217,27 @@ func (c *learnCmd) config() (learn.Config, error) {
 	if len(c.Opponent) > 0 {
 		config.Opponents = c.Opponent
 	}
-	return config, nil
+	return config, c.choosePath(&config, begun)
+}
+
+// choosePath sets the path by which the CPU computes the run's networks. A run keeps the one that it was begun by.
+func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
+	path := &config.SelfPlay.Path
+	_, noGPU := driver.Find()
+	switch {
+	case kernel.Path(c.CPUPath).Int8():
+		return usage("--cpu-path %s: the networks of a run have no ranges of activations, which it needs", c.CPUPath)
+	case c.CPUPath != "":
+		*path = c.CPUPath
+		return c.check()
+	case begun && *path != "":
+		return missing(filepath.Join(c.Out, "config.json"), *path)
+	case !begun && (c.Backend == open.CPU || c.Backend == open.Auto && noGPU != nil):
+		if shape, err := net.ParseConfig(config.Network); err == nil { // Validate reports it
+			*path = string(cpu.Choose(shape, false).Path)
+		}
+	}
+	return nil
 }
 
 // set copies a flag's value if the flag was given.
@@ -223,9 +248,9 @@ func set[T any](field, flag *T) {
 }
 
 // evaluators returns a function that makes evaluators of networks on the device that flags name.
-func evaluators(backend string, on gpus, notes io.Writer) learn.Evaluators {
+func evaluators(backend string, on processors, notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
-	options := open.Options{Backend: backend, GPUs: on.GPUs.list(), Note: eachOnce(say), Event: say}
+	options := open.Options{Backend: backend, GPUs: on.GPUs.list(), CPUPath: on.CPUPath, Note: eachOnce(say), Event: say}
 	return func(n *net.Network, name string) (*eval.Evaluator, func(), error) {
 		e, err := open.Network(n, name, options)
 		if err != nil {

@@ -15,7 +15,9 @@ import (
 // asProgram makes the test binary run as the program itself, for tests that kill it.
 const asProgram = "EVALD_TEST_AS_PROGRAM"
 
+// TestMain leaves the user's cache alone: nothing is measured, and the order of the paths chooses among them.
 func TestMain(m *testing.M) {
+	os.Setenv("EVALD_CACHE_DIR", os.DevNull)
 	if os.Getenv(asProgram) != "" {
 		main()
 	}

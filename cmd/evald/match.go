@@ -37,7 +37,7 @@ type matchCmd struct {
 	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Least number of visits of the book's positions; others are left out, and removed if they are there already."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
 	JSON         bool      `help:"Write JSON for machines instead of tables."`
-	gpus
+	processors
 
 	book  *opening.Book // the book of --grow-book
 	grown *durable.File // its new version; the lock keeps other matches from growing it
@@ -304,7 +304,7 @@ func (r *matchRun) show(w io.Writer) error {
 // share returns what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
 // batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
-	shared := shareAgents(c.gpus, notes)
+	shared := shareAgents(c.processors, notes)
 	load := shared.Models
 	shared.Models = once(func(name string) (*eval.Evaluator, error) {
 		e, err := load(name)

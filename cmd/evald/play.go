@@ -22,7 +22,7 @@ type playCmd struct {
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
-	gpus
+	processors
 }
 
 func (*playCmd) Help() string {
@@ -35,7 +35,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
-	from := backend{Backend: "auto", Model: c.Evaluate, gpus: c.gpus}
+	from := backend{Backend: "auto", Model: c.Evaluate, processors: c.processors}
 	if _, ok := heuristic.Named(c.Evaluate); ok {
 		from = backend{Backend: c.Evaluate}
 	}
@@ -45,7 +45,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer e.Close()
 	config.Evaluator, config.Search = e.Evaluator, e.ModelOn(config.Board.Rules())
-	if config.Players, err = c.players(shareAgents(c.gpus, s.err)); err != nil {
+	if config.Players, err = c.players(shareAgents(c.processors, s.err)); err != nil {
 		return err
 	}
 	typed := isTerminal(s.in) && isTerminal(s.out)

@@ -27,7 +27,7 @@ type proveCmd struct {
 	From   string `default:"-" placeholder:"MOVES" help:"Begin after these moves, such as 44554."`
 	Memory memory `placeholder:"SIZE" help:"Memory for positions, such as 2GiB; more of them are sorted on the disk. The agents and solvers need theirs besides. Default: 1GiB, or a quarter of the machine's memory if that is less."`
 	JSON   bool   `help:"Write JSON for machines instead of tables."`
-	gpus
+	processors
 }
 
 // proveConfig is what a folder's run has in common with its resumption.
@@ -83,7 +83,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 		Board: board, Symmetric: spec.Symmetric(), Book: books(board.Rules()),
 		Memory: int64(cmp.Or(c.Memory, min(1<<30, ownMemory()/2))),
 	}
-	shared := shareAgents(c.gpus, s.err)
+	shared := shareAgents(c.processors, s.err)
 	for range runtime.GOMAXPROCS(0) {
 		a, err := agent.New(spec, shared)
 		if err != nil {

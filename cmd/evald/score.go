@@ -171,7 +171,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	if c.Raw && !slices.Contains(c.Visits, 0) {
 		return nil, nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
 	}
-	shared := shareAgents(c.gpus, notes)
+	shared := shareAgents(c.processors, notes)
 	for _, text := range c.Agent {
 		spec, err := agent.Parse(text)
 		if err != nil {

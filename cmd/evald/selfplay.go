@@ -3,10 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/open"
 )
 
 type selfplayCmd struct {
@@ -85,13 +91,14 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.choose(s.err)
+	e, path, err := c.resume(s.err)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	model := e.ModelOn(board.Rules())
 	config := c.config(model)
+	config.Path = path
 	if err := config.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -115,4 +122,38 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond))
 	return err
+}
+
+// resume opens the evaluator by the path of the CPU that the run in the folder has, or else by one that is chosen now, and returns the
+// path that the run records.
+func (c *selfplayCmd) resume(notes io.Writer) (e *open.Opened, path string, err error) {
+	file := filepath.Join(c.Out, selfplay.ConfigFile)
+	var was selfplay.Config
+	text, err := os.ReadFile(file)
+	begun := err == nil && durable.Unmarshal(text, &was) == nil // a file that is damaged is refused when it is compared
+	from := c.backend
+	if from.CPUPath == "" && was.Path != "" {
+		from.CPUPath = was.Path
+		if err := missing(file, was.Path); err != nil {
+			return nil, "", err
+		}
+	}
+	e, err = from.choose(notes)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case begun && c.CPUPath == "":
+		return e, was.Path, nil
+	case e.OnGPU:
+		return e, "", nil
+	}
+	return e, e.CPUPath, nil
+}
+
+// missing is the error of a run that was begun by a path which this machine has not.
+func missing(file, path string) error {
+	if err := kernel.Path(path).Check(); err != nil {
+		return fmt.Errorf("%s: the run's answers are those of one path, and %w: resume it on a machine that has it, or name another folder", file, err)
+	}
+	return nil
 }

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/selfplay"
+	kernel "github.com/evald/evald/kernels/cpu"
 )
 
 // Records appear, the run continues, and errors are reported.
@@ -27,4 +32,47 @@ func TestSelfplayMirror(t *testing.T) {
 		t.Errorf("status %d, errors %q", status, stderr)
 	}
 	refuses(t, exitBadInput, `network "seeded-2x16, mirrored", and now it is "seeded-2x16"`, "", args...)
+}
+
+// A run keeps the path of the CPU that it was begun by, also if another is measured or named in the meantime.
+func TestRunsKeepPath(t *testing.T) {
+	first := string(kernel.Float32())
+	for _, c := range []struct{ args, file, field string }{
+		{"selfplay --model seeded-2x16 --backend cpu --rules 4x4x3 --visits 4 --full-share 1 --games", selfplay.ConfigFile, "cpu_path"},
+		{strings.Join(learnArgs("DIR", "--backend", "cpu", "--generations"), " "), "config.json", "selfplay.cpu_path"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		file := filepath.Join(dir, c.file)
+		command := func(n string, more ...string) []string {
+			return append(append(strings.Fields(strings.ReplaceAll(c.args, "DIR", dir)), n, "-o", dir), more...)
+		}
+		must(t, "", command("1", "--cpu-path", "go")...)
+		begun := getFile(t, file)
+		if !strings.Contains(string(begun), `"cpu_path": "go"`) {
+			t.Errorf("%s does not name the path: %s", c.file, begun)
+		}
+		must(t, "", command("2")...)
+		if first != "go" {
+			refuses(t, exitBadInput, "the run has "+c.field+` "go", and now it is "`+first+`"`, "", command("2", "--cpu-path", first)...)
+		}
+		refuses(t, exitUsage, `--cpu-path: CPU path "mmx": this machine and build have `, "", command("2", "--cpu-path", "mmx")...)
+		var config map[string]any
+		gametest.OK(t, json.Unmarshal([]byte(strings.Replace(string(begun), `"cpu_path": "go"`, `"cpu_path": "mmx"`, 1)), &config))
+		delete(config, "crc32")
+		putFile(t, file, gametest.Must(json.Marshal(config))(t))
+		refuses(t, exitBadInput, c.file+`: the run's answers are those of one path, and CPU path "mmx": this machine and build have `, "", command("2")...)
+	}
+	// A new run records what the fixed order chooses, if nothing is measured. A heuristic has no path.
+	for backend, want := range map[string]string{"cpu": `"cpu_path": "`, "bitsquares": ""} {
+		dir := t.TempDir()
+		args := strings.Fields("selfplay --rules 4x4x3 --visits 4 --full-share 1 --games 1 --backend " + backend + " -o " + dir)
+		if backend == "cpu" {
+			args = append(args, "--model", "seeded-2x16")
+		}
+		must(t, "", args...)
+		if text := string(getFile(t, filepath.Join(dir, selfplay.ConfigFile))); strings.Contains(text, "cpu_path") != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", backend, text)
+		}
+	}
+	refuses(t, exitUsage, "--cpu-path", "", learnArgs(t.TempDir(), "--cpu-path", "avx512vnni")...)
 }

@@ -29,7 +29,7 @@ import (
 
 type serveCmd struct {
 	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
-	gpus
+	processors
 	Model  []string `without:"models" placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given, also versions of one; the model search searches with the first."`
 	Models string   `type:"path" env:"EVALD_MODELS_FILE" placeholder:"FILE" help:"The models to serve, with settings for each (YAML), see kserve/README.md. Flags override them. Its variable is EVALD_MODELS_FILE."`
 	Check  bool     `help:"Check the flags, the file of --models and the models, print the configuration in force, and exit."`
@@ -215,7 +215,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP, c.HTTP), "grpc", address(l.GRPC, c.GRPC), "metrics", address(l.Metrics, c.Metrics), "pprof", address(l.Profile, c.Pprof),
-		"backend", c.Backend, "gpus", c.GPUs, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams,
 		"memory", c.Memory.String(), "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",

@@ -285,8 +285,9 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 		}
 	}
 	if s.Backend != open.Auto || from.Backend == open.Auto || from.Backend == open.GPU {
-		from.gpus = s.gpus
+		from.GPUs = s.GPUs
 	}
+	from.CPUPath = s.CPUPath
 	options := s.options
 	options.Note = s.noted
 	e, err := from.open(options)

@@ -30,11 +30,11 @@ func TestClockSetBack(t *testing.T) {
 		gametest.OK(t, os.Chtimes(path, later, later))
 	}
 	l := open(t, cluster.Options{})
-	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: machine, Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
+	work(t, cluster.WorkerOptions{Connection: connection(l), Dir: machine, Evaluator: func(file, name, _ string) (*eval.Evaluator, func(), error) {
 		if _, err := os.ReadFile(file); err != nil {
 			return nil, nil, err
 		}
-		return bitsquares(file, name)
+		return bitsquares(file, name, "")
 	}})
 	c := small(0)
 	c.Network = "net"

@@ -39,7 +39,7 @@ func small(generation int) selfplay.Config {
 	return c
 }
 
-func bitsquares(_, _ string) (*eval.Evaluator, func(), error) {
+func bitsquares(_, _, _ string) (*eval.Evaluator, func(), error) {
 	e, err := heuristic.New(eval.Bitsquares)
 	return e, func() {}, err
 }

@@ -51,12 +51,12 @@ func TestLosses(t *testing.T) {
 	gametest.OK(t, os.WriteFile(network, []byte(strings.Repeat("a network ", 50_000)), 0o644))
 	l := open(t, cluster.Options{Outside: new(to(url))})
 	var opened atomic.Int32
-	read := func(file, name string) (*eval.Evaluator, func(), error) {
+	read := func(file, name, _ string) (*eval.Evaluator, func(), error) {
 		text, err := os.ReadFile(file)
 		if opened.Add(1); err != nil || len(text) != 500_000 {
 			return nil, nil, fmt.Errorf("%d bytes, %w", len(text), err)
 		}
-		return bitsquares(file, name)
+		return bitsquares(file, name, "")
 	}
 	start, random := time.Now(), rand.New(rand.NewPCG(5, 6))
 	for round := 0; round == 0 || time.Since(start) < soak(t)/2; round++ {

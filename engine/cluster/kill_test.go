@@ -100,8 +100,8 @@ func roleWorker(a arguments) error {
 	}
 	return cluster.Work(context.Background(), cluster.WorkerOptions{
 		Connection: to(a.URL), Version: "v", Dir: a.Dir, Parallel: 24, Batch: 16, Log: quiet(),
-		Evaluator: func(file, name string) (*eval.Evaluator, func(), error) {
-			e, done, err := bitsquares(file, name)
+		Evaluator: func(file, name, _ string) (*eval.Evaluator, func(), error) {
+			e, done, err := bitsquares(file, name, "")
 			if a.Rate > 0 {
 				e = evaltest.Raw(&paced{Backend: e.Backend(), rate: a.Rate})
 			}

@@ -123,7 +123,7 @@ func (p *player) open(ctx context.Context, w *worker, j job) error {
 			return err
 		}
 	}
-	e, done, err := w.o.Evaluator(file, j.Config.Network)
+	e, done, err := w.o.Evaluator(file, j.Config.Network, j.Config.Path)
 	if err != nil {
 		return err
 	}

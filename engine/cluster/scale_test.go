@@ -47,8 +47,8 @@ func TestTwoWorkers(t *testing.T) {
 	for _, workers := range []int{1, 2, 1, 2} {
 		l := open(t, cluster.Options{})
 		for range workers {
-			work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 64, Batch: 32, Evaluator: func(_, _ string) (*eval.Evaluator, func(), error) {
-				e, done, err := bitsquares("", "")
+			work(t, cluster.WorkerOptions{Connection: connection(l), Parallel: 64, Batch: 32, Evaluator: func(_, _, _ string) (*eval.Evaluator, func(), error) {
+				e, done, err := bitsquares("", "", "")
 				return evaltest.Raw(&paced{Backend: e.Backend(), rate: 4000}), done, err
 			}})
 		}

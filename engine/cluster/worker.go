@@ -33,8 +33,9 @@ type WorkerOptions struct {
 	Batch    int    // leaves that are evaluated together
 	Log      *slog.Logger
 
-	// Evaluator opens the evaluator of a network, a file; its answers call it by name. The file is "" if name is a heuristic.
-	Evaluator func(file, name string) (e *eval.Evaluator, done func(), err error)
+	// Evaluator opens the evaluator of a network, a file; its answers call it by name, and path is selfplay.Config.Path. The file is ""
+	// if name is a heuristic.
+	Evaluator func(file, name, path string) (e *eval.Evaluator, done func(), err error)
 	// Kept, unless nil, hears of games that the learner has confirmed.
 	Kept func(generation int, numbers []int)
 }

@@ -159,6 +159,16 @@ func readMost(path string, most int64) ([]byte, error) {
 	return content, err
 }
 
+// CacheDir is the folder for what this program can make again: that which the variable EVALD_CACHE_DIR names, or else evald in the
+// user's cache. It may not be there. The error says that there is no such folder.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("EVALD_CACHE_DIR"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "evald"), err
+}
+
 // Sweep removes the temporary files that killed writers have left in a folder. Those of a file that another process is
 // writing stay.
 func Sweep(dir string) error {

@@ -26,6 +26,10 @@ type Config struct {
 	Network string `json:"network"` // name of what evaluates, for the records
 	Seed    uint64 `json:"seed"`
 
+	// Path is the set of instructions by which the CPU computes the network (kernels/cpu.Path), because answers differ a little
+	// from one to another; "" if it computes none. Play does not look at it.
+	Path string `json:"cpu_path,omitempty"`
+
 	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare a move is
 	// searched with Visits and exploration, and its record teaches the policy; the others have FastVisits, no
 	// exploration, and records for the values alone.

@@ -12,6 +12,7 @@
 //	sparse.go, winograd.go          two faster forms
 //	tower.go, heads.go, scratch.go  Tower: layers of the operation, the heads, and their memory
 //	selftest.go                     each path beside plain Go
+//	rates.go, system_*.go           how fast each path is here; the processor's model and its clock
 //
 // # One operation
 //
@@ -47,15 +48,15 @@
 //
 // # Paths
 //
-// A path is chosen when the program starts, by the processor's features. A path that multiplies bfloat16 still adds in
+// A path is chosen when a network is opened (nn/cpu), of those that the processor has the features for. A path that multiplies bfloat16 still adds in
 // float32, keeps the residual stream x in float32 beside its rounded copy, and computes the heads in float32. So does a path
 // with 8 bits, which has them in the first convolutions of blocks alone (int8.go), and only for networks with ranges.
 //
 //	amxint8     amx, with 8 bits in tiles of 16x64 by 64x16 (AMX-INT8)
 //	amx         bfloat16, tiles of 16x32 by 32x16 (AMX-BF16)
 //	avx512vnni  avx512, with 8 bits, 6 cells by 64 channels (AVX512-VNNI)
-//	avx512bf16  bfloat16, 6 cells by 64 channels (AVX512-BF16)
 //	avx512      float32, 6 cells by 64 channels (AVX512F)
+//	avx512bf16  bfloat16, 6 cells by 64 channels (AVX512-BF16)
 //	avxvnni     avx2, with 8 bits, 6 cells by 16 channels (AVX-VNNI)
 //	avx2        float32, 6 cells by 16 channels (AVX2, FMA)
 //	neoni8mm    neonbf16, with 8 bits, 6 cells by 16 channels, tiles of 2x8 by 8x2 (FEAT_I8MM)
@@ -85,6 +86,12 @@
 //
 // Winograd's convolution takes six positions of a block at a time, or their values at the points do not stay in the
 // cache. The bfloat16 paths keep the direct form: their inputs at the points would be rounded once more.
+//
+// avx512 comes before avx512bf16, although that has half the products of direct convolutions: by Winograd's method it is about as
+// fast on AMD's Zen 4, and on an Intel Xeon (Emerald Rapids) 3.3 times as fast, where products of bfloat16 have a sixth of AMD's rate.
+//
+// Rates measures trained networks by what they are like, not any one network: so a shape has one path, and a network that is trained
+// further keeps it. It takes the least time of several rounds by the clock of the thread, because other programs then change it by a few in a hundred.
 //
 // neonbf16 multiplies by BFMMLA, which makes four products where FMLA makes one. BFDOT would fit the template of the others,
 // but it makes two, and Winograd's form in float32 makes one where the direct form makes 2.8. If a processor has fewer than

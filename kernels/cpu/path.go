@@ -10,13 +10,13 @@ import (
 // Path names one way to compute, such as "avx2". The package documentation lists them.
 type Path string
 
-// The paths, the fastest first.
+// The paths, the fastest first on most machines (Rates).
 const (
 	AMXInt8    Path = "amxint8"
 	AMX        Path = "amx"
 	AVX512VNNI Path = "avx512vnni"
-	AVX512BF16 Path = "avx512bf16"
 	AVX512     Path = "avx512"
+	AVX512BF16 Path = "avx512bf16"
 	AVXVNNI    Path = "avxvnni"
 	AVX2       Path = "avx2"
 	NEONI8MM   Path = "neoni8mm"
@@ -46,10 +46,10 @@ func (p Path) Int8() bool {
 	return err == nil && k.int8 != nil
 }
 
-// available are the kernels that can run here, the fastest first.
+// available are the kernels that can run here, in the order of Paths.
 var available = sync.OnceValue(func() []kernel { return append(vectorKernels(), goKernel()) })
 
-// Paths are the paths that this processor and build can run, the fastest first. The last is always Go.
+// Paths are the paths that this processor and build can run, in a fixed order, the fastest first on most machines. The last is always Go.
 func Paths() []Path {
 	var paths []Path
 	for _, k := range available() {
@@ -68,10 +68,11 @@ func (p Path) kernel() (kernel, error) {
 	return all[i], nil
 }
 
-// Float32 is the fastest of Paths that is float32 throughout.
-func Float32() Path {
-	return slices.DeleteFunc(Paths(), func(p Path) bool { return p.BFloat16() || p.Int8() })[0] // there is always Go
-}
+// Exact reports whether the path is float32 throughout.
+func (p Path) Exact() bool { return !p.BFloat16() && !p.Int8() }
+
+// Float32 is the first of Paths that is float32 throughout.
+func Float32() Path { return Paths()[slices.IndexFunc(Paths(), Path.Exact)] } // there is always Go
 
 func names(paths []Path) []string {
 	var s []string

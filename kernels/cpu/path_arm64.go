@@ -7,7 +7,7 @@ import "C"
 
 import "runtime"
 
-// vectorKernels are the C kernels whose instructions this processor has, the fastest first.
+// vectorKernels are the C kernels whose instructions this processor has, in the order of Paths.
 func vectorKernels() []kernel {
 	var kernels []kernel
 	if !has(bf16) {

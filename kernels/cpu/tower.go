@@ -61,7 +61,7 @@ func New(n Network, p Path) (*Tower, error) {
 }
 
 // ErrRanges is the error of a path with 8 bits if the network has no ranges.
-var ErrRanges = errors.New("the network has no ranges of activations")
+var ErrRanges = errors.New("the network has no ranges of activations (evald model int8 makes one that has)")
 
 func newTower(n Network, k kernel) *Tower {
 	t := &Tower{

@@ -154,10 +154,14 @@ func (k *kernel) atPoints(weight []float32, out int) *layer {
 	var weights []float32
 	values, bias := make([]float32, len(weight)/9), make([]float32, out)
 	for p := range points * points {
+		var factors [9]float64
+		for t := range factors {
+			factors[t] = powers[p/points][t/3] * powers[p%points][t%3]
+		}
 		for i := range values {
-			sum := 0.0
-			for t, w := range weight[9*i : 9*i+9] {
-				sum += powers[p/points][t/3] * powers[p%points][t%3] * float64(w)
+			sum, of := 0.0, (*[9]float32)(weight[9*i:])
+			for t, f := range factors {
+				sum += f * float64(of[t])
 			}
 			values[i] = float32(sum)
 		}

@@ -4,6 +4,8 @@
 // Rows are computed in blocks of a few positions, which are shared among all cores. On the float32 paths logits are within
 // 1e-4 of the reference's. On the paths with bfloat16 or 8 bits (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
 // for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
+//
+// A network is computed by one path, which Choose chooses by its shape (choice.go) and by rates that are measured once (rates.go).
 package cpu
 
 import (
@@ -26,19 +28,14 @@ type Backend struct {
 	workers []worker
 }
 
-// New packs a network for the first of its Paths that passes its self-test (kernel.SelfTest). It does not keep the
-// network. The notes say which paths did not pass.
-func New(n *net.Network) (e *Backend, notes []error) {
-	for _, p := range Paths(n) {
-		if err := kernel.SelfTest(p); err != nil {
-			notes = append(notes, err)
-			continue
-		}
-		if e, err := NewPath(n, p); err == nil {
-			return e, notes
-		}
+// New packs a network for the path that Choose chooses. It does not keep the network.
+func New(n *net.Network) (*Backend, Choice) {
+	c := Choose(n.Config(), hasRanges(n))
+	e, err := NewPath(n, c.Path)
+	if err != nil {
+		panic(err) // cannot happen: it is one of the network's paths
 	}
-	panic("cpu: the plain Go path is missing") // cannot happen: it is on every machine, and the others are tested against it
+	return e, c
 }
 
 // NewPath packs a network for one path, and does not keep the network. The error lists the paths of this machine.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,7 +20,11 @@ import (
 
 var _ eval.Backend = (*Backend)(nil)
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain leaves the user's cache alone: nothing is measured.
+func TestMain(m *testing.M) {
+	os.Setenv("EVALD_CACHE_DIR", os.DevNull)
+	goleak.VerifyTestMain(m)
+}
 
 // manyThreads makes the evaluator use several goroutines on any machine.
 func manyThreads(t testing.TB) {
@@ -73,14 +78,14 @@ func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
 // emulated paths are slow.
 func emulated(p kernel.Path) bool { return p == kernel.EmulatedAMX || p == kernel.EmulatedAMXInt8 }
 
-// New takes the fastest path that the network has what it needs for, since all paths of this machine pass their self-test.
+// Without a cache New takes the first path that the network has what it needs for, since all paths of this machine pass their self-test.
 func TestNew(t *testing.T) {
 	without := network(t, "1x4", 1)
 	with := forPath(t, without, kernel.AVX512VNNI)
 	for _, n := range []*net.Network{without, with} {
-		e, notes := New(n)
-		if len(notes) > 0 || e.Path() != Paths(n)[0] || e.Threads() != runtime.GOMAXPROCS(0) {
-			t.Errorf("path %s with %d threads, notes %v; want %s", e.Path(), e.Threads(), notes, Paths(n)[0])
+		e, c := New(n)
+		if c.Path != e.Path() || len(c.Failed) > 0 || c.Rates != nil || e.Path() != Paths(n)[0] || e.Threads() != runtime.GOMAXPROCS(0) {
+			t.Errorf("path %s with %d threads, %+v; want %s", e.Path(), e.Threads(), c, Paths(n)[0])
 		}
 	}
 	for _, p := range kernel.Paths() {

@@ -16,12 +16,6 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Paths are the paths of this machine and build that can compute a network, the fastest first. Those with 8 bits need its ranges.
-func Paths(n *net.Network) []kernel.Path {
-	ranges, err := n.Ranges()
-	return slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.Int8() && (ranges == nil || err != nil) })
-}
-
 // beyondRange is how many values of a channel are within its range for one that is beyond. A smaller number makes steps finer, and
 // more values are multiplied in float32.
 const beyondRange = 512

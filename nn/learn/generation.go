@@ -95,7 +95,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 	c := r.Config.SelfPlay
 	c.Rules, c.Network, c.Seed = r.Config.Rules, g.Player, r.Config.seed(g.Number)
 	if r.best() < 0 {
-		c.Visits, c.FastVisits = c.Visits*r.Config.FirstFactor, c.FastVisits*r.Config.FirstFactor
+		c.Visits, c.FastVisits, c.Path = c.Visits*r.Config.FirstFactor, c.FastVisits*r.Config.FirstFactor, ""
 	}
 	report := func(p selfplay.Progress) {
 		rate := float64(p.Played) / p.Elapsed.Seconds()

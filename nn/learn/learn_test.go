@@ -29,7 +29,11 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain leaves the user's cache alone: nothing is measured.
+func TestMain(m *testing.M) {
+	os.Setenv("EVALD_CACHE_DIR", os.DevNull)
+	goleak.VerifyTestMain(m)
+}
 
 func onCPU(n *net.Network, _ string) (*eval.Evaluator, func(), error) {
 	e, _ := cpu.New(n)

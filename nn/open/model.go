@@ -184,7 +184,7 @@ func Bytes(shape string) (int64, error) {
 		return int64(pattern.RowCount()) * int64(lanes) * 2, err
 	}
 	c, err := net.ParseConfig(shape)
-	return int64(c.Parameters()) * 16, err // in float32 and, packed for the kernels, in one or two forms more
+	return int64(c.Parameters()) * 24, err // packed for the kernels in up to three forms, of which Winograd's has four numbers for one
 }
 
 // maxFile is more bytes than any network needs.

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -86,7 +87,7 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 		return nil, err
 	}
 	stages := eval.Fallback{{Name: "cpu", Backend: c.Backend()}, {Name: "fast", Backend: newFast()}, {Name: "bitsquares", Backend: bitsquares()}}
-	e := &Opened{Model: name, Network: true, How: c.How}
+	e := &Opened{Model: name, Network: true, How: c.How, CPUPath: c.CPUPath, choice: c.choice}
 	g, err := onGPU(n, name, o)
 	switch {
 	case err == nil:
@@ -118,25 +119,35 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }
 
-// onCPU is the network on the CPU, by the path that the environment names, or else by the fastest one that works.
+// onCPU is the network on the CPU, by the path that the options or the environment name, or else by the one that is chosen.
 func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 	var e *cpu.Backend
-	if path := os.Getenv(PathVariable); path != "" {
+	var c cpu.Choice
+	if path := cmp.Or(o.CPUPath, os.Getenv(PathVariable)); path != "" {
 		var err error
 		if e, err = cpu.NewPath(n, kernel.Path(path)); err != nil {
-			return nil, fmt.Errorf("environment variable %s: %w", PathVariable, err)
+			return nil, fmt.Errorf("%s or option CPUPath: %w", PathVariable, err)
 		}
 	} else {
-		var failed []error
-		e, failed = cpu.New(n)
-		for _, err := range failed {
-			o.note("%v; the next path evaluates", err)
-		}
-		if e.Path() == kernel.Go {
-			o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
+		e, c = cpu.New(n)
+		for _, err := range c.Failed {
+			o.note("%v; another path evaluates", err)
 		}
 	}
-	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads())}, nil
+	if kernel.Paths()[0] == kernel.Go {
+		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
+	}
+	return &Opened{
+		Evaluator: evaluator(e), Model: name, Network: true, CPUPath: string(e.Path()), choice: c,
+		How: fmt.Sprintf("network %s on the cpu, path %s, %d threads", name, e.Path(), e.Threads()),
+	}, nil
+}
+
+// suggestInt8 notes that the user's own network would be computed faster if it had ranges.
+func (o Options) suggestInt8(e *Opened) {
+	if gain, by := e.choice.Int8Gain(); gain > 0 && !e.OnGPU {
+		o.note("model %s would be computed %.1f times as fast here with 8 bits (path %s): evald model int8 %[1]s -o F.safetensors makes such a network", o.Model, gain, by)
+	}
 }
 
 // ModelOn is who is asked about positions of a game, as answers call it: the model, or bitsquares.

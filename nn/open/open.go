@@ -5,9 +5,9 @@
 // Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
 // make no evaluator.
 //
-// Two environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore).
-// EVALD_CPU_PATH names the way in which the CPU computes networks (kernels/cpu.Path); it is for tests and measurements,
-// and if it is empty, the fastest one that works is taken.
+// Three environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is
+// Options.CPUPath of those that set none. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new
+// shape is opened, its paths on the CPU are measured for a tenth of a second, and the rates are kept there.
 package open
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/gpu"
 )
 
@@ -50,6 +51,10 @@ type Options struct {
 	// gets no answers from then on.
 	GPUs    []int
 	GPULost func(err error)
+
+	// CPUPath is how the CPU computes networks of convolutions (kernels/cpu.Path), such as "avx512". Answers differ a little from
+	// one path to another. If it and the variable EVALD_CPU_PATH are empty, rates on this machine choose (nn/cpu.Choose).
+	CPUPath string
 
 	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
 	// and errors are fewer.
@@ -80,12 +85,14 @@ type Opened struct {
 	Network bool   // a network answers, and not a heuristic
 	OnGPU   bool   // GPUs answer first
 	How     string // how answers are computed, for people
+	CPUPath string // by which the CPU computes the network, if it does; "" unless it is one of convolutions
 
 	// Games are the games that the model answers, in the order of its manifest; bitsquares answers all others. Nil: the
 	// model answers every game.
 	Games []game.Rules
 
-	gpu *gpu.Backend // nil if no GPU is used
+	gpu    *gpu.Backend // nil if no GPU is used
+	choice cpu.Choice   // of CPUPath; zero if it was named
 }
 
 // Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
@@ -140,6 +147,9 @@ func named(o Options) (*Opened, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if m.Path != "" { // it is the user's own
+		o.suggestInt8(e)
 	}
 	if e.Version = m.Version; o.Model != "" || n.Pattern != nil {
 		return e, nil

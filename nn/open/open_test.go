@@ -29,6 +29,12 @@ var (
 	nineFive = game.MustBoard(game.Rules{Columns: 9, Rows: 5, InARow: 4, Gravity: true})
 )
 
+// TestMain leaves the user's cache alone: nothing is measured.
+func TestMain(m *testing.M) {
+	os.Setenv("EVALD_CACHE_DIR", os.DevNull)
+	os.Exit(m.Run())
+}
+
 // opened is an evaluator for one test, which is closed at its end, and what was noted of it.
 func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
 	t.Helper()
@@ -247,8 +253,9 @@ func TestErrors(t *testing.T) {
 		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, seeded-2x16)"},
 		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},
 		{open.Options{Model: "importer_test.go"}, "", "importer_test.go: "},
-		{open.Options{Model: seeded, Backend: open.CPU}, "mmx", `environment variable EVALD_CPU_PATH: pack network: CPU path "mmx": this machine and build have `},
-		{open.Options{Model: seeded}, "mmx", "environment variable EVALD_CPU_PATH: "},
+		{open.Options{Model: seeded, Backend: open.CPU}, "mmx", `EVALD_CPU_PATH or option CPUPath: pack network: CPU path "mmx": this machine and build have `},
+		{open.Options{Model: seeded}, "mmx", "EVALD_CPU_PATH or option CPUPath: "},
+		{open.Options{Model: seeded, CPUPath: "mmx"}, "go", `CPU path "mmx"`},
 	} {
 		t.Setenv(open.PathVariable, test.path)
 		if e, err := open.Evaluator(test.o); e != nil || err == nil || !strings.Contains(err.Error(), test.says) {
@@ -280,9 +287,10 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// Plain Go is noted if it was not asked for, and kernels in C are not.
+// Plain Go is noted if there is nothing else, and kernels in C are not.
 func TestNotesPlainGo(t *testing.T) {
-	for path, want := range map[string]bool{"": kernel.Paths()[0] == kernel.Go, "go": false} {
+	want := kernel.Paths()[0] == kernel.Go
+	for _, path := range []string{"", "go"} {
 		t.Setenv(open.PathVariable, path)
 		_, notes := opened(t, open.Options{Model: seeded, Backend: open.CPU})
 		if got := slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, "PLAIN GO evaluates") }); got != want {

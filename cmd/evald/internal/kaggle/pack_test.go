@@ -47,6 +47,7 @@ func program(t *testing.T) string {
 }
 
 func TestMain(m *testing.M) {
+	os.Setenv("EVALD_CACHE_DIR", os.DevNull) // the program does not measure then
 	code := m.Run()
 	_ = os.RemoveAll(folder)
 	os.Exit(code)

@@ -1,0 +1,99 @@
+package cpu
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// Choice is the path by which this machine computes networks of a shape, and why.
+type Choice struct {
+	Path   kernel.Path
+	Why    string
+	Rates  map[kernel.Path]float64 // that decided, of kernels/cpu.Rates; nil: the order of kernels/cpu.Paths did
+	Failed []error                 // self-tests of paths that would have been chosen otherwise
+}
+
+// A path that is less exact than float32 must be worth it. Paths whose rates are about equal are chosen by their order, so that noise
+// does not choose.
+const (
+	worth = 1.15
+	equal = 0.95
+)
+
+// Choose chooses among Paths by rates that are measured when this machine first has a network of this many blocks and channels, and
+// kept (rates.go). If they can neither be read nor kept, nothing is measured, and the first of the paths is chosen. A path
+// that fails its self-test is left out.
+func Choose(c net.Config, ranges bool) Choice {
+	rates, err := thisMachine().rates(c)
+	return choose(pathsFor(ranges), rates, err, kernel.SelfTest)
+}
+
+func choose(paths []kernel.Path, rates map[kernel.Path]float64, unmeasured error, selfTest func(kernel.Path) error) Choice {
+	c := Choice{Rates: maps.Clone(rates)}
+	for {
+		switch c.Path, c.Why = paths[0], "the only path"; {
+		case len(paths) == 1:
+		case rates == nil:
+			c.Why = fmt.Sprintf("the first of the paths; they are not measured: %v", unmeasured)
+		default:
+			c.Path, c.Why = fastest(paths, c.Rates)
+		}
+		err := selfTest(c.Path)
+		if err == nil || len(paths) == 1 {
+			return c
+		}
+		c.Failed = append(c.Failed, err)
+		delete(c.Rates, c.Path)
+		paths = slices.DeleteFunc(slices.Clone(paths), func(p kernel.Path) bool { return p == c.Path })
+	}
+}
+
+// fastest is the fastest path, if it is float32 throughout or worth it, and why.
+func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, string) {
+	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // of those that are about as fast as the fastest, which has most
+		for _, p := range paths {
+			if fits(p) {
+				most = max(most, rates[p])
+			}
+		}
+		if i := slices.IndexFunc(paths, func(p kernel.Path) bool { return fits(p) && rates[p] >= equal*most }); i >= 0 {
+			p = paths[i]
+		}
+		return p, most
+	}
+	exact, most := first(kernel.Path.Exact) // there is always plain Go
+	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && rates[p] >= worth*most }); p != "" {
+		return p, fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
+	}
+	return exact, fmt.Sprintf("the fastest in float32, and no other path is %g times as fast", worth)
+}
+
+// Paths are the paths of this machine and build that can compute a network, in the order of kernels/cpu.Paths. Those with 8 bits
+// need its ranges.
+func Paths(n *net.Network) []kernel.Path { return pathsFor(hasRanges(n)) }
+
+func hasRanges(n *net.Network) bool {
+	ranges, err := n.Ranges()
+	return err == nil && ranges != nil
+}
+
+func pathsFor(ranges bool) []kernel.Path {
+	return slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.Int8() && !ranges })
+}
+
+// Int8Gain is how many times as fast a network without ranges would be computed if it had some (Int8) and the path that would
+// then be chosen; 0 if it has some, if that would not be worth it, or if nothing was measured.
+func (c Choice) Int8Gain() (gain float64, by kernel.Path) {
+	if c.Rates == nil || c.Path.Int8() {
+		return 0, ""
+	}
+	by, _ = fastest(kernel.Paths(), c.Rates)
+	if gain = c.Rates[by] / c.Rates[c.Path]; !by.Int8() || gain < worth {
+		return 0, ""
+	}
+	return gain, by
+}

@@ -1,0 +1,159 @@
+package cpu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/durable"
+	kernel "github.com/evald/evald/kernels/cpu"
+	"github.com/evald/evald/nn/net"
+)
+
+// machine keeps the rates of its paths, so that answers do not change from one start to the next: a file for each number of blocks and
+// channels. Who writes the file measures; all others wait for it, so that measurements do not disturb each other.
+type machine struct {
+	dir                string // "" if there is none
+	processor, program string
+	paths              []kernel.Path
+	measure            func(blocks, channels int) map[kernel.Path]float64
+	patience           time.Duration // for another process that measures
+}
+
+// measurement is the content of a file.
+type measurement struct {
+	Processor string                  `json:"processor"`
+	Program   string                  `json:"program"` // its version
+	Blocks    int                     `json:"blocks"`
+	Channels  int                     `json:"channels"`
+	Rates     map[kernel.Path]float64 `json:"rates"`
+}
+
+func thisMachine() machine {
+	m := machine{processor: kernel.Processor(), program: programVersion(), paths: kernel.Paths(), measure: kernel.Rates, patience: 10 * time.Second}
+	m.paths = m.paths[:len(m.paths)-1] // plain Go is not measured
+	if dir, err := durable.CacheDir(); err == nil {
+		m.dir = filepath.Join(dir, "cpu")
+	}
+	return m
+}
+
+// programVersion is another one after each change of this program. A program that was built without the version of its source is known
+// by its file.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = new(debug.BuildInfo)
+	}
+	v := fmt.Sprint(info.Main.Path, " ", info.Main.Version, " ", info.GoVersion)
+	versioned := false
+	for _, s := range info.Settings {
+		if strings.HasPrefix(s.Key, "vcs.") {
+			v, versioned = v+" "+s.Value, true
+		}
+	}
+	if versioned {
+		return v
+	}
+	path, err := os.Executable()
+	if err == nil {
+		var file os.FileInfo
+		if file, err = os.Stat(path); err == nil {
+			v += fmt.Sprintf(" %d %v", file.Size(), file.ModTime().UTC())
+		}
+	}
+	return v
+}
+
+// path is the file's. Machines that share a home have files of their own.
+func (m machine) path(blocks, channels int) string {
+	return filepath.Join(m.dir, fmt.Sprintf("%dx%d-%s.json", blocks, channels, m.id()))
+}
+
+func (m machine) id() string {
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, m.processor, m.paths)))
+}
+
+// rates are those of the file. If there is none, or one that is damaged or of another program, they are measured and kept. The
+// error says why there are none.
+func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
+	if len(m.paths) < 2 {
+		return nil, errors.New("all others are plain Go")
+	}
+	if m.dir == "" {
+		return nil, errors.New("this user has no cache, in which to keep rates: EVALD_CACHE_DIR names a folder")
+	}
+	path, start := m.path(c.Blocks, c.Channels), time.Now()
+	for {
+		if rates := m.read(path, c); rates != nil {
+			return rates, nil
+		}
+		err := os.MkdirAll(m.dir, 0o755)
+		if err != nil {
+			return nil, err
+		}
+		w, err := durable.Create(path)
+		if errors.Is(err, durable.ErrInUse) && time.Since(start) < m.patience {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer w.Abort()                             // does nothing after Commit
+		if rates := m.read(path, c); rates != nil { // of one that had the file until now
+			return rates, nil
+		}
+		rates := m.measure(c.Blocks, c.Channels)
+		text, err := durable.MarshalIndent(measurement{m.processor, m.program, c.Blocks, c.Channels, rates})
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err == nil {
+			err = w.Commit()
+		}
+		if err != nil { // without the file the next start would measure others
+			return nil, err
+		}
+		return rates, nil
+	}
+}
+
+// read is nil unless a file has rates of this machine, this program and these blocks and channels, and of all paths.
+func (m machine) read(path string, c net.Config) map[kernel.Path]float64 {
+	var was measurement
+	text, err := durable.ReadFile(path, 1<<16)
+	if err == nil {
+		err = durable.Unmarshal(text, &was)
+	}
+	if err != nil || was.Processor != m.processor || was.Program != m.program || was.Blocks != c.Blocks || was.Channels != c.Channels || len(was.Rates) != len(m.paths) {
+		return nil
+	}
+	for _, p := range m.paths {
+		if !(was.Rates[p] > 0) {
+			return nil
+		}
+	}
+	return was.Rates
+}
+
+// Measured are the blocks and channels of the networks for which this machine has rates, the smallest first.
+func Measured() (all []net.Config) {
+	m := thisMachine()
+	files, _ := os.ReadDir(m.dir) // none if it is not there
+	for _, f := range files[:min(len(files), 1000)] {
+		shape, ours := strings.CutSuffix(f.Name(), "-"+m.id()+".json")
+		if c, err := net.ParseConfig(shape); ours && err == nil && m.read(filepath.Join(m.dir, f.Name()), c) != nil {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b net.Config) int { return cmp.Compare(a.Parameters(), b.Parameters()) })
+	return all
+}
