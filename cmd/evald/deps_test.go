@@ -34,7 +34,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/arena", "engine/game engine/jobs engine/agent engine/durable"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/sample engine/record"},
 	{"engine/prove", "engine/game engine/jobs engine/agent engine/durable engine/labels engine/solver"},
-	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/mcts engine/sample engine/record engine/durable"},
+	{"engine/selfplay", "engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/record engine/durable"},
 	{"engine/cluster", "engine/short engine/eval engine/selfplay engine/durable"},
 	{"kernels/cpu/conv", "engine/jobs kernels/..."},
 	{"kernels/...", "kernels/..."},

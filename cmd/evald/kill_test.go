@@ -33,7 +33,7 @@ var killable = []struct{ name, args string }{
 	{"analyze", "analyze queries.jsonl --backend bitsquares -o out.jsonl"},
 	{"match", "match random negamax uct:sims=60 --games 40 --rules 5x4x4 -o games.parquet --plot table.svg"},
 	{"prove", "prove policy:model=bitsquares --rules 5x4x4 --side second -o proof"},
-	{"selfplay", "selfplay --backend bitsquares --games 260 --rules 5x4x4 --visits 40 --fast-visits 10 --seed 3 -o run"},
+	{"selfplay", "selfplay --backend bitsquares --games 260 --rules 5x4x4 --visits 40 --fast-visits 10 --exact=100 --seed 3 -o run"},
 	{"train", "train exact.set --task exact --network 1x8 --rules 5x4x4 --batch 64 --steps 60 --save 100ms --plot plot.svg -o run"},
 	{"learn", "learn --rules 4x4x3 --network 1x8 --seed 2 --first-games 40 --games 30 --batch 64 --visits 8 --fast-visits 4 --gate-visits 4 " +
 		"--gate-games 20 --opponent random --opponent-games 8 --positions 20 --generations 2 -o run"},

@@ -42,6 +42,8 @@ type selfplayFlags struct {
 	Seed             uint64  `without:"join" help:"Of all that is random: the same seed, evaluator and flags give the same records."`
 	AtOnce           int     `range:"1 to 1048576" aliases:"parallel" default:"${parallel}" help:"Games at once."`
 	Batch            int     `range:"1 to 1048576" default:"${batch}" help:"Leaves that are evaluated together."`
+
+	Exact exactNodes `without:"join" help:"End a game where its result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search. Its last record has the exact result and moves that keep it."`
 }
 
 // selfplayVars returns the defaults as variables for kong.
@@ -64,7 +66,7 @@ func (f selfplayFlags) config(network string) selfplay.Config {
 		c.Openings = f.Openings
 	}
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
-	c.Parallel, c.Batch = f.AtOnce, f.Batch
+	c.Exact, c.Parallel, c.Batch = max(0, f.Exact.Nodes), f.AtOnce, f.Batch
 	return c
 }
 
@@ -74,6 +76,14 @@ func visits(c selfplay.Config) string {
 		return fmt.Sprintf("%d visits a move", c.Visits)
 	}
 	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
+}
+
+// proved is what share of the games ended because they were proved; empty without --exact.
+func proved(c selfplay.Config, p selfplay.Progress) string {
+	if c.Exact == 0 || p.Played == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
 }
 
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
@@ -110,7 +120,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-		progress.text(fmt.Sprintf("%d of %d games, %.1f/s, %v left", p.Games, p.All, rate, left.Round(time.Second)))
+		progress.text(fmt.Sprintf("%d of %d games, %.1f/s%s, %v left", p.Games, p.All, rate, proved(config, p), left.Round(time.Second)))
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil {
@@ -120,7 +130,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond))
+	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v%s\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond), proved(config, last))
 	return err
 }
 

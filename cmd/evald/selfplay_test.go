@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,6 +24,11 @@ func TestSelfplay(t *testing.T) {
 		t.Errorf("two more: status %d, output %q", status, out)
 	}
 	refuses(t, exitBadInput, "visits 20, and now it is 21", "", append(args, "8", "--visits", "21")...)
+	refuses(t, exitBadInput, "exact 0, and now it is 1000", "", append(args, "8", "--exact")...)
+	args[len(args)-2] += "-exact"
+	if status, out, stderr = evald(t, "", append(args, "20", "--exact")...); status != exitOK || !regexp.MustCompile(`^20 games, of which 20 were played now, in .*s, [1-9][0-9.]*% ended by proof\n$`).MatchString(out) {
+		t.Errorf("--exact: status %d, output %q, errors %q", status, out, stderr)
+	}
 }
 
 // The configuration of a run includes whether a network's answers are mirrored.

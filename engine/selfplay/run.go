@@ -14,20 +14,24 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Game is one game.
 type Game struct {
 	Number int
-	Plies  []Ply         // those that were searched, in order
+	Plies  []Ply         // those that were searched, in order, and one that was proved
 	Last   game.Position // after the last move
 	Result int8          // for the first player: 1, 0 or -1
 }
 
+// Proved reports whether the game ended at its last ply because that was proved, and not by the rules.
+func (g *Game) Proved() bool { return len(g.Plies) > 0 && g.Plies[len(g.Plies)-1].Source == eval.Solved }
+
 // Ply is a position of a game and what the search found there. Values are those of the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules decide; nil of a fast search
+	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil of a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
@@ -81,7 +85,7 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), seats: map[*mcts.Tree]*seat{}, next: next, done: done, cancel: cancel}
+	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), prober: c.Exact.For(board), seats: map[*mcts.Tree]*seat{}, next: next, done: done, cancel: cancel}
 	trees := make([]*mcts.Tree, c.Parallel)
 	for i := range trees {
 		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
@@ -103,6 +107,7 @@ type run struct {
 	board  *game.Board
 	player *sample.Player       // of openings
 	kinds  []sample.Kind        // of openings
+	prober *solver.Prober       // nil: nothing is proved
 	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
 	cancel context.CancelFunc
 
@@ -133,14 +138,15 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 			return goal
 		}
 		if over {
-			if !r.finish(s.Game) {
+			if !r.finish(s) {
 				return goal
 			}
-			s.Game = nil
 		}
 	}
-	if s.Game == nil && !r.begin(s) {
-		return goal
+	for s.Game == nil || r.probe(s) {
+		if s.Game != nil && !r.finish(s) || !r.begin(s) {
+			return goal
+		}
 	}
 	// One number is drawn for each search, of either kind, so that the rest of the game's random numbers stay in step.
 	s.full = s.random.Float64() < r.FullShare
@@ -210,6 +216,10 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if result := t.Result(); r.prober != nil && ply.Source != eval.Rules && result != game.Ongoing {
+		r.prove(s, result, provedMoves(r.board, t, s.position, result))
+		return true, nil
+	}
 	s.Plies = append(s.Plies, ply)
 	if s.full && r.Resign > 0 && float64(ply.Q) < -r.Resign {
 		s.Last, s.Result = s.position, outcome(-1, s.position)
@@ -231,11 +241,7 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
-		ply.Q, ply.Source = o.Result.Value(), eval.Rules
-		ply.Visits = make([]uint32, len(s.policy))
-		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
-			ply.Visits[r.board.Action(m.First())] = 1
-		}
+		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, r.each(o.Moves)
 		return ply, nil
 	}
 	if ply.Source, err = source(t); err != nil {
@@ -249,6 +255,46 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 		}
 	}
 	return ply, nil
+}
+
+// each is a policy's visits: 1 for each of the moves, given by their cells. It is nil if there are none.
+func (r *run) each(moves game.Bits) (visits []uint32) {
+	if !moves.IsZero() {
+		visits = make([]uint32, r.board.Actions())
+	}
+	for ; !moves.IsZero(); moves = moves.WithoutFirst() {
+		visits[r.board.Action(moves.First())] = 1
+	}
+	return visits
+}
+
+// probe ends the game at a position that a probe proves, and reports whether it did. What the rules decide is left to be
+// played, so that records have it.
+func (r *run) probe(s *seat) bool {
+	if r.prober == nil || r.board.Outlook(s.position).Result != game.Ongoing {
+		return false
+	}
+	result, moves := r.prober.Moves(s.position)
+	if result != game.Ongoing {
+		r.prove(s, result, moves)
+	}
+	return result != game.Ongoing
+}
+
+// prove ends the game with a result for the side to move and the moves that are known to keep it.
+func (r *run) prove(s *seat, result game.Result, moves game.Bits) {
+	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: r.each(moves), Q: result.Value(), Source: eval.Solved})
+	s.Last, s.Result = s.position, outcome(int8(result.Value()), s.position)
+}
+
+// provedMoves are the cells of the moves of which a search has proved that they lead to the root's result.
+func provedMoves(b *game.Board, t *mcts.Tree, p game.Position, result game.Result) (cells game.Bits) {
+	for _, m := range t.Moves(nil) {
+		if m.Result == result {
+			cells = cells.Or(b.Cell(p, m.Action))
+		}
+	}
+	return cells
 }
 
 // outcome turns a result for the side to move at p into one for the first player, and back.
@@ -295,8 +341,10 @@ func source(t *mcts.Tree) (eval.Source, error) {
 	return eval.Cached, nil
 }
 
-// finish hands a game out, and reports whether the play goes on.
-func (r *run) finish(g *Game) bool {
+// finish hands the seat's game out, and reports whether the play goes on.
+func (r *run) finish(s *seat) bool {
+	g := s.Game
+	s.Game = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Config of a run. All fields but the last two determine the games.
@@ -54,6 +55,10 @@ type Config struct {
 
 	// Resign ends a game if a full search gives the side to move a value of less than -Resign; 0 plays to the end.
 	Resign float64 `json:"resign"`
+
+	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober of that bound or by the
+	// search. What the rules decide is played to the end.
+	Exact solver.Nodes `json:"exact,omitempty"`
 
 	// The games do not depend on these two.
 	Parallel int `json:"-"` // games at once
@@ -110,6 +115,7 @@ func (c Config) Validate() error {
 		{"temperature", c.Temperature, 0, 100},
 		{"temperature plies", float64(c.TemperaturePlies), 0, 1000},
 		{"resign", c.Resign, 0, 1},
+		{"exact", float64(c.Exact), 0, solver.MostNodes},
 		{"parallel", float64(c.Parallel), 1, 1 << 20},
 		{"batch", float64(c.Batch), 1, 1 << 20},
 	} {

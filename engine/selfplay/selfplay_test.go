@@ -23,6 +23,7 @@ import (
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/solver"
 )
 
 func config() selfplay.Config {
@@ -138,6 +139,73 @@ func TestRulesDecide(t *testing.T) {
 	}
 }
 
+// Games end at proofs, and each proof is right: the solver finds the same result, and all the moves keep it. A store takes such
+// games, and refuses proofs of another outcome or where none are asked for.
+func TestExact(t *testing.T) {
+	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}), game.MustBoard(game.TicTacToe)} {
+		full := gametest.Must(solver.New(b, solver.Options{}))(t)
+		result := func(p game.Position) int8 {
+			if r := b.Result(p); r != game.Ongoing {
+				return int8(r.Value())
+			}
+			return int8(gametest.Must(full.WDL(t.Context(), p))(t).Score)
+		}
+		c := config()
+		c.Rules, c.Openings, c.OpeningPlies, c.Exact = b.Rules().String(), selfplay.Mixed, b.Cells()/2, 20
+		without := c
+		without.Exact = 0
+		const games = 150
+		s, none := gametest.Must(selfplay.OpenStore(t.TempDir(), c, games))(t), gametest.Must(selfplay.OpenStore(t.TempDir(), without, games))(t)
+		proved, policies, searched := 0, 0, 0
+		gametest.OK(t, selfplay.Play(t.Context(), bitsquares(t), c, 0, games, nil, func(g *selfplay.Game) error {
+			gametest.OK(t, s.Check(g))
+			last := len(g.Plies) - 1
+			for i, p := range g.Plies {
+				if (p.Source == eval.Solved) != (i == last && g.Proved()) {
+					t.Errorf("game %d, ply %d of %d: the source is %v", g.Number, i, last, p.Source)
+				}
+			}
+			if !g.Proved() {
+				if b.Result(g.Last) == game.Ongoing {
+					t.Errorf("game %d ends at %+v without a proof", g.Number, g.Last)
+				}
+				return nil
+			}
+			proved++
+			if last > 0 {
+				searched++
+			}
+			p := g.Plies[last]
+			want := result(p.Position)
+			if p.Q != float32(want) || g.Result*(3-2*int8(p.Position.Mover())) != want || g.Last != p.Position {
+				t.Errorf("game %d ends at %+v with value %v and result %d for player 1; the solver says %d", g.Number, p.Position, p.Q, g.Result, want)
+			}
+			if p.Visits != nil {
+				policies++
+			}
+			for a, v := range p.Visits {
+				if v > 1 || v == 1 && -result(b.Play(p.Position, a)) != want {
+					t.Errorf("game %d: visits %v at %+v, whose result is %d", g.Number, p.Visits, p.Position, want)
+				}
+			}
+			if err := none.Check(g); err == nil {
+				t.Errorf("game %d: a store without exact ends takes it", g.Number)
+			}
+			wrong := *g
+			wrong.Result = (g.Result+2)%3 - 1
+			if err := s.Check(&wrong); err == nil || !strings.Contains(err.Error(), "proved") {
+				t.Errorf("game %d with result %d, proved %d: error %v", g.Number, wrong.Result, g.Result, err)
+			}
+			return nil
+		}))
+		gametest.OK(t, errors.Join(s.Close(), none.Close()))
+		t.Logf("%v: of %d games %d were proved, %d after searches, %d with moves", b.Rules(), games, proved, searched, policies)
+		if proved < games/4 || searched < 10 || policies < proved/2 {
+			t.Errorf("%v: of %d games %d were proved, %d after searches, %d with moves", b.Rules(), games, proved, searched, policies)
+		}
+	}
+}
+
 // Games begin with the play that was asked for: openings are short, and random play misses more wins.
 func TestOpenings(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
@@ -173,6 +241,7 @@ func TestRepeatable(t *testing.T) {
 	for _, selection := range []string{"puct", "gumbel"} {
 		c := config()
 		c.Selection, c.Openings = selection, map[string]string{"puct": "", "gumbel": selfplay.Mixed}[selection]
+		c.Exact = map[string]solver.Nodes{"gumbel": 100}[selection]
 		const games = 40
 		dir := t.TempDir()
 		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, games, nil))

@@ -18,6 +18,7 @@ import (
 type Progress struct {
 	Games, All int // in the files, and of the whole run
 	Played     int // games finished since the start of the program
+	Proved     int // those of them that ended because their result was proved
 	Elapsed    time.Duration
 }
 
@@ -57,12 +58,16 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 	for number := range s.waiting {
 		have[number] = true
 	}
-	start, played := time.Now(), 0
+	p, start := Progress{All: n}, time.Now()
 	err = Play(ctx, e, c, s.next, n-s.next, have, func(g *Game) error {
-		played++
+		p.Played++
+		if g.Proved() {
+			p.Proved++
+		}
 		err := s.add(g)
 		if report != nil && err == nil {
-			report(Progress{Games: s.Games(), All: n, Played: played, Elapsed: time.Since(start)})
+			p.Games, p.Elapsed = s.Games(), time.Since(start)
+			report(p)
 		}
 		return err
 	})

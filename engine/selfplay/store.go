@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -170,8 +171,8 @@ func (s *Store) check(g *Game) error {
 		}
 		before := g.Plies[i-1].Position
 		move := p.All.AndNot(before.All)
-		gaveUp := s.config.Resign > 0 && i == len(g.Plies) && p == before && g.Result != 0
-		if !gaveUp && (move.OnesCount() != 1 || p != s.board.Play(before, s.board.Action(move.First()))) {
+		ended := i == len(g.Plies) && p == before && (s.config.Resign > 0 && g.Result != 0 || s.config.Exact > 0 && g.Proved())
+		if !ended && (move.OnesCount() != 1 || p != s.board.Play(before, s.board.Action(move.First()))) {
 			return fmt.Errorf("position %d does not follow from the one before", i+1)
 		}
 	}
@@ -180,6 +181,9 @@ func (s *Store) check(g *Game) error {
 		return fmt.Errorf("result %d, but the last position is %v for the side to move", g.Result, result)
 	}
 	for _, r := range s.records(g) {
+		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {
+			return fmt.Errorf("result %d, but %d stones are said to be proved with value %v for the side to move", g.Result, r.Ply, r.Q)
+		}
 		if err := r.Check(&s.checked); err != nil {
 			return err
 		}
