@@ -23,7 +23,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/learn"
-	nnet "github.com/evald/evald/nn/net"
 )
 
 type clusterCmd struct {
@@ -156,15 +155,11 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 				e, err := heuristic.New(h)
 				return e, func() {}, err
 			}
-			n, err := nnet.ReadFile(file)
-			if err != nil {
-				return nil, nil, err
-			}
 			load, err := by(path)
 			if err != nil {
 				return nil, nil, err
 			}
-			return load(n, name)
+			return load(file, name)
 		},
 	})
 	if wasInterrupted(ctx, err) {

@@ -29,8 +29,9 @@ type learnCmd struct {
 	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, also without its other flags."`
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
+	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast learns as fast as it can on a processor: --exact, and on 7x6x4 a network of pattern tables and many games."`
 	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default."`
+	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
 
 	FirstGames  *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
@@ -41,6 +42,8 @@ type learnCmd struct {
 	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that are searched fully."`
 	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
 	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
+
+	Exact *exactNodes `help:"End games where their result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search; =false is none."`
 
 	Window *int     `range:"1 to 1000000000" placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
 	Passes *float64 `range:"0.001 to 1000" placeholder:"X" help:"How often each new position is seen in training."`
@@ -141,7 +144,11 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(g)
 	}
-	text := fmt.Sprintf("%3d  %d games by %s, %d records, %d steps", g.Number, g.Games, g.Player, g.Records, g.Steps)
+	text := fmt.Sprintf("%3d  %d games by %s", g.Number, g.Games, g.Player)
+	if g.Proved > 0 {
+		text += fmt.Sprintf(", %.1f%% ended by proof", 100*float64(g.Proved)/float64(g.Games))
+	}
+	text += fmt.Sprintf(", %d records, %d steps", g.Records, g.Steps)
 	for _, a := range g.Accuracy {
 		if a.Kind != learn.AllKinds {
 			continue // generations.jsonl has the other kinds
@@ -190,9 +197,15 @@ func (c *learnCmd) config() (learn.Config, error) {
 			return config, err
 		}
 		config = learn.DefaultConfig(b)
+		if c.Preset != nil {
+			if err := config.Use(*c.Preset); err != nil {
+				return config, err
+			}
+		}
 	default:
 		return config, err
 	}
+	set(&config.Preset, c.Preset)
 	set(&config.Rules, c.Rules)
 	set(&config.SelfPlay.Rules, c.Rules)
 	set(&config.Network, c.Network)
@@ -204,6 +217,9 @@ func (c *learnCmd) config() (learn.Config, error) {
 	set(&config.SelfPlay.FastVisits, c.FastVisits)
 	set(&config.SelfPlay.FullShare, c.FullShare)
 	set(&config.SelfPlay.Selection, c.Selection)
+	if c.Exact != nil {
+		config.SelfPlay.Exact = max(0, c.Exact.Nodes)
+	}
 	set(&config.Labels, c.Labels)
 	set(&config.Window, c.Window)
 	set(&config.Passes, c.Passes)
@@ -251,8 +267,12 @@ func set[T any](field, flag *T) {
 func evaluators(backend string, on processors, notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
 	options := open.Options{Backend: backend, GPUs: on.GPUs.list(), CPUPath: on.CPUPath, Note: eachOnce(say), Event: say}
-	return func(n *net.Network, name string) (*eval.Evaluator, func(), error) {
-		e, err := open.Network(n, name, options)
+	return func(file, name string) (*eval.Evaluator, func(), error) {
+		_, n, err := open.File(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := n.Open(name, options)
 		if err != nil {
 			return nil, nil, flagged(err)
 		}

@@ -58,6 +58,18 @@ func TestLearn(t *testing.T) {
 			t.Errorf("%s: %.40q, error %v", name, text, err)
 		}
 	}
+	// A preset's settings are those of the run, but for the flags beside it.
+	exact := filepath.Join(t.TempDir(), "exact")
+	status, out, stderr = evald(t, "", learnArgs(exact, "--preset", "fast", "--exact=30", "--generations", "1")...)
+	if text, err := os.ReadFile(filepath.Join(exact, "config.json")); status != exitOK || !regexp.MustCompile(`0  60 games by bitsquares, [0-9.]+% ended by proof, `).MatchString(out) ||
+		!strings.Contains(string(text), `"preset": "fast"`) || !strings.Contains(string(text), `"exact": 30`) {
+		t.Errorf("--preset: status %d, output %q, errors %q, configuration %s, error %v", status, out, stderr, text, err)
+	}
+	must(t, "", "learn", "-o", exact, "--generations", "1", "--preset", "fast")
+	refuses(t, exitBadInput, "selfplay.exact 30, and now it is 0", "", "learn", "-o", exact, "--exact=false")
+	refuses(t, exitBadInput, `preset "", and now it is "fast"`, "", "learn", "-o", dir, "--preset", "fast")
+	refuses(t, exitUsage, "--preset", "", "learn", "-o", t.TempDir(), "--preset", "slow")
+	refuses(t, exitUsage, "--exact", "", "learn", "-o", t.TempDir(), "--exact=many")
 	refuses(t, exitBadInput, "config.json: the run has seed", "", "learn", "-o", dir, "--seed", "3")
 	refuses(t, exitUsage, "--rules", "", "learn", "-o", t.TempDir(), "--rules", "7x")
 	refuses(t, exitUsage, "opponent: agent", "", "learn", "-o", t.TempDir(), "--opponent", "nobody")

@@ -55,8 +55,7 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) 
 		return err
 	}
 	defer records.Close()
-	config := c.config(records)
-	config.Optimizer, config.EMA, config.Clip, config.L2, config.Weights.GameOver = train.Adam, 0, 0, 0, 0
+	config := c.config(records).ForTables()
 	config.LR = cmp.Or(c.LR, tablesRate)
 	trainer, err := tables.New(config, initial, records.Source, 0)
 	if err != nil {

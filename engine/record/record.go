@@ -11,7 +11,7 @@
 //	own_hi    uint64        and 64 to 127; 0 on boards of at most 64 bits, such as 7x6
 //	all_lo    uint64        stones of both sides
 //	all_hi    uint64
-//	visits    list<uint32>  visits of each action in the search, or 1 for each of the best if the rules decide; empty if there was no search
+//	visits    list<uint32>  visits of each action in the search, or 1 for each of the best if the rules or a solver decide; empty if there was no search
 //	q         float         value of the search's root, -1 to 1
 //	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
 //	gameover  uint8         the position itself: 0 not over, 2 the other side has won, 3 drawn
@@ -20,7 +20,7 @@
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
 //	game      int64         number of the game in its run, from 0, the same for all its positions; -1 if there is none
-//	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over or given up, or if it is not known
+//	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over, given up or proved, or if it is not known
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move if own_lo >> (7*c + r) & 1 is 1. Actions are columns from

@@ -9,6 +9,9 @@
 // share their openings; who met a position first is in no record. Trees are searched anew for each move, so that a
 // game follows from its number alone. Games begin with play that searches would not come to, random and plausible,
 // because users send such positions.
+//
+// Probes prove the positions of games, and not the leaves of their trees: with 300 nodes a leaf, games by bitsquares took 3
+// times the processor time, by default-fast 2 times, and by default 0.9 times.
 package selfplay
 
 import (

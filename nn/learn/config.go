@@ -33,13 +33,16 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // Config is everything that decides what a run learns. The number of generations is not part of it.
 type Config struct {
-	Rules   string `json:"rules"`   // game.ParseRules
-	Network string `json:"network"` // net.ParseConfig
+	Preset  string `json:"preset,omitempty"` // whose settings the run began with; it has no effect of its own
+	Rules   string `json:"rules"`            // game.ParseRules
+	Network string `json:"network"`          // net.ParseConfig, or pattern.ParseShape on 7x6x4
 	Seed    uint64 `json:"seed"`
 
 	// FirstGames are played by the bitsquares heuristic, because a random network knows nothing. In each later generation
@@ -103,6 +106,27 @@ func DefaultConfig(b *game.Board) Config {
 	return c
 }
 
+// Fast is the preset that learns as fast as it can on a processor: games end where they are proved, and on 7x6x4 a network of
+// pattern tables plays and learns many of them.
+const Fast = "fast"
+
+// Use puts the settings of a preset in place of those of DefaultConfig.
+func (c *Config) Use(preset string) error {
+	if preset != Fast {
+		return fmt.Errorf("learn: preset is %q, want %s", preset, Fast)
+	}
+	c.Preset, c.SelfPlay.Exact = preset, solver.ProbeNodes
+	if c.Rules != game.Connect4.String() {
+		return nil
+	}
+	c.Network, c.Batch, c.LR, c.Passes, c.QShare = "pattern128x32x32", 1024, 0.002, 4, 0.5
+	c.FirstGames, c.FirstFactor, c.Games, c.Window = 60000, 1, 60000, 180000
+	// Each opening is a position of its own, which costs a probe alone if it is proved.
+	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = 34, 8
+	c.GateGames, c.Positions, c.OpponentGames = 100, 500, 20
+	return nil
+}
+
 // Validate returns an error that names a field that is out of range, or nil.
 func (c Config) Validate() error {
 	rules, err := game.ParseRules(c.Rules)
@@ -112,7 +136,12 @@ func (c Config) Validate() error {
 	if _, err := game.NewBoard(rules); err != nil {
 		return fmt.Errorf("learn: rules: %w", err)
 	}
-	if _, err := net.ParseConfig(c.Network); err != nil {
+	if !pattern.IsShape(c.Network) {
+		_, err = net.ParseConfig(c.Network)
+	} else if _, _, _, err = pattern.ParseShape(c.Network); err == nil && rules != game.Connect4 {
+		err = fmt.Errorf("%s is of pattern tables, which know %v alone", c.Network, game.Connect4)
+	}
+	if err != nil {
 		return fmt.Errorf("learn: network: %w", err)
 	}
 	if c.Labels != Outcome && c.Labels != Solver {

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
+	"path/filepath"
 	"time"
 
 	"github.com/evald/evald/engine/agent"
@@ -13,9 +12,9 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -24,6 +23,7 @@ type Generation struct {
 	Number int    `json:"generation"`
 	Player string `json:"player"` // who played the games: a network's number, or bitsquares
 	Games  int    `json:"games"`
+	Proved int    `json:"proved,omitempty"` // games that ended because their result was proved (selfplay.Config.Exact)
 
 	Records int64          `json:"records"` // how many the network learned from
 	Steps   int            `json:"steps"`
@@ -71,6 +71,9 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	if err := r.play(ctx, g); err != nil {
 		return g, fmt.Errorf("self-play: %w", err)
 	}
+	if g.Proved, err = r.proved(n); err != nil {
+		return g, fmt.Errorf("self-play: %w", err)
+	}
 	if err := r.label(ctx, n); err != nil {
 		return g, fmt.Errorf("labels: %w", err)
 	}
@@ -84,10 +87,39 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	}
 	g.Seconds.Measure = time.Since(start).Seconds()
 	text, err := durable.MarshalIndent(g)
-	if err != nil {
-		return g, err
+	if err == nil {
+		err = durable.WriteFile(r.folder(n, "generation.json"), text)
 	}
-	return g, durable.WriteFile(r.folder(n, "generation.json"), text)
+	if err == nil && r.tables() { // they have hundreds of MB
+		err = os.Remove(r.folder(n, "train", train.CheckpointFile))
+	}
+	return g, err
+}
+
+// proved counts the games of a generation that ended because their result was proved.
+func (r *Run) proved(generation int) (games int, err error) {
+	if r.Config.SelfPlay.Exact == 0 {
+		return 0, nil
+	}
+	files, err := filepath.Glob(r.folder(generation, "games", "*.parquet"))
+	if err != nil {
+		return 0, err
+	}
+	records, err := record.Open(files...)
+	if err != nil {
+		return 0, err
+	}
+	defer records.Close()
+	for range records.Rows() {
+		var rec record.Record
+		if err := records.Next(&rec); err != nil {
+			return 0, err
+		}
+		if rec.Source == eval.Solved { // the last of its game
+			games++
+		}
+	}
+	return games, nil
 }
 
 // play plays the games that are missing.
@@ -124,11 +156,7 @@ func (r *Run) evaluator(generation int) (e *eval.Evaluator, done func(), err err
 		e, err = heuristic.New(eval.Bitsquares)
 		return e, func() {}, err
 	}
-	network, err := net.ReadFile(r.promoted(generation))
-	if err != nil {
-		return nil, nil, err
-	}
-	return r.evaluators(network, name(generation))
+	return r.evaluators(r.promoted(generation), name(generation))
 }
 
 // files are the records that a generation learns from, and how many games they have.
@@ -154,68 +182,9 @@ func (r *Run) files(n int) (files []string, games int, err error) {
 	return files, games, nil
 }
 
-// train trains the generation's network, beginning with the one before.
-func (r *Run) train(ctx context.Context, g *Generation) error {
-	c := r.Config
-	files, games, err := r.files(g.Number)
-	if err != nil {
-		return err
-	}
-	// The heuristic played the first generation's games. If none of them is in the window, records that a heuristic answered
-	// in place of a network are left out.
-	first := slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
-	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: first, QShare: c.QShare}
-	records, err := train.OpenRecords(r.board, options, files...)
-	if err != nil {
-		return err
-	}
-	defer records.Close()
-	fresh := records.Rows() * int64(g.Games) / int64(max(1, games))
-	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
-	config := train.Config{
-		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.rate(g.Number), Schedule: train.Cosine,
-		Warmup: min(50, g.Steps/10), Optimizer: train.Muon, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
-		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
-	}
-	var initial *net.Network
-	if g.Number > 0 {
-		if initial, err = r.network(g.Number - 1); err != nil {
-			return err
-		}
-		config.Init = name(g.Number - 1)
-	}
-	run, err := train.OpenRun(r.folder(g.Number, "train"), config, initial, train.WithRules(records.Source, r.board, c.seed(g.Number)), r.by)
-	if err != nil {
-		return err
-	}
-	defer run.Close()
-	start, before := time.Now(), run.Done()
-	err = run.Train(ctx, time.Minute, func(s train.Report) {
-		left := time.Duration(float64(time.Since(start)) / float64(s.Step-before) * float64(g.Steps-s.Step))
-		r.progress(fmt.Sprintf("generation %d, training by %s: step %d of %d, loss %.4f, %v left", g.Number, run.About(), s.Step, g.Steps, s.Total, left.Round(time.Second)))
-	})
-	if err != nil {
-		return err
-	}
-	path := r.folder(g.Number, "train", train.MetricsFile)
-	metrics, err := train.ReadMetrics(path)
-	if err != nil {
-		return err
-	}
-	if len(metrics) == 0 || metrics[len(metrics)-1].Step != g.Steps {
-		return fmt.Errorf("%s: its last line is missing, that of step %d: remove the folder, and the network is trained again", path, g.Steps)
-	}
-	g.Metrics = &metrics[len(metrics)-1]
-	return nil
-}
-
 // measure scores the network, lets it play matches, and decides whether it is promoted.
 func (r *Run) measure(ctx context.Context, g *Generation) error {
-	network, err := r.network(g.Number)
-	if err != nil {
-		return err
-	}
-	candidate, done, err := r.evaluators(network, name(g.Number))
+	candidate, done, err := r.evaluators(r.network(g.Number), name(g.Number))
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,11 @@ import (
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
-	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
+	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -35,8 +37,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func onCPU(n *net.Network, _ string) (*eval.Evaluator, func(), error) {
-	e, _ := cpu.New(n)
+func onCPU(file, _ string) (*eval.Evaluator, func(), error) {
+	_, n, err := open.File(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.Pattern != nil {
+		return evaltest.Raw(pattern.NewBackend(n.Pattern)), func() {}, nil
+	}
+	e, _ := cpu.New(n.Conv)
 	return evaltest.Raw(e), func() {}, nil
 }
 
@@ -47,6 +56,17 @@ func tiny() learn.Config {
 	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.OpeningPlies = 16, 6, 3
 	c.GateVisits, c.GateGames, c.Opponents, c.OpponentGames = 8, 40, []string{"random"}, 8
 	c.Positions, c.Visits = 60, []int{0, 8}
+	return c
+}
+
+// fast is a tiny run with the preset, of networks of pattern tables.
+func fast(t *testing.T) learn.Config {
+	c := learn.DefaultConfig(game.MustBoard(game.Connect4))
+	gametest.OK(t, c.Use(learn.Fast))
+	small := tiny()
+	c.Network, c.Seed, c.FirstGames, c.Games, c.Batch = "pattern64x16x16", 5, small.FirstGames, small.Games, small.Batch
+	c.SelfPlay.Visits, c.GateVisits, c.GateGames, c.Opponents, c.OpponentGames = 8, 4, 20, []string{"random"}, 8
+	c.Positions, c.Visits = 30, []int{0, 8}
 	return c
 }
 
@@ -92,21 +112,30 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 	return all
 }
 
-// A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. The run learns from
-// exact labels, because it has all parts of one that does not. With EVALD_SOAK both run, for one generation more.
+// A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. One run learns from exact
+// labels, because it has all parts of one that does not; one with the preset. With EVALD_SOAK all run, for one generation more.
 func TestRepeatable(t *testing.T) {
-	kinds, count := []string{learn.Solver}, 2
+	kinds, count := []string{learn.Solver, learn.Fast}, 2
 	if gametest.Soak() {
-		kinds, count = []string{learn.Outcome, learn.Solver}, 3
+		kinds, count = []string{learn.Outcome, learn.Solver, learn.Fast}, 3
 	}
 	for _, labels := range kinds {
 		c := tiny()
-		c.Labels = labels
+		if labels == learn.Fast {
+			c = fast(t)
+		} else {
+			c.Labels = labels
+		}
 		dir := t.TempDir()
 		events := 0
 		gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, count, func(string) { events++ }))
 		want := kept(t, dir)
-		if len(want) < 15 {
+		for _, g := range generations(t, dir) {
+			if exact := labels == learn.Fast; exact != (g.Proved > g.Games/2) || g.Proved > g.Games {
+				t.Errorf("%s, generation %d: of %d games %d ended by proof", labels, g.Number, g.Games, g.Proved)
+			}
+		}
+		if len(want) < 14 {
 			t.Fatalf("%s: only %d files", labels, len(want))
 		}
 		if labels == learn.Solver {
@@ -180,7 +209,10 @@ func sameGames(t *testing.T, dir string) {
 }
 
 // The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores.
-func TestLearns(t *testing.T) { testLearns(t, onGorgonia) }
+func TestLearns(t *testing.T) { testLearns(t, onGorgonia, 0) }
+
+// So it does if games end where they are proved.
+func TestLearnsExact(t *testing.T) { testLearns(t, onGorgonia, 50) }
 
 // So it does if PyTorch makes the steps.
 func TestLearnsTorch(t *testing.T) {
@@ -188,20 +220,26 @@ func TestLearnsTorch(t *testing.T) {
 	if python == "" || exec.Command(python, "-c", "import torch").Run() != nil {
 		t.Skip("EVALD_PYTHON names no Python with torch")
 	}
-	testLearns(t, train.Compute{Threads: 2, Python: python})
+	testLearns(t, train.Compute{Threads: 2, Python: python}, 0)
 }
 
-func testLearns(t *testing.T, by train.Compute) {
+func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 	if testing.Short() {
 		t.Skip("a run of a minute")
 	}
-	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}))
+	b := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
+	c := learn.DefaultConfig(b)
 	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
 	count, want := 5, []float64{0.93, 0.985, 0.96, 0.1, 50} // good policy, good and perfect search, gain of the policy, of Elo
 	if !gametest.Soak() {
 		// By three seeds these are 0.86 to 0.90, 0.97 to 0.98, 0.96 to 0.97, 0.06 to 0.10, and 69 to 142.
 		c.Network, c.Games, c.FirstGames, c.Positions, count = "2x16", 600, 1000, 200, 3
 		want = []float64{0.83, 0.96, 0.945, 0.03, 30}
+	}
+	if exact > 0 { // games are short and cheap, and hardly see the end of the board
+		c.SelfPlay.Exact, c.SelfPlay.OpeningPlies = exact, b.Cells()
+		c.FirstGames, c.Games, c.Window = 4*c.FirstGames, 4*c.Games, 4*c.Window
+		want = []float64{0.83, 0.94, 0.93, 0.03, 30}
 	}
 	c.GateVisits = 16 // few, so that games are between networks: on this board more of them see nearly all
 	dir := t.TempDir()
@@ -222,7 +260,7 @@ func testLearns(t *testing.T, by train.Compute) {
 		for _, a := range g.Accuracy {
 			text += fmt.Sprintf("; %s, %d visits: %.3f good, %.3f perfect", a.Kind, a.Visits, a.Good.Value, a.Perfect.Value)
 		}
-		t.Logf("generation %d, Elo %+.0f%s", g.Number, g.Elo, text)
+		t.Logf("generation %d, %d of %d games proved, Elo %+.0f%s", g.Number, g.Proved, g.Games, g.Elo, text)
 	}
 	policy, search := of(last, learn.AllKinds, 0), of(last, learn.AllKinds, 100)
 	if policy.Good.Value < want[0] || search.Good.Value < want[1] || search.Perfect.Value < want[2] {
@@ -252,15 +290,17 @@ func TestOpenErrors(t *testing.T) {
 	}
 	run.Close()
 	for want, change := range map[string]func(*learn.Config){
-		"config.json: the run has seed": func(c *learn.Config) { c.Seed++ },
-		"rules":                         func(c *learn.Config) { c.Rules = "7" },
-		"network":                       func(c *learn.Config) { c.Network = "6" },
-		"labels is \"exact\"":           func(c *learn.Config) { c.Labels = "exact" },
-		"passes is 0":                   func(c *learn.Config) { c.Passes = 0 },
-		"opponents is 0":                func(c *learn.Config) { c.Opponents = nil },
-		"opponent: agent":               func(c *learn.Config) { c.Opponents = []string{"nobody"} },
-		"elo0 5":                        func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
-		"visits is -1":                  func(c *learn.Config) { c.Visits = []int{-1} },
+		"config.json: the run has seed":    func(c *learn.Config) { c.Seed++ },
+		"rules":                            func(c *learn.Config) { c.Rules = "7" },
+		"network":                          func(c *learn.Config) { c.Network = "6" },
+		"pattern64x16x16 is of pattern":    func(c *learn.Config) { c.Network = "pattern64x16x16" },
+		`network: shape "pattern64": want`: func(c *learn.Config) { c.Network = "pattern64" },
+		"labels is \"exact\"":              func(c *learn.Config) { c.Labels = "exact" },
+		"passes is 0":                      func(c *learn.Config) { c.Passes = 0 },
+		"opponents is 0":                   func(c *learn.Config) { c.Opponents = nil },
+		"opponent: agent":                  func(c *learn.Config) { c.Opponents = []string{"nobody"} },
+		"elo0 5":                           func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
+		"visits is -1":                     func(c *learn.Config) { c.Visits = []int{-1} },
 	} {
 		c := good
 		change(&c)

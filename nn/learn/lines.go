@@ -46,6 +46,9 @@ func draw(w *tensorboard.Writer, g Generation) error {
 		{Tag: "match/elo", Value: float32(g.Elo)},
 		{Tag: "match/promoted", Value: promoted},
 	}
+	if g.Proved > 0 {
+		curves = append(curves, tensorboard.Scalar{Tag: "selfplay/proved", Value: float32(g.Proved) / float32(g.Games)})
+	}
 	for _, a := range g.Accuracy {
 		on := fmt.Sprintf("%s, %d visits", a.Kind, a.Visits)
 		curves = append(curves,

@@ -96,8 +96,11 @@ func (r *Run) spec(number int) agent.Spec {
 	return agent.Spec{Name: "mcts", Model: name(number), Visits: r.Config.GateVisits}
 }
 
-// batcher lets many games ask a network together.
+// batcher lets many games ask a network together, if that is faster.
 func batcher(e *eval.Evaluator) *eval.Evaluator {
+	if e.Backend().Attributes().Rows == 1 {
+		return eval.New(e.Backend(), eval.Options{})
+	}
 	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
 }
 

@@ -13,12 +13,12 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train"
 )
 
-// Evaluators makes the evaluator of a network, which has a name. Call close when the evaluator is not needed any more.
-type Evaluators func(n *net.Network, name string) (e *eval.Evaluator, close func(), err error)
+// Evaluators makes the evaluator of the network in a file; answers call it name. Call close when the evaluator is not needed any
+// more.
+type Evaluators func(file, name string) (e *eval.Evaluator, close func(), err error)
 
 // Run is a run in a folder. Close it.
 type Run struct {
@@ -41,6 +41,9 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 		return nil, err
 	}
 	r = &Run{Config: c, evaluators: evaluators, by: by, progress: progress}
+	if r.tables() && by.Python != "" {
+		return nil, fmt.Errorf("learn: network %s: networks of pattern tables learn without PyTorch", c.Network)
+	}
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
 		return nil, err
@@ -164,10 +167,8 @@ func (r *Run) best() int {
 // name is the name of a generation's network.
 func name(generation int) string { return fmt.Sprintf("%03d", generation) }
 
-// network reads a generation's network.
-func (r *Run) network(generation int) (*net.Network, error) {
-	return net.ReadFile(r.folder(generation, "train", "network.safetensors"))
-}
+// network is the path of a generation's network.
+func (r *Run) network(generation int) string { return r.folder(generation, "train", train.NetworkFile) }
 
 // promoted is the path of the network of a generation, if it was promoted.
 func (r *Run) promoted(generation int) string {
@@ -180,7 +181,7 @@ func (r *Run) promote() error {
 		if !g.Promoted {
 			continue
 		}
-		text, err := os.ReadFile(r.folder(n, "train", "network.safetensors"))
+		text, err := os.ReadFile(r.network(n))
 		if err != nil {
 			return err
 		}
@@ -196,7 +197,7 @@ func (r *Run) promote() error {
 			if err == nil && bytes.Equal(there, text) {
 				continue
 			}
-			if _, err := r.network(n); err != nil { // it is damaged itself
+			if err := r.checkNetwork(n); err != nil {
 				return err
 			}
 			if err := durable.WriteFile(path, text); err != nil {

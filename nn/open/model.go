@@ -91,6 +91,14 @@ func parse(content []byte) (p Parsed, err error) {
 	return p, err
 }
 
+// Open is Network for a network of either kind. Bitsquares answers the games that one of pattern tables does not know.
+func (p Parsed) Open(name string, o Options) (*Opened, error) {
+	if p.Pattern != nil {
+		return ofTables(p.Pattern, name, o)
+	}
+	return Network(p.Conv, name, o)
+}
+
 // Config is the shape of the network: "9x64", "pattern256x64x32".
 func (p Parsed) Config() string {
 	if p.Pattern != nil {

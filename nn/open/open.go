@@ -139,12 +139,7 @@ func named(o Options) (*Opened, error) {
 	if text := m.Warning(); text != "" {
 		o.note("%s", text)
 	}
-	var e *Opened
-	if n.Pattern != nil {
-		e, err = ofTables(n.Pattern, m.Label(), o)
-	} else {
-		e, err = Network(n.Conv, m.Label(), o)
-	}
+	e, err := n.Open(m.Label(), o)
 	if err != nil {
 		return nil, err
 	}

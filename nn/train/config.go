@@ -44,6 +44,12 @@ const (
 	maxSteps = 1 << 30
 )
 
+// ForTables is the configuration for a network of pattern tables, which learns by Adam alone.
+func (c Config) ForTables() Config {
+	c.Optimizer, c.EMA, c.Clip, c.L2, c.Weights.GameOver = Adam, 0, 0, 0, 0
+	return c
+}
+
 // Validate names the field that is out of range in its error. Otherwise it returns the network's shape and the board.
 func (c Config) Validate() (net.Config, *game.Board, error) {
 	network, err := net.ParseConfig(c.Network)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -42,7 +43,7 @@ func (r *Records) calibrate() error {
 	some := min(chunks, calibrationChunks)
 	for i := range some {
 		err := r.read(i*chunks/some, func(rec *record.Record) {
-			if rec.GameOver == game.NotOver && rec.Weight > 0 && (r.options.Heuristics || learnable(rec.Source)) {
+			if rec.GameOver == game.NotOver && rec.Weight > 0 && rec.Source != eval.Solved && (r.options.Heuristics || learnable(rec.Source)) {
 				count(&counts, rec.Q, rec.Z)
 			}
 		})

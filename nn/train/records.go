@@ -54,7 +54,8 @@ type Records struct {
 //	(1-s) * (1, 0, 0 if z = 1; 0, 1, 0 if z = 0; 0, 0, 1 if z = -1)  +  s * foretold(q)
 //
 // The outcome is unbiased, but has the noise of a single game with all its blunders. The search's value has less noise, but
-// the errors of the network that searched. See foretold for how one number becomes three.
+// the errors of the network that searched. See foretold for how one number becomes three. Where a solver found the result, that
+// is the target for every s.
 type RecordOptions struct {
 	Seed       uint64  // of the order
 	Heuristics bool    // learn also from records that a heuristic answered, not only a network, a search or a solver
@@ -225,12 +226,16 @@ func (r *Records) convert(rec *record.Record) Example {
 	if !r.options.Heuristics && !learnable(rec.Source) {
 		e.Weight = 0
 	}
-	if s := float32(r.options.QShare); s > 0 {
+	s := float32(r.options.QShare)
+	if e.Solved {
+		s = 0 // the outcome is exact
+	}
+	if s > 0 {
 		for k, p := range r.ends.wdl(rec.Q) {
 			e.WDL[k] = s * p
 		}
 	}
-	e.WDL[1-rec.Z] += 1 - float32(r.options.QShare)
+	e.WDL[1-rec.Z] += 1 - s
 	total := 0.0
 	for _, v := range rec.Visits {
 		total += float64(v)

@@ -173,6 +173,11 @@ func TestQShare(t *testing.T) {
 		if e.WDL != c.want {
 			t.Errorf("share %v, outcome %d, value %v: target %v, want %v", c.share, c.z, c.q, e.WDL, c.want)
 		}
+		r.ends = foretold{} // which a proof does without
+		e = r.convert(&record.Record{Q: float32(c.z), Z: c.z, Source: eval.Solved, Weight: 1})
+		if want := [...][3]float32{{0, 0, 1}, {0, 1, 0}, {1, 0, 0}}[1+c.z]; e.WDL != want {
+			t.Errorf("share %v, proved %d: target %v, want %v", c.share, c.z, e.WDL, want)
+		}
 	}
 	for _, share := range []float64{-0.001, 1.001, math.NaN(), math.Inf(1)} {
 		if _, err := OpenRecords(game.MustBoard(game.Connect4), RecordOptions{QShare: share}); err == nil || !strings.Contains(err.Error(), "q share is") {
@@ -200,7 +205,7 @@ func TestForetold(t *testing.T) {
 		case 2:
 			rec.Q, rec.Z = 0, int8(i%2)
 		case 3: // does not count
-			rec.Source, rec.Z = eval.Bitsquares, -1
+			rec.Source, rec.Z = []eval.Source{eval.Bitsquares, eval.Solved}[i/40%2], -1
 		}
 		all = append(all, rec)
 	}

@@ -1,0 +1,124 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
+	"github.com/evald/evald/nn/train"
+	"github.com/evald/evald/nn/train/tables"
+)
+
+// train trains the generation's network, beginning with the one before.
+func (r *Run) train(ctx context.Context, g *Generation) error {
+	c := r.Config
+	files, games, err := r.files(g.Number)
+	if err != nil {
+		return err
+	}
+	// The heuristic played the first generation's games. If none of them is in the window, records that a heuristic answered
+	// in place of a network are left out.
+	first := slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
+	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: first, QShare: c.QShare}
+	records, err := train.OpenRecords(r.board, options, files...)
+	if err != nil {
+		return err
+	}
+	defer records.Close()
+	fresh := records.Rows() * int64(g.Games) / int64(max(1, games))
+	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
+	config := train.Config{
+		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.rate(g.Number), Schedule: train.Cosine,
+		Warmup: min(50, g.Steps/10), Optimizer: train.Muon, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
+		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
+	}
+	before := "" // the file of the network to begin with
+	if g.Number > 0 {
+		before, config.Init = r.network(g.Number-1), name(g.Number-1)
+	}
+	open := r.openLayers
+	if r.tables() {
+		open = r.openTables
+	}
+	run, err := open(r.folder(g.Number, "train"), config, before, records)
+	if err != nil {
+		return err
+	}
+	defer run.close()
+	start, done := time.Now(), run.Done()
+	err = run.Train(ctx, time.Minute, func(s train.Report) {
+		left := time.Duration(float64(time.Since(start)) / float64(s.Step-done) * float64(g.Steps-s.Step))
+		r.progress(fmt.Sprintf("generation %d, training by %s: step %d of %d, loss %.4f, %v left", g.Number, run.about, s.Step, g.Steps, s.Total, left.Round(time.Second)))
+	})
+	if err != nil {
+		return err
+	}
+	path := r.folder(g.Number, "train", train.MetricsFile)
+	metrics, err := train.ReadMetrics(path)
+	if err != nil {
+		return err
+	}
+	if len(metrics) == 0 || metrics[len(metrics)-1].Step != g.Steps {
+		return fmt.Errorf("%s: its last line is missing, that of step %d: remove the folder, and the network is trained again", path, g.Steps)
+	}
+	g.Metrics = &metrics[len(metrics)-1]
+	return nil
+}
+
+// training is the training run of a network of either kind.
+type training struct {
+	*train.Folder
+	train.Steps
+	about string // what makes the steps
+	close func() error
+}
+
+// tables reports whether the networks are of pattern tables (nn/pattern), and not of convolutions.
+func (r *Run) tables() bool { return pattern.IsShape(r.Config.Network) }
+
+// openLayers begins or continues the training of a network of convolutions, which begins with the one in a file, if that is not
+// empty.
+func (r *Run) openLayers(dir string, c train.Config, before string, records *train.Records) (t training, err error) {
+	var initial *net.Network
+	if before != "" {
+		if initial, err = net.ReadFile(before); err != nil {
+			return t, err
+		}
+	}
+	run, err := train.OpenRun(dir, c, initial, train.WithRules(records.Source, r.board, c.Seed), r.by)
+	if err != nil {
+		return t, err
+	}
+	return training{run.Folder, run.Trainer, run.About(), run.Close}, nil
+}
+
+// openTables is openLayers for a network of pattern tables.
+func (r *Run) openTables(dir string, c train.Config, before string, records *train.Records) (t training, err error) {
+	var initial *pattern.Network
+	if before != "" {
+		if initial, err = pattern.ReadFile(before); err != nil {
+			return t, err
+		}
+	}
+	c = c.ForTables()
+	steps, err := tables.New(c, initial, records.Source, r.by.Threads)
+	if err != nil {
+		return t, err
+	}
+	folder, err := train.OpenFolder(dir, c, steps)
+	return training{folder, steps, "plain Go", folder.Close}, err
+}
+
+// checkNetwork returns an error if a generation's network is damaged.
+func (r *Run) checkNetwork(generation int) (err error) {
+	if r.tables() {
+		_, err = pattern.ReadFile(r.network(generation))
+	} else {
+		_, err = net.ReadFile(r.network(generation))
+	}
+	return err
+}
