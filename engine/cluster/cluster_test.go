@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/solver"
 )
 
 func TestMain(m *testing.M) {
@@ -32,10 +33,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }
 
-// small is a game of some milliseconds.
+// small is a game of some milliseconds. In odd generations games end where they are proved.
 func small(generation int) selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Rules, c.Network, c.Seed, c.Visits, c.FastVisits, c.OpeningPlies = "5x4x4", "bitsquares", uint64(7+generation), 24, 8, 4
+	c.Exact = solver.Nodes(generation % 2 * 20)
 	return c
 }
 

@@ -26,7 +26,9 @@ type Game struct {
 }
 
 // Proved reports whether the game ended at its last ply because that was proved, and not by the rules.
-func (g *Game) Proved() bool { return len(g.Plies) > 0 && g.Plies[len(g.Plies)-1].Source == eval.Solved }
+func (g *Game) Proved() bool {
+	return len(g.Plies) > 0 && g.Plies[len(g.Plies)-1].Source == eval.Solved
+}
 
 // Ply is a position of a game and what the search found there. Values are those of the side to move.
 type Ply struct {
