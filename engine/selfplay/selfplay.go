@@ -10,8 +10,9 @@
 // game follows from its number alone. Games begin with play that searches would not come to, random and plausible,
 // because users send such positions.
 //
-// Probes prove the positions of games, and not the leaves of their trees: with 300 nodes a leaf, games by bitsquares took 3
-// times the processor time, by default-fast 2 times, and by default 0.9 times.
+// With Exact a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time; without probes of leaves it would take
+// 0.55 to 0.65 times. They pay: of 864 positions a search of 48 visits by a network of two generations found 98.1% good moves
+// and 95.7% of the results in place of 96.8% and 89.0%. With more than a tenth of the nodes they cost more than they find.
 package selfplay
 
 import (
@@ -60,7 +61,7 @@ type Config struct {
 	Resign float64 `json:"resign"`
 
 	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober of that bound or by the
-	// search. What the rules decide is played to the end.
+	// search, which probes its leaves with a tenth of it. What the rules decide is played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
 	// The games do not depend on these two.
@@ -138,10 +139,14 @@ func (c Config) board() (*game.Board, error) {
 	return game.NewBoard(rules)
 }
 
+// leafShare is how many times fewer nodes the probes of a tree's leaves have than those of the positions of games.
+const leafShare = 10
+
 // tree is the configuration of a full or a fast search.
 func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig(mcts.PUCT)
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
+	m.Exact = c.Exact / leafShare
 	m.FlatPriors = false     // a policy that learns from flat priors gets flatter with each generation
 	m.Transpositions = false // the network's answers are remembered, and visits with a fast device should cost little
 	switch {
