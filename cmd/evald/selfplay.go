@@ -78,14 +78,6 @@ func visits(c selfplay.Config) string {
 	return fmt.Sprintf("%d visits for %g of the moves, %d for the others", c.Visits, c.FullShare, c.FastVisits)
 }
 
-// proved is what share of the games ended because they were proved; empty without --exact.
-func proved(c selfplay.Config, p selfplay.Progress) string {
-	if c.Exact == 0 || p.Played == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
-}
-
 func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if c.Join != "" {
 		return c.work(ctx, s)
@@ -120,7 +112,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-		progress.text(fmt.Sprintf("%d of %d games, %.1f/s%s, %v left", p.Games, p.All, rate, proved(config, p), left.Round(time.Second)))
+		progress.text(fmt.Sprintf("%d of %d games, %.1f/s%s, %v left", p.Games, p.All, rate, p.Share(config), left.Round(time.Second)))
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil {
@@ -130,7 +122,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v%s\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond), proved(config, last))
+	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v%s\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond), last.Share(config))
 	return err
 }
 

@@ -192,9 +192,13 @@ func TestSameFiles(t *testing.T) {
 			if err := l.Play(ctx, b); err == nil {
 				t.Error("not interrupted")
 			}
-			b.Report = nil
 		}
+		proved := 0
+		b.Report = func(p selfplay.Progress) { proved = p.Proved }
 		playSame(t, l, b, &told)
+		if (proved > games/2) != (b.Config.Exact > 0) || proved > games {
+			t.Errorf("generation %d: %d of %d games ended by proof", generation, proved, games)
+		}
 	}
 	if n := len(told.told); n < 500 {
 		t.Errorf("workers were told of %d games only", n)

@@ -234,7 +234,7 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 	defer tick.Stop()
 	for {
 		had := g.store.Games()
-		p := selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Elapsed: time.Since(g.start)}
+		p := selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Proved: g.store.Proved(), Elapsed: time.Since(g.start)}
 		if report != nil && p.Played > 0 {
 			report(p)
 		}

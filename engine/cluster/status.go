@@ -38,8 +38,9 @@ type Status struct {
 	Playing    bool    `json:"playing"` // false: it trains or measures
 	Generation int     `json:"generation"`
 	Network    string  `json:"network"`
-	Games      int     `json:"games"` // of the generation, kept
-	All        int     `json:"all"`   // of the generation
+	Games      int     `json:"games"`            // of the generation, kept
+	All        int     `json:"all"`              // of the generation
+	Proved     int     `json:"proved,omitempty"` // games of the generation, kept since the learner's start, that ended because they were proved
 	PerSecond  float64 `json:"games_per_second"`
 	Jobs       int     `json:"jobs"` // that no worker has taken
 	Lag        int     `json:"lag"`  // messages with games that the learner has not looked at
@@ -110,6 +111,7 @@ func (l *Learner) Status() Status {
 	s.Run, s.Version, s.Generation, s.Jobs, s.Lag, s.Workers = l.run, l.o.Version, l.last, l.queued, len(l.incoming), []Worker{}
 	if g := l.playing; g != nil {
 		s.Playing, s.Generation, s.Network, s.Games, s.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
+		s.Proved = g.store.Proved()
 		s.PerSecond = float64(s.Games-g.had) / time.Since(g.start).Seconds()
 	}
 	l.heard()
@@ -203,6 +205,7 @@ func (l *Learner) Collect(to chan<- prometheus.Metric) {
 		{"generation", "The generation that is played, or the last one.", prometheus.GaugeValue, float64(s.Generation)},
 		{"generation_games", "Games of the generation that are kept.", prometheus.GaugeValue, float64(s.Games)},
 		{"generation_games_wanted", "Games of the generation.", prometheus.GaugeValue, float64(s.All)},
+		{"generation_games_proved", "Games of the generation, kept since the learner's start, that ended because they were proved.", prometheus.GaugeValue, float64(s.Proved)},
 		{"jobs_waiting", "Jobs that no worker has taken.", prometheus.GaugeValue, float64(s.Jobs)},
 		{"lag_messages", "Messages with games that the learner has not looked at.", prometheus.GaugeValue, float64(s.Lag)},
 		{"games_kept_total", "Games that were kept since the learner's start.", prometheus.CounterValue, float64(s.Kept)},

@@ -3,6 +3,7 @@ package selfplay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -20,6 +21,14 @@ type Progress struct {
 	Played     int // games finished since the start of the program
 	Proved     int // those of them that ended because their result was proved
 	Elapsed    time.Duration
+}
+
+// Share says what share of the games that were played ended because they were proved; it is empty if none can.
+func (p Progress) Share(c Config) string {
+	if c.Exact == 0 || p.Played == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
 }
 
 // Batch is the games of one generation of a learning run, for those that play them elsewhere.
@@ -58,16 +67,12 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 	for number := range s.waiting {
 		have[number] = true
 	}
-	p, start := Progress{All: n}, time.Now()
+	start, played := time.Now(), 0
 	err = Play(ctx, e, c, s.next, n-s.next, have, func(g *Game) error {
-		p.Played++
-		if g.Proved() {
-			p.Proved++
-		}
+		played++
 		err := s.add(g)
 		if report != nil && err == nil {
-			p.Games, p.Elapsed = s.Games(), time.Since(start)
-			report(p)
+			report(Progress{Games: s.Games(), All: n, Played: played, Proved: s.Proved(), Elapsed: time.Since(start)})
 		}
 		return err
 	})
@@ -146,6 +151,9 @@ func (s *Store) wait(games ...*Game) {
 	defer s.mu.Unlock()
 	for _, g := range games {
 		s.waiting[g.Number] = g
+		if g.Proved() {
+			s.proved++
+		}
 	}
 }
 

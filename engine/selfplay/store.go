@@ -14,7 +14,7 @@ import (
 )
 
 // Store keeps the games of a run that others play, in a directory like that of Run, from which Run could go on. It is the
-// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games and
+// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games, Proved and
 // First are safe for concurrent use, and do not wait for the disk; one goroutine at a time may call the others. Close it.
 type Store struct {
 	config  Config
@@ -32,6 +32,7 @@ type Store struct {
 	mu      sync.Mutex
 	next    int // first + len(games)
 	waiting map[int]*Game
+	proved  int // games added since the store was opened that ended by a proof
 }
 
 // OpenStore begins or continues a directory for games 0 to n-1, as Run does.
@@ -94,6 +95,13 @@ func (s *Store) Games() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next + len(s.waiting)
+}
+
+// Proved is how many of the games that were added since the store was opened ended because their result was proved.
+func (s *Store) Proved() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proved
 }
 
 // First is the first game that the store lacks. All games that it has beyond are in memory.

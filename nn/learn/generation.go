@@ -132,7 +132,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 	report := func(p selfplay.Progress) {
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, rate, left.Round(time.Second)))
+		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games%s, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, p.Share(c), rate, left.Round(time.Second)))
 	}
 	games := r.folder(g.Number, "games")
 	if r.player != nil {
