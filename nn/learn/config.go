@@ -23,6 +23,10 @@
 // searches by Gumbel with few visits: a record costs a fraction, and many positions teach more than better targets
 // for few. A match's verdict is asked for after whole rounds of games, so that a run does not depend on which game
 // ended first.
+//
+// The preset fast takes networks of pattern tables, because a network of convolutions (3x32) that learned from the same
+// records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a probe proves them, and
+// cost hardly more: such positions are met by no search.
 package learn
 
 import (
