@@ -123,10 +123,11 @@ func (c *Config) Use(preset string) error {
 	if c.Rules != game.Connect4.String() {
 		return nil
 	}
-	c.Network, c.Batch, c.LR, c.Passes, c.QShare = "pattern128x32x32", 1024, 0.002, 4, 0.5
-	c.FirstGames, c.FirstFactor, c.Games, c.Window = 60000, 1, 60000, 180000
-	// Each opening is a position of its own, which costs a probe alone if it is proved.
-	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = 34, 8
+	c.Network, c.Batch, c.LR, c.Passes, c.QShare = "pattern128x32x32", 1024, 0.002, 3, 0.5
+	c.FirstGames, c.FirstFactor, c.Games, c.Window = 200_000, 1, 150_000, 450_000
+	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.FullShare = 24, 6, 0.3
+	// Half of these openings are proved at once, and cost a probe. Plausible ones would cost five times as much as their games.
+	c.SelfPlay.Openings, c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = "", 34, 8
 	c.GateGames, c.Positions, c.OpponentGames = 100, 500, 20
 	return nil
 }
