@@ -29,7 +29,7 @@ type learnCmd struct {
 	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, also without its other flags."`
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
-	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast learns as fast as it can on a processor: --exact, and on 7x6x4 a network of pattern tables and many games."`
+	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for little time on a processor: --exact, and on 7x6x4 a network of pattern tables and many games."`
 	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`

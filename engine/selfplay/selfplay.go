@@ -12,7 +12,8 @@
 //
 // With Exact a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time; without probes of leaves it would take
 // 0.55 to 0.65 times. They pay: of 864 positions a search of 48 visits by a network of two generations found 98.1% good moves
-// and 95.7% of the results in place of 96.8% and 89.0%. With more than a tenth of the nodes they cost more than they find.
+// and 95.7% of the results in place of 96.8% and 89.0%. With 300 nodes in place of 100 it is 98.3% and 96.3%, and games by
+// bitsquares take 1.7 times as long.
 package selfplay
 
 import (

@@ -25,8 +25,8 @@
 // ended first.
 //
 // The preset fast takes networks of pattern tables, because a network of convolutions (3x32) that learned from the same
-// records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a probe proves them, and
-// cost hardly more: such positions are met by no search.
+// records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a
+// probe proves the result at once: no game would come to such positions.
 package learn
 
 import (
@@ -110,7 +110,7 @@ func DefaultConfig(b *game.Board) Config {
 	return c
 }
 
-// Fast is the preset that learns as fast as it can on a processor: games end where they are proved, and on 7x6x4 a network of
+// Fast is the preset for learning in little time on a processor: games end where they are proved, and on 7x6x4 a network of
 // pattern tables plays and learns many of them.
 const Fast = "fast"
 
