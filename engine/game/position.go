@@ -143,7 +143,13 @@ func (b *Board) Wins(p Position) Bits { return b.Legal(p).And(b.Completes(p.Own)
 // Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, at most
 // that one is safe; if it threatens two, none is. A cell below a threat is not safe.
 func (b *Board) Safe(p Position) Bits {
-	safe, threats := b.Legal(p), b.Completes(p.Other()).And(b.full)
+	return b.SafeFrom(b.Legal(p), b.Completes(p.Other()).And(b.full))
+}
+
+// SafeFrom is Safe of a position with these legal cells, in which the other side completes a line on the cells of threats. Those that
+// hold stones do not matter.
+func (b *Board) SafeFrom(legal, threats Bits) Bits {
+	safe := legal
 	if now := safe.And(threats); !now.WithoutFirst().IsZero() {
 		return Bits{}
 	} else if !now.IsZero() {

@@ -122,7 +122,7 @@ func (g *general) search(p game.Position, mine, theirs game.Bits, alpha, ply int
 		}
 		hint = g.turn(int(e.move), mirrored)
 	}
-	moves := g.moves(p, mine, safe, hint, left, g.frames[ply])
+	moves := g.moves(p, safe, hint, left, g.frames[ply])
 	best, action := -g.cells, -1
 	for i := range moves {
 		m := &moves[i]
@@ -148,7 +148,7 @@ func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int)
 	if !legal.And(mine).IsZero() {
 		return safe, (left + 1) / 2, true
 	}
-	if safe = g.quiet(legal, theirs); safe.IsZero() {
+	if safe = b.SafeFrom(legal, theirs); safe.IsZero() {
 		return safe, -left / 2, true
 	}
 	empty := b.Full().AndNot(p.All)
@@ -163,19 +163,6 @@ func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int)
 		return safe, upper, true
 	}
 	return safe, lower, lower > alpha
-}
-
-// quiet is the moves of landing after which the other side, which threatens the cells lose, cannot win at once.
-func (g *general) quiet(landing, lose game.Bits) game.Bits {
-	if forced := landing.And(lose); !forced.WithoutFirst().IsZero() {
-		return game.Bits{}
-	} else if !forced.IsZero() {
-		landing = forced
-	}
-	if g.columns != nil {
-		landing = landing.AndNot(lose.Shr(1))
-	}
-	return landing
 }
 
 // upper is an upper bound that the follow-up strategy proves (see worker.staticUpper), or most if there is none at alpha or below.
@@ -214,7 +201,7 @@ func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha
 
 // moves puts the safe moves into dst, the most promising first: the hint, then those that make lines of which one stone is
 // missing, on cells that parity gives to the mover above all, leave few safe replies, and lie on many lines.
-func (g *general) moves(p game.Position, mine, safe game.Bits, hint, left int, dst []generalMove) []generalMove {
+func (g *general) moves(p game.Position, safe game.Bits, hint, left int, dst []generalMove) []generalMove {
 	b := g.board
 	class := g.top
 	if left&1 == 0 {
@@ -225,7 +212,7 @@ func (g *general) moves(p game.Position, mine, safe game.Bits, hint, left int, d
 		i := cell.First()
 		all := p.All.Or(cell)
 		m := generalMove{cell: cell, action: b.Action(i), threats: b.Completes(p.Own.Or(cell)).And(b.Full()).AndNot(all)}
-		replies := g.quiet(b.Legal(game.Position{All: all}), m.threats).OnesCount()
+		replies := b.SafeFrom(b.Legal(game.Position{All: all}), m.threats).OnesCount()
 		m.order = (m.threats.OnesCount()+m.threats.And(class).OnesCount())<<8 + int(g.centre[i])*10 - replies*50
 		if m.action == hint {
 			m.order += 1 << 30

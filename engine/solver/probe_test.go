@@ -140,7 +140,7 @@ func TestNodes(t *testing.T) {
 	}
 	for k := Nodes(1); k < 3*mostProbers; k++ { // also while all are made anew
 		b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: k%2 == 0})
-		if p := k.For(b); p != k.For(b) || p.Nodes() != uint64(k) || p.Board().Rules() != b.Rules() || len(probers.made) > mostProbers {
+		if p := k.For(b); p != k.For(b) || p.nodes != uint64(k) || p.board.Rules() != b.Rules() || len(probers.made) > mostProbers {
 			t.Errorf("%d nodes on %v: %+v", k, b.Rules(), p)
 		}
 	}
