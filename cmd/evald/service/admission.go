@@ -160,7 +160,7 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 }
 
 // slowDown is called before a client over REST is told that there is no room. One that was told so on the same connection, and comes
-// back sooner than it was told to, waits first: or else refusing a few clients again and again would take the time of others.
+// back sooner than it was told to, waits first. Otherwise a few clients that are refused again and again would take the time of others.
 func (s *Server) slowDown(ctx context.Context, c *connection) {
 	again := false
 	c.update(func() {
