@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc/status"
 )
 
@@ -86,7 +87,11 @@ func (s *Server) restEvents(w http.ResponseWriter, r *http.Request, c *restCall)
 // encode is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none. last says whether
 // it is the last one, "true" or "false", or is empty.
 func (c *restCall) encode(last string) (head, tail []byte) {
-	b := make([]byte, 0, 1<<10)
+	size := 1 << 10
+	for i := range c.answer.outputs {
+		size += 3 * len(c.answer.outputs[i].raw) // a float32 takes 4 bytes there, about 11 here
+	}
+	b := make([]byte, 0, size)
 	b = append(b, `{"model_name":`...)
 	b = appendString(b, c.model)
 	b = append(b, `,"model_version":`...)
@@ -138,17 +143,14 @@ func appendValues(b []byte, t *tensor) []byte {
 			raw = raw[1:]
 		case bytesType:
 			value, rest, _ := cutBytes(raw) // appendBytes has written it
-			b, raw = appendString(b, string(value)), rest
+			b, raw = appendString(b, value), rest
 		}
 	}
 	return b
 }
 
-// appendString writes a JSON string.
-func appendString(b []byte, s string) []byte {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // every string can be written
-	}
-	return append(b, text...)
+// appendString writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func appendString[T string | []byte](b []byte, s T) []byte {
+	b, _ = jsontext.AppendQuote(b, s) // its only error is of such bytes
+	return b
 }
