@@ -316,6 +316,15 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			return err
 		})
 	},
+	"searches with probes": func(ctx context.Context, a *attack) {
+		board := game.MustBoard(game.Connect4)
+		ask := positionsRequest("search", 255) // one more would wait for its turn
+		ask.RawInputContents[0] = client.Bitboards(board, gametest.Open(gametest.Rand(1), board, 255))
+		a.calls(ctx, 64, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
+			_, err := api.ModelInfer(ctx, ask)
+			return err
+		})
+	},
 	"streams that nobody reads": func(ctx context.Context, a *attack) {
 		ask := positionsRequest("bitsquares", 4096)
 		a.calls(ctx, 32, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {

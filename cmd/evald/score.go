@@ -19,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
 )
 
 type scoreCmd struct {
@@ -203,7 +204,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 			continue
 		}
 		config := explore{c.Explore}.config(c.Selection)
-		config.Visits, config.Exact = visits, cmp.Or(c.Exact.Nodes, config.Exact)
+		config.Visits, config.Exact = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard)
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
@@ -217,7 +218,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if c.Leaves > 1 {
 			name += fmt.Sprintf(", %d leaves", c.Leaves)
 		}
-		if c.Exact.Nodes > 0 {
+		if c.Exact.Nodes != 0 {
 			name += fmt.Sprintf(", exact %v", c.Exact)
 		}
 		all = append(all, subject{name, search, false})

@@ -32,13 +32,13 @@ type searching struct {
 
 func (f searching) config() mcts.Config {
 	c := f.explore.config(f.Selection)
-	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, f.nodes(c.Exact)
+	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, f.nodes(solver.ByBoard)
 	return c
 }
 
 // exactly is the flag of commands whose searches can probe.
 type exactly struct {
-	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES; =false is none."`
+	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES; =false is none. The default is ${exactNodes} on boards with gravity."`
 }
 
 // nodes returns the bound that was given, or else other.

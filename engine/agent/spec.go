@@ -28,8 +28,11 @@ type Spec struct {
 	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
 
-	Exact   solver.Nodes // mcts, uct, solver within a time: probes of leaves, mcts.Config.Exact; policy: probes of moves; 0 as DefaultConfig
-	Explore float64      // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
+	// Exact is mcts.Config.Exact of mcts, uct, and solver within a time, where 0 is solver.ByBoard but for uct, which has none.
+	// policy probes its moves; 0 is none.
+	Exact solver.Nodes
+
+	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
 }
 
 // limited reports whether something bounds a move.

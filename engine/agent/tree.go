@@ -78,12 +78,13 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Exact = cmp.Or(s.Exact, solver.ByBoard)
 	return newSearcher(s, e, mcts.PUCT, shared)
 }
 
 func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
 	c := mcts.DefaultConfig(rule)
-	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, cmp.Or(s.Exact, c.Exact)
+	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, s.Exact
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
@@ -124,7 +125,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	}
 	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: true}
 	err := mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
-	if err == nil && s.exact > 0 && s.tree.Result() == game.Loss {
+	if err == nil && s.exact.On(b) > 0 && s.tree.Result() == game.Loss {
 		if err = s.root(b, p, solver.NoProbes); err == nil {
 			err = mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
 		}

@@ -96,7 +96,7 @@ type Config struct {
 	// Moves is how many root moves Gumbel considers, Visits how many visits it shares out among them.
 	Moves, Visits int
 
-	// Exact, if above 0, probes each position below the root that has its first visit. If the probe finds the result, the
+	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root that has its first visit. If the probe finds the result, the
 	// position is proved and no evaluator is asked. Such a proof knows no distance: it counts as if the game lasted until the
 	// board is full.
 	Exact solver.Nodes
@@ -150,7 +150,7 @@ func (c Config) validate(b *game.Board) error {
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
 		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
 		{"Reserve", float64(c.Reserve), 0, 1 << 31},
-		{"Exact", float64(c.Exact), float64(solver.NoProbes), solver.MostNodes},
+		{"Exact", float64(c.Exact), float64(solver.ByBoard), solver.MostNodes},
 		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), maxNodes},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {

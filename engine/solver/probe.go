@@ -35,7 +35,19 @@ const (
 	MostNodes  = 100_000 // a probe does not look whether its caller still waits
 
 	NoProbes Nodes = -1
+
+	// ByBoard is the default of searches for users: ProbeNodes on boards with gravity, none on others. At equal time a
+	// search with probes plays better there (engine/score/LOG.md, "Probes").
+	ByBoard Nodes = -2
 )
+
+// On is the bound on a board; 0 is no probes.
+func (n Nodes) On(b *game.Board) Nodes {
+	if n == ByBoard && b.Rules().Gravity {
+		return ProbeNodes
+	}
+	return max(0, n)
+}
 
 // UnmarshalText reads a text as above; an empty one is true.
 func (n *Nodes) UnmarshalText(text []byte) error {
@@ -107,7 +119,7 @@ const mostProbers = 64
 
 // For is the prober of a board, the same at each call, or nil if there are no nodes. It is safe for concurrent use.
 func (n Nodes) For(b *game.Board) *Prober {
-	if n <= 0 {
+	if n = n.On(b); n == 0 {
 		return nil
 	}
 	key := probed{b.Rules(), n}

@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/solver"
 )
 
 // Meeting is the result of a match of a generation's network.
@@ -93,7 +94,8 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluato
 
 // spec is the agent that plays for a generation's network.
 func (r *Run) spec(number int) agent.Spec {
-	return agent.Spec{Name: "mcts", Model: name(number), Visits: r.Config.GateVisits}
+	// Without probes, which would decide many games for both.
+	return agent.Spec{Name: "mcts", Model: name(number), Visits: r.Config.GateVisits, Exact: solver.NoProbes}
 }
 
 // batcher lets many games ask a network together, if that is faster.

@@ -15,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 )
 
 // This file is all of admission: it says which requests are refused, which wait and for what, and what each holds meanwhile. A request
@@ -143,7 +144,7 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			return err
 		}
 	}
-	if m.searches && (r.rows >= largeSearch || r.exact > 0) && !r.turn {
+	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.turn {
 		select {
 		case s.large <- struct{}{}:
 			r.turn = true
@@ -176,8 +177,9 @@ func (s *Server) slowDown(ctx context.Context, c *connection) {
 	}
 }
 
-// largeSearch is the number of positions from which on a search waits for its turn, and one with probes always does: as many of them
-// as there are processors are under way at once. More would not be faster, and everybody else would wait for a processor behind each of them.
+// largeSearch is the number of positions from which on a search waits for its turn, and one with longer probes than is usual always does:
+// as many of them as there are processors are under way at once. More would not be faster, and everybody else would wait for a processor
+// behind each of them.
 const largeSearch = 256
 
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form

@@ -30,6 +30,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
 	nets "github.com/evald/evald/nn/net"
 )
 
@@ -178,7 +179,7 @@ func TestSearch(t *testing.T) {
 	}
 	pos = append(pos, gametest.Position(gametest.Rand(5), connect4, 42, false))
 	config := mcts.DefaultConfig(mcts.PUCT)
-	config.Visits = 60
+	config.Visits, config.Exact = 60, solver.ByBoard
 	search, err := mcts.NewEvaluator(evaltest.Raw(stub), config, mcts.Limits{Visits: 60, Batch: 16})
 	gametest.OK(t, err)
 	want := expected(t, search, connect4, pos)
@@ -221,7 +222,7 @@ func TestSearch(t *testing.T) {
 }
 
 // A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
-// fewer positions does not wait, unless it has probes.
+// fewer positions does not wait, unless it has longer probes than is usual.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	exact := 0
@@ -241,9 +242,9 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 	if err := ask(largeSearch); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a search of many positions while others are under way: %v, want DeadlineExceeded", err)
 	}
-	exact = 100
+	exact = 2000
 	if err := ask(1); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a search with probes while others are under way: %v, want DeadlineExceeded", err)
+		t.Errorf("a search with long probes while others are under way: %v, want DeadlineExceeded", err)
 	}
 	for range cap(s.large) {
 		<-s.large
@@ -259,7 +260,7 @@ func TestSearchRoom(t *testing.T) {
 	gametest.OK(t, err)
 	s := serve(t, testConfig(e.Backend()))
 	roomy := mcts.DefaultConfig(mcts.PUCT)
-	roomy.Visits, roomy.MaxNodes = 2000, 1<<22
+	roomy.Visits, roomy.MaxNodes, roomy.Exact = 2000, 1<<22, solver.ByBoard
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
 		p := after(t, moves)
 		tree := gametest.Must(mcts.New(connect4, roomy))(t)
@@ -339,6 +340,7 @@ func TestStream(t *testing.T) {
 func TestProgress(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	ask := searchRequest(1000, gametest.Open(gametest.Rand(1), connect4, 3)...)
+	setParameter(ask, "exact", false) // so that no proof ends it early
 	want, err := s.api.ModelInfer(t.Context(), ask)
 	gametest.OK(t, err)
 	setParameter(ask, "progress", true)

@@ -39,14 +39,14 @@ type Analyst struct {
 	Board     *game.Board
 	Evaluator *eval.Evaluator
 	Leaves    int          // leaves under way at once, as mcts.Limits.Leaves: more are faster, but change the search
-	Exact     solver.Nodes // probes of leaves, as mcts.Config.Exact; 0 as mcts.DefaultConfig
+	Exact     solver.Nodes // probes of leaves, as mcts.Config.Exact; 0 is solver.ByBoard
 }
 
 // Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It
 // reports about once per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
 	c := mcts.DefaultConfig(mcts.PUCT)
-	c.MaxNodes, c.Exact = searchNodes, cmp.Or(s.Exact, c.Exact)
+	c.MaxNodes, c.Exact = searchNodes, cmp.Or(s.Exact, solver.ByBoard)
 	step, start := firstVisits, time.Now()
 	job := mcts.Job{Board: s.Board, Position: p, Visits: visits, Config: c}
 	job.Next = func(_ *mcts.Job, t *mcts.Tree) (goal mcts.Goal) {
