@@ -32,7 +32,7 @@ type searching struct {
 
 func (f searching) config() mcts.Config {
 	c := f.explore.config(f.Selection)
-	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, f.nodes(solver.ByBoard)
+	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, cmp.Or(f.Exact.Nodes, solver.ByBoard)
 	return c
 }
 
@@ -40,9 +40,6 @@ func (f searching) config() mcts.Config {
 type exactly struct {
 	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES; =false is none. The default is ${exactNodes} on boards with gravity."`
 }
-
-// nodes returns the bound that was given, or else other.
-func (f exactly) nodes(other solver.Nodes) solver.Nodes { return cmp.Or(f.Exact.Nodes, other) }
 
 // explore is the flag of commands that can search by several selection rules.
 type explore struct {

@@ -165,12 +165,11 @@ func (b *batcher) Close() {
 func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
 	r := &request{ctx: ctx, batch: batch, rows: len(batch.Pos), caller: c, arrived: time.Now(), done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
-	waits, err := b.enqueue(r)
-	if err != nil {
+	if err := b.enqueue(r); err != nil {
 		return Timing{}, err
 	}
 	var tooLong <-chan time.Time
-	if most := b.config.MaxWait[c.Priority+1]; most > 0 && waits && !c.Accepted {
+	if most := b.config.MaxWait[c.Priority+1]; most > 0 && !c.Accepted {
 		timer := time.NewTimer(most)
 		defer timer.Stop()
 		tooLong = timer.C
@@ -202,17 +201,15 @@ func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, e
 	return Timing{}, fmt.Errorf("evaluate: %w", ctx.Err())
 }
 
-// enqueue reports whether the request waits for a batch that is under way. If not, nothing waited before it: its first batch is next.
-func (b *batcher) enqueue(r *request) (waits bool, err error) {
+func (b *batcher) enqueue(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return false, ErrClosed
+		return ErrClosed
 	}
 	if err := b.refuse(r.caller, r.rows, r.deadline); err != nil {
-		return false, err
+		return err
 	}
-	waits = b.running > 0
 	rules := r.batch.Board.Rules()
 	q := b.queues[rules]
 	if q == nil {
@@ -222,7 +219,7 @@ func (b *batcher) enqueue(r *request) (waits bool, err error) {
 	b.join(q, r)
 	b.hurry(q, r)
 	b.dispatch()
-	return waits, nil
+	return nil
 }
 
 // refuse is nil if rows of a caller are accepted, or says why not, and counts that. If no rows wait, any number is accepted.
@@ -268,7 +265,7 @@ func (b *batcher) hurry(q *queue, r *request) {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	if b.config.MaxDelay == 0 || b.running == 0 { // it is sent at once
+	if b.config.MaxDelay == 0 || b.running == 0 { // then no others wait, and dispatch sends this queue at once
 		return
 	}
 	q.timer = time.AfterFunc(time.Until(due), func() { // sends nothing if it fires late: dispatch looks at the time

@@ -48,7 +48,7 @@ func (b *batcher) dispatch() {
 		}
 		b.running++
 		if reason == Idle {
-			go b.runIdle()
+			go b.runIdle(q)
 			continue
 		}
 		go b.run(b.take(q), reason)
@@ -59,31 +59,36 @@ func (b *batcher) dispatch() {
 func (b *batcher) pick(idle bool) (best *queue, reason BatchReason) {
 	now := time.Now()
 	for _, q := range b.queues {
-		why := q.why
-		switch {
-		case q.rows >= b.config.MaxRows:
-			why = Full
-		case !now.Before(q.due), b.closed:
-		case idle:
-			why = Idle
-		default:
-			continue
-		}
-		if best == nil || q.shares[0].before(best.shares[0]) {
+		why, due := b.due(q, now, idle)
+		if due && (best == nil || q.shares[0].before(best.shares[0])) {
 			best, reason = q, why
 		}
 	}
 	return best, reason
 }
 
-// runIdle sends a batch that has nothing to wait for. It lets callers go first that are about to send a request: otherwise,
+// due reports whether a queue is to be sent, and why. b.mu is held.
+func (b *batcher) due(q *queue, now time.Time, idle bool) (BatchReason, bool) {
+	switch {
+	case q.rows >= b.config.MaxRows:
+		return Full, true
+	case !now.Before(q.due), b.closed:
+		return q.why, true
+	}
+	return Idle, idle
+}
+
+// runIdle sends a batch of a queue that has nothing to wait for. It lets callers go first that are about to send a request: otherwise,
 // on few cores, the first request would always travel alone.
-func (b *batcher) runIdle() {
+func (b *batcher) runIdle(q *queue) {
 	runtime.Gosched()
 	b.mu.Lock()
 	var parts []part
-	q, reason := b.pick(true)
-	if q != nil { // else all were sent, or dropped
+	reason, _ := b.due(q, time.Now(), true)
+	if q.rows == 0 { // its requests were sent, or dropped
+		q, reason = b.pick(true)
+	}
+	if q != nil {
 		parts = b.take(q)
 	}
 	b.mu.Unlock()

@@ -96,9 +96,9 @@ type Config struct {
 	// Moves is how many root moves Gumbel considers, Visits how many visits it shares out among them.
 	Moves, Visits int
 
-	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root that has its first visit. If the probe finds the result, the
-	// position is proved and no evaluator is asked. Such a proof knows no distance: it counts as if the game lasted until the
-	// board is full.
+	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root that has its first visit.
+	// If the probe finds the result, the position is proved and no evaluator is asked. Such a proof knows no distance: it
+	// counts as if the game lasted until the board is full.
 	Exact solver.Nodes
 
 	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an

@@ -160,8 +160,9 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 	return nil
 }
 
-// slowDown is called before a client over REST is told that there is no room. One that was told so on the same connection, and comes
-// back sooner than it was told to, waits first. Otherwise a few clients that are refused again and again would take the time of others.
+// slowDown is called before a client over REST is told that there is no room. If the client was told so before on this connection and
+// has not waited as long as it was asked to, it waits here first. Without that, a few clients that retry at once would take the time of
+// others.
 func (s *Server) slowDown(ctx context.Context, c *connection) {
 	again := false
 	c.update(func() {
@@ -177,9 +178,9 @@ func (s *Server) slowDown(ctx context.Context, c *connection) {
 	}
 }
 
-// largeSearch is the number of positions from which on a search waits for its turn, and one with longer probes than is usual always does:
-// as many of them as there are processors are under way at once. More would not be faster, and everybody else would wait for a processor
-// behind each of them.
+// largeSearch is the number of positions that make a search large. So does a bound of more than solver.ProbeNodes on its probes. There
+// are at most as many large searches at once as processors, and the others wait for their turn: more would not be faster, and would
+// delay everybody else.
 const largeSearch = 256
 
 // cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form

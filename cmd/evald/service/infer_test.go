@@ -222,7 +222,7 @@ func TestSearch(t *testing.T) {
 }
 
 // A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
-// fewer positions does not wait, unless it has longer probes than is usual.
+// fewer positions does not wait, unless its probes may take more nodes than they do by default.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	exact := 0
