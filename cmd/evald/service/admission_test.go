@@ -208,6 +208,8 @@ func TestMemoryOfRows(t *testing.T) {
 			t.Fatalf("%s: %.200s", reply.Status, text)
 		}
 		s.end(t)
+		s.memory.mu.Lock() // connections may still give back what they had
+		defer s.memory.mu.Unlock()
 		return s.memory.high
 	}
 	const row = "1x127x2free:60"
