@@ -1,6 +1,6 @@
 // Package models keeps networks. Shipped networks are safetensors files inside the binary, with a manifest that describes
 // them. A user's own networks are in a Store, which is a folder. The package knows nothing of a file's content but its
-// checksum. A book of exact scores ships too.
+// checksum.
 //
 // A network of pattern tables ships packed, because it has a third of the size then. Its checksum is that of the safetensors
 // file, which is what all others see.
@@ -20,13 +20,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/engine/solver/book"
 )
 
 //go:embed manifest.json *.safetensors *.safetensors.gz
@@ -112,23 +108,3 @@ func (e Entry) verify(file []byte) error {
 }
 
 func checksum(file []byte) string { return fmt.Sprintf("%x", sha256.Sum256(file)) }
-
-//go:embed 7x6x4.book
-var connect4Book []byte
-
-var connect4 = sync.OnceValue(func() *book.Lazy {
-	b, err := book.NewLazy(connect4Book)
-	if err != nil {
-		panic(err)
-	}
-	return b
-})
-
-// ExactBook returns the exact scores of a game's first plies that ship with the program, or nil if there are none. evald
-// solve --build-book made them.
-func ExactBook(r game.Rules) solver.Book {
-	if b := connect4(); b.Rules() == r {
-		return b
-	}
-	return nil
-}

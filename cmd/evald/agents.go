@@ -15,7 +15,6 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 	"github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -44,7 +43,7 @@ func shareAgents(on processors, notes io.Writer) agent.Shared {
 		}),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),
-		Ships:  models.ExactBook,
+		Ships:  solver.ShippedBook,
 		Solved: &agent.Solved{},
 	}
 	if _, err := driver.Find(); err != nil {
@@ -89,7 +88,7 @@ type exactBook struct {
 func (f exactBook) books() (func(game.Rules) solver.Book, error) {
 	switch f.Book {
 	case "":
-		return models.ExactBook, nil
+		return solver.ShippedBook, nil
 	case "none":
 		return func(game.Rules) solver.Book { return nil }, nil
 	}
@@ -101,6 +100,6 @@ func (f exactBook) books() (func(game.Rules) solver.Book, error) {
 		if r == b.Rules() {
 			return b
 		}
-		return models.ExactBook(r)
+		return solver.ShippedBook(r)
 	}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
-	"github.com/evald/evald/models"
+	"github.com/evald/evald/engine/solver"
 )
 
 type playCmd struct {
@@ -34,7 +34,7 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: models.ExactBook(board.Rules())}
+	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: solver.ShippedBook(board.Rules())}
 	from := backend{Backend: "auto", Model: c.Evaluate, processors: c.processors}
 	if _, ok := heuristic.Named(c.Evaluate); ok {
 		from = backend{Backend: c.Evaluate}

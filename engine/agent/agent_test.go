@@ -289,7 +289,7 @@ func TestPolicyExact(t *testing.T) {
 			batch := eval.NewBatch(b, 1)
 			batch.Pos[0] = p
 			gametest.OK(t, e.Evaluate(t.Context(), batch))
-			_, keep := prober.Moves(p)
+			_, keep := prober.Moves(p, true)
 			if keep.IsZero() {
 				keep = b.Legal(p)
 			}

@@ -81,7 +81,7 @@ func TestSolverBook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = book.Build(t.Context(), path, b, 5, []book.Solve{func(ctx context.Context, p game.Position) (int, error) {
+	_, err = book.Build(t.Context(), path, b, 5, false, []book.Solve{func(ctx context.Context, p game.Position) (int, error) {
 		r, err := one.Solve(ctx, p)
 		return r.Score, err
 	}}, nil)

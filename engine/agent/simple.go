@@ -138,7 +138,7 @@ func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Posit
 	for i, p := range batch.Pos {
 		keep := b.Legal(p)
 		if prober != nil {
-			if _, moves := prober.Moves(p); !moves.IsZero() {
+			if _, moves := prober.Moves(p, true); !moves.IsZero() {
 				keep = moves
 			}
 		}

@@ -30,7 +30,7 @@ type proving struct {
 }
 
 // NewExact proves positions by probes of at most that many nodes each, at least one: a probe finds the result, and one for each move
-// whether it keeps that.
+// whether it keeps that. First plies whose results ship (solver.Prober.Known) need none.
 func NewExact(nodes solver.Nodes) *Exact {
 	return &Exact{max(nodes, 1), jobs.NewPool(runtime.GOMAXPROCS(0), prove)}
 }
@@ -48,7 +48,7 @@ func (x *Exact) Compute(ctx context.Context, b *Batch) error {
 
 func prove(_ int, of proving, first, last int) error {
 	for i := first; i < last; i++ {
-		result, moves := of.prober.Moves(of.batch.Pos[i])
+		result, moves := of.prober.Moves(of.batch.Pos[i], true)
 		if of.batch.Source[i] = None; result == game.Ongoing {
 			continue
 		}

@@ -98,7 +98,8 @@ type Config struct {
 
 	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root that has its first visit.
 	// If the probe finds the result, the position is proved and no evaluator is asked. Such a proof knows no distance: it
-	// counts as if the game lasted until the board is full.
+	// counts as if the game lasted until the board is full. PUCT also leaves out moves of the root that give away its result,
+	// as far as solver.Prober.Known has that.
 	Exact solver.Nodes
 
 	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
@@ -126,6 +127,54 @@ func TestExact(t *testing.T) {
 		if proofs[true] <= proofs[false] {
 			t.Errorf("%v: %d proofs without probes, %d with", b.Rules(), proofs[false], proofs[true])
 		}
+	}
+}
+
+// On the first plies of 7x6, whose exact scores ship, a search beside a backend of random numbers keeps the result from its
+// second visit on, in its policy too, also after a move, and says the true results of the moves that it leaves out.
+func TestFirstPlies(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	scores, r, left := solver.ShippedBook(b.Rules()), gametest.Rand(1), 0
+	result := func(p game.Position) game.Result {
+		score, ok := scores.Score(p)
+		if !ok {
+			t.Fatalf("no score of %+v", p)
+		}
+		return [...]game.Result{game.Loss, game.Draw, game.Win}[1+min(max(score, -1), 1)]
+	}
+	c := mcts.DefaultConfig(mcts.PUCT)
+	c.Exact = 1
+	for range 150 {
+		p := gametest.Position(r, b, r.IntN(7), true)
+		if !b.Wins(p).IsZero() {
+			continue
+		}
+		tr := tree(t, b, c, p)
+		for _, visits := range []int{2, 40} {
+			search(t, evaltest.Raw(&evaltest.Stub{Source: eval.Uniform}), tr, visits)
+			best, policy := tr.Best(), make([]float32, b.Actions())
+			tr.Policy(policy, 1)
+			for _, move := range tr.Moves(nil) {
+				q := b.Play(tr.Root(), move.Action)
+				switch {
+				case !b.Wins(q).IsZero() || b.Result(q) != game.Ongoing:
+				case result(q).Flip() == result(tr.Root()):
+					if move.Result != game.Ongoing && move.Result != result(tr.Root()) {
+						t.Fatalf("%+v: move %+v is a %v", tr.Root(), move, result(q).Flip())
+					}
+				case move.Result != result(q).Flip() || move.Visits > 0 || policy[move.Action] > 0 || move.Action == best:
+					t.Fatalf("%+v: move %+v has probability %v and is a %v, best is %d", tr.Root(), move, policy[move.Action], result(q).Flip(), best)
+				default:
+					left++
+				}
+			}
+			if q := b.Play(tr.Root(), best); visits == 2 && b.Wins(q).IsZero() && b.Result(q) == game.Ongoing {
+				tr.Advance(best)
+			}
+		}
+	}
+	if left < 100 {
+		t.Errorf("%d moves are left out", left)
 	}
 }
 

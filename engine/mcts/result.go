@@ -95,14 +95,16 @@ func (t *Tree) Best() int {
 // better compares two moves of the root: by proof and how far away its end is, visits, value, prior.
 func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
-	rank := func(n *node) int { // won before open and drawn before lost
-		switch n.proof {
-		case won:
-			return 2
-		case lost:
+	rank := func(n *node) int { // won before open and drawn before lost; drawn after open if the root is won
+		switch {
+		case n.proof == won:
+			return 3
+		case n.proof == lost:
 			return 0
+		case t.gives(n):
+			return 1
 		}
-		return 1
+		return 2
 	}
 	switch {
 	case rank(a) != rank(b):
@@ -145,7 +147,7 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 	}
 	total, alive := 0.0, 0
 	for i := range moves {
-		if moves[i].proof == lost {
+		if t.gives(&moves[i]) {
 			weight[i] = 0
 			continue
 		}
@@ -156,7 +158,7 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 		switch {
 		case total > 0:
 			policy[moves[i].action] = float32(weight[i] / total)
-		case moves[i].proof != lost:
+		case !t.gives(&moves[i]):
 			policy[moves[i].action] = 1 / float32(alive) // no move has visits yet
 		}
 	}

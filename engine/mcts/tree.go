@@ -62,6 +62,7 @@ type Tree struct {
 	config Config
 	prober *solver.Prober // nil without config.Exact
 	root   game.Position
+	wins   bool                      // the root is known to be won: a move of it that draws counts as one that loses
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
 	spare  []node                    // where Advance copies to
 	copies []uint32                  // by the first of a node's moves before the copy: which node has the copied moves; 0: none
@@ -100,7 +101,7 @@ func New(board *game.Board, c Config) (*Tree, error) {
 
 // Reset forgets everything and starts at p. The game of p must not be over. The random source starts anew.
 func (t *Tree) Reset(p game.Position) {
-	t.root = p
+	t.root, t.wins = p, false
 	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
 	t.positions.reset()
 	t.sources = t.sources[:0]
@@ -438,7 +439,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 		}
 		q := 0.0
 		switch {
-		case c.proof == lost || c.blocked():
+		case c.proof == lost || c.blocked() || depth == 0 && t.gives(c):
 			continue
 		case c.proof != open:
 			q = t.known(c)
@@ -517,9 +518,11 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 	return best
 }
 
-// startRoot adds noise to the root's moves, or draws those that Gumbel considers. The root must have its moves.
+// startRoot takes from the root's moves those that are known to give its result away, adds noise to the moves, or draws those
+// that Gumbel considers. The root must have its moves.
 func (t *Tree) startRoot() {
 	n := &t.nodes[rootNode]
+	t.consult(n)
 	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
 		t.addNoise(t.moves(n))
 	}
@@ -527,6 +530,27 @@ func (t *Tree) startRoot() {
 		t.startGumbel(n)
 	}
 }
+
+// consult proves the root's moves that give its result away, if both are among the known first plies. The other moves stay
+// open: which of them is best against a fallible opponent, the search says and proofs do not.
+func (t *Tree) consult(n *node) {
+	t.wins = false
+	if t.prober == nil || t.config.Selection != PUCT {
+		return
+	}
+	result := t.prober.Known(t.root)
+	t.wins = result == game.Win
+	for i := range t.moves(n) {
+		c := &t.nodes[n.first+uint32(i)]
+		p := t.board.Play(t.root, int(c.action))
+		if r := t.prober.Known(p); c.proof == open && r != game.Ongoing && r.Flip() != result {
+			c.proof, c.plies = proofOf(r), uint8(t.board.Cells()-p.Plies())
+		}
+	}
+}
+
+// gives reports whether a move of the root is proved to give the root's result away.
+func (t *Tree) gives(c *node) bool { return c.proof == lost || c.proof == drawn && t.wins }
 
 // addNoise mixes Dirichlet noise into the priors. The noise is gamma variates divided by their sum.
 func (t *Tree) addNoise(moves []node) {

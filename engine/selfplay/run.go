@@ -276,7 +276,7 @@ func (r *run) probe(s *seat) bool {
 	if r.prober == nil || r.board.Outlook(s.position).Result != game.Ongoing {
 		return false
 	}
-	result, moves := r.prober.Moves(s.position)
+	result, moves := r.prober.Moves(s.position, false)
 	if result != game.Ongoing {
 		r.prove(s, result, moves)
 	}

@@ -7,13 +7,15 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // Prober finds who wins within a number of nodes. What it finds of a position follows from the position and that number alone,
-// and is the same for the mirror image: each probe begins with an empty table and asks no book. Probers are safe for
-// concurrent use and allocate nothing once they are warm.
+// and is the same for the mirror image: each probe begins with an empty table. Probers are safe for concurrent use and allocate
+// nothing once they are warm.
 type Prober struct {
 	board *game.Board
+	book  *book.Lazy // nil if none ships for the game
 	nodes uint64
 	bytes int
 	bits  int       // logarithm of nodes
@@ -87,7 +89,7 @@ func NewProber(b *game.Board, nodes uint64) (*Prober, error) {
 		return nil, fmt.Errorf("solver: a probe needs a node or more")
 	}
 	// A word for each node, within bounds. A small table stays in the processor's cache, and is cheap to empty.
-	p := &Prober{board: b, nodes: nodes, bytes: int(min(max(nodes, leastProbe/8), mostProbe/8)) * 8, bits: bits.Len64(nodes) - 1}
+	p := &Prober{board: b, book: book.Results(b.Rules()), nodes: nodes, bytes: int(min(max(nodes, leastProbe/8), mostProbe/8)) * 8, bits: bits.Len64(nodes) - 1}
 	p.idle.New = func() any { return p.newProbe() }
 	return p, nil
 }
@@ -150,6 +152,14 @@ func (p *Prober) Worth(pos game.Position) bool {
 	return rules.InARow <= 3 || 3*left-8*threats+16*min(rules.InARow-4, 1) <= 4*(p.bits+7)
 }
 
+// Known is the result of pos for the side to move, if it is among the first plies that ship (book.Results), or Ongoing.
+func (p *Prober) Known(pos game.Position) game.Result {
+	if p.book == nil {
+		return game.Ongoing
+	}
+	return p.book.Result(pos)
+}
+
 // Probe returns the result of a game from a position for the side to move. It is Ongoing if the nodes did not suffice, or
 // were not spent because they hardly would.
 func (p *Prober) Probe(pos game.Position) game.Result {
@@ -165,15 +175,22 @@ func (p *Prober) Probe(pos game.Position) game.Result {
 
 // Moves is Probe, and also returns the landing cells of the moves that keep the result: all moves of a lost position, and of
 // others those whose results are found with as many nodes again for each. So moves may be empty although the result is known.
-func (p *Prober) Moves(pos game.Position) (result game.Result, moves game.Bits) {
-	if !p.Worth(pos) {
+// If booked, what Known knows takes no nodes.
+func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, moves game.Bits) {
+	if booked {
+		result = p.Known(pos)
+	}
+	if booked = result != game.Ongoing; !booked && !p.Worth(pos) {
 		return game.Ongoing, moves
 	}
 	w := p.idle.Get().(*probe)
 	defer p.idle.Put(w)
 	w.solver.Reset()
 	c, mirrored := p.board.Canonical(pos)
-	switch result = w.result(c, -1, 1, p.nodes); result {
+	if !booked {
+		result = w.result(c, -1, 1, p.nodes)
+	}
+	switch result {
 	case game.Ongoing:
 		return result, moves
 	case game.Loss:
@@ -182,7 +199,15 @@ func (p *Prober) Moves(pos game.Position) (result game.Result, moves game.Bits) 
 	next := -int(result.Value()) // of the positions after moves; none is less
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
 		cell := l.LowBit()
-		if w.result(p.board.PlayCell(c, cell), next, next+1, p.nodes) == result.Flip() {
+		child := p.board.PlayCell(c, cell)
+		found := game.Ongoing
+		if booked {
+			found = p.Known(child)
+		}
+		if found == game.Ongoing && (!booked || p.Worth(child)) {
+			found = w.result(child, next, next+1, p.nodes)
+		}
+		if found == result.Flip() {
 			moves = moves.Or(cell)
 		}
 	}

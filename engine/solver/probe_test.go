@@ -98,7 +98,7 @@ type probeAnswer struct {
 
 // ask asks for the moves too; Probe has to agree.
 func ask(prober *Prober, p game.Position) probeAnswer {
-	result, moves := prober.Moves(p)
+	result, moves := prober.Moves(p, false)
 	if prober.Probe(p) != result {
 		result, moves = game.Ongoing, prober.board.Full() // which no answer has
 	}
@@ -158,7 +158,7 @@ func TestProbeAllocates(t *testing.T) {
 		positions := gametest.Open(gametest.Rand(1), b, 50)
 		if n := testing.AllocsPerRun(5, func() {
 			for _, p := range positions {
-				prober.Moves(p)
+				prober.Moves(p, true)
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", b.Rules(), n)

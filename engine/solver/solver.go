@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // NoMove is the score of an action that cannot be played, also in files of positions (package score).
@@ -57,6 +58,14 @@ type Options struct {
 type Book interface {
 	// Score is the exact score of p for the side to move, if the book has it.
 	Score(p game.Position) (score int, ok bool)
+}
+
+// ShippedBook has the exact scores of a game's first plies that ship with the program. It is nil if there are none.
+func ShippedBook(r game.Rules) Book {
+	if b := book.Scores(r); b != nil {
+		return b
+	}
+	return nil
 }
 
 // Progress of a running search. During Scores it describes the position that is being searched.

@@ -234,7 +234,9 @@ func TestExact(t *testing.T) {
 	e, _ := opened(t, open.Options{Exact: 1000})
 	lost, _, err := connect4.ParseMoves("44464666446333323")
 	gametest.OK(t, err)
-	b := evaluate(t, e.Evaluator, connect4, []game.Position{{}, lost})
+	unclear, _, err := connect4.ParseMoves("44444412122")
+	gametest.OK(t, err)
+	b := evaluate(t, e.Evaluator, connect4, []game.Position{unclear, lost})
 	if !b.Source[0].Network() || b.Source[1] != eval.Solved || b.Value(1) != -1 || !strings.HasSuffix(e.How, "; exact where 1000 nodes prove the result") {
 		t.Errorf("sources %v, %v, %+v", b.Source, b.WDLRow(1), e)
 	}

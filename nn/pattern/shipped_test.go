@@ -8,6 +8,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/models"
 )
 
@@ -42,7 +43,7 @@ func TestShipped(t *testing.T) {
 	b := eval.NewBatch(board, len(level))
 	copy(b.Pos, level)
 	gametest.OK(t, NewBackend(n).Compute(t.Context(), b))
-	right, book := 0, models.ExactBook(game.Connect4)
+	right, book := 0, solver.ShippedBook(game.Connect4)
 	for i, p := range level {
 		score, ok := book.Score(p)
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -49,7 +50,7 @@ func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	worth.Pos = worth.Pos[:0]
 	var rows []int
 	for i, p := range b.Pos {
-		if b.Source[i] = eval.None; prober.Worth(p) {
+		if b.Source[i] = eval.None; prober.Worth(p) || prober.Known(p) != game.Ongoing {
 			rows, worth.Pos = append(rows, i), append(worth.Pos, p)
 		}
 	}

@@ -1,37 +1,42 @@
-// Package book keeps the exact scores of all positions of a game's first plies.
+// Package book keeps what the solver has found of all positions of a game's first plies: their exact scores, or who wins.
 //
-// A book file holds no positions. The positions of the first plies are enumerated in a fixed order, and the file has one
-// byte for each. A position and its mirror image count once. Finished games are left out.
+// A book file holds no positions. The positions of the first plies are enumerated in a fixed order, and the file has a value
+// for each. A position and its mirror image count once. Finished games are left out.
 //
-//	8 bytes    "EVALDBK1"
-//	8 bytes    rows, columns, in-a-row, 1 for gravity, plies, three zeros
-//	4 bytes    number of scores, little-endian
-//	n bytes    scores as int8, sorted by plies, then by All and Own as 128-bit numbers
+//	8 bytes    "EVALDBK2"
+//	8 bytes    rows, columns, in-a-row, plies, 1 if it has results and 0 if it has scores, three zeros
+//	4 bytes    number of values, little-endian
+//	n bytes    scores as int8, or results of four positions a byte, the first in its lowest bits: 0 a loss, 1 a draw, 2 a
+//	           win; sorted by plies, then by key
 //	32 bytes   SHA-256 of everything before
 package book
 
 import (
 	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evald/evald/engine/game"
 )
 
-// Book knows the exact score of every position of up to Plies stones. It is safe for concurrent use.
+// Book knows the exact score, or only the result, of every position of up to Plies stones. It is safe for concurrent use.
 type Book struct {
-	board  *game.Board
-	levels [][]game.Position // canonical, sorted, by plies
-	scores [][]int8          // of the same positions
+	board   *game.Board
+	results bool       // the scores are -1, 0 and 1
+	levels  [][]uint64 // keys of canonical positions, sorted, by plies
+	scores  [][]int8   // of the same positions
 }
 
-// Plies is the number of stones up to which the book has scores.
+// Plies is the number of stones up to which the book has positions.
 func (b *Book) Plies() int { return len(b.levels) - 1 }
 
 // Positions is the number of positions in the book.
@@ -42,19 +47,39 @@ func (b *Book) Rules() game.Rules { return b.board.Rules() }
 
 // Score is the exact score of p for the side to move, if the book has it.
 func (b *Book) Score(p game.Position) (score int, ok bool) {
+	if b.results {
+		return 0, false
+	}
+	return b.find(p)
+}
+
+// Result is the result of the game from p for the side to move, or Ongoing if the book does not have it.
+func (b *Book) Result(p game.Position) game.Result {
+	switch score, ok := b.find(p); {
+	case !ok:
+		return game.Ongoing
+	case score > 0:
+		return game.Win
+	case score < 0:
+		return game.Loss
+	}
+	return game.Draw
+}
+
+// find is what the book has of p: a score, or the sign of one.
+func (b *Book) find(p game.Position) (score int, ok bool) {
 	n := p.Plies()
 	if n >= len(b.levels) {
 		return 0, false
 	}
-	q, _ := b.board.Canonical(p)
-	i, ok := slices.BinarySearchFunc(b.levels[n], q, game.Position.Compare)
+	i, ok := slices.BinarySearch(b.levels[n], b.key(p))
 	if !ok {
 		return 0, false
 	}
 	return int(b.scores[n][i]), true
 }
 
-func count(levels [][]game.Position) int {
+func count(levels [][]uint64) int {
 	n := 0
 	for _, l := range levels {
 		n += len(l)
@@ -62,73 +87,113 @@ func count(levels [][]game.Position) int {
 	return n
 }
 
-// maxPositions bounds a book's memory to a few GiB.
+// key stands for p and its mirror image. It is a number for each column: those of columns with h stones begin at 1<<h - 1, and
+// the stones of the side to move are added. No two positions have the same key.
+func (b *Book) key(p game.Position) uint64 {
+	q, _ := b.board.Canonical(p)
+	return q.All.Lo + q.Own.Lo
+}
+
+// position is the canonical position of a key.
+func (b *Book) position(key uint64) (p game.Position) {
+	height := b.board.Rules().Rows + 1
+	for at := 0; key>>at != 0; at += height {
+		column := key >> at & (1<<height - 1)
+		all := uint64(1)<<(bits.Len64(column+1)-1) - 1
+		p.All.Lo |= all << at
+		p.Own.Lo |= (column - all) << at
+	}
+	return p
+}
+
+// maxPositions bounds a book's memory to 1 GiB.
 const maxPositions = 1 << 26
 
-// enumerate lists the canonical positions of 0 to plies stones whose game is not over, each level sorted.
-func enumerate(b *game.Board, plies int) ([][]game.Position, error) {
-	if plies < 0 || plies >= b.Cells() {
-		return nil, fmt.Errorf("book of %d plies: %v has books of 0 to %d", plies, b.Rules(), b.Cells()-1)
+// check reports whether the board can have a book of so many plies.
+func (b *Book) check(plies int) error {
+	switch {
+	case b.board.Wide() || !b.board.Rules().Gravity:
+		return fmt.Errorf("%v has no books, only boards with gravity and (rows + 1) x columns up to 64 have", b.Rules())
+	case plies < 0 || plies >= b.board.Cells():
+		return fmt.Errorf("book of %d plies: %v has books of 0 to %d", plies, b.Rules(), b.board.Cells()-1)
 	}
-	levels := [][]game.Position{{{}}}
-	total := 1
-	for range plies {
-		var next []game.Position
-		for _, p := range levels[len(levels)-1] {
-			for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
-				q := b.PlayCell(p, l.LowBit())
-				if b.Result(q) == game.Ongoing {
-					q, _ = b.Canonical(q)
-					next = append(next, q)
-				}
-			}
-			if len(next) > maxPositions {
-				slices.SortFunc(next, game.Position.Compare)
-				if next = slices.Compact(next); total+len(next) > maxPositions {
-					return nil, fmt.Errorf("book of %d plies: more than %d positions", plies, maxPositions)
-				}
+	return nil
+}
+
+// next lists the positions of n stones whose game is not over; those of fewer are there.
+func (b *Book) next(n int) ([]uint64, error) {
+	if n == 0 {
+		return []uint64{0}, nil
+	}
+	var level []uint64
+	total := count(b.levels[:n])
+	for _, key := range b.levels[n-1] {
+		p := b.position(key)
+		for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+			if q := b.board.PlayCell(p, l.LowBit()); b.board.Result(q) == game.Ongoing {
+				level = append(level, b.key(q))
 			}
 		}
-		slices.SortFunc(next, game.Position.Compare)
-		next = slices.Clip(slices.Compact(next))
-		levels = append(levels, next)
-		total += len(next)
+		if len(level) > maxPositions {
+			slices.Sort(level)
+			if level = slices.Compact(level); total+len(level) > maxPositions {
+				return nil, fmt.Errorf("book of %d plies: more than %d positions", n, maxPositions)
+			}
+		}
 	}
-	return levels, nil
+	slices.Sort(level)
+	return slices.Clone(slices.Compact(level)), nil
+}
+
+// enumerate lists the positions of 0 to plies stones.
+func (b *Book) enumerate(plies int) (err error) {
+	if err := b.check(plies); err != nil {
+		return err
+	}
+	b.levels, b.scores = make([][]uint64, plies+1), make([][]int8, plies+1)
+	for n := range b.levels {
+		if b.levels[n], err = b.next(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
-	magic      = "EVALDBK1"
+	magic      = "EVALDBK2"
 	headerSize = len(magic) + 8
 )
 
 // header is the file's first 16 bytes.
-func header(r game.Rules, plies int) []byte {
-	gravity := byte(0)
-	if r.Gravity {
-		gravity = 1
+func (b *Book) header(plies int) []byte {
+	r, results := b.Rules(), byte(0)
+	if b.results {
+		results = 1
 	}
-	return append([]byte(magic), byte(r.Rows), byte(r.Columns), byte(r.InARow), gravity, byte(plies), 0, 0, 0)
+	return append([]byte(magic), byte(r.Rows), byte(r.Columns), byte(r.InARow), byte(plies), results, 0, 0, 0)
 }
 
-// parseHeader is the reverse of header. It accepts only what header writes.
-func parseHeader(h []byte) (r game.Rules, plies int, err error) {
+// parseHeader is the reverse of header: a book without positions. It accepts only what header writes.
+func parseHeader(h []byte) (b *Book, plies int, err error) {
 	if len(h) < headerSize || string(h[:len(magic)]) != magic {
-		return r, 0, errors.New("is not a book of exact scores")
+		return nil, 0, errors.New("is not a book of exact scores")
 	}
 	f := h[len(magic):]
-	r = game.Rules{Rows: int(f[0]), Columns: int(f[1]), InARow: int(f[2]), Gravity: f[3] == 1}
-	plies = int(f[4])
-	if !bytes.Equal(header(r, plies), h[:headerSize]) {
-		return r, 0, errors.New("has a damaged header")
+	board, err := game.NewBoard(game.Rules{Rows: int(f[0]), Columns: int(f[1]), InARow: int(f[2]), Gravity: true})
+	if err != nil {
+		return nil, 0, err
 	}
-	return r, plies, r.Validate()
+	b, plies = &Book{board: board, results: f[4] == 1}, int(f[3])
+	if !bytes.Equal(b.header(plies), h[:headerSize]) {
+		return nil, 0, errors.New("has a damaged header")
+	}
+	return b, plies, nil
 }
 
 // maxFile is the limit of what Load reads, in bytes.
 const maxFile = headerSize + 4 + maxPositions + sha256.Size
 
-// Load reads a book file. An error names the file and what is wrong with it.
+// Load reads a book file of scores. An error names the file and what is wrong with it.
 func Load(path string) (*Book, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -136,6 +201,9 @@ func Load(path string) (*Book, error) {
 	}
 	defer f.Close()
 	b, err := Read(f)
+	if err == nil && b.results {
+		err = errors.New("only has who wins, and no scores")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("book %s: %w", path, err)
 	}
@@ -148,91 +216,180 @@ func Read(r io.Reader) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, plies, err := parseHeader(file)
+	b, plies, data, err := parse(file)
 	if err != nil {
 		return nil, err
 	}
-	if len(file) < headerSize+4+sha256.Size {
-		return nil, errors.New("is truncated")
-	}
-	body, sum := file[:len(file)-sha256.Size], file[len(file)-sha256.Size:]
-	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
-		return nil, errors.New("is damaged: its checksum does not fit")
-	}
-	// The checksum fits, so somebody meant this file to be a book. Only then are the positions enumerated, which is expensive.
-	board, err := game.NewBoard(rules)
-	if err != nil {
+	if err := b.enumerate(plies); err != nil {
 		return nil, err
 	}
-	data := body[headerSize+4:]
-	if n := binary.LittleEndian.Uint32(body[headerSize:]); int(n) != len(data) {
-		return nil, fmt.Errorf("says that it has %d scores, but has %d", n, len(data))
+	if said, n := data.values, b.Positions(); n != said || b.bytes(n) != len(data.bytes) {
+		return nil, fmt.Errorf("says that it has %d values and has %d bytes of them, but %v has %d positions of up to %d plies", said, len(data.bytes), b.Rules(), n, plies)
 	}
-	levels, err := enumerate(board, plies)
-	if err != nil {
-		return nil, err
-	}
-	if n := count(levels); n != len(data) {
-		return nil, fmt.Errorf("has %d scores, but %v has %d positions of up to %d plies", len(data), rules, n, plies)
-	}
-	b := &Book{board: board, levels: levels}
-	for _, level := range levels {
-		scores := make([]int8, len(level))
-		for i := range scores {
-			scores[i] = int8(data[i])
-		}
-		b.scores, data = append(b.scores, scores), data[len(level):]
+	next := 0
+	for n, level := range b.levels {
+		b.scores[n] = b.unpack(data.bytes, next, len(level))
+		next += len(level)
 	}
 	return b, nil
 }
 
+// values is the part of a file that has them.
+type values struct {
+	values int
+	bytes  []byte
+}
+
+// parse reads all of a file but its values. The checksum fits afterwards, so somebody meant the file to be a book. To
+// enumerate the positions is expensive.
+func parse(file []byte) (b *Book, plies int, data values, err error) {
+	if b, plies, err = parseHeader(file); err != nil {
+		return nil, 0, data, err
+	}
+	if len(file) < headerSize+4+sha256.Size {
+		return nil, 0, data, errors.New("is truncated")
+	}
+	body, sum := file[:len(file)-sha256.Size], file[len(file)-sha256.Size:]
+	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
+		return nil, 0, data, errors.New("is damaged: its checksum does not fit")
+	}
+	return b, plies, values{int(binary.LittleEndian.Uint32(body[headerSize:])), body[headerSize+4:]}, nil
+}
+
+// unpack is n of the file's values.
+func (b *Book) unpack(data []byte, from, n int) []int8 {
+	scores := make([]int8, n)
+	for i := range scores {
+		if at := from + i; b.results {
+			scores[i] = int8(data[at/4]>>(at%4*2)&3) - 1
+		} else {
+			scores[i] = int8(data[at])
+		}
+	}
+	return scores
+}
+
+// bytes is how many bytes of the file so many values take.
+func (b *Book) bytes(values int) int {
+	if b.results {
+		return (values + 3) / 4
+	}
+	return values
+}
+
 // marshal is the book's file.
 func (b *Book) marshal() []byte {
-	file := header(b.board.Rules(), b.Plies())
+	file, n := b.header(b.Plies()), 0
 	file = binary.LittleEndian.AppendUint32(file, uint32(b.Positions()))
 	for _, scores := range b.scores {
 		for _, s := range scores {
-			file = append(file, byte(s))
+			switch {
+			case !b.results:
+				file = append(file, byte(s))
+			case n%4 == 0:
+				file = append(file, byte(s+1))
+			default:
+				file[len(file)-1] |= byte(s+1) << (n % 4 * 2)
+			}
+			n++
 		}
 	}
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...)
 }
 
-// Lazy is a book in memory. It is read at the first question about a position that it may have. It is safe for concurrent
-// use.
+// Lazy is a book in memory whose plies are read as they are asked for. It is safe for concurrent use.
 type Lazy struct {
-	rules game.Rules
 	plies int
-	book  func() *Book
+	book  *Book
+	data  values
+
+	mu    sync.Mutex   // held by the one who reads
+	ready atomic.Int32 // number of levels that are read
+	next  int          // value of the first position that is not
 }
 
-// NewLazy checks only the file's header. If the rest is damaged, the first question panics: the file is part of the program,
-// so damage is a programmer's mistake.
+// NewLazy checks the file, but not whether it has as many values as there are positions. If it has not, a question panics:
+// the file is part of the program, so that is a programmer's mistake.
 func NewLazy(file []byte) (*Lazy, error) {
-	rules, plies, err := parseHeader(file)
+	b, plies, data, err := parse(file)
+	if err == nil {
+		err = b.check(plies)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
-	return &Lazy{rules, plies, sync.OnceValue(func() *Book {
-		b, err := Read(bytes.NewReader(file))
-		if err != nil {
-			panic(fmt.Sprintf("book: %v", err))
-		}
-		return b
-	})}, nil
+	b.levels, b.scores = make([][]uint64, plies+1), make([][]int8, plies+1)
+	return &Lazy{plies: plies, book: b, data: data}, nil
 }
 
 // Rules are those of the game that the book is for.
-func (l *Lazy) Rules() game.Rules { return l.rules }
+func (l *Lazy) Rules() game.Rules { return l.book.Rules() }
 
-// Plies is the number of stones up to which the book has scores.
+// Plies is the number of stones up to which the book has positions.
 func (l *Lazy) Plies() int { return l.plies }
 
-// Score is the exact score of p for the side to move, if the book has it.
+// Score is Book.Score.
 func (l *Lazy) Score(p game.Position) (score int, ok bool) {
-	if p.Plies() > l.plies {
+	if l.book.results || !l.read(p.Plies()) {
 		return 0, false
 	}
-	return l.book().Score(p)
+	return l.book.Score(p)
+}
+
+// Result is Book.Result.
+func (l *Lazy) Result(p game.Position) game.Result {
+	if !l.read(p.Plies()) {
+		return game.Ongoing
+	}
+	return l.book.Result(p)
+}
+
+// read makes the positions of up to n stones ready. The tenth ply of 7x6 takes a quarter of a second, all before it a third
+// of that. It reports whether the book has that many plies.
+func (l *Lazy) read(n int) bool {
+	if n > l.plies || n < int(l.ready.Load()) {
+		return n <= l.plies
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := int(l.ready.Load()); at <= n; at++ {
+		level, err := l.book.next(at)
+		if err != nil {
+			panic(fmt.Sprintf("book: %v", err))
+		}
+		l.book.levels[at], l.book.scores[at] = level, l.book.unpack(l.data.bytes, l.next, len(level))
+		l.next += len(level)
+		l.ready.Store(int32(at + 1))
+	}
+	return true
+}
+
+//go:embed 7x6x4.book
+var connect4Scores []byte
+
+//go:embed 7x6x4-results.book
+var connect4Results []byte
+
+var ships = sync.OnceValue(func() (books [2]*Lazy) {
+	for i, file := range [][]byte{connect4Scores, connect4Results} {
+		var err error
+		if books[i], err = NewLazy(file); err != nil {
+			panic(err)
+		}
+	}
+	return books
+})
+
+// Scores is the book of exact scores that ships for a game, or nil if there is none. evald solve --build-book made it.
+func Scores(r game.Rules) *Lazy { return shipped(0, r) }
+
+// Results is the book of results that ships for a game, or nil. It has more plies than that of scores.
+func Results(r game.Rules) *Lazy { return shipped(1, r) }
+
+func shipped(kind int, r game.Rules) *Lazy {
+	if b := ships()[kind]; b.Rules() == r {
+		return b
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
 )
 
@@ -69,43 +70,81 @@ func build(t *testing.T, path string, board *game.Board, plies int, m ...*minima
 	for _, m := range m {
 		workers = append(workers, m.solve)
 	}
-	return book.Build(t.Context(), path, board, plies, workers, nil)
+	return book.Build(t.Context(), path, board, plies, false, workers, nil)
 }
 
 var boards = []*game.Board{
 	game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}),
 	game.MustBoard(game.Rules{Rows: 3, Columns: 5, InARow: 4, Gravity: true}),
-	game.MustBoard(game.TicTacToe),
+	game.MustBoard(game.Rules{Rows: 3, Columns: 3, InARow: 3, Gravity: true}),
 }
 
-// A book has every position of its plies, and minimax's score for each.
+// A book has every position of its plies, and minimax's score for each or its sign.
 func TestBuild(t *testing.T) {
 	for _, board := range boards {
 		path := filepath.Join(t.TempDir(), "book")
-		gametest.Must(build(t, path, board, 5, newMinimax(board), newMinimax(board)))(t)
-		b := gametest.Must(book.Load(path))(t)
+		plies := min(5, board.Cells()/3)
+		scores := gametest.Must(build(t, path, board, plies, newMinimax(board), newMinimax(board)))(t)
+		read := gametest.Must(book.Load(path))(t)
 		if _, err := os.Stat(path + ".part"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the unfinished book was left: %v", err)
 		}
 		m := newMinimax(board)
+		gametest.Must(book.Build(t.Context(), path, board, plies, true, []book.Solve{m.solve}, nil))(t)
+		results := gametest.Must(book.Read(bytes.NewReader(gametest.Must(os.ReadFile(path))(t))))(t)
+		if _, err := book.Load(path); err == nil || !strings.Contains(err.Error(), "no scores") {
+			t.Errorf("a book of results was loaded as one of scores: %v", err)
+		}
 		r := gametest.Rand(1)
 		found := map[game.Position]bool{}
 		for range 5000 {
 			p := gametest.Position(r, board, r.IntN(8), false)
-			got, ok := b.Score(p)
-			want := board.Result(p) == game.Ongoing && p.Plies() <= 5
-			if ok != want {
-				t.Fatalf("%v: position %+v in the book: %v, want %v", board.Rules(), p, ok, want)
+			want := board.Result(p) == game.Ongoing && p.Plies() <= plies
+			for _, b := range []*book.Book{scores, read} {
+				got, ok := b.Score(p)
+				if ok != want || ok && got != m.score(p) {
+					t.Fatalf("%v: position %+v has score %d, %v; want %d, %v", board.Rules(), p, got, ok, m.score(p), want)
+				}
 			}
-			if ok && got != m.score(p) {
-				t.Fatalf("%v: score %d, want %d", board.Rules(), got, m.score(p))
+			result := game.Ongoing
+			if want {
+				result = []game.Result{game.Loss, game.Draw, game.Win}[1+min(max(m.score(p), -1), 1)]
 			}
-			if c, _ := board.Canonical(p); ok {
+			for _, b := range []*book.Book{read, results} {
+				if got := b.Result(p); got != result {
+					t.Fatalf("%v: position %+v is a %v, want %v", board.Rules(), p, got, result)
+				}
+			}
+			if _, ok := results.Score(p); ok {
+				t.Fatal("a book of results has a score")
+			}
+			if c, _ := board.Canonical(p); want {
 				found[c] = true
 			}
 		}
-		if b.Plies() != 5 || b.Positions() < len(found) || b.Rules() != board.Rules() {
-			t.Errorf("%v: %d plies, %d positions, %d of them met", b.Rules(), b.Plies(), b.Positions(), len(found))
+		if read.Plies() != plies || read.Positions() < len(found) || read.Positions() != results.Positions() || read.Rules() != board.Rules() {
+			t.Errorf("%v: %d plies, %d and %d positions, %d of them met", read.Rules(), read.Plies(), read.Positions(), results.Positions(), len(found))
+		}
+	}
+	for _, rules := range []game.Rules{game.TicTacToe, {Rows: 8, Columns: 8, InARow: 4, Gravity: true}} {
+		if _, err := build(t, filepath.Join(t.TempDir(), "book"), game.MustBoard(rules), 1); err == nil || !strings.Contains(err.Error(), "has no books") {
+			t.Errorf("%v: error %v", rules, err)
+		}
+	}
+}
+
+// A board whose keys need all 64 bits.
+func TestLargestBoard(t *testing.T) {
+	board := game.MustBoard(game.Rules{Rows: 7, Columns: 8, InARow: 4, Gravity: true})
+	const plies = 4
+	byStones := func(_ context.Context, p game.Position) (int, error) { return 3, nil }
+	b := gametest.Must(book.Build(t.Context(), filepath.Join(t.TempDir(), "book"), board, plies, false, []book.Solve{byStones}, nil))(t)
+	r := gametest.Rand(1)
+	for range 2000 {
+		p := gametest.Position(r, board, r.IntN(plies+2), true)
+		want := 3 - 6*((plies-p.Plies())%2) // each child has the same score
+		if got, ok := b.Score(p); ok != (p.Plies() <= plies) || ok && got != want {
+			t.Fatalf("%+v has score %d, %v; want %d", p, got, ok, want)
 		}
 	}
 }
@@ -134,7 +173,7 @@ func TestEnumeration(t *testing.T) {
 		}
 		return score, nil
 	}
-	b := gametest.Must(book.Build(t.Context(), path, board, 6, []book.Solve{lookUp}, nil))(t)
+	b := gametest.Must(book.Build(t.Context(), path, board, 6, false, []book.Solve{lookUp}, nil))(t)
 	if b.Positions() != len(known) || len(known) != 11094 {
 		t.Errorf("%d positions, want %d", b.Positions(), len(known))
 	}
@@ -160,7 +199,7 @@ func TestProgress(t *testing.T) {
 	var told []int
 	total := 0
 	workers := []book.Solve{newMinimax(board).solve, newMinimax(board).solve}
-	gametest.Must(book.Build(t.Context(), path, board, 6, workers, func(done, of int) { told, total = append(told, done), of }))(t)
+	gametest.Must(book.Build(t.Context(), path, board, 6, false, workers, func(done, of int) { told, total = append(told, done), of }))(t)
 	if told[0] != 64 || len(told) != 1+total-64 { // a frame of 64 was kept
 		t.Errorf("told %d times, first %d, of %d", len(told), told[0], total)
 	}
@@ -227,14 +266,14 @@ func TestLoadErrors(t *testing.T) {
 		}
 	}
 	if _, err := build(t, path, boards[2], 9, newMinimax(boards[2])); err == nil || !strings.Contains(err.Error(), "0 to 8") {
-		t.Errorf("a book of nine plies of tic-tac-toe: error %v", err)
+		t.Errorf("a book of nine plies of 3x3x3: error %v", err)
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "book")
 	m := newMinimax(boards[2])
-	gametest.Must(book.Build(f.Context(), path, boards[2], 2, []book.Solve{m.solve}, nil))(f)
+	gametest.Must(book.Build(f.Context(), path, boards[2], 2, false, []book.Solve{m.solve}, nil))(f)
 	good := gametest.Must(os.ReadFile(path))(f)
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -263,10 +302,8 @@ func TestLazy(t *testing.T) {
 			t.Fatalf("%+v: score %d, %v; want %d, %v", p, score, ok, wanted, known)
 		}
 	}
-	damaged, err := book.NewLazy(file[:len(file)-1]) // its header is whole
-	gametest.OK(t, err)
-	if _, ok := damaged.Score(gametest.Position(r, board, 5, false)); ok {
-		t.Error("a book of four plies knows a position of five")
+	if _, err := book.NewLazy(file[:len(file)-1]); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("a damaged file: error %v", err)
 	}
 	if _, err := book.NewLazy(file[:10]); err == nil || err.Error() != "book: is not a book of exact scores" {
 		t.Errorf("error %v", err)
@@ -280,7 +317,7 @@ func TestDamaged(t *testing.T) {
 	path := filepath.Join(dir, "x.book")
 	m := newMinimax(b)
 	m.budget = 150
-	if _, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil); !errors.Is(err, errStop) {
+	if _, err := book.Build(t.Context(), path, b, 5, false, []book.Solve{m.solve}, nil); !errors.Is(err, errStop) {
 		t.Fatal(err)
 	}
 	m.budget = 0
@@ -293,7 +330,7 @@ func TestDamaged(t *testing.T) {
 		if _, err := book.Load(path); err == nil || !os.IsNotExist(errors.Unwrap(err)) {
 			return "", err // if there is a book, it is read
 		}
-		_, err := book.Build(t.Context(), path, b, 5, []book.Solve{m.solve}, nil)
+		_, err := book.Build(t.Context(), path, b, 5, false, []book.Solve{m.solve}, nil)
 		if err != nil {
 			return "", err
 		}
@@ -324,13 +361,69 @@ func TestInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.book")
 	m := newMinimax(b)
 	solve := func(ctx context.Context, p game.Position) (int, error) {
-		_, err := book.Build(ctx, path, b, 2, []book.Solve{m.solve}, nil)
+		_, err := book.Build(ctx, path, b, 2, false, []book.Solve{m.solve}, nil)
 		if err == nil || !strings.Contains(err.Error(), "another program is building this book") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a second build: %v", err)
 		}
 		return m.solve(ctx, p)
 	}
-	if _, err := book.Build(t.Context(), path, b, 2, []book.Solve{solve}, nil); err != nil {
+	if _, err := book.Build(t.Context(), path, b, 2, false, []book.Solve{solve}, nil); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The shipped books agree with scores published by others.
+func TestScores(t *testing.T) {
+	if book.Scores(game.TicTacToe) != nil || book.Results(game.TicTacToe) != nil {
+		t.Error("there is a book of tic-tac-toe")
+	}
+	scores, results, board := book.Scores(game.Connect4), book.Results(game.Connect4), game.MustBoard(game.Connect4)
+	if score, ok := scores.Score(game.Position{}); !ok || score != 1 {
+		t.Errorf("the empty board has score %d (%v), want 1: won with the last stone but one", score, ok)
+	}
+	known := 0
+	for _, line := range gametest.DataLines(t, "book6_7x6x4") {
+		var moves string
+		var want int
+		if _, err := fmt.Sscan(line, &moves, &want); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := board.ParseMoves(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := scores.Score(p); ok {
+			known++
+			if result := results.Result(p); got != want || result.Value() != float32(min(max(want, -1), 1)) {
+				t.Errorf("%s: score %d, a %v, want %d", moves, got, result, want)
+			}
+		}
+	}
+	if known < 500 {
+		t.Errorf("the book has %d of these positions", known)
+	}
+}
+
+// The shipped results are the signs of the shipped scores, and beyond these what a solver without a book finds.
+func TestResults(t *testing.T) {
+	board, r := game.MustBoard(game.Connect4), gametest.Rand(1)
+	scores, results, full := book.Scores(board.Rules()), book.Results(board.Rules()), gametest.Must(solver.New(board, solver.Options{}))(t)
+	of := func(score int) game.Result {
+		return [...]game.Result{game.Loss, game.Draw, game.Win}[1+min(max(score, -1), 1)]
+	}
+	for range 20_000 {
+		p := gametest.Position(r, board, r.IntN(scores.Plies()+1), true)
+		if score, ok := scores.Score(p); !ok || results.Result(p) != of(score) {
+			t.Fatalf("%+v: score %d, a %v", p, score, results.Result(p))
+		}
+	}
+	for range 30 {
+		p := gametest.Position(r, board, results.Plies()-r.IntN(2), true)
+		if want := gametest.Must(full.WDL(t.Context(), p))(t).Score; results.Result(p) != of(want) {
+			t.Errorf("%+v is a %v, the solver says %d", p, results.Result(p), want)
+		}
+	}
+	if p := gametest.Position(r, board, results.Plies()+1, true); results.Result(p) != game.Ongoing {
+		t.Errorf("there is a result of %d stones", results.Plies()+1)
 	}
 }

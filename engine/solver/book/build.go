@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
@@ -14,11 +15,12 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Solve finds the exact score of a position for the side to move.
+// Solve finds the exact score of a position for the side to move, or a number of the same sign.
 type Solve func(ctx context.Context, p game.Position) (score int, err error)
 
 // frame is a line of the unfinished book, which lies beside the file as FILE.part, a journal. The first line has the book's header
-// alone. Each other line has the scores of frameSize positions of the last ply; the last frame may have fewer.
+// alone. Each other line has the scores of frameSize positions of the last ply in the order of lines; the last frame may have
+// fewer.
 type frame struct {
 	Header []byte `json:"header,omitempty"`
 	Number int    `json:"frame"`
@@ -28,12 +30,12 @@ type frame struct {
 const frameSize = 64
 
 // Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to
-// path. Each worker solves one position at a time, in its own goroutine. What an earlier, interrupted call solved is not
-// solved again. progress, if not nil, is called at once and then after each position with the number of positions done and
-// the number to solve. Calls of it do not overlap.
-func Build(ctx context.Context, path string, board *game.Board, plies int, workers []Solve, progress func(done, total int)) (*Book, error) {
-	levels, err := enumerate(board, plies)
-	if err != nil {
+// path; with results only the signs of scores count. Each worker solves one position at a time, in its own goroutine. What an
+// earlier, interrupted call solved is not solved again. progress, if not nil, is called at once and then after each position
+// with the number of positions done and the number to solve. Calls of it do not overlap.
+func Build(ctx context.Context, path string, board *game.Board, plies int, results bool, workers []Solve, progress func(done, total int)) (*Book, error) {
+	b := &Book{board: board, results: results}
+	if err := b.enumerate(plies); err != nil {
 		return nil, err
 	}
 	file, err := durable.Create(path)
@@ -44,17 +46,20 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 		return nil, fmt.Errorf("book: %w", err)
 	}
 	defer file.Abort()
-	last := levels[plies]
-	b := &Book{board: board, levels: levels, scores: make([][]int8, len(levels))}
 	part := path + ".part"
-	b.scores[plies] = make([]int8, len(last))
-	journal, missing, err := openPart(part, header(board.Rules(), plies), b.scores[plies])
+	lines := b.lines()
+	found := make([]int8, len(lines))
+	journal, missing, err := openPart(part, b.header(plies), found)
 	if err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
-	err = solve(ctx, last, b.scores[plies], missing, journal, workers, progress)
+	err = b.solve(ctx, lines, found, missing, journal, workers, progress)
 	if err := errors.Join(err, journal.Close()); err != nil {
 		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part)
+	}
+	b.scores[plies] = make([]int8, len(lines))
+	for k, i := range lines {
+		b.scores[plies][i] = found[k]
 	}
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
@@ -68,17 +73,45 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, worke
 	return b, os.Remove(part)
 }
 
+// lines lists the indices of the last level's positions in the order in which one walk through all games meets them. Positions
+// that follow each other in it lead to the same ones, and a solver with a table needs half the nodes that it needs in
+// the order of keys.
+func (b *Book) lines() (order []int32) {
+	seen := make([][]bool, len(b.levels))
+	for n, level := range b.levels {
+		seen[n] = make([]bool, len(level))
+	}
+	var walk func(p game.Position, n int)
+	walk = func(p game.Position, n int) {
+		p, _ = b.board.Canonical(p)
+		i, open := slices.BinarySearch(b.levels[n], b.key(p))
+		switch {
+		case !open || seen[n][i]:
+			return
+		case n == b.Plies():
+			order = append(order, int32(i))
+		default:
+			for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+				walk(b.board.PlayCell(p, l.LowBit()), n+1)
+			}
+		}
+		seen[n][i] = true
+	}
+	walk(game.Position{}, 0)
+	return order
+}
+
 // derive computes the scores of the positions of n plies from those of n+1.
 func (b *Book) derive(n int) {
 	b.scores[n] = make([]int8, len(b.levels[n]))
-	for i, p := range b.levels[n] {
-		best := -b.board.Cells()
+	for i, key := range b.levels[n] {
+		p, best := b.position(key), -b.board.Cells()
 		for l := b.board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
 			child := b.board.PlayCell(p, l.LowBit())
-			score, ok := b.Score(child)
+			score, ok := b.find(child)
 			switch b.board.Result(child) {
 			case game.Loss:
-				score = -(b.board.Cells() + 1 - n) / 2
+				score = b.value(-(b.board.Cells() + 1 - n) / 2)
 			case game.Draw:
 				score = 0
 			default:
@@ -90,6 +123,14 @@ func (b *Book) derive(n int) {
 		}
 		b.scores[n][i] = int8(best)
 	}
+}
+
+// value is what the book keeps of a score.
+func (b *Book) value(score int) int {
+	if b.results {
+		return min(max(score, -1), 1)
+	}
+	return score
 }
 
 // frameOf is the part of scores that a frame has.
@@ -125,9 +166,9 @@ func openPart(path string, head []byte, scores []int8) (journal *durable.Journal
 	return journal, missing, err
 }
 
-// solve finds the scores of the frames that are missing. positions are those of the last ply.
-func solve(ctx context.Context, positions []game.Position, scores []int8, missing []int, journal *durable.Journal, workers []Solve, progress func(done, total int)) error {
-	done := len(positions)
+// solve finds the scores of the frames that are missing. lines are the positions of the last ply.
+func (b *Book) solve(ctx context.Context, lines []int32, scores []int8, missing []int, journal *durable.Journal, workers []Solve, progress func(done, total int)) error {
+	done := len(lines)
 	for _, i := range missing {
 		done -= len(frameOf(scores, i))
 	}
@@ -136,19 +177,20 @@ func solve(ctx context.Context, positions []game.Position, scores []int8, missin
 		mu.Lock()
 		defer mu.Unlock()
 		if done += n; progress != nil {
-			progress(done, len(positions))
+			progress(done, len(lines))
 		}
 	}
 	count(0)
+	last := b.levels[b.Plies()]
 	return jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
 		i := missing[item]
 		found := frameOf(scores, i)
 		for k := range found {
-			s, err := workers[worker](ctx, positions[i*frameSize+k])
+			s, err := workers[worker](ctx, b.position(last[lines[i*frameSize+k]]))
 			if err != nil {
 				return err
 			}
-			found[k] = int8(s)
+			found[k] = int8(b.value(s))
 			count(1)
 		}
 		mu.Lock()
