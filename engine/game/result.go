@@ -19,6 +19,17 @@ func (r Result) Flip() Result { return [...]Result{Ongoing, Loss, Draw, Win}[r] 
 // Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
 func (r Result) Value() float32 { return [...]float32{Win: 1, Loss: -1}[r] }
 
+// ResultOf is the result that a score for the side to move means: above 0 a win, 0 a draw, below a loss.
+func ResultOf(score int) Result {
+	switch {
+	case score > 0:
+		return Win
+	case score < 0:
+		return Loss
+	}
+	return Draw
+}
+
 // WDL is the result as certain probabilities of win, draw and loss; all are 0 if the game is ongoing.
 func (r Result) WDL() (wdl [3]float32) {
 	if r != Ongoing {

@@ -100,7 +100,7 @@ func TestExact(t *testing.T) {
 			if r := b.Result(p); r != game.Ongoing {
 				return r
 			}
-			return [...]game.Result{game.Loss, game.Draw, game.Win}[1+gametest.Must(full.WDL(t.Context(), p))(t).Score]
+			return game.ResultOf(gametest.Must(full.WDL(t.Context(), p))(t).Score)
 		}
 		for i := range 30 {
 			p := gametest.Position(r, b, b.Cells()/3+i%(b.Cells()/2), true)
@@ -140,7 +140,7 @@ func TestFirstPlies(t *testing.T) {
 		if !ok {
 			t.Fatalf("no score of %+v", p)
 		}
-		return [...]game.Result{game.Loss, game.Draw, game.Win}[1+min(max(score, -1), 1)]
+		return game.ResultOf(score)
 	}
 	c := mcts.DefaultConfig(mcts.PUCT)
 	c.Exact = 1

@@ -227,13 +227,8 @@ func (w *probe) result(pos game.Position, least, most int, nodes uint64) game.Re
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most
 	r.spent.Store(false)
 	score := w.solver.solve(r, pos).Score
-	switch {
-	case r.spent.Load() && r.lower < r.upper:
+	if r.spent.Load() && r.lower < r.upper {
 		return game.Ongoing
-	case score > 0:
-		return game.Win
-	case score < 0:
-		return game.Loss
 	}
-	return game.Draw
+	return game.ResultOf(score)
 }

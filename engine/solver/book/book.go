@@ -55,15 +55,11 @@ func (b *Book) Score(p game.Position) (score int, ok bool) {
 
 // Result is the result of the game from p for the side to move, or Ongoing if the book does not have it.
 func (b *Book) Result(p game.Position) game.Result {
-	switch score, ok := b.find(p); {
-	case !ok:
+	score, ok := b.find(p)
+	if !ok {
 		return game.Ongoing
-	case score > 0:
-		return game.Win
-	case score < 0:
-		return game.Loss
 	}
-	return game.Draw
+	return game.ResultOf(score)
 }
 
 // find is what the book has of p: a score, or the sign of one.
@@ -109,7 +105,7 @@ func (b *Book) position(key uint64) (p game.Position) {
 // maxPositions bounds a book's memory to 1 GiB.
 const maxPositions = 1 << 26
 
-// check reports whether the board can have a book of so many plies.
+// check returns an error if the board cannot have a book of this many plies.
 func (b *Book) check(plies int) error {
 	switch {
 	case b.board.Wide() || !b.board.Rules().Gravity:
@@ -240,8 +236,8 @@ type values struct {
 	bytes  []byte
 }
 
-// parse reads all of a file but its values. The checksum fits afterwards, so somebody meant the file to be a book. To
-// enumerate the positions is expensive.
+// parse checks a file and returns its values unread. Its checksum is compared before anybody enumerates the positions, which is
+// expensive.
 func parse(file []byte) (b *Book, plies int, data values, err error) {
 	if b, plies, err = parseHeader(file); err != nil {
 		return nil, 0, data, err
@@ -269,7 +265,7 @@ func (b *Book) unpack(data []byte, from, n int) []int8 {
 	return scores
 }
 
-// bytes is how many bytes of the file so many values take.
+// bytes is the size in the file of this number of values.
 func (b *Book) bytes(values int) int {
 	if b.results {
 		return (values + 3) / 4

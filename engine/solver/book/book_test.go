@@ -108,7 +108,7 @@ func TestBuild(t *testing.T) {
 			}
 			result := game.Ongoing
 			if want {
-				result = []game.Result{game.Loss, game.Draw, game.Win}[1+min(max(m.score(p), -1), 1)]
+				result = game.ResultOf(m.score(p))
 			}
 			for _, b := range []*book.Book{read, results} {
 				if got := b.Result(p); got != result {
@@ -408,18 +408,15 @@ func TestScores(t *testing.T) {
 func TestResults(t *testing.T) {
 	board, r := game.MustBoard(game.Connect4), gametest.Rand(1)
 	scores, results, full := book.Scores(board.Rules()), book.Results(board.Rules()), gametest.Must(solver.New(board, solver.Options{}))(t)
-	of := func(score int) game.Result {
-		return [...]game.Result{game.Loss, game.Draw, game.Win}[1+min(max(score, -1), 1)]
-	}
 	for range 20_000 {
 		p := gametest.Position(r, board, r.IntN(scores.Plies()+1), true)
-		if score, ok := scores.Score(p); !ok || results.Result(p) != of(score) {
+		if score, ok := scores.Score(p); !ok || results.Result(p) != game.ResultOf(score) {
 			t.Fatalf("%+v: score %d, a %v", p, score, results.Result(p))
 		}
 	}
 	for range 30 {
 		p := gametest.Position(r, board, results.Plies()-r.IntN(2), true)
-		if want := gametest.Must(full.WDL(t.Context(), p))(t).Score; results.Result(p) != of(want) {
+		if want := gametest.Must(full.WDL(t.Context(), p))(t).Score; results.Result(p) != game.ResultOf(want) {
 			t.Errorf("%+v is a %v, the solver says %d", p, results.Result(p), want)
 		}
 	}
