@@ -128,6 +128,8 @@ func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Con
 	}
 	err = s.Add(forest.added...)
 	s.Wait()
+	s.mu.Lock() // if ctx ends now, the scheduler still looks for jobs that wait
+	defer s.mu.Unlock()
 	forest.trees = s.group(b.Board).resting
 	return cmp.Or(err, failed)
 }

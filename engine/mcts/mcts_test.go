@@ -409,6 +409,31 @@ func TestSearchBatch(t *testing.T) {
 	}
 }
 
+// leaving is the context of a client that leaves as soon as it has been asked once whether it is still there.
+type leaving struct {
+	context.Context
+	leave context.CancelFunc
+}
+
+func (l leaving) Err() error {
+	defer l.leave()
+	return l.Context.Err()
+}
+
+// A client that leaves while its search begins gets the context's error, and nothing is used by two goroutines at once.
+func TestSearchBatchLeft(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	c := config(mcts.PUCT)
+	var forest mcts.Forest
+	for range 200 {
+		ctx, leave := context.WithCancel(t.Context())
+		err := mcts.SearchBatch(leaving{ctx, leave}, evaluator(t, eval.Uniform), eval.NewBatch(b, 1), c, mcts.Limits{Visits: 3, Batch: 1}, &forest, nil)
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("the error is %v, want %v", err, context.Canceled)
+		}
+	}
+}
+
 // A search of many rows in a forest that was used before allocates nothing for a row. Otherwise a service that answers such
 // searches would collect garbage most of the time.
 func TestSearchBatchAllocates(t *testing.T) {
