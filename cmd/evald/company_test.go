@@ -108,7 +108,7 @@ func alone(t *testing.T, from string, positions []string, visits, leaves int, ex
 	for _, text := range positions {
 		state := gametest.Must(new(game.Parser).Parse(text))(t)
 		config := mcts.DefaultConfig(mcts.PUCT)
-		config.Exact = exact
+		config.Exact, config.RootNodes = exact, mcts.RootNodesFor(visits)
 		tree := gametest.Must(mcts.New(state.Board, config))(t)
 		tree.Reset(state.Position)
 		gametest.OK(t, mcts.Search(t.Context(), e.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1, Leaves: leaves}))

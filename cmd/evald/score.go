@@ -204,7 +204,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 			continue
 		}
 		config := explore{c.Explore}.config(c.Selection)
-		config.Visits, config.Exact = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard)
+		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {

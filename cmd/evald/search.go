@@ -32,7 +32,8 @@ type searching struct {
 
 func (f searching) config() mcts.Config {
 	c := f.explore.config(f.Selection)
-	c.Visits, c.Seed, c.Exact = f.Visits, f.Seed, cmp.Or(f.Exact.Nodes, solver.ByBoard)
+	c.Visits, c.Seed = f.Visits, f.Seed
+	c.Exact, c.RootNodes = cmp.Or(f.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(f.Visits)
 	return c
 }
 

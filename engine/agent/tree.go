@@ -41,6 +41,7 @@ type searcher struct {
 const (
 	nodesPerVisit  = 7
 	nodesPerSecond = 5e6
+	rootVisit      = 2 * time.Millisecond // counts as a visit in mcts.RootNodesFor, whose nodes take about a quarter of that
 )
 
 // TimedLeaves is how many leaves a search has under way at once if time is its limit and Spec.Leaves is 0.
@@ -89,11 +90,13 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
+	c.RootNodes = mcts.RootNodesFor(s.Visits)
 	leaves := 1
 	c.Reserve = min(s.Visits, c.MaxNodes) * nodesPerVisit
 	if s.Visits == 0 {
 		c.Reserve = int(min(s.Time.Seconds(), float64(c.MaxNodes)) * nodesPerSecond)
 		leaves = TimedLeaves
+		c.RootNodes = mcts.RootNodesFor(int(min(s.Time, time.Second) / rootVisit))
 	}
 	c.Reserve = min(c.Reserve, c.MaxNodes)
 	s.Leaves = cmp.Or(s.Leaves, leaves)

@@ -73,7 +73,7 @@ func TestCompany(t *testing.T) {
 				exact  solver.Nodes
 			}{{1, 0}, {5, 0}, {5, 300}} {
 				leaves := form.leaves
-				c.Exact = form.exact
+				c.Exact, c.RootNodes = form.exact, mcts.RootNodesFor(8)
 				want := make([]found, len(positions))
 				for k, p := range positions {
 					tr := tree(t, b, c, p)

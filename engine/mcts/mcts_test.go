@@ -283,8 +283,9 @@ func TestConfig(t *testing.T) {
 	for name, damage := range map[string]func(*mcts.Config){
 		"C": func(c *mcts.Config) { c.C = math.NaN() }, "Noise": func(c *mcts.Config) { c.Noise = 2 },
 		"MaxNodes": func(c *mcts.Config) { c.MaxNodes = 7 }, "Alpha": func(c *mcts.Config) { c.Alpha = 0 },
-		"Exact":  func(c *mcts.Config) { c.Exact = 100_001 },
-		"Gumbel": func(c *mcts.Config) { c.Selection, c.Visits = mcts.Gumbel, 0 },
+		"RootNodes": func(c *mcts.Config) { c.RootNodes = 1<<18 + 1 },
+		"Exact":     func(c *mcts.Config) { c.Exact = 100_001 },
+		"Gumbel":    func(c *mcts.Config) { c.Selection, c.Visits = mcts.Gumbel, 0 },
 	} {
 		c := mcts.DefaultConfig(mcts.PUCT)
 		damage(&c)

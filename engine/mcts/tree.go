@@ -60,7 +60,7 @@ func proofOf(r game.Result) proof {
 type Tree struct {
 	board  *game.Board
 	config Config
-	prober *solver.Prober // nil without config.Exact
+	prober *solver.Prober // of leaves; nil without config.Exact
 	root   game.Position
 	wins   bool                      // the root is known to be won: a move of it that draws counts as one that loses
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
@@ -70,6 +70,8 @@ type Tree struct {
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
+
+	rootProber *solver.Prober // nil without config.RootNodes
 
 	goal Goal // of the search that is under way
 	job  *Job // of a Scheduler; nil if it has none
@@ -120,7 +122,10 @@ func (t *Tree) Reconfigure(c Config, p game.Position) error {
 }
 
 func (t *Tree) configure(c Config) {
-	t.config, t.prober = c, c.Exact.For(t.board)
+	t.config, t.prober, t.rootProber = c, c.Exact.For(t.board), nil
+	if t.prober != nil && c.Selection == PUCT {
+		t.rootProber = solver.Nodes(c.RootNodes).For(t.board)
+	}
 	t.shares = c.Transpositions && c.Selection != UCT
 	for i, x := 0, 1.0; i < len(t.decay); i++ {
 		t.decay[i] = x
@@ -531,21 +536,28 @@ func (t *Tree) startRoot() {
 	}
 }
 
-// consult proves the root's moves that give its result away, if both are among the known first plies. The other moves stay
-// open: which of them is best against a fallible opponent, the search says and proofs do not.
+// consult proves the root's moves that are found to give its result away. The other moves stay open: which of them is best against
+// a fallible opponent, the search says and proofs do not.
 func (t *Tree) consult(n *node) {
-	t.wins = false
-	if t.prober == nil || t.config.Selection != PUCT {
+	if t.wins = false; t.rootProber == nil {
 		return
 	}
-	result := t.prober.Known(t.root)
+	result, draw, lose := t.rootProber.Away(t.root)
 	t.wins = result == game.Win
 	for i := range t.moves(n) {
 		c := &t.nodes[n.first+uint32(i)]
-		p := t.board.Play(t.root, int(c.action))
-		if r := t.prober.Known(p); c.proof == open && r != game.Ongoing && r.Flip() != result {
-			c.proof, c.plies = proofOf(r), uint8(t.board.Cells()-p.Plies())
+		cell := t.board.Cell(t.root, int(c.action))
+		switch {
+		case c.proof != open:
+			continue
+		case !cell.And(lose).IsZero():
+			c.proof = lost
+		case !cell.And(draw).IsZero():
+			c.proof = drawn
+		default:
+			continue
 		}
+		c.plies = uint8(t.board.Cells() - t.root.Plies() - 1)
 	}
 }
 

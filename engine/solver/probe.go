@@ -211,14 +211,55 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 			moves = moves.Or(cell)
 		}
 	}
+	return result, p.likewise(c, mirrored, moves)
+}
+
+// Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that let the
+// opponent draw, and those that lose. Known says it, or else probes, with the bound on nodes for all of them together. So some of these
+// moves may be missing, and all if the result is Ongoing.
+func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bits) {
+	if result = p.Known(pos); result == game.Ongoing && !p.Worth(pos) {
+		return result, draw, lose
+	}
+	w := p.idle.Get().(*probe)
+	defer p.idle.Put(w)
+	w.solver.Reset()
+	c, mirrored := p.board.Canonical(pos)
+	last := w.solver.prover.nodes() + p.nodes
+	if result == game.Ongoing {
+		result = w.result(c, -1, 1, p.nodes)
+	}
+	if result == game.Ongoing || result == game.Loss {
+		return result, draw, lose
+	}
+	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
+		cell := l.LowBit()
+		child := p.board.PlayCell(c, cell)
+		found := p.Known(child)
+		if used := w.solver.prover.nodes(); found == game.Ongoing && used < last && p.Worth(child) {
+			found = w.result(child, -int(result.Value()), 1, last-used)
+		}
+		switch {
+		case found == game.Win:
+			lose = lose.Or(cell)
+		case found == game.Draw && result == game.Win:
+			draw = draw.Or(cell)
+		}
+	}
+	return result, p.likewise(c, mirrored, draw), p.likewise(c, mirrored, lose)
+}
+
+// likewise turns moves that were found for a canonical position into those of the position itself. If it is its own mirror image, what
+// holds for a move holds for the mirrored one.
+func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.Bits {
 	image := p.board.Mirror(game.Position{Own: moves, All: moves}).All
 	switch {
 	case p.board.Mirror(c) == c:
-		moves = moves.Or(image)
+		return moves.Or(image)
 	case mirrored:
-		moves = image
+		return image
 	}
-	return result, moves
+	return moves
 }
 
 // result is the result of pos, if it lies between two scores from -1 to 1 and is found within so many nodes; else Ongoing.

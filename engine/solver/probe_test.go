@@ -22,7 +22,7 @@ func TestProbe(t *testing.T) {
 	soak := gametest.SoakTime(t, 0)
 	for seed, b := range probeBoards() {
 		t.Run(b.Rules().String(), func(t *testing.T) {
-			random, began, count, found, open := gametest.Rand(uint64(seed)), time.Now(), 0, 0, 0
+			random, began, count, found, left, open := gametest.Rand(uint64(seed)), time.Now(), 0, 0, 0, 0
 			probers := []*Prober{gametest.Must(NewProber(b, 1000))(t), gametest.Must(NewProber(b, 30_000))(t)}
 			full := mustNew(t, b, Options{TableMiB: 16, Bounded: true})
 			most, low, high := uint64(100_000), make([]int32, b.Actions()), make([]int32, b.Actions())
@@ -39,7 +39,10 @@ func TestProbe(t *testing.T) {
 					for i, p := range positions {
 						answers[i] = ask(prober, p)
 						mirrored := ask(prober, b.Mirror(p))
-						if image := b.Mirror(game.Position{Own: mirrored.moves, All: mirrored.moves}).All; mirrored.result != answers[i].result || image != answers[i].moves {
+						for _, moves := range []*game.Bits{&mirrored.moves, &mirrored.draw, &mirrored.lose} {
+							*moves = b.Mirror(game.Position{Own: *moves, All: *moves}).All
+						}
+						if mirrored != answers[i] {
 							t.Errorf("%+v is %v, its mirror image %v", p, answers[i], mirrored)
 						}
 					}
@@ -56,10 +59,11 @@ func TestProbe(t *testing.T) {
 					others.Wait()
 					for i, p := range positions {
 						count++
-						if answers[i].result == game.Ongoing {
+						if answers[i].result == game.Ongoing && answers[i].away == game.Ongoing {
 							continue
 						}
 						found++
+						left += answers[i].draw.OnesCount() + answers[i].lose.OnesCount()
 						gametest.Must(full.Bounds(t.Context(), p, most, low, high))(t)
 						if !answers[i].right(b, p, low, high) {
 							t.Errorf("%+v is %v, but its moves have %v to %v", p, answers[i], low, high)
@@ -70,7 +74,10 @@ func TestProbe(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d positions, %d of them found, %d of these open within %d nodes", count, found, open, most)
+			t.Logf("%d positions, %d of them found, with %d moves that give the result away; %d open within %d nodes", count, found, left, open, most)
+			if left < found/20 {
+				t.Error("too few such moves")
+			}
 		})
 	}
 }
@@ -90,37 +97,46 @@ func careful(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
 	return p
 }
 
-// probeAnswer is what Moves finds.
+// probeAnswer is what Moves and Away find.
 type probeAnswer struct {
-	result game.Result
-	moves  game.Bits
+	result, away      game.Result
+	moves, draw, lose game.Bits
 }
 
-// ask asks for the moves too; Probe has to agree.
-func ask(prober *Prober, p game.Position) probeAnswer {
-	result, moves := prober.Moves(p, false)
-	if prober.Probe(p) != result {
-		result, moves = game.Ongoing, prober.board.Full() // which no answer has
+// ask asks for all of it; Probe has to agree with Moves.
+func ask(prober *Prober, p game.Position) (a probeAnswer) {
+	a.result, a.moves = prober.Moves(p, false)
+	if prober.Probe(p) != a.result {
+		a.moves = prober.board.Full() // which no answer has
 	}
-	return probeAnswer{result, moves}
+	a.away, a.draw, a.lose = prober.Away(p)
+	return a
 }
 
 // right reports whether an answer can be true if the moves' scores are within low and high.
 func (a probeAnswer) right(b *game.Board, p game.Position, low, high []int32) bool {
-	value := int32(a.result.Value())
 	sign := func(x int32) int32 { return min(max(x, -1), 1) }
-	most := int32(-1)
+	all, least, most := b.Legal(p), int32(-1), int32(-1)
 	for action := range b.Actions() {
 		if !b.CanPlay(p, action) {
 			continue
 		}
-		keeps := !a.moves.And(b.Cell(p, action)).IsZero()
-		if sign(low[action]) > value || keeps && sign(high[action]) < value {
+		cell, from, to := b.Cell(p, action), sign(low[action]), sign(high[action])
+		in := func(moves game.Bits) bool { return !cell.And(moves).IsZero() }
+		if in(a.moves) && to < int32(a.result.Value()) || in(a.draw) && (from > 0 || to < 0) || in(a.lose) && from >= 0 {
 			return false
 		}
-		most = max(most, sign(high[action]))
+		least, most = max(least, from), max(most, to)
 	}
-	return most >= value
+	for _, r := range []game.Result{a.result, a.away} {
+		if v := int32(r.Value()); r != game.Ongoing && (v < least || v > most) {
+			return false
+		}
+	}
+	if a.away == game.Win {
+		return a.draw.Or(a.lose) != all
+	}
+	return a.draw.IsZero() && (a.lose.IsZero() || a.away == game.Draw && a.lose != all)
 }
 
 func TestNodes(t *testing.T) {

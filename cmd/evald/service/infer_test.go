@@ -179,7 +179,7 @@ func TestSearch(t *testing.T) {
 	}
 	pos = append(pos, gametest.Position(gametest.Rand(5), connect4, 42, false))
 	config := mcts.DefaultConfig(mcts.PUCT)
-	config.Visits, config.Exact = 60, solver.ByBoard
+	config.Visits, config.Exact, config.RootNodes = 60, solver.ByBoard, mcts.RootNodesFor(60)
 	search, err := mcts.NewEvaluator(evaltest.Raw(stub), config, mcts.Limits{Visits: 60, Batch: 16})
 	gametest.OK(t, err)
 	want := expected(t, search, connect4, pos)
@@ -260,7 +260,7 @@ func TestSearchRoom(t *testing.T) {
 	gametest.OK(t, err)
 	s := serve(t, testConfig(e.Backend()))
 	roomy := mcts.DefaultConfig(mcts.PUCT)
-	roomy.Visits, roomy.MaxNodes, roomy.Exact = 2000, 1<<22, solver.ByBoard
+	roomy.Visits, roomy.MaxNodes, roomy.Exact, roomy.RootNodes = 2000, 1<<22, solver.ByBoard, mcts.RootNodesFor(2000)
 	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
 		p := after(t, moves)
 		tree := gametest.Must(mcts.New(connect4, roomy))(t)

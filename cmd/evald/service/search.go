@@ -28,7 +28,8 @@ func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch
 	visits, actions := r.visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf under way
 	config := mcts.DefaultConfig(mcts.PUCT)
-	config.Visits, config.MaxNodes, config.Exact = visits, mcts.NodesFor(b.Board, visits), cmp.Or(r.exact, solver.ByBoard)
+	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
+	config.Exact, config.RootNodes = cmp.Or(r.exact, solver.ByBoard), mcts.RootNodesFor(visits)
 	f := founds.Get().(*found)
 	f.visits, f.q = zeros(f.visits, actions*len(b.Pos)), zeros(f.q, actions*len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)

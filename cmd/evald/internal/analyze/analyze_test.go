@@ -108,6 +108,7 @@ func company(t *testing.T, selection mcts.Selection) {
 		id, text := strconv.Itoa(i), game.FormatNotation(b.Rules(), moves)
 		alone := c.Search
 		alone.Visits, alone.Exact = 1+random.IntN(200), []solver.Nodes{solver.NoProbes, 300}[i/3%2]
+		alone.RootNodes = mcts.RootNodesFor(alone.Visits)
 		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"exact\":%v,\"priority\":%d}\n", id, text, alone.Visits, alone.Exact, random.IntN(3))
 		tree := gametest.Must(mcts.New(b, alone))(t)
 		tree.Reset(p)

@@ -103,7 +103,7 @@ func (e *engine) accept(q query) bool {
 		Next: func(_ *mcts.Job, t *mcts.Tree) mcts.Goal { return e.next(s, t) },
 		Done: func(_ *mcts.Job, t *mcts.Tree, err error) { e.done(s, t, err) },
 	}
-	s.job.Config.Exact = cmp.Or(q.Exact, s.job.Config.Exact)
+	s.job.Config.Exact, s.job.Config.RootNodes = cmp.Or(q.Exact, s.job.Config.Exact), mcts.RootNodesFor(q.Visits)
 	if s.job.Config.Visits = q.Visits; q.Limit > 0 {
 		s.job.Config.MaxNodes = min(s.job.Config.MaxNodes, timedNodes)
 	}

@@ -46,7 +46,7 @@ type Analyst struct {
 // reports about once per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
 	c := mcts.DefaultConfig(mcts.PUCT)
-	c.MaxNodes, c.Exact = searchNodes, cmp.Or(s.Exact, solver.ByBoard)
+	c.MaxNodes, c.Exact, c.RootNodes = searchNodes, cmp.Or(s.Exact, solver.ByBoard), mcts.RootNodesFor(visits)
 	step, start := firstVisits, time.Now()
 	job := mcts.Job{Board: s.Board, Position: p, Visits: visits, Config: c}
 	job.Next = func(_ *mcts.Job, t *mcts.Tree) (goal mcts.Goal) {

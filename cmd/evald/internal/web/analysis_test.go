@@ -310,7 +310,7 @@ func TestAnalysisCompany(t *testing.T) {
 	var wait sync.WaitGroup
 	for i, moves := range []string{"-", "334", "44444", "334", "4444435", "4444435"} {
 		c := mcts.DefaultConfig(mcts.PUCT)
-		c.Exact = []solver.Nodes{solver.NoProbes, 1000}[i%2]
+		c.Exact, c.RootNodes = []solver.Nodes{solver.NoProbes, 1000}[i%2], mcts.RootNodesFor(1000)
 		b, p, err := parseOngoing(moves)
 		gametest.OK(t, err)
 		tree := gametest.Must(mcts.New(b, c))(t)
