@@ -2,6 +2,8 @@ package mcts
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
@@ -36,16 +38,36 @@ func breathe(tree int) {
 // this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
 // the rows of all trees.
 func (s *search) visitAll(w *wave) {
+	w.next.Store(0)
+	probes := slices.ContainsFunc(w.taken, func(t *Tree) bool { return t.prober != nil })
+	if helpers := min(runtime.GOMAXPROCS(0), len(w.taken)/2); probes && helpers > 1 {
+		s.visitTogether(w, helpers)
+	} else {
+		s.visitNext(w, lanes)
+	}
+}
+
+// visitTogether is visitNext by several goroutines. A probe takes longer than they take to start.
+func (s *search) visitTogether(w *wave, goroutines int) {
+	w.shared = true
+	var wait sync.WaitGroup
+	for range goroutines {
+		wait.Go(func() { s.visitNext(w, min(lanes, len(w.taken)/goroutines)) })
+	}
+	wait.Wait()
+	w.shared = false
+}
+
+// visitNext makes visits in the trees of w.taken from w.next on, until none is left, in so many trees at once.
+func (s *search) visitNext(w *wave, lanesAtOnce int) {
 	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
-	all := room[:min(lanes, len(w.taken))]
-	waiting := w.taken
+	all := room[:min(lanesAtOnce, len(w.taken))]
 	busy := 0
 	begin := func(l *lane) {
 		*l = lane{}
-		if len(waiting) > 0 {
-			breathe(len(waiting))
-			l.tree, l.leaf = waiting[0], w.spare()
-			waiting = waiting[1:]
+		if next := int(w.next.Add(1)) - 1; next < len(w.taken) {
+			breathe(len(w.taken) - next)
+			l.tree, l.leaf = w.taken[next], w.spare()
 			l.tree.prefetch()
 			busy++
 		}
@@ -57,7 +79,7 @@ func (s *search) visitAll(w *wave) {
 		for k := range all {
 			if l := &all[k]; l.tree != nil && !s.takeTurn(w, l) {
 				if l.leaf != nil {
-					w.free = append(w.free, l.leaf)
+					w.keep(l.leaf)
 				}
 				busy--
 				begin(l)

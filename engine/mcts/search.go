@@ -268,6 +268,9 @@ type wave struct {
 	room   []Leaf        // all its leaves
 	free   []*Leaf       // leaves that are in no row
 	taken  []*Tree       // trees that are being visited, or whose last row was answered
+	next   atomic.Int32  // of the trees taken: which is visited next
+	shared bool          // several goroutines visit them
+	mu     sync.Mutex
 	start  chan struct{} // nil until fly waits for it
 	done   chan error
 }
@@ -382,14 +385,31 @@ func (s *search) fill(w *wave) {
 
 // spare takes a leaf that is in no row.
 func (w *wave) spare() *Leaf {
+	if w.shared {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+	}
 	last := len(w.free) - 1
 	leaf := w.free[last]
 	w.free = w.free[:last]
 	return leaf
 }
 
+// keep takes back a leaf that became no row.
+func (w *wave) keep(leaf *Leaf) {
+	if w.shared {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+	}
+	w.free = append(w.free, leaf)
+}
+
 // add makes a leaf the batch's next row.
 func (w *wave) add(t *Tree, leaf *Leaf) {
+	if w.shared {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+	}
 	w.memory.Pos[len(w.trees)] = leaf.Position
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
 }

@@ -72,6 +72,7 @@ type Tree struct {
 	gumbel gumbel
 
 	rootProber *solver.Prober // nil without config.RootNodes
+	consulted  bool           // it has been asked about the root
 
 	goal Goal // of the search that is under way
 	job  *Job // of a Scheduler; nil if it has none
@@ -103,7 +104,7 @@ func New(board *game.Board, c Config) (*Tree, error) {
 
 // Reset forgets everything and starts at p. The game of p must not be over. The random source starts anew.
 func (t *Tree) Reset(p game.Position) {
-	t.root, t.wins = p, false
+	t.root, t.wins, t.consulted = p, false, false
 	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
 	t.positions.reset()
 	t.sources = t.sources[:0]
@@ -157,6 +158,9 @@ type Leaf struct {
 
 // A visit is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
 func (t *Tree) begin(leaf *Leaf) {
+	if t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0 {
+		t.consult()
+	}
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
 }
 
@@ -523,11 +527,10 @@ func (t *Tree) chooseUCT(n *node) uint32 {
 	return best
 }
 
-// startRoot takes from the root's moves those that are known to give its result away, adds noise to the moves, or draws those
-// that Gumbel considers. The root must have its moves.
+// startRoot adds noise to the root's moves, or draws those that Gumbel considers. The root must have its moves.
 func (t *Tree) startRoot() {
 	n := &t.nodes[rootNode]
-	t.consult(n)
+	t.wins, t.consulted = false, false
 	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
 		t.addNoise(t.moves(n))
 	}
@@ -537,11 +540,11 @@ func (t *Tree) startRoot() {
 }
 
 // consult proves the root's moves that are found to give its result away. The other moves stay open: which of them is best against
-// a fallible opponent, the search says and proofs do not.
-func (t *Tree) consult(n *node) {
-	if t.wins = false; t.rootProber == nil {
-		return
-	}
+// a fallible opponent, the search says and proofs do not. It belongs to the second visit, since visits of many trees begin on
+// all processors, and their first leaves are answered by one.
+func (t *Tree) consult() {
+	n := &t.nodes[rootNode]
+	t.consulted = true
 	result, draw, lose := t.rootProber.Away(t.root)
 	t.wins = result == game.Win
 	for i := range t.moves(n) {
