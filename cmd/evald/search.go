@@ -39,7 +39,7 @@ func (f searching) config() mcts.Config {
 
 // exactly is the flag of commands whose searches can probe.
 type exactly struct {
-	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES; =false is none. The default is ${exactNodes} on boards with gravity."`
+	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and leave out moves of the position that it finds to give the result away; =false is none. The default is ${exactNodes} on boards with gravity."`
 }
 
 // explore is the flag of commands that can search by several selection rules.

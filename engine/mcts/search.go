@@ -262,14 +262,14 @@ func (s *search) ask(t *Tree) bool {
 // wave is a batch with its leaves, while it is filled and evaluated.
 type wave struct {
 	memory eval.Batch
-	batch  eval.Batch    // the rows of memory in use
-	trees  []*Tree       // of each row
-	leaves []*Leaf       // of each row
-	room   []Leaf        // all its leaves
-	free   []*Leaf       // leaves that are in no row
-	taken  []*Tree       // trees that are being visited, or whose last row was answered
-	next   atomic.Int32  // of the trees taken: which is visited next
-	shared bool          // several goroutines visit them
+	batch  eval.Batch   // the rows of memory in use
+	trees  []*Tree      // of each row
+	leaves []*Leaf      // of each row
+	room   []Leaf       // all its leaves
+	free   []*Leaf      // leaves that are in no row
+	taken  []*Tree      // trees that are being visited, or whose last row was answered
+	next   atomic.Int32 // of the trees taken: which is visited next
+	shared bool         // several goroutines visit them
 	mu     sync.Mutex
 	start  chan struct{} // nil until fly waits for it
 	done   chan error

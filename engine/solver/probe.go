@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math/bits"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -214,42 +215,66 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	return result, p.likewise(c, mirrored, moves)
 }
 
-// Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that let the
-// opponent draw, and those that lose. Known says it, or else probes, with the bound on nodes for all of them together. So some of these
-// moves may be missing, and all if the result is Ongoing.
+// Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and
+// those that lose. It is what Known and probes find, with the bound on nodes for all probes together. So some of these moves may
+// be missing, and all are if the result is Ongoing.
 func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bits) {
-	if result = p.Known(pos); result == game.Ongoing && !p.Worth(pos) {
-		return result, draw, lose
-	}
-	w := p.idle.Get().(*probe)
-	defer p.idle.Put(w)
-	w.solver.Reset()
 	c, mirrored := p.board.Canonical(pos)
-	last := w.solver.prover.nodes() + p.nodes
-	if result == game.Ongoing {
-		result = w.result(c, -1, 1, p.nodes)
-	}
+	a := away{Prober: p}
+	defer a.end()
+	result = a.find(c, -1, 1)
 	if result == game.Ongoing || result == game.Loss {
 		return result, draw, lose
 	}
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
-		cell := l.LowBit()
-		child := p.board.PlayCell(c, cell)
-		found := p.Known(child)
-		if used := w.solver.prover.nodes(); found == game.Ongoing && used < last && p.Worth(child) {
-			found = w.result(child, -int(result.Value()), 1, last-used)
-		}
-		switch {
-		case found == game.Win:
-			lose = lose.Or(cell)
-		case found == game.Draw && result == game.Win:
-			draw = draw.Or(cell)
+		switch a.find(p.board.PlayCell(c, l.LowBit()), -int(result.Value()), 1) {
+		case game.Win:
+			lose = lose.Or(l.LowBit())
+		case game.Draw:
+			if result == game.Win {
+				draw = draw.Or(l.LowBit())
+			}
 		}
 	}
 	return result, p.likewise(c, mirrored, draw), p.likewise(c, mirrored, lose)
 }
 
-// likewise turns moves that were found for a canonical position into those of the position itself. If it is its own mirror image, what
+// away is the probes of one call of Away.
+type away struct {
+	*Prober
+	probe *probe // nil before the first
+	last  uint64 // how many nodes the probe has when no more are left
+}
+
+// tables bounds the memory of Away's tables, of up to 2 MiB each, however many searches there are at once.
+var tables = make(chan struct{}, runtime.NumCPU())
+
+// find is the result of pos, as far as it is at least least and at most most.
+func (a *away) find(pos game.Position, least, most int) game.Result {
+	if r := a.Known(pos); r != game.Ongoing || !a.Worth(pos) {
+		return r
+	}
+	if a.probe == nil {
+		tables <- struct{}{}
+		a.probe = a.idle.Get().(*probe)
+		a.probe.solver.Reset()
+		a.last = a.probe.solver.prover.nodes() + a.nodes
+	}
+	used := a.probe.solver.prover.nodes()
+	if used >= a.last {
+		return game.Ongoing
+	}
+	return a.probe.result(pos, least, most, a.last-used)
+}
+
+func (a *away) end() {
+	if a.probe != nil {
+		a.idle.Put(a.probe)
+		<-tables
+	}
+}
+
+// likewise turns moves of the canonical position c into moves of the position that it stands for. If c is its own mirror image, what
 // holds for a move holds for the mirrored one.
 func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.Bits {
 	image := p.board.Mirror(game.Position{Own: moves, All: moves}).All
