@@ -385,33 +385,40 @@ func (s *search) fill(w *wave) {
 
 // spare takes a leaf that is in no row.
 func (w *wave) spare() *Leaf {
-	if w.shared {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-	}
+	w.lock()
 	last := len(w.free) - 1
 	leaf := w.free[last]
 	w.free = w.free[:last]
+	w.unlock()
 	return leaf
 }
 
 // keep takes back a leaf that became no row.
 func (w *wave) keep(leaf *Leaf) {
-	if w.shared {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-	}
+	w.lock()
 	w.free = append(w.free, leaf)
+	w.unlock()
 }
 
 // add makes a leaf the batch's next row.
 func (w *wave) add(t *Tree, leaf *Leaf) {
-	if w.shared {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-	}
+	w.lock()
 	w.memory.Pos[len(w.trees)] = leaf.Position
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
+	w.unlock()
+}
+
+// lock and unlock guard rows and free leaves, if several goroutines visit the trees.
+func (w *wave) lock() {
+	if w.shared {
+		w.mu.Lock()
+	}
+}
+
+func (w *wave) unlock() {
+	if w.shared {
+		w.mu.Unlock()
+	}
 }
 
 // finished reports whether the root is proved, or has all visits of its goal, with those under way.
