@@ -103,13 +103,16 @@ type probeAnswer struct {
 	moves, draw, lose game.Bits
 }
 
-// ask asks for all of it; Probe has to agree with Moves.
+// ask asks for all of it, but not what is known without a probe, which takes millions of nodes to check here (the test of book.Results does).
+// Probe has to agree with Moves.
 func ask(prober *Prober, p game.Position) (a probeAnswer) {
 	a.result, a.moves = prober.Moves(p, false)
 	if prober.Probe(p) != a.result {
 		a.moves = prober.board.Full() // which no answer has
 	}
-	a.away, a.draw, a.lose = prober.Away(p)
+	if prober.Known(p) == game.Ongoing {
+		a.away, a.draw, a.lose = prober.Away(p)
+	}
 	return a
 }
 
