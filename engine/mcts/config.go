@@ -8,7 +8,8 @@
 // Read the files in this order:
 //
 //	config.go     Config: selection rules and their constants
-//	tree.go       Tree: the pure core; gumbel.go: the selection of Gumbel; graph.go: transpositions
+//	tree.go       Tree: the pure core; root.go: what is done at the root alone; gumbel.go: the selection of Gumbel;
+//	              graph.go: transpositions
 //	result.go     what a tree has found; known.go: what searches have found of a position
 //	search.go     Limits, Search: many trees through one evaluator
 //	lanes.go      trees that take turns on a core
@@ -126,9 +127,9 @@ func DefaultConfig(s Selection) Config {
 	return c
 }
 
-// RootNodesFor is a value of Config.RootNodes for a search of so many visits: about 4,000 for each, up to 262,144, with which no move
-// of 3,000 positions of 7x6 gave the result away (engine/score/LOG.md, "Probes"). Values are powers of two, because each has
-// tables of its own.
+// RootNodesFor returns the RootNodes that suit a search with this number of visits: about 4,000 a visit, at most 262,144. With that many, no
+// search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two, so that
+// there are few of them: each has its own tables.
 func RootNodesFor(visits int) int {
 	return 1 << (min(bits.Len(uint(max(1, visits))), 7) + 11)
 }

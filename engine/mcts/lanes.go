@@ -2,7 +2,6 @@ package mcts
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -36,10 +35,9 @@ func breathe(tree int) {
 
 // visitAll makes visits in each tree of w.taken. Visits that want an evaluation become rows of the batch. A tree is done for
 // this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
-// the rows of all trees.
-func (s *search) visitAll(w *wave) {
+// the rows of all trees. Trees that probe are visited by several goroutines.
+func (s *search) visitAll(w *wave, probes bool) {
 	w.next.Store(0)
-	probes := slices.ContainsFunc(w.taken, func(t *Tree) bool { return t.prober != nil })
 	if helpers := min(runtime.GOMAXPROCS(0), len(w.taken)/2); probes && helpers > 1 {
 		s.visitTogether(w, helpers)
 	} else {
@@ -58,10 +56,11 @@ func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = false
 }
 
-// visitNext makes visits in the trees of w.taken from w.next on, until none is left, in so many trees at once.
-func (s *search) visitNext(w *wave, lanesAtOnce int) {
+// visitNext takes trees of w.taken, each the first that nobody has taken, and visits them until none is left. It descends up to
+// width trees in turns.
+func (s *search) visitNext(w *wave, width int) {
 	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
-	all := room[:min(lanesAtOnce, len(w.taken))]
+	all := room[:min(width, len(w.taken))]
 	busy := 0
 	begin := func(l *lane) {
 		*l = lane{}

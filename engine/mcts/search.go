@@ -105,7 +105,7 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			t.goal = s.next(t)
 		}
 		if s.renew(t) {
-			s.todo = append(s.todo, t)
+			s.queue(t)
 		}
 	}
 	if s.limits.Decide && len(trees) == 1 {
@@ -159,7 +159,7 @@ func (s *search) add(t *Tree) bool {
 		return false
 	}
 	t.goal = Goal{Visits: unasked}
-	s.todo = append(s.todo, t)
+	s.queue(t)
 	s.hire(int(s.active.Add(1)))
 	return true
 }
@@ -205,6 +205,7 @@ type search struct {
 
 	mu      sync.Mutex
 	todo    []*Tree // trees that need visits and have no leaf under way; first come, first served
+	probes  bool    // trees of todo have had a prober
 	workers int     // that have not ended
 	closed  bool    // no tree may be added
 	failed  error
@@ -212,14 +213,14 @@ type search struct {
 	forest *Forest // its waves are unused, of this search or of those before it
 }
 
-// take moves up to n trees from todo to the end of trees.
-func (s *search) take(trees []*Tree, n int) []*Tree {
+// take moves up to n trees from todo to the end of trees, and reports whether trees of this search probe.
+func (s *search) take(trees []*Tree, n int) (taken []*Tree, probes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n = min(n, len(s.todo))
 	trees = append(trees, s.todo[:n]...)
 	s.todo = append(s.todo[:0], s.todo[n:]...)
-	return trees
+	return trees, s.probes
 }
 
 // put gives trees back to todo, unless they need no more visits. They must have no leaf under way.
@@ -227,7 +228,13 @@ func (s *search) put(trees []*Tree) {
 	trees = slices.DeleteFunc(trees, func(t *Tree) bool { return !s.renew(t) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.queue(trees...)
+}
+
+// queue appends trees to todo. mu must be held once there are workers.
+func (s *search) queue(trees ...*Tree) {
 	s.todo = append(s.todo, trees...)
+	s.probes = s.probes || slices.ContainsFunc(trees, func(t *Tree) bool { return t.prober != nil })
 }
 
 // unasked stands in Goal.Visits for a goal that next has not been asked for.
@@ -375,10 +382,11 @@ func (s *search) fill(w *wave) {
 	}
 	w.memory.Reset(s.board, most)
 	for room := most; room >= s.limits.Leaves; room = most - len(w.trees) {
-		if w.taken = s.take(w.taken[:0], room/s.limits.Leaves); len(w.taken) == 0 {
+		var probes bool
+		if w.taken, probes = s.take(w.taken[:0], room/s.limits.Leaves); len(w.taken) == 0 {
 			break
 		}
-		s.visitAll(w)
+		s.visitAll(w, probes)
 	}
 	w.batch = w.memory.Slice(0, len(w.trees))
 }

@@ -1,0 +1,86 @@
+package mcts
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// startRoot adds noise to the root's moves, or draws those that Gumbel considers. The root must have its moves.
+func (t *Tree) startRoot() {
+	n := &t.nodes[rootNode]
+	t.wins, t.consulted = false, false
+	if t.config.Selection == PUCT && t.config.Noise > 0 && n.count > 0 {
+		t.addNoise(t.moves(n))
+	}
+	if t.config.Selection == Gumbel {
+		t.startGumbel(n)
+	}
+}
+
+// consult proves the root's moves that are found to give its result away. The other moves stay open: which of them is best against
+// a fallible opponent, the search says and proofs do not. It belongs to the second visit, since visits of many trees begin on
+// all processors, and their first leaves are answered by one.
+func (t *Tree) consult() {
+	n := &t.nodes[rootNode]
+	t.consulted = true
+	result, draw, lose := t.rootProber.Away(t.root)
+	t.wins = result == game.Win
+	for i := range t.moves(n) {
+		c := &t.nodes[n.first+uint32(i)]
+		cell := t.board.Cell(t.root, int(c.action))
+		switch {
+		case c.proof != open:
+			continue
+		case !cell.And(lose).IsZero():
+			c.proof = lost
+		case !cell.And(draw).IsZero():
+			c.proof = drawn
+		default:
+			continue
+		}
+		c.plies = uint8(t.board.Cells() - t.root.Plies() - 1)
+	}
+}
+
+// gives reports whether a move of the root is proved to give the root's result away.
+func (t *Tree) gives(c *node) bool { return c.proof == lost || c.proof == drawn && t.wins }
+
+// addNoise mixes Dirichlet noise into the priors. The noise is gamma variates divided by their sum.
+func (t *Tree) addNoise(moves []node) {
+	var noise [game.MaxBits]float64
+	total := 0.0
+	for i := range moves {
+		noise[i] = gamma(t.random, t.config.Alpha)
+		total += noise[i]
+	}
+	if total == 0 {
+		return // every variate underflowed, because Alpha is tiny: the priors stay as they are
+	}
+	for i := range moves {
+		p := &moves[i].prior
+		*p = float32((1-t.config.Noise)*float64(*p) + t.config.Noise*noise[i]/total)
+	}
+}
+
+// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, A simple method for
+// generating gamma variables, 2000).
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape < 1 {
+		return gamma(r, shape+1) * math.Pow(1-r.Float64(), 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if u := 1 - r.Float64(); math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
