@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,12 +30,20 @@ type positionsCmd struct {
 	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
-	Kinds []string `without:"files" enum:"random,plausible,openings" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance."`
+	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
+	Plies string   `without:"files" placeholder:"FROM-TO" help:"With --train: positions of so many stones, such as 10-12, in place of those of the kind and fewer that take long."`
 }
 
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if len(c.Files) > 0 && !c.Train {
 		return usage("%s: is taken with --train alone, which makes records", c.Files[0])
+	}
+	switch {
+	case c.Train:
+	case c.Plies != "":
+		return usage("--plies %s: is taken with --train alone, which makes records", c.Plies)
+	case slices.Contains(c.Kinds, bookKind):
+		return usage("--kinds %s: is taken with --train alone, which makes records", bookKind)
 	}
 	board, err := boardOf(c.Rules)
 	if err != nil {

@@ -313,6 +313,22 @@ func TestPositionsTrain(t *testing.T) {
 		t.Errorf("again: status %d, output %q", status, out)
 	}
 	refuses(t, exitBadInput, "the run has seed 5, and now it is 6", "", "positions", "-o", dir, "--train", "--rules", "5x4x4", "--seed", "6")
+	book := t.TempDir()
+	if _, out, _ := evald(t, "", "positions", "-o", book, "--train", "--kinds", "book", "--plies", "2-3"); !strings.Contains(out, ": 2 files of records, 0 of them from before; 146 records") {
+		t.Errorf("of the book: output %q", out) // 25 and 121: of 49 and 238 positions 1 and 4 are their own mirror images
+	}
+	for text, args := range map[string][]string{
+		"the run has plies \"2-3\", and now it is":           {"-o", book, "--train", "--kinds", "book", "--plies", "2"},
+		"--plies 3-2: must be a number of stones":            {"-o", book, "--train", "--plies", "3-2"},
+		"--plies 11: the results of 7x6x4 ship for up to 10": {"-o", book, "--train", "--kinds", "book", "--plies", "11"},
+		"the results of no first plies of 5x4x4 ship":        {"-o", book, "--train", "--kinds", "book", "--rules", "5x4x4"},
+		"--plies 2: is taken with --train alone":             {"-o", book, "--plies", "2"},
+		"--kinds book: is taken with --train alone":          {"-o", book, "--kinds", "book"},
+	} {
+		if status, _, stderr := evald(t, "", append([]string{"positions"}, args...)...); status == exitOK || !strings.Contains(stderr, text) {
+			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, text)
+		}
+	}
 	run := filepath.Join(t.TempDir(), "run")
 	must(t, "", "train", first, "-o", run, "--rules", "5x4x4", "--network", "1x4/4/6", "--batch", "32", "--steps", "3", "--threads", "1")
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
@@ -17,12 +19,14 @@ import (
 	"github.com/evald/evald/engine/labels"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // recordsConfig is what all files of a folder have in common. More files may be asked for later.
 type recordsConfig struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
+	Plies string `json:"plies,omitempty"`
 	From  string `json:"from,omitempty"` // folder of the records whose positions are taken; empty if positions are drawn
 }
 
@@ -33,7 +37,7 @@ type recordFile struct {
 }
 
 // recordFiles are all files of the run, and the folder of the records whose positions are taken, if any are.
-func (c *positionsCmd) recordFiles() (from string, all []recordFile, err error) {
+func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []recordFile, err error) {
 	for _, file := range c.Files {
 		folder, err := filepath.Abs(filepath.Dir(file))
 		if err != nil {
@@ -56,25 +60,80 @@ func (c *positionsCmd) recordFiles() (from string, all []recordFile, err error) 
 	if len(c.Files) > 0 {
 		return from, all, nil
 	}
+	plies, err := c.plies(board)
+	if err != nil {
+		return "", nil, err
+	}
 	for _, name := range c.Kinds {
+		if name == bookKind {
+			files, err := c.bookFiles(board, plies)
+			if err != nil {
+				return "", nil, err
+			}
+			all = append(all, files...)
+			continue
+		}
 		kind := sample.Kind(name)
 		for number := range (c.Count + labels.PerFile - 1) / labels.PerFile {
 			path := labels.Path(c.Out, kind, number)
 			all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
-				return labels.Write(ctx, s, kind, c.Seed, number, path)
+				return labels.Write(ctx, s, kind, plies, c.Seed, number, path)
 			}})
 		}
 	}
 	return "", all, nil
 }
 
+// bookKind is the kind of all positions of the first plies.
+const bookKind = "book"
+
+// bookFiles are the files of the positions whose results ship, one for each number of stones.
+func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []recordFile, err error) {
+	results := book.Results(board.Rules())
+	if results == nil {
+		return nil, fmt.Errorf("--kinds %s: the results of no first plies of %v ship", bookKind, board.Rules())
+	}
+	if plies == (labels.Plies{}) {
+		plies.To = results.Plies()
+	}
+	if plies.To > results.Plies() {
+		return nil, fmt.Errorf("--plies %s: the results of %v ship for up to %d stones: ask for no more of --kinds %s", c.Plies, board.Rules(), results.Plies(), bookKind)
+	}
+	for stones := plies.From; stones <= plies.To; stones++ {
+		path := labels.Path(c.Out, bookKind, stones)
+		all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
+			return labels.WriteBook(ctx, s, results, stones, path)
+		}})
+	}
+	return all, nil
+}
+
+// plies reads --plies, FROM-TO or one number.
+func (c *positionsCmd) plies(board *game.Board) (p labels.Plies, err error) {
+	if c.Plies == "" {
+		return p, nil
+	}
+	from, to, isRange := strings.Cut(c.Plies, "-")
+	if !isRange {
+		to = from
+	}
+	p.From, err = strconv.Atoi(from)
+	if err == nil {
+		p.To, err = strconv.Atoi(to)
+	}
+	if err != nil || p.From < 0 || p.From > p.To || p.To >= board.Cells() || p.To == 0 {
+		return p, usage("--plies %s: must be a number of stones or FROM-TO, such as 10-12, of 0 to %d", c.Plies, board.Cells()-1)
+	}
+	return p, nil
+}
+
 // makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
 func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
-	from, all, err := c.recordFiles()
+	from, all, err := c.recordFiles(board)
 	if err != nil {
 		return err
 	}
-	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, from}); err != nil {
+	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, from}); err != nil {
 		return err
 	}
 	var todo []recordFile

@@ -3,7 +3,8 @@
 // The positions are those of games: of package sample, or of records of self-play. Of an opening of package sample only
 // the last position is taken, of other games also those on the way there, from 12 stones on (on 7x6). Of the positions
 // of 15 stones every second is taken by chance, of 14 every fourth and so on, because with each stone less the solver takes
-// about twice as long. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores.
+// about twice as long. Other numbers of stones can be asked for (Plies), and all positions of the first plies, whose results
+// ship. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores.
 // A record's visits are 1 for each move that keeps the best result. Each position is followed by the record of the position
 // after a random move, whose result is known by then; it has no visits. So results are also learned for positions after bad
 // moves.
@@ -26,6 +27,7 @@ import (
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 // PerFile is the number of games of a file.
@@ -36,12 +38,20 @@ func Path(dir string, k sample.Kind, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%05d.parquet", k, n))
 }
 
+// Plies are the least and the most stones of the positions that are taken. The zero value stands for those of the kind, with
+// fewer of the positions that take long.
+type Plies struct{ From, To int }
+
 // Write makes file number n of a kind, and returns the number of its records. The solver is of the same board and is used by
 // nobody else meanwhile. If ctx ends, there is no file.
-func Write(ctx context.Context, s *solver.Solver, k sample.Kind, seed uint64, n int, path string) (records int, err error) {
+func Write(ctx context.Context, s *solver.Solver, k sample.Kind, plies Plies, seed uint64, n int, path string) (records int, err error) {
 	board := s.Board()
 	seed = rand.New(rand.NewPCG(seed, uint64(n))).Uint64() // of this file
-	games, err := sample.Draw(ctx, board, k, PerFile, seed, nil)
+	length := plies                                        // of the games
+	if plies == (Plies{}) {
+		length.From, length.To = k.Plies(board)
+	}
+	games, err := sample.DrawPlies(ctx, board, k, length.From, length.To, PerFile, seed, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +67,8 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, seed uint64, n 
 			if ply > 0 {
 				at = board.Play(at, moves[ply-1])
 			}
-			if k == sample.Openings && ply < len(moves) || k != sample.Openings && !f.takes(ply) {
+			switch {
+			case k == sample.Openings && ply < len(moves), ply < plies.From, k != sample.Openings && plies == (Plies{}) && !f.takes(ply):
 				continue
 			}
 			if err := f.write(ctx, at, number); err != nil {
@@ -101,6 +112,32 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, 
 			return 0, err
 		}
 	}
+}
+
+// WriteBook makes a file of all positions of so many stones whose results ship, and returns the number of its records. They have
+// the moves that keep the result, unless it is the book's last ply. Each position is a game of its own.
+func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, path string) (records int, err error) {
+	f, err := create(s, path, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.records.Abort()
+	for p := range b.Positions(stones) {
+		rec := fromResult(s.Board(), p, int(b.Result(p).Value()))
+		if stones < b.Plies() {
+			results, err := moveResults(ctx, s, p)
+			if err != nil {
+				return 0, err
+			}
+			rec = record.FromScores(s.Board(), p, results)
+		}
+		rec.Game = int64(f.written)
+		if err := f.records.Write(&rec); err != nil {
+			return 0, err
+		}
+		f.written++
+	}
+	return f.written, f.records.Close()
 }
 
 // WriteThese makes a file of unfinished positions, and returns the number of its records. Each is a game of its own; the first has
@@ -168,24 +205,45 @@ func share(b *game.Board, stones int) float64 {
 // solved are the records of an unfinished position and of that after a random move, if the game goes on there.
 func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand) ([]record.Record, error) {
 	board := s.Board()
-	results := make([]int, board.Actions()) // of each move, for the side to move
-	var legal []int
+	results, err := moveResults(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	all := []record.Record{record.FromScores(board, p, results)}
+	legal := board.Legal(p)
+	a := board.Action(legal.Nth(r.IntN(legal.OnesCount())).First())
+	if next := board.Play(p, a); board.Result(next) == game.Ongoing {
+		all = append(all, fromResult(board, next, -results[a]))
+	}
+	return all, nil
+}
+
+// moveResults are the results of an unfinished position's moves by action, 1, 0 or -1 for the side to move, and solver.NoMove.
+func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int, error) {
+	board := s.Board()
+	shipped := book.Results(board.Rules())
+	results := make([]int, board.Actions())
 	for a := range results {
 		if results[a] = solver.NoMove; !board.CanPlay(p, a) {
 			continue
 		}
-		result, err := s.WDL(ctx, board.Play(p, a))
+		next := board.Play(p, a)
+		if shipped != nil {
+			if known := shipped.Result(next); known != game.Ongoing {
+				results[a] = -int(known.Value())
+				continue
+			}
+		}
+		result, err := s.WDL(ctx, next)
 		if err != nil {
 			return nil, err
 		}
-		legal = append(legal, a)
 		results[a] = -result.Score
 	}
-	all := []record.Record{record.FromScores(board, p, results)}
-	a := legal[r.IntN(len(legal))]
-	if next := board.Play(p, a); board.Result(next) == game.Ongoing {
-		z := int8(-results[a])
-		all = append(all, record.Record{Rules: board.Rules(), Position: next, Q: float32(z), Z: z, Ply: next.Plies(), Source: eval.Solved, Weight: 1})
-	}
-	return all, nil
+	return results, nil
+}
+
+// fromResult is the record of an unfinished position of which only the result is known, 1, 0 or -1 for the side to move.
+func fromResult(b *game.Board, p game.Position, z int) record.Record {
+	return record.Record{Rules: b.Rules(), Position: p, Q: float32(z), Z: int8(z), Ply: p.Plies(), Source: eval.Solved, Weight: 1, Game: record.NoGame}
 }

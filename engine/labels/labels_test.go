@@ -2,11 +2,13 @@ package labels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/engine/solver/book"
 )
 
 func newSolver(t *testing.T, rules game.Rules) *solver.Solver {
@@ -48,7 +51,7 @@ func TestWrite(t *testing.T) {
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	for _, k := range sample.Kinds() {
 		path := Path(t.TempDir(), k, 3)
-		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, 7, 3, path))(t)
+		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, Plies{}, 7, 3, path))(t)
 		all := recordtest.Read(t, path)
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
@@ -76,6 +79,64 @@ func TestWrite(t *testing.T) {
 		if len(all) != n || n < 100 || children < n/10 || len(outcomes) < 2 {
 			t.Errorf("%s: %d records of %d, %d without visits, results %v", k, len(all), n, children, outcomes)
 		}
+	}
+}
+
+// With numbers of stones, all positions of these numbers are taken, of openings one of each game.
+func TestPlies(t *testing.T) {
+	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	plies := Plies{3, 5}
+	for k, want := range map[sample.Kind]int{sample.Random: 2 * PerFile, sample.Openings: 100} {
+		path := Path(t.TempDir(), k, 0)
+		gametest.Must(Write(t.Context(), newSolver(t, rules), k, plies, 7, 0, path))(t)
+		taken, least, most := 0, 20, 0
+		for _, rec := range recordtest.Read(t, path) {
+			if len(rec.Visits) > 0 { // no position after a random move
+				taken, least, most = taken+1, min(least, rec.Ply), max(most, rec.Ply)
+			}
+		}
+		if taken < want || least != plies.From || most != plies.To {
+			t.Errorf("%s: %d positions of %d to %d stones, want %d or more of %+v", k, taken, least, most, want, plies)
+		}
+	}
+}
+
+// The book's files have each position of so many stones once, with the result that the ground truth has, and the moves that keep it.
+func TestWriteBook(t *testing.T) {
+	b, results := game.MustBoard(game.Connect4), book.Results(game.Connect4)
+	truth, of := map[game.Position]int8{}, map[int]int{}
+	for _, line := range gametest.DataLines(t, "book6_7x6x4") {
+		moves, score, _ := strings.Cut(line, " ")
+		p, _, err := b.ParseMoves(moves)
+		gametest.OK(t, err)
+		key, _ := b.Canonical(p)
+		truth[key] = int8(cmp.Compare(gametest.Must(strconv.Atoi(score))(t), 0))
+		of[p.Plies()]++
+	}
+	for _, stones := range []int{0, 1, 4, 5, results.Plies()} {
+		path := filepath.Join(t.TempDir(), "book")
+		n := gametest.Must(WriteBook(t.Context(), newSolver(t, game.Connect4), results, stones, path))(t)
+		seen := map[game.Position]bool{}
+		for i, rec := range recordtest.Read(t, path) {
+			key, _ := b.Canonical(rec.Position)
+			if z, ok := truth[key]; seen[key] || rec.Ply != stones || rec.Game != int64(i) || stones <= 6 && (!ok || z != rec.Z) {
+				t.Fatalf("%+v: seen before %v, the result is %d", rec, seen[key], z)
+			}
+			if seen[key] = true; len(rec.Visits) == 0 != (stones == results.Plies()) {
+				t.Fatalf("%+v: visits", rec)
+			}
+			for a, v := range rec.Visits {
+				if next, _ := b.Canonical(b.Play(rec.Position, a)); (v == 1) != (truth[next] == -rec.Z) {
+					t.Fatalf("%+v: move %d has %d visits, and the result after it is %d", rec, a+1, v, truth[next])
+				}
+			}
+		}
+		if len(seen) != n || stones <= 6 && n != of[stones] {
+			t.Errorf("%d stones: %d positions of %d, and there are %d", stones, len(seen), n, of[stones])
+		}
+	}
+	if n, err := WriteBook(t.Context(), newSolver(t, game.Connect4), results, results.Plies()+1, filepath.Join(t.TempDir(), "none")); n != 0 || err != nil {
+		t.Errorf("beyond the book: %d records, error %v", n, err)
 	}
 }
 
@@ -168,7 +229,7 @@ func TestSameFile(t *testing.T) {
 	dir, s := t.TempDir(), newSolver(t, rules)
 	file := func(name string, seed uint64, n int) []byte {
 		path := filepath.Join(dir, name)
-		gametest.Must(Write(t.Context(), s, sample.Random, seed, n, path))(t)
+		gametest.Must(Write(t.Context(), s, sample.Random, Plies{}, seed, n, path))(t)
 		return gametest.Must(os.ReadFile(path))(t)
 	}
 	a := file("a", 1, 0)
@@ -190,7 +251,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	path := Path(t.TempDir(), sample.Random, 0)
-	_, err := Write(ctx, newSolver(t, game.Connect4), sample.Random, 1, 0, path)
+	_, err := Write(ctx, newSolver(t, game.Connect4), sample.Random, Plies{}, 1, 0, path)
 	if _, stat := os.Stat(path); !errors.Is(err, context.Canceled) || !os.IsNotExist(stat) {
 		t.Errorf("error %v, and the file: %v", err, stat)
 	}

@@ -100,6 +100,12 @@ const enough = 1000
 // the numbers of plies are about equally frequent. Positions are distinct, also up to mirror images, and are determined by
 // the seed. There are fewer than n if a small board has no more. progress, if not nil, is called with their number so far.
 func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progress func(done int)) ([][]int, error) {
+	from, to := k.Plies(b)
+	return DrawPlies(ctx, b, k, from, to, n, seed, progress)
+}
+
+// DrawPlies is Draw of positions of from to to stones in place of the kind's own numbers.
+func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {
 		return nil, err
@@ -107,7 +113,7 @@ func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progre
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
 	var plies []int // numbers of plies that may have more positions
-	for from, to := k.Plies(b); from <= to; from++ {
+	for ; from <= to; from++ {
 		plies = append(plies, from)
 	}
 	var all [][]int

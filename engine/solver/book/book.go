@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/bits"
 	"os"
 	"slices"
@@ -339,6 +340,21 @@ func (l *Lazy) Result(p game.Position) game.Result {
 		return game.Ongoing
 	}
 	return l.book.Result(p)
+}
+
+// Positions are all positions of so many stones, up to mirror image and as Board.Canonical has them, whose game is not over, in the
+// order of the file; none beyond Plies.
+func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
+	return func(yield func(game.Position) bool) {
+		if !l.read(stones) {
+			return
+		}
+		for _, key := range l.book.levels[stones] {
+			if !yield(l.book.position(key)) {
+				return
+			}
+		}
+	}
 }
 
 // read makes the positions of up to n stones ready. The tenth ply of 7x6 takes a quarter of a second, all before it a third
