@@ -18,7 +18,7 @@ type Example struct {
 	WDL      [3]float32 // target, sums to 1; all 0 if there is none
 	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
-	Solved   bool       // the policy's moves are those that a solver found equally good
+	Solved   bool       // the policy's moves are equally good, as a solver or the rules found, and the network may choose among them
 }
 
 // Mirror returns the example of the mirror image.
@@ -38,7 +38,7 @@ type Batch struct {
 	planes   *tensor.Dense // [N,H,W,5]
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
-	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first; absent in other cells
+	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first, as crossEntropy takes it; absent in other cells
 }
 
 // NewBatch makes a batch with room for n examples.
@@ -126,7 +126,11 @@ func (t *Batch) policy(dst []float32, e Example) error {
 			return fmt.Errorf("policy is %v, want probabilities", e.Policy)
 		}
 		legal += p
-		dst[b.Flat(bit)] = p * e.Weight
+		target := p * e.Weight
+		if e.Solved && p > 0 {
+			target = -e.Weight
+		}
+		dst[b.Flat(bit)] = target
 	}
 	total := float32(0)
 	for _, p := range e.Policy {

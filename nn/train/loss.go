@@ -8,7 +8,7 @@ import (
 )
 
 // absent marks a class that a row does not have, such as an illegal move. Its logit is ignored.
-const absent = -1
+var absent = float32(math.Inf(-1))
 
 // Term is one loss with its counts, over one step or several.
 type Term struct {
@@ -51,10 +51,15 @@ func sum(of []int) (n int) {
 
 // crossEntropy is the cross-entropy of targets [N,K] against the softmax of logits, which are N rows of K in any shape:
 //
-//	sum over rows and classes of target * -log softmax(logit)   /   sum of targets
+//	sum over rows and classes of target * -log softmax(logit)   /   sum of weights
 //
 // A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that it does
-// not have. If no row has a target, the loss is 0. The loss and the counts are stored in seen.
+// not have. If several classes are equally right, each has the row's weight with a minus in place of a probability, and the
+// row's loss is that of all of them together, however they share it:
+//
+//	weight * -log (sum over right classes of softmax(logit))
+//
+// If no row has a target, the loss is 0. The loss and the counts are stored in seen.
 func crossEntropy(logits, targets *gorgonia.Node, seen *Term) *gorgonia.Node {
 	classes := targets.Shape()[1]
 	seen.Rows, seen.Right = make([]int, classes), make([]int, classes)
@@ -71,7 +76,7 @@ func crossEntropy(logits, targets *gorgonia.Node, seen *Term) *gorgonia.Node {
 	return o.apply(logits, targets)
 }
 
-// measure computes the loss and counts the rows.
+// measure computes the loss and counts the rows. The class of a row with several right ones is the likeliest of these.
 func (t *Term) measure(logits, targets []float32) {
 	clear(t.Rows)
 	clear(t.Right)
@@ -79,20 +84,26 @@ func (t *Term) measure(logits, targets []float32) {
 	loss, mass := 0.0, 0.0
 	for at := 0; at < len(targets); at += classes {
 		row, want := logits[at:at+classes], targets[at:at+classes]
-		rowMass, log := rowSums(row, want)
-		if rowMass == 0 {
+		sums := sumsOf(row, want)
+		if sums.weight == 0 {
 			continue
 		}
-		mass += rowMass
+		mass += sums.weight
+		if sums.several {
+			loss += sums.weight * (sums.log - sums.right)
+		}
 		likeliest, wanted := -1, 0
 		for k, p := range want {
-			if p > 0 {
-				loss += float64(p) * (log - float64(row[k]))
+			if p == absent {
+				continue
 			}
-			if p != absent && (likeliest < 0 || row[k] > row[likeliest]) {
+			if p > 0 {
+				loss += float64(p) * (sums.log - float64(row[k]))
+			}
+			if likeliest < 0 || row[k] > row[likeliest] {
 				likeliest = k
 			}
-			if p > want[wanted] {
+			if sums.several && p < 0 && (want[wanted] >= 0 || want[wanted] == absent || row[k] > row[wanted]) || !sums.several && p > want[wanted] {
 				wanted = k
 			}
 		}
@@ -107,46 +118,71 @@ func (t *Term) measure(logits, targets []float32) {
 	}
 }
 
-// rowSums returns the sum of a row's targets and the log of the sum of exp(logit) over the row's classes.
-func rowSums(logits, targets []float32) (mass, log float64) {
-	greatest := math.Inf(-1)
-	for k, p := range targets {
-		if p != absent {
-			mass += float64(p)
-			greatest = max(greatest, float64(logits[k]))
-		}
-	}
-	if mass == 0 {
-		return 0, 0
-	}
-	total := 0.0
-	for k, p := range targets {
-		if p != absent {
-			total += math.Exp(float64(logits[k]) - greatest)
-		}
-	}
-	return mass, greatest + math.Log(total)
+// rowSums are what the loss and the gradient of a row have in common.
+type rowSums struct {
+	weight  float64 // 0 if the row has no target
+	several bool    // its targets are several right classes
+	log     float64 // of the sum of exp(logit) over the row's classes
+	right   float64 // the same over the right classes
 }
 
-// crossEntropyGrad writes scale * (row's mass * softmax(logit) - target) / sum of targets, and 0 for absent classes.
-func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32) {
-	all := 0.0
-	for _, p := range targets {
-		if p > 0 {
-			all += float64(p)
+func sumsOf(logits, targets []float32) (s rowSums) {
+	greatest, greatestRight := math.Inf(-1), math.Inf(-1)
+	for k, p := range targets {
+		if p == absent {
+			continue
+		}
+		logit := float64(logits[k])
+		greatest = max(greatest, logit)
+		if p < 0 {
+			s.several, s.weight, greatestRight = true, -float64(p), max(greatestRight, logit)
+		} else {
+			s.weight += float64(p)
 		}
 	}
+	if s.weight == 0 {
+		return s
+	}
+	total, right := 0.0, 0.0
+	for k, p := range targets {
+		if p == absent {
+			continue
+		}
+		total += math.Exp(float64(logits[k]) - greatest)
+		if p < 0 {
+			right += math.Exp(float64(logits[k]) - greatestRight)
+		}
+	}
+	s.log, s.right = greatest+math.Log(total), greatestRight+math.Log(right)
+	return s
+}
+
+// crossEntropyGrad writes scale * weight * (softmax(logit) - target) / sum of weights, and 0 for absent classes. The target of
+// several right classes is their part of the softmax, made to sum to 1.
+func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32) {
+	all := 0.0
 	clear(dst)
 	for at := 0; at < len(targets); at += classes {
 		row, want := logits[at:at+classes], targets[at:at+classes]
-		mass, log := rowSums(row, want)
-		if mass == 0 {
+		sums := sumsOf(row, want)
+		all += sums.weight
+		if sums.weight == 0 {
 			continue
 		}
 		for k, p := range want {
-			if p != absent {
-				dst[at+k] = float32(float64(scale) * (mass*math.Exp(float64(row[k])-log) - float64(p)) / all)
+			if p == absent {
+				continue
 			}
+			target := float64(p)
+			if p < 0 {
+				target = sums.weight * math.Exp(float64(row[k])-sums.right)
+			}
+			dst[at+k] = float32(sums.weight*math.Exp(float64(row[k])-sums.log) - target)
+		}
+	}
+	if all > 0 {
+		for i := range dst {
+			dst[i] *= scale / float32(all)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,17 @@ func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3
 			mass[k] += float64(weight) * t
 		}
 	}
+	together := func(logits, targets []float64, weight float32) {
+		all, right := 0.0, 0.0
+		for i, l := range logits {
+			all += math.Exp(l)
+			if targets[i] > 0 {
+				right += math.Exp(l)
+			}
+		}
+		parts[1] -= float64(weight) * math.Log(right/all)
+		mass[1] += float64(weight)
+	}
 	for _, e := range examples {
 		wdl, over, cells := r.logits(e.Position)
 		add(0, wdl, []float64{float64(e.WDL[0]), float64(e.WDL[1]), float64(e.WDL[2])}, e.Weight)
@@ -113,7 +125,11 @@ func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3
 			moves = append(moves, cells[(r.board.Rows()-1-row)*r.board.Columns()+column])
 			policy = append(policy, float64(p))
 		}
-		add(1, moves, policy, e.Weight)
+		if e.Solved && len(moves) > 0 {
+			together(moves, policy, e.Weight)
+		} else {
+			add(1, moves, policy, e.Weight)
+		}
 		class := make([]float64, net.GameOvers)
 		if e.GameOver >= 0 {
 			class[e.GameOver] = 1
@@ -129,7 +145,7 @@ func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3
 	return total, parts
 }
 
-// randomExamples are positions with soft targets; some rows lack some targets.
+// randomExamples are positions with soft targets, or several moves that are equally good; some rows lack some targets.
 func randomExamples(seed uint64, b *game.Board, n int) []Example {
 	r := gametest.Rand(seed)
 	examples := make([]Example, n)
@@ -150,8 +166,38 @@ func randomExamples(seed uint64, b *game.Board, n int) []Example {
 				e.Policy[a], legal = legal[0], legal[1:]
 			}
 		}
+		if e.Solved = i%4 == 3; e.Solved {
+			equallyGood(e.Policy, r)
+		}
 	}
 	return examples
+}
+
+// equallyGood leaves some of a policy's moves, at least one, and makes them equally good.
+func equallyGood(policy []float32, r *rand.Rand) {
+	for _, a := range r.Perm(len(policy)) {
+		if rest := policy[a]; rest > 0 && rest < sum32(policy) && r.IntN(2) == 0 {
+			policy[a] = 0
+		}
+	}
+	good := 0
+	for _, p := range policy {
+		if p > 0 {
+			good++
+		}
+	}
+	for a, p := range policy {
+		if p > 0 {
+			policy[a] = 1 / float32(good)
+		}
+	}
+}
+
+func sum32(of []float32) (total float32) {
+	for _, x := range of {
+		total += x
+	}
+	return total
 }
 
 func softmax(dst []float32, logit func() float64) {

@@ -75,6 +75,7 @@ func (s sampler) decided(result game.Result) Example {
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	e := Example{Position: p, Weight: 1, GameOver: game.NotOver, WDL: o.Result.WDL()}
 	if o.Result != game.Loss || o.Plies > 0 {
+		e.Solved = true
 		e.Policy = make([]float32, s.board.Actions())
 		for m := o.Moves; !m.IsZero(); m = m.WithoutFirst() {
 			e.Policy[s.board.Action(m.First())] = 1 / float32(o.Moves.OnesCount())

@@ -91,15 +91,20 @@ def batch(n):
 
 def cross_entropy(logits, targets):
     """As crossEntropy in loss.go: the loss, and counts of rows and of right rows by class."""
-    present = targets >= 0
-    targets = targets.double().clamp(min=0)
-    log = logits.double().masked_fill(~present, -1e30).log_softmax(1)
-    loss = -(targets * log).sum() / targets.sum().clamp(min=1e-300)
+    present = targets > -torch.inf
+    right = present & (targets < 0)  # several classes are right
+    several = right.any(1)
+    logits = logits.double().masked_fill(~present, -1e30)
+    log = logits.log_softmax(1)
+    given = targets.double().clamp(min=0)
+    weights = torch.where(several, -targets.double().masked_fill(~right, 0).amin(1), given.sum(1))
+    together = torch.where(several, log.masked_fill(~right, -1e30).logsumexp(1), 0)
+    loss = -((given * log).sum() + (weights * together).sum()) / weights.sum().clamp(min=1e-300)
     classes = torch.arange(targets.shape[1])
-    wanted = targets.argmax(1)
-    counted = (classes == wanted[:, None]) & (targets.sum(1) > 0)[:, None]
-    right = counted & (log.argmax(1) == wanted)[:, None]
-    return loss, torch.cat([loss.detach()[None], counted.sum(0).double(), right.sum(0).double()])
+    wanted = torch.where(several, log.masked_fill(~right, -torch.inf).argmax(1), given.argmax(1))
+    counted = (classes == wanted[:, None]) & (weights > 0)[:, None]
+    hit = counted & (log.argmax(1) == wanted)[:, None]
+    return loss, torch.cat([loss.detach()[None], counted.sum(0).double(), hit.sum(0).double()])
 
 
 def losses(values, planes, targets):
