@@ -10,6 +10,7 @@
 //	eval.go, search.go, analyze.go           answers for lines of positions, and for a script's queries
 //	solve.go                                 exact scores and books of them
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
+//	merge.go                                 records of exact results, each position once
 //	score.go                                 accuracy of an evaluator
 //	play.go, match.go, matchtable.go         games on the terminal; matches, their table
 //	prove.go                                 an agent against every play

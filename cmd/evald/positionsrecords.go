@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
@@ -60,9 +58,14 @@ func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []record
 	if len(c.Files) > 0 {
 		return from, all, nil
 	}
-	plies, err := c.plies(board)
-	if err != nil {
-		return "", nil, err
+	plies := labels.Plies{} // those of the kinds
+	if c.Plies != "" {
+		if plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && plies.To == 0 {
+			err = errors.New("there is nothing to choose from on an empty board alone")
+		}
+		if err != nil {
+			return "", nil, usage("--plies %w", err)
+		}
 	}
 	for _, name := range c.Kinds {
 		if name == bookKind {
@@ -106,25 +109,6 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 		}})
 	}
 	return all, nil
-}
-
-// plies reads --plies, FROM-TO or one number.
-func (c *positionsCmd) plies(board *game.Board) (p labels.Plies, err error) {
-	if c.Plies == "" {
-		return p, nil
-	}
-	from, to, isRange := strings.Cut(c.Plies, "-")
-	if !isRange {
-		to = from
-	}
-	p.From, err = strconv.Atoi(from)
-	if err == nil {
-		p.To, err = strconv.Atoi(to)
-	}
-	if err != nil || p.From < 0 || p.From > p.To || p.To >= board.Cells() || p.To == 0 {
-		return p, usage("--plies %s: must be a number of stones or FROM-TO, such as 10-12, of 0 to %d", c.Plies, board.Cells()-1)
-	}
-	return p, nil
 }
 
 // makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.

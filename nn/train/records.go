@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/score"
 )
 
 // Records are read in chunks of chunkRows, in a random order that differs between passes over the files. groupChunks chunks
@@ -57,10 +58,11 @@ type Records struct {
 // the errors of the network that searched. See foretold for how one number becomes three. Where a solver found the result, that
 // is the target for every s.
 type RecordOptions struct {
-	Seed       uint64  // of the order
-	Heuristics bool    // learn also from records that a heuristic answered, not only a network, a search or a solver
-	QShare     float64 // weight of q in the target of win, draw and loss, 0 to 1
-	HeldOut    float64 // share of the games that are not learned from, 0 or more and less than 1; the same games for the same seed and files
+	Seed       uint64    // of the order
+	Heuristics bool      // learn also from records that a heuristic answered, not only a network, a search or a solver
+	QShare     float64   // weight of q in the target of win, draw and loss, 0 to 1
+	Without    score.Set // positions that a network is measured on: records of them are an error
+	HeldOut    float64   // share of the games that are not learned from, 0 or more and less than 1; the same games for the same seed and files
 }
 
 // OpenRecords opens record files of one game, and reads them once to check them. The caller must Close it.
@@ -74,13 +76,13 @@ func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, err
 
 // OpenSolved opens files of one game's exact scores, in the lines that `evald solve --scores` writes. The targets are the
 // result with best play, equal probabilities for the moves with the best score, and that the game is not over. All lines are
-// read once to check them. Of the options only Seed and HeldOut are used. The caller must Close it.
+// read once to check them. Of the options only Seed, HeldOut and Without are used. The caller must Close it.
 func OpenSolved(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.OpenSolved(paths...)
 	if err != nil {
 		return nil, err
 	}
-	return newRecords(b, RecordOptions{Seed: o.Seed, HeldOut: o.HeldOut}, reader, paths)
+	return newRecords(b, RecordOptions{Seed: o.Seed, HeldOut: o.HeldOut, Without: o.Without}, reader, paths)
 }
 
 func newRecords(b *game.Board, o RecordOptions, reader rows, paths []string) (*Records, error) {

@@ -51,6 +51,9 @@ func (r *Records) survey() error {
 		if rec.Rules != r.board.Rules() {
 			return fmt.Errorf("%s is of %v, and the run is one of %v: a run learns one game, give its rules or other files", r.reader.Where(), rec.Rules, r.board.Rules())
 		}
+		if r.options.Without.Has(r.board, rec.Position) {
+			return fmt.Errorf("%s is in a set that must not be learned from: leave it out, as evald merge --without does", r.reader.Where())
+		}
 		part := r
 		if r.heldOut != nil && games.out(rec, before) {
 			part, r.isOut[row] = r.heldOut, true

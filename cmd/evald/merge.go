@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
+	"github.com/evald/evald/engine/labels"
+	"github.com/evald/evald/engine/score"
+)
+
+type mergeCmd struct {
+	Files   []string `arg:"" type:"existingfile" help:"Records of exact results, such as those of evald positions --train."`
+	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
+	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Without []string `type:"existingfile" placeholder:"SET" help:"Leave the positions of these files out, and their mirror images: sets that networks are measured on, of evald positions or others, a position at the beginning of each line."`
+	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw so many records instead of each position once."`
+	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. Without it, all have their share of the positions."`
+	Matter  float64  `range:"0 to 1" needs:"records" default:"0.75" help:"Part of each share that is positions where some moves keep the result and others do not."`
+	Seed    uint64   `help:"Of the order and of what is drawn."`
+}
+
+// mergeConfig is what made the files of a folder.
+type mergeConfig struct {
+	Rules   string   `json:"rules"`
+	Files   []string `json:"files"`
+	Without []string `json:"without,omitempty"`
+	Records int      `json:"records,omitempty"`
+	Shares  []string `json:"shares,omitempty"`
+	Matter  float64  `json:"matter,omitempty"`
+	Seed    uint64   `json:"seed"`
+}
+
+func (c *mergeCmd) Run(ctx context.Context, s streams) error {
+	board, err := boardOf(c.Rules)
+	if err != nil {
+		return err
+	}
+	shares, err := c.shares(board)
+	if err != nil {
+		return err
+	}
+	without, err := score.ReadSet(c.Without...)
+	if err != nil {
+		return fmt.Errorf("--without: %w", err)
+	}
+	dir, err := durable.OpenDir(c.Out)
+	if errors.Is(err, durable.ErrFolderInUse) {
+		return fmt.Errorf("%s: another program is writing to this folder: wait for it, or name another one with -o", c.Out)
+	}
+	if err != nil {
+		return err
+	}
+	config := mergeConfig{Rules: c.Rules, Files: c.Files, Without: c.Without, Shares: c.Shares, Seed: c.Seed}
+	if c.Records != nil {
+		config.Records, config.Matter = *c.Records, c.Matter
+	}
+	err = durable.KeepConfig(dir.Path("merge.json"), config)
+	if err == nil {
+		err = c.merge(ctx, s, labels.NewPool(board, without), shares)
+	}
+	return errors.Join(err, dir.Close())
+}
+
+func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shares []labels.Share) error {
+	progress := newProgress(s.err, 0)
+	defer progress.clear()
+	show := progress.counting("records read", 0, 0)
+	for _, file := range c.Files {
+		if err := pool.Add(ctx, file, show); err != nil {
+			return err
+		}
+	}
+	if err := pool.Settle(); err != nil {
+		return err
+	}
+	var choice labels.Choice
+	var drawn []labels.Drawn
+	if c.Records == nil {
+		choice = pool.All(c.Seed)
+	} else {
+		var err error
+		if choice, drawn, err = pool.Draw(shares, *c.Records, c.Matter, c.Seed); err != nil {
+			return fmt.Errorf("--shares: %w", err)
+		}
+	}
+	written := progress.counting("files written", 0, choice.Files())
+	err := jobs.Each(ctx, runtime.GOMAXPROCS(0), choice.Files(), func(ctx context.Context, _, n int) error {
+		defer written(n + 1)
+		return pool.Write(ctx, choice, c.Out, n)
+	})
+	if err != nil {
+		return err
+	}
+	progress.clear()
+	return c.report(s, pool, choice, drawn)
+}
+
+func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, drawn []labels.Drawn) error {
+	fmt.Fprintf(s.out, "%s: %d records in %d files, of %d records with %d positions; %d were left out, because they are in sets of --without\n",
+		c.Out, len(choice), choice.Files(), pool.Read, pool.Positions(), pool.LeftOut)
+	if len(drawn) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "stones\tpositions\tthe move matters\trecords\t")
+	for _, d := range drawn {
+		fmt.Fprintf(t, "%d-%d\t%d\t%d\t%d\t\n", d.From, d.To, d.Positions, d.Matter, d.Records)
+	}
+	return t.Flush()
+}
+
+// shares reads --shares; one of all numbers of stones if it is missing.
+func (c *mergeCmd) shares(b *game.Board) (all []labels.Share, err error) {
+	if len(c.Shares) == 0 {
+		return []labels.Share{{Plies: labels.Plies{To: b.Cells()}, Share: 1}}, nil
+	}
+	for _, text := range c.Shares {
+		plies, share, _ := strings.Cut(text, "=")
+		one := labels.Share{}
+		if one.Plies, err = parsePlies(plies, b.Cells()-1); err == nil {
+			one.Share, err = strconv.ParseFloat(share, 64)
+		}
+		if err != nil || !(one.Share > 0 && one.Share <= 1e6) {
+			return nil, usage("--shares %s: want FROM-TO=SHARE, such as 0-9=2: numbers of stones up to %d, and a share greater than 0", text, b.Cells()-1)
+		}
+		for _, other := range all {
+			if one.From <= other.To && other.From <= one.To {
+				return nil, usage("--shares %s: %d stones have a share already", text, max(one.From, other.From))
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// parsePlies reads numbers of stones up to most, FROM-TO or one number.
+func parsePlies(text string, most int) (p labels.Plies, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	var errs [2]error
+	p.From, errs[0] = strconv.Atoi(from)
+	p.To, errs[1] = strconv.Atoi(to)
+	if errs != [2]error{} || p.From < 0 || p.From > p.To || p.To > most {
+		return p, fmt.Errorf("%q: want a number of stones or FROM-TO, such as 10-12, of 0 to %d", text, most)
+	}
+	return p, nil
+}
