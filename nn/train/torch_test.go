@@ -138,7 +138,7 @@ func TestTorchGradients(t *testing.T) {
 func TestTorchSwitch(t *testing.T) {
 	for _, optimizer := range []string{Muon, AdamW} {
 		c := testConfig()
-		c.Network, c.Rules, c.Optimizer, c.Batch = "2x8/6/10", "5x4x4", optimizer, 32
+		c.Network, c.Rules, c.Optimizer, c.Batch, c.LR = "2x8/6/10", "5x4x4", optimizer, 32, 0.002
 		ours, theirs := both(t, c, nil, testSource(c))
 		steps(t, ours, 10)
 		steps(t, theirs, 10)
