@@ -201,7 +201,7 @@ func TestPositionsErrors(t *testing.T) {
 		{"random.txt is another set of positions", positionsIn(dir, "--seed", "9")},
 		{"random.txt is another set of positions", positionsIn(foreign, "--kinds", "plausible,random")},
 		{"openings.txt.partial is another set of positions", positionsIn(foreign, "--kinds", "openings")},
-		{"random.txt.partial: line 2: has 1 scores", positionsIn(torn)},
+		{"random.txt.partial: line 2: has 1 score, that of the position", positionsIn(torn)},
 		{"no such file", positionsIn(t.TempDir(), "--book", book+".none")},
 		{"--rules", positionsIn(t.TempDir(), "--rules", "5x")},
 		{"--kinds must be one of", positionsIn(dir, "--kinds", "usual")},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,7 +27,7 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string   `arg:"" name:"file" help:"Positions with the exact score of each move: 'moves s1 s2 ..', -1000 for a full column, or the lines that evald solve --scores writes. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	Files     []string   `arg:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
 	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool       `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
@@ -106,7 +107,8 @@ func scoreTables(w io.Writer, reports []namedReport) error {
 		}
 	}
 	_, err := fmt.Fprint(w, `perfect: moves with the best exact score; good: moves that keep win, draw or loss; regret: points of score given away;
-result: the likeliest of win, draw and loss is the true one; critical: positions where a move can worsen the result.
+result: the likeliest of win, draw and loss is the true one; decisive: positions won or lost with best play; sign: the
+value, W - L, has the right sign there; critical: positions where a move can worsen the result.
 Intervals are of 95%; with ? there are too few positions to trust the figure: its interval is wider than 50 points.
 `)
 	return err
@@ -142,15 +144,26 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams) ([]score.Po
 	}
 	defer in.Close()
 	reader := score.NewReader(stream.Interruptible(ctx, in), score.Place{})
-	reader.Parser.AnyPosition = c.AnyPosition
+	reader.Parser.AnyPosition, reader.Unsolved = c.AnyPosition, true
 	positions, err := reader.All()
 	if err == nil && len(positions) == 0 {
 		err = errors.New("no positions")
+	}
+	if err == nil && positions[0].Scores == nil {
+		err = solveMoves(ctx, positions, filepath.Base(file), s.err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return positions, nil
+}
+
+// solveMoves finds the scores of the moves of a file's positions.
+func solveMoves(ctx context.Context, positions []score.Position, name string, stderr io.Writer) error {
+	progress := newProgress(stderr, 0)
+	defer progress.clear()
+	show := progress.counting(name+", exact scores", 0, len(positions))
+	return score.SolveMoves(ctx, positions, runtime.GOMAXPROCS(0), show)
 }
 
 // namedReport is the accuracy of one evaluator.
@@ -228,14 +241,15 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 
 func scoreTable(w io.Writer, model string, r score.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
+	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tdecisive\tsign %%\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
 	for _, b := range slices.Concat(r.Kinds, r.Bands, []score.Summary{r.All}) {
 		brier := plain(b.Brier)
 		if b.ValueSign == (score.Mean{}) { // the subject has no values
 			brier = "-"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t\n", b.Name, b.Positions, percent(b.Perfect), percent(b.Good),
-			plain(b.Regret), percent(b.ValueSign), brier, b.Critical, percent(b.CriticalPerfect), percent(b.CriticalGood))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\t\n", b.Name, b.Positions, percent(b.Perfect), percent(b.Good),
+			plain(b.Regret), percent(b.ValueSign), brier, b.Decisive, percent(b.DecisiveSign),
+			b.Critical, percent(b.CriticalPerfect), percent(b.CriticalGood))
 	}
 	fmt.Fprintln(t)
 	return t.Flush()

@@ -157,6 +157,19 @@ func TestScoreInterrupted(t *testing.T) {
 	}
 }
 
+// An interrupt ends the solving of a file's moves, too.
+func TestScoreSolvingInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(200*time.Millisecond, cancel)
+	var out, stderr bytes.Buffer
+	status := ended(t, func() int {
+		return run(ctx, strings.Fields("score - --backend uniform"), streams{strings.NewReader("12x9x5:- 1\n12x9x5:1 -1\n"), &out, &stderr})
+	})
+	if want := "evald: interrupted; nothing was measured\n"; status != exitInterrupted || out.Len() > 0 || stderr.String() != want {
+		t.Errorf("status %d, errors %q, output %q, want %q", status, stderr.String(), out.String(), want)
+	}
+}
+
 // A second interrupt ends the program at once, even if nobody reads its answers.
 func TestInterruptedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions")

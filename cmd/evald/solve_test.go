@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 var timing = regexp.MustCompile(`"nodes":\d+,"seconds":[0-9.e-]+`)
@@ -158,4 +161,51 @@ func TestScoreVisits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scores")
 	putFile(t, path, must(t, "374545544145132542162\n35553353533456766466\n", "solve", "--scores", "--format", "text"))
 	golden(t, "score_visits.txt", must(t, "", "score", path, "--backend", "bitsquares", "--visits", "0,3000"))
+}
+
+// Files of other projects are read: Kaggle's boards with move scores, and moves with the score of the position alone, whose
+// moves are solved. Both give the report of the same positions after evald solve --scores.
+func TestScorePublicFiles(t *testing.T) {
+	const kaggle = "testdata/kaggle_moves.jsonl"
+	report := func(in string, file string) string {
+		t.Helper()
+		return must(t, in, "score", file, "--backend", "bitsquares", "--json")
+	}
+	boards := ""
+	for line := range strings.Lines(string(getFile(t, kaggle))) {
+		var p struct{ Board []int }
+		gametest.OK(t, json.Unmarshal([]byte(line), &p))
+		mark := 1
+		for _, cell := range p.Board {
+			if cell != 0 {
+				mark = 3 - mark
+			}
+		}
+		boards += string(gametest.Must(json.Marshal(map[string]any{"board": p.Board, "mark": mark}))(t)) + "\n"
+	}
+	if want, got := report(must(t, boards, "solve", "--scores"), "-"), report("", kaggle); want != got {
+		t.Errorf("Kaggle's format: %s, want %s", got, want)
+	}
+	const moves = "2252576253462244111563365343671351441\n7422341735647741166133573473242566\n9x5x4:6862261646278997351243442483357\n23163416124767223154467471272416755633\n"
+	pons := must(t, moves, "solve", "--format", "text")
+	if want, got := report(must(t, moves, "solve", "--scores"), "-"), report(pons, "-"); want != got {
+		t.Errorf("moves and the score of the position: %s, want %s", got, want)
+	}
+	golden(t, "score_public.txt", must(t, pons, "score", kaggle, "-", "--backend", "bitsquares"))
+
+	refuses(t, exitBadInput, "evald: -: line 2: score 3 of the position is wrong: the solver finds -1\n",
+		"7422341735647741166133573473242566 1\n2252576253462244111563365343671351441 3\n", "score", "-", "--backend", "bitsquares")
+	wrong := strings.Replace(string(getFile(t, kaggle)), `"score": `, `"score": 1`, 1)
+	refuses(t, exitBadInput, "evald: -: line 1: score is 110, but the best move score is 10: ", wrong, "score", "-", "--backend", "bitsquares")
+}
+
+// The scores of Pascal Pons' positions are those that the solver finds.
+func TestScorePons(t *testing.T) {
+	for _, name := range []string{"Test_L3_R1", "Test_L2_R1", "Test_L2_R2_first500"} {
+		out := must(t, "", "score", gametest.Data(t, "pons/"+name), "--backend", "uniform", "--json")
+		if n := len(gametest.DataLines(t, "pons/"+name)); !strings.Contains(out, fmt.Sprintf(`"name": "all",
+      "positions": %d,`, n)) {
+			t.Errorf("%s has %d lines: %s", name, n, out)
+		}
+	}
 }

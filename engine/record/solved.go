@@ -14,8 +14,8 @@ import (
 )
 
 // SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one
-// position a line, as `evald solve --scores` writes them or as `moves s1 s2 ..`; see score.Reader. It keeps one line in
-// memory, and the place of one line in 1024. It is not safe for concurrent use.
+// position a line with the scores of its moves, in any format of score.Reader. It keeps one line in memory, and the place of
+// one line in 1024. It is not safe for concurrent use.
 type SolvedReader struct {
 	files  []solvedFile
 	total  int64

@@ -8,12 +8,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/solver"
 )
 
 // maxLine bounds a line of a score file.
@@ -53,12 +49,28 @@ func CheckSeal(text []byte) error {
 	return cmp.Or(r.lines.Err(), r.checkSeal())
 }
 
-// Reader reads positions with exact scores, one per line: `moves s1 s2 ..`, with one score for each action and -1000 for an
-// action that cannot be played, or the JSON that `evald solve --scores` writes. It skips blank lines and those that begin
-// with #. It holds one line in memory. A file that it reads from the beginning must have the checksum that its first line
-// names, if that line names one (Seal).
+// Reader reads positions with exact scores, one per line:
+//
+//   - `moves s1 s2 ..`, with one score for each action and -1000 for an action that cannot be played;
+//   - the JSON that `evald solve --scores` writes;
+//   - {"board": [..], "score": s, "move score": [..]} on 7x6x4, with the board as Kaggle has it, 42 cells row by row from the
+//     top left, the score of the position, and that of each of the 7 columns, -99 for a full one. All scores are those of the
+//     side to move, which the stones tell: players take turns, and 1 begins. Peter Cnudde's validation set for Kaggle's Connect
+//     X, refmoves1k_kaggle, is such a file;
+//   - `moves score`, the score of the position alone, as in Pascal Pons' benchmark sets. If the first line is of this kind, all
+//     must be. See Unsolved.
+//
+// It skips blank lines and those that begin with #. It holds one line in memory. A file that it reads from the beginning must
+// have the checksum that its first line names, if that line names one (Seal).
 type Reader struct {
 	Parser game.Parser // reads the positions
+
+	// Unsolved accepts lines `moves score`. Their positions have no Scores until SolveMoves finds them.
+	Unsolved bool
+
+	unsolved bool // the file has such lines
+	before   int  // number of positions read
+
 	lines  *bufio.Scanner
 	place  Place
 	sealed bool   // the first line has a checksum
@@ -121,10 +133,11 @@ func (r *Reader) Next() (Position, error) {
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
-		p, err := parse(&r.Parser, string(text))
+		p, err := r.parse(string(text))
 		if err != nil {
 			return p, fmt.Errorf("line %d: %w", r.place.Line, err)
 		}
+		p.Line = r.place.Line
 		return p, nil
 	}
 	if err := r.lines.Err(); err != nil {
@@ -134,69 +147,4 @@ func (r *Reader) Next() (Position, error) {
 		return Position{}, fmt.Errorf("%w: make it again, or, if you have changed it yourself, remove the checksum from its first line", err)
 	}
 	return Position{}, io.EOF
-}
-
-func parse(parser *game.Parser, text string) (Position, error) {
-	moves, scores, err := fields(text)
-	if err != nil {
-		return Position{}, err
-	}
-	state, err := parser.Parse(moves)
-	if err != nil {
-		return Position{}, err
-	}
-	p := Position{State: state, Scores: scores}
-	return p, p.validate()
-}
-
-// fields splits a line into the position and its scores.
-func fields(text string) (moves string, scores []int, err error) {
-	if text[0] == '{' {
-		var solved struct {
-			Position string `json:"position"`
-			Scores   []*int `json:"scores"`
-		}
-		if err := game.DecodeJSON([]byte(text), &solved); err != nil {
-			return "", nil, err
-		}
-		if solved.Scores == nil {
-			return "", nil, fmt.Errorf("json has no scores; evald solve writes them with --scores")
-		}
-		for _, s := range solved.Scores {
-			if s == nil {
-				scores = append(scores, solver.NoMove)
-			} else {
-				scores = append(scores, *s)
-			}
-		}
-		return solved.Position, scores, nil
-	}
-	words := strings.Fields(text)
-	for i, word := range words[1:] {
-		s, err := strconv.Atoi(word)
-		if err != nil {
-			return "", nil, fmt.Errorf("score %d is %s, not a whole number", i+1, short.Quote(word))
-		}
-		scores = append(scores, s)
-	}
-	return words[0], scores, nil
-}
-
-func (p Position) validate() error {
-	b := p.State.Board
-	if len(p.Scores) != b.Actions() {
-		return fmt.Errorf("has %d scores, but %v has %d moves", len(p.Scores), b.Rules(), b.Actions())
-	}
-	if r := b.Result(p.State.Position); r != game.Ongoing {
-		return fmt.Errorf("the game is over (%v), there is no move to score", r)
-	}
-	for a, s := range p.Scores {
-		switch legal := b.CanPlay(p.State.Position, a); {
-		case legal != (s != solver.NoMove):
-			return fmt.Errorf("move %d has score %d, but can be played: %v", a+1, s, legal)
-		case legal && (s > b.Cells() || s < -b.Cells()):
-			return fmt.Errorf("move %d has score %d, out of range", a+1, s)
-		}
-	}
-	return nil
 }

@@ -20,6 +20,9 @@ type Position struct {
 	State  game.State
 	Scores []int // by action; solver.NoMove if it cannot be played
 
+	// Of a position that a Reader read: the number of its line, and, of a line `moves score`, that score. Scores is then nil.
+	Line, Score int
+
 	// Kind names where the position comes from, for Report.Kinds; "" means it counts for no kind.
 	Kind string
 }
@@ -41,7 +44,10 @@ type Summary struct {
 	Regret    Mean   `json:"regret"`              // mean of the best score minus that of the move
 	ValueSign Mean   `json:"value_sign,omitzero"` // rate at which the likeliest of win, draw and loss is the exact result
 	Brier     Mean   `json:"brier,omitzero"`      // mean squared distance of WDL from the exact result, 0 to 2
-	Critical  int    `json:"critical"`            // positions in which a legal move worsens the result
+	Decisive  int    `json:"decisive"`            // positions whose exact result is a win or a loss
+	// Rate at which W - L has the sign of the exact result over the decisive positions only; 0 has no sign.
+	DecisiveSign Mean `json:"decisive_sign,omitzero"`
+	Critical     int  `json:"critical"` // positions in which a legal move worsens the result
 	// The first two rates over the critical positions only.
 	CriticalPerfect Mean `json:"critical_perfect"`
 	CriticalGood    Mean `json:"critical_good"`
@@ -57,13 +63,15 @@ type Report struct {
 
 // DropValues clears what was measured about values, for an evaluator that has none.
 func (r *Report) DropValues() {
-	r.All.ValueSign, r.All.Brier = Mean{}, Mean{}
+	r.All.dropValues()
 	for _, part := range [][]Summary{r.Kinds, r.Bands} {
 		for i := range part {
-			part[i].ValueSign, part[i].Brier = Mean{}, Mean{}
+			part[i].dropValues()
 		}
 	}
 }
+
+func (s *Summary) dropValues() { s.ValueSign, s.DecisiveSign, s.Brier = Mean{}, Mean{}, Mean{} }
 
 // rows is how many positions are evaluated at once.
 const rows = 256
@@ -125,6 +133,8 @@ func band(b *game.Board) int { return max(1, (b.Cells()+6)/7) }
 type outcome struct {
 	perfect, good, regret float64
 	valueSign, brier      float64
+	sign                  int  // of the exact score
+	signFound             bool // W - L has that sign
 	critical              bool // some legal move worsens the result
 }
 
@@ -156,6 +166,7 @@ func compare(p Position, wdl, policy []float32) outcome {
 	}
 	o.perfect, o.good, o.regret = o.perfect/tied, o.good/tied, o.regret/tied
 
+	o.sign, o.signFound = sign, cmp.Compare(wdl[0], wdl[2]) == sign
 	result := 1 - sign // 0 win, 1 draw, 2 loss: the order of WDL
 	most := max(wdl[0], wdl[1], wdl[2])
 	tied = 0
@@ -177,6 +188,7 @@ func compare(p Position, wdl, policy []float32) outcome {
 // sums adds up outcomes.
 type sums struct {
 	n, critical                   int
+	decisive, signsFound          int
 	perfect, good, sign           float64
 	regret, regret2               float64
 	brier, brier2                 float64
@@ -192,6 +204,12 @@ func (s *sums) add(o outcome) {
 	s.regret2 += o.regret * o.regret
 	s.brier += o.brier
 	s.brier2 += o.brier * o.brier
+	if o.sign != 0 {
+		s.decisive++
+		if o.signFound {
+			s.signsFound++
+		}
+	}
 	if o.critical {
 		s.critical++
 		s.criticalPerfect += o.perfect
@@ -204,6 +222,7 @@ func (s *sums) summary(name string) Summary {
 		Name: name, Positions: s.n, Critical: s.critical,
 		Perfect: rate(s.perfect, s.n), Good: rate(s.good, s.n), ValueSign: rate(s.sign, s.n),
 		Regret: mean(s.regret, s.regret2, s.n), Brier: mean(s.brier, s.brier2, s.n),
+		Decisive: s.decisive, DecisiveSign: rate(float64(s.signsFound), s.decisive),
 		CriticalPerfect: rate(s.criticalPerfect, s.critical), CriticalGood: rate(s.criticalGood, s.critical),
 	}
 }

@@ -3,6 +3,7 @@ package score
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/game"
@@ -51,6 +52,36 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 		return nil, err
 	}
 	return solved, nil
+}
+
+// SolveMoves finds the scores of the moves of positions that a Reader read from lines `moves score`. It asks the
+// books that ship first. done is called with the number of positions that are solved, one call at a time. Positions whose score is not what the
+// solver finds end it with an error that names the line.
+func SolveMoves(ctx context.Context, positions []Position, threads int, done func(int)) error {
+	count := 0
+	for from := 0; from < len(positions); {
+		board := positions[from].State.Board
+		to := from
+		var unsolved []game.Position
+		for ; to < len(positions) && positions[to].State.Board.Rules() == board.Rules(); to++ {
+			unsolved = append(unsolved, positions[to].State.Position)
+		}
+		some := positions[from:to]
+		_, err := Solve(ctx, board, unsolved, SolveOptions{Threads: threads, Book: solver.ShippedBook(board.Rules()), Solved: func(i int, p Position) error {
+			if best := slices.Max(p.Scores); best != some[i].Score {
+				return fmt.Errorf("line %d: score %d of the position is wrong: the solver finds %d", some[i].Line, some[i].Score, best)
+			}
+			some[i].Scores = p.Scores
+			count++
+			done(count)
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
 }
 
 // AppendLine appends the line `moves s1 s2 ..`, which a Reader reads. moves is in the form of game.FormatNotation, scores as

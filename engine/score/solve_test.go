@@ -3,6 +3,7 @@ package score_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,48 @@ func TestSolveErrors(t *testing.T) {
 	}
 	if got, err := score.Solve(t.Context(), b, nil, score.SolveOptions{}); err != nil || len(got) != 0 {
 		t.Errorf("nothing to solve: %v, %v", got, err)
+	}
+}
+
+// Positions with their own score get those of their moves, on boards that change from line to line. A wrong score is an error
+// that names the line.
+func TestSolveMoves(t *testing.T) {
+	b, games, positions := small()
+	exact, err := score.Solve(t.Context(), b, positions, score.SolveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "# c\n"
+	for i, moves := range games {
+		text += fmt.Sprintf("%s %d\n4x4x3:2 -4\n", game.FormatNotation(b.Rules(), moves), slices.Max(exact[i].Scores))
+	}
+	for _, threads := range []int{1, 3} {
+		read, err := readUnsolved(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var counts []int
+		err = score.SolveMoves(t.Context(), read, threads, func(n int) { counts = append(counts, n) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range counts {
+			if len(counts) != len(read) || counts[i] != i+1 {
+				t.Fatalf("%d positions, counted %v", len(read), counts)
+			}
+			if i%2 == 0 && !slices.Equal(read[i].Scores, exact[i/2].Scores) || i%2 == 1 && len(read[i].Scores) != 4 {
+				t.Errorf("position %d: %+v", i, read[i])
+			}
+		}
+	}
+	read, err := readUnsolved(text + "5x4x4:- 3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := slices.Max(exact[0].Scores)
+	want := fmt.Sprintf("line %d: score 3 of the position is wrong: the solver finds %d", 1+len(read), last)
+	if err := score.SolveMoves(t.Context(), read, 2, func(int) {}); fmt.Sprint(err) != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
