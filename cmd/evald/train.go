@@ -48,7 +48,7 @@ type trainCmd struct {
 	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
 	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as with exact scores, rows are one game as long as a move leads from each to the next."`
-	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse to learn from the positions of these files, and their mirror images: sets that networks are measured on, of evald positions or others, a position at the beginning of each line."`
+	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse to learn from the positions of these files, and their mirror images: sets that networks are measured on, in the formats of evald score."`
 	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on this number of other positions, at the rates of random games."`
 	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Save the run every so often: what a kill may lose."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`

@@ -1,10 +1,10 @@
 package score
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -12,13 +12,12 @@ import (
 // Set is a set of positions up to mirror image, by rules.
 type Set map[game.Rules]map[game.Position]bool
 
-// ReadSet reads the positions of files whose lines begin with one: sets of evald positions and of others that have scores behind
-// it, or positions alone. Lines of JSON with Kaggle's board are positions too. Blank lines and those that begin with # are skipped.
+// ReadSet reads the positions of files of all formats of Reader.
 func ReadSet(paths ...string) (Set, error) {
 	s := Set{}
 	for _, path := range paths {
 		if err := s.read(path); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return s, nil
@@ -30,27 +29,18 @@ func (s Set) read(path string) error {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxLine)
-	var parser game.Parser
-	for number := 1; lines.Scan(); number++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
+	r := NewReader(f, Place{})
+	r.Unsolved = true
+	for {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		if text[0] != '{' {
-			text = strings.Fields(text)[0]
-		}
-		state, err := parser.Parse(text)
 		if err != nil {
-			return fmt.Errorf("%s: line %d: %w", path, number, err)
+			return err
 		}
-		s.Add(state.Board, state.Position)
+		s.Add(p.State.Board, p.State.Position)
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }
 
 // Add adds a position and its mirror image.

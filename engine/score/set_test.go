@@ -14,10 +14,10 @@ import (
 func TestReadSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set")
 	write := func(text string) { gametest.OK(t, durable.WriteFile(path, []byte(text))) }
-	write("# a comment\n\n44554 1 2 3\n  12 -4\n9x5x4:12\n{\"board\":[" + strings.Repeat("0,", 41) + "1],\"mark\":2}\n")
+	write("# a comment\n\n44554 1\n  12 -4\n9x5x4:12 0\n4444447 3\n")
 	s := gametest.Must(ReadSet(path))(t)
 	b := game.MustBoard(game.Connect4)
-	for moves, want := range map[string]bool{"44554": true, "44334": true, "4455": false, "12": true, "76": true, "21": false, "7": true, "1": true, "-": false} {
+	for moves, want := range map[string]bool{"44554": true, "44334": true, "4455": false, "12": true, "76": true, "21": false, "4444447": true, "1": false, "-": false} {
 		p, _, err := b.ParseMoves(moves)
 		gametest.OK(t, err)
 		if s.Has(b, p) != want {
@@ -28,7 +28,7 @@ func TestReadSet(t *testing.T) {
 	if p := wide.PlayMoves([]int{0, 1}); !s.Has(wide, p) || !s.Has(wide, wide.Mirror(p)) || s.Has(wide, game.Position{}) || s.Len() != 4 || Set(nil).Has(wide, p) {
 		t.Errorf("of 9x5x4, or %d positions in all", s.Len())
 	}
-	for text, want := range map[string]string{"44\n4x\n": ": line 2: ", "4444444": ": line 1: ", "{\"board\":[1]}": ": line 1: ", strings.Repeat("1", maxLine+1): "too long"} {
+	for text, want := range map[string]string{"44 0\n4x 0\n": ": line 2: ", "44 0 0\n": ": line 1: ", "44\n": ": line 1: "} {
 		write(text)
 		if _, err := ReadSet(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: error %v", text, err)
@@ -37,19 +37,4 @@ func TestReadSet(t *testing.T) {
 	if _, err := ReadSet(path + ".none"); err == nil {
 		t.Error("no file, no error")
 	}
-}
-
-// No text makes ReadSet panic, and what it accepts it has.
-func FuzzReadSet(f *testing.F) {
-	for _, seed := range []string{"44554 1", "-", "{\"board\":[0],\"mark\":1}", "9x5x4:1\n#\n"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		path := filepath.Join(t.TempDir(), "set")
-		gametest.OK(t, durable.WriteFile(path, []byte(text)))
-		s, err := ReadSet(path)
-		if err == nil && s.Len() > strings.Count(text, "\n")+1 {
-			t.Errorf("%q: %d positions", text, s.Len())
-		}
-	})
 }
