@@ -41,6 +41,9 @@ func TestProvenWins(t *testing.T) {
 		gametest.OK(t, err)
 		for sides := []agent.Agent{proven, player(other)}; b.Result(p) == game.Ongoing; {
 			action := gametest.Must(sides[p.Plies()%2].Move(t.Context(), b, p))(t)
+			if !b.CanPlay(p, action) {
+				t.Fatalf("from %s against %s: %s, then %d", start, other, game.FormatMoves(b.Rules(), moves), action)
+			}
 			p, moves = b.Play(p, action), append(moves, action)
 		}
 		if b.Result(p) != game.Loss || p.Plies()%2 == 0 {
