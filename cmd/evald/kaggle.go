@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/nn/open"
@@ -22,11 +23,11 @@ type kaggleCmd struct {
 
 // kaggleAgent is the flag for the agent that plays.
 type kaggleAgent struct {
-	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Who plays: a name, or name:key=value,key=value, such as mcts:model=PATH,time=1s. Without one, the exact solver; where half of the time is not enough for it, a search with the network that ships has the rest. A wrong name lists them all. Its time is cut to what the game allows, less a reserve."`
+	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Who plays: a level or an agent of evald help match, such as proven or mcts:model=PATH,time=1s. Without one, the exact solver; where half of the time is not enough for it, a search with the network that ships has the rest. Its time is cut to what the game allows, less a reserve."`
 }
 
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
-	spec, err := agent.Parse(c.Agent)
+	spec, err := play.ParseAgent(c.Agent)
 	if err != nil {
 		return nil, spec, usage("--agent: %w", err)
 	}
@@ -77,7 +78,7 @@ type kagglePackCmd struct {
 
 // Run writes the archive after its program has played a move.
 func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
-	spec, err := agent.Parse(c.Agent)
+	spec, err := play.ParseAgent(c.Agent)
 	if err != nil {
 		return usage("--agent: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
@@ -25,7 +26,7 @@ import (
 )
 
 type matchCmd struct {
-	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
+	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
 	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
@@ -44,7 +45,7 @@ type matchCmd struct {
 }
 
 func (*matchCmd) Help() string {
-	return "Agents, with their defaults:\n" + asList(agent.Describe()) +
+	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\nAgents, with their defaults:\n" + asList(agent.Describe()) +
 		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (" + strings.Join(heuristic.Names(), ", ") + ")." +
 		fmt.Sprintf("\n\nleaves is how many leaves of its tree a search has under way at once: 1 where visits or sims are the limit, %d where time is alone. "+
 			"More are faster, and change the moves. By visits a search begins anew at each move; within a time it keeps its tree.", agent.TimedLeaves)
@@ -133,7 +134,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		return nil, "", err
 	}
 	for i, text := range c.Agents {
-		if specs[i], err = agent.Parse(text); err != nil {
+		if specs[i], err = play.ParseAgent(text); err != nil {
 			return nil, "", usageError{err}
 		}
 		// The table names the network.

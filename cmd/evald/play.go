@@ -25,9 +25,7 @@ type playCmd struct {
 	processors
 }
 
-func (*playCmd) Help() string {
-	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\n" + new(matchCmd).Help()
-}
+func (*playCmd) Help() string { return new(matchCmd).Help() }
 
 func (c *playCmd) Run(ctx context.Context, s streams) error {
 	board, start, err := c.game()

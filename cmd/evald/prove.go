@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
@@ -20,7 +21,7 @@ import (
 
 type proveCmd struct {
 	exactBook
-	Agent  string `arg:"" help:"Who plays: NAME or NAME:KEY=VALUE,KEY=VALUE, as in evald help match. An agent that chooses at random or has a time for each move is refused."`
+	Agent  string `arg:"" help:"Who plays: a level such as proven, or NAME:KEY=VALUE,KEY=VALUE, as in evald help match. One that chooses at random or has a time for each move is refused."`
 	Out    string `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the run. The same command resumes an interrupted or killed one. The first mistakes remain in DIR/GAME/mistakes-NUMBER.parquet, with the exact result of each move, for evald train."`
 	Side   string `enum:"first,second" default:"first" help:"The agent moves first or second in the game. If the other side is to move, each of its moves is a game of its own."`
 	Rules  string `default:"7x6x4" help:"The game: columns x rows x in-a-row, at most 64 bits: (rows + 1) * columns."`
@@ -64,7 +65,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	spec, err := agent.Parse(c.Agent)
+	spec, err := play.ParseAgent(c.Agent)
 	if err == nil {
 		err = spec.Deterministic()
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
@@ -187,7 +188,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	}
 	shared := shareAgents(c.processors, notes)
 	for _, text := range c.Agent {
-		spec, err := agent.Parse(text)
+		spec, err := play.ParseAgent(text)
 		if err != nil {
 			return nil, nil, usage("--agent: %w", err)
 		}

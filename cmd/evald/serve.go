@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -181,7 +182,7 @@ func (c *serveCmd) print(out io.Writer, all []service.Model) error {
 	return err
 }
 
-// addPage gives the server the page for people. Its agents may use the models that are served from the start.
+// addPage gives the server the page for people. Its agents may use the models that are served from the start, and levels their own.
 func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []service.Model) error {
 	e, err := server.Evaluator("")
 	if err != nil {
@@ -193,9 +194,16 @@ func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []se
 			networks = append(networks, m.Ref())
 		}
 	}
+	own := shareAgents(c.processors, io.Discard).Models // networks that ship, about which there is nothing to note
+	models := func(name string) (*eval.Evaluator, error) {
+		if name == "" || slices.Contains(networks, name) {
+			return server.Evaluator(name)
+		}
+		return own(name)
+	}
 	page, err := web.New(web.Config{
 		Evaluator: e, Model: all[0].Ref(), Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
-		Agents: agent.Shared{Models: server.Evaluator, Solved: &agent.Solved{}, Ships: source.books},
+		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: source.books},
 	})
 	if err != nil {
 		return err

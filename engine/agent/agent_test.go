@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,7 +80,8 @@ func TestParse(t *testing.T) {
 		"mcts:leaves=8,time=1s":           "mcts:time=1s,leaves=8",
 		"mcts:exact":                      "mcts:visits=800,exact=1000",
 		"mcts:exact=300,time=1s":          "mcts:time=1s,exact=300",
-		"policy:exact=true":               "policy:exact=1000",
+		"policy:exact=true":               "policy:exact=262144",
+		"policy:exact=500":                "policy:exact=500",
 		"uct:exact=0":                     "uct:sims=5000,exact=false",
 		"solver:time=1s,exact=false":      "solver:time=1s,exact=false",
 		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
@@ -116,6 +118,7 @@ func TestParse(t *testing.T) {
 		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
 		"mcts:exact=-1":                   `exact is "-1", must be true, false or a number of nodes from 0 to 100000`,
 		"mcts:exact=100001":               "must be true, false or a number of nodes",
+		"policy:exact=262145":             "must be true, false or a number of nodes from 0 to 262144",
 		"flat:exact":                      "flat has no",
 		"mcts:leaves=4097":                "want a whole number from 1 to 4096",
 	} {
@@ -278,7 +281,7 @@ func TestLostExact(t *testing.T) {
 	}
 }
 
-// With probes a policy plays its likeliest move among those that a probe finds to keep the result, else its likeliest.
+// With probes a policy plays its likeliest move that they prove to keep the result. Moves of the same probability have the order of their numbers.
 func TestPolicyExact(t *testing.T) {
 	changed := 0
 	for _, b := range gametest.Boards() {
@@ -289,16 +292,14 @@ func TestPolicyExact(t *testing.T) {
 			batch := eval.NewBatch(b, 1)
 			batch.Pos[0] = p
 			gametest.OK(t, e.Evaluate(t.Context(), batch))
-			_, keep := prober.Moves(p, true)
-			if keep.IsZero() {
-				keep = b.Legal(p)
-			}
-			want := -1
-			for a, likely := range batch.Policy {
-				if !keep.And(b.Cell(p, a)).IsZero() && (want < 0 || likely > batch.Policy[want]) {
-					want = a
+			var likely []int
+			for a := range b.Actions() {
+				if b.CanPlay(p, a) {
+					likely = append(likely, a)
 				}
 			}
+			sort.SliceStable(likely, func(i, j int) bool { return batch.Policy[likely[i]] > batch.Policy[likely[j]] })
+			want := prober.Choose(p, likely)
 			if got := move(t, exact, b, p); got != want {
 				t.Errorf("%v, %+v: plays %d, want %d", b.Rules(), p, got, want)
 			}

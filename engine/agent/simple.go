@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
@@ -89,8 +92,8 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or the rules' move if they decide. If probes find moves that keep the result, it
-// plays the likeliest of those. Of two mirror images it asks for the canonical one, so its moves there are mirror images too.
+// policy plays an evaluator's likeliest move, or the rules' move if they decide. With probes it plays the likeliest move that they prove
+// to keep the result (solver.Prober.Choose). Of two mirror images it asks for the canonical one, so its moves there are mirror images too.
 type policy struct {
 	*eval.Evaluator
 	exact solver.Nodes
@@ -135,24 +138,23 @@ func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Posit
 		return fmt.Errorf("policy: %w", err)
 	}
 	prober := a.exact.For(b)
-	for i, p := range batch.Pos {
-		keep := b.Legal(p)
-		if prober != nil {
-			if _, moves := prober.Moves(p, true); !moves.IsZero() {
-				keep = moves
-			}
+	return jobs.Each(ctx, runtime.GOMAXPROCS(0), len(positions), func(_ context.Context, _, i int) error {
+		likely := likeliest(b, batch.Pos[i], batch.PolicyRow(i))
+		if actions[i] = likely[0]; prober != nil {
+			actions[i] = prober.Choose(batch.Pos[i], likely)
 		}
-		best, policy := -1, batch.PolicyRow(i)
-		for a, x := range policy {
-			if !keep.And(b.Cell(p, a)).IsZero() && (best < 0 || x > policy[best]) {
-				best = a
-			}
+		if mirrored[i] {
+			actions[i] = b.MirrorAction(actions[i])
 		}
-		if actions[i] = best; mirrored[i] {
-			actions[i] = b.MirrorAction(best)
-		}
-	}
-	return nil
+		return nil
+	})
+}
+
+// likeliest are the legal actions, the likeliest first.
+func likeliest(b *game.Board, p game.Position, policy []float32) []int {
+	all := actions(b, p)
+	slices.SortFunc(all, func(x, y int) int { return cmp.Or(cmp.Compare(policy[y], policy[x]), x-y) })
+	return all
 }
 
 // mover is a backend that answers each position with an agent's move. Rows are answered one after the other.

@@ -29,7 +29,7 @@ type Spec struct {
 	Seed   uint64
 
 	// Exact is mcts.Config.Exact of mcts, uct, and solver within a time, where 0 is solver.ByBoard but for uct, which has none.
-	// policy probes its moves; 0 is none.
+	// In policy it bounds all probes of a move together, up to solver.MoveNodes; 0 is none.
 	Exact solver.Nodes
 
 	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
@@ -129,7 +129,11 @@ func (s *Spec) set(key, value string) (err error) {
 			return errors.New("want true or false")
 		}
 	case "exact":
-		err = s.Exact.UnmarshalText([]byte(value))
+		usual, most := solver.Nodes(solver.ProbeNodes), solver.Nodes(solver.MostNodes)
+		if s.Name == "policy" {
+			usual, most = solver.MoveNodes, solver.MoveNodes
+		}
+		s.Exact, err = solver.ParseNodes(value, usual, most)
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)

@@ -131,7 +131,7 @@ func DefaultConfig(s Selection) Config {
 // search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two, so that
 // there are few of them: each has its own tables.
 func RootNodesFor(visits int) int {
-	return 1 << (min(bits.Len(uint(max(1, visits))), 7) + 11)
+	return solver.MoveNodes >> (7 - min(bits.Len(uint(max(1, visits))), 7))
 }
 
 // NodesFor is a value of Config.MaxNodes that is enough for this many visits. A visit gives moves to its leaf, and to each node

@@ -36,6 +36,7 @@ type Nodes int64
 const (
 	ProbeNodes = 1000    // the bound that ships
 	MostNodes  = 100_000 // a probe does not look whether its caller still waits
+	MoveNodes  = 1 << 18 // for all probes together that choose one move (Choose, Away)
 
 	NoProbes Nodes = -1
 
@@ -53,20 +54,24 @@ func (n Nodes) On(b *game.Board) Nodes {
 }
 
 // UnmarshalText reads a text as above; an empty one is true.
-func (n *Nodes) UnmarshalText(text []byte) error {
-	switch t := string(text); t {
+func (n *Nodes) UnmarshalText(text []byte) (err error) {
+	*n, err = ParseNodes(string(text), ProbeNodes, MostNodes)
+	return err
+}
+
+// ParseNodes is UnmarshalText with other numbers of nodes: true is usual, and a number is at most most.
+func ParseNodes(text string, usual, most Nodes) (Nodes, error) {
+	switch text {
 	case "", "true":
-		*n = ProbeNodes
+		return usual, nil
 	case "false", "0":
-		*n = NoProbes
-	default:
-		number, err := strconv.ParseUint(t, 10, 32)
-		if err != nil || number > MostNodes {
-			return fmt.Errorf("must be true, false or a number of nodes from 0 to %d", MostNodes)
-		}
-		*n = Nodes(number)
+		return NoProbes, nil
 	}
-	return nil
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || Nodes(number) > most {
+		return 0, fmt.Errorf("must be true, false or a number of nodes from 0 to %d", most)
+	}
+	return Nodes(number), nil
 }
 
 // UnmarshalJSON reads a number, true or false.
@@ -215,19 +220,44 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	return result, p.likewise(c, mirrored, moves)
 }
 
+// Choose returns the first of a position's actions that is proved to keep its result. If there is none, it returns the first that
+// is not proved to give the result away. If the result is not proved either, or is a loss, it returns the first. It is what Known
+// and probes find, with the bound on nodes for all probes together. Actions should be all that are legal, the most likely first: they
+// are asked in this order. Of mirror images the caller asks for one, because nodes may suffice for one alone.
+func (p *Prober) Choose(pos game.Position, actions []int) int {
+	s := sharing{Prober: p}
+	defer s.end()
+	result := s.find(pos, -1, 1)
+	if result == game.Ongoing || result == game.Loss {
+		return actions[0]
+	}
+	next, open := -int(result.Value()), -1 // next is of the positions after moves; none is less
+	for _, action := range actions {
+		switch s.find(p.board.Play(pos, action), next, next+1) {
+		case result.Flip():
+			return action
+		case game.Ongoing:
+			if open < 0 {
+				open = action
+			}
+		}
+	}
+	return open
+}
+
 // Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and
 // those that lose. It is what Known and probes find, with the bound on nodes for all probes together. So some of these moves may
 // be missing, and all are if the result is Ongoing.
 func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
-	a := away{Prober: p}
-	defer a.end()
-	result = a.find(c, -1, 1)
+	s := sharing{Prober: p}
+	defer s.end()
+	result = s.find(c, -1, 1)
 	if result == game.Ongoing || result == game.Loss {
 		return result, draw, lose
 	}
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
-		switch a.find(p.board.PlayCell(c, l.LowBit()), -int(result.Value()), 1) {
+		switch s.find(p.board.PlayCell(c, l.LowBit()), -int(result.Value()), 1) {
 		case game.Win:
 			lose = lose.Or(l.LowBit())
 		case game.Draw:
@@ -239,37 +269,37 @@ func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bi
 	return result, p.likewise(c, mirrored, draw), p.likewise(c, mirrored, lose)
 }
 
-// away is the probes of one call of Away.
-type away struct {
+// sharing is the probes of one call, with the bound on nodes for all of them together.
+type sharing struct {
 	*Prober
 	probe *probe // nil before the first
 	last  uint64 // how many nodes the probe has when no more are left
 }
 
-// tables bounds the memory of Away's tables, of up to 2 MiB each, however many searches there are at once.
+// tables bounds the memory of these probes' tables, of up to 2 MiB each, however many searches there are at once.
 var tables = make(chan struct{}, runtime.NumCPU())
 
 // find is the result of pos, as far as it is at least least and at most most.
-func (a *away) find(pos game.Position, least, most int) game.Result {
-	if r := a.Known(pos); r != game.Ongoing || !a.Worth(pos) {
+func (s *sharing) find(pos game.Position, least, most int) game.Result {
+	if r := s.Known(pos); r != game.Ongoing || !s.Worth(pos) {
 		return r
 	}
-	if a.probe == nil {
+	if s.probe == nil {
 		tables <- struct{}{}
-		a.probe = a.idle.Get().(*probe)
-		a.probe.solver.Reset()
-		a.last = a.probe.solver.prover.nodes() + a.nodes
+		s.probe = s.idle.Get().(*probe)
+		s.probe.solver.Reset()
+		s.last = s.probe.solver.prover.nodes() + s.nodes
 	}
-	used := a.probe.solver.prover.nodes()
-	if used >= a.last {
+	used := s.probe.solver.prover.nodes()
+	if used >= s.last {
 		return game.Ongoing
 	}
-	return a.probe.result(pos, least, most, a.last-used)
+	return s.probe.result(pos, least, most, s.last-used)
 }
 
-func (a *away) end() {
-	if a.probe != nil {
-		a.idle.Put(a.probe)
+func (s *sharing) end() {
+	if s.probe != nil {
+		s.idle.Put(s.probe)
 		<-tables
 	}
 }

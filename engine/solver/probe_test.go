@@ -142,6 +142,79 @@ func (a probeAnswer) right(b *game.Board, p game.Position, low, high []int32) bo
 	return a.draw.IsZero() && (a.lose.IsZero() || a.away == game.Draw && a.lose != all)
 }
 
+// Choose returns the first action that keeps the result if the nodes suffice. If they do not, it passes over an action only if that gives
+// the result away, or if the action that it returns keeps it. All its probes together stay within the bound.
+func TestChoose(t *testing.T) {
+	first, later, unproved := 0, 0, 0 // what is chosen with few nodes
+	for seed, b := range append(gametest.Boards()[:4], game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true})) {
+		t.Run(b.Rules().String(), func(t *testing.T) {
+			random := gametest.Rand(uint64(seed))
+			few, many := gametest.Must(NewProber(b, 100))(t), gametest.Must(NewProber(b, MoveNodes))(t)
+			full := mustNew(t, b, Options{TableMiB: 16, Bounded: true})
+			low, high := make([]int32, b.Actions()), make([]int32, b.Actions())
+			for count := 0; count < 200; {
+				p := careful(random, b, random.IntN(b.Cells()))
+				if b.Result(p) != game.Ongoing || many.Known(p) != game.Ongoing {
+					continue
+				}
+				gametest.Must(full.Bounds(t.Context(), p, 20_000, low, high))(t)
+				var actions []int
+				keeps, best, closed := map[int]bool{}, int32(-1), true
+				for a := range b.Actions() {
+					if b.CanPlay(p, a) {
+						actions = append(actions, a)
+						best = max(best, low[a])
+						closed = closed && low[a] == high[a]
+					}
+				}
+				if count++; !closed {
+					continue
+				}
+				for _, a := range actions {
+					keeps[a] = min(low[a], 1) == min(best, 1) || best < 0
+				}
+				random.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
+				want := actions[slices.IndexFunc(actions, func(a int) bool { return keeps[a] })]
+				if got := many.Choose(p, actions); got != want && many.Worth(p) {
+					t.Errorf("%+v, %v: %d, but %d keeps the result", p, actions, got, want)
+				}
+				got := few.Choose(p, actions)
+				switch {
+				case got == actions[0]:
+					first++
+				case keeps[got]:
+					later++
+				default:
+					unproved++
+				}
+				for _, a := range actions[:slices.Index(actions, got)] {
+					if keeps[a] && !keeps[got] {
+						t.Errorf("%+v, %v with few nodes: %d, which gives the result away, and %d keeps it", p, actions, got, a)
+					}
+				}
+			}
+		})
+	}
+	if first < 100 || later < 100 || unproved == 0 {
+		t.Errorf("with few nodes %d times the first action, %d times a later one that keeps the result, %d times one that does not", first, later, unproved)
+	}
+}
+
+// Probes that share a bound spend no more nodes than it has.
+func TestSharedNodes(t *testing.T) {
+	const bound, late = 5000, 64                                                                     // a probe may end some nodes late
+	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.TicTacToe)} { // a solver each
+		s := sharing{Prober: gametest.Must(NewProber(b, bound))(t)}
+		for _, p := range gametest.Open(gametest.Rand(1), b, 1000) {
+			s.find(p, -1, 1)
+		}
+		if spent := int64(s.probe.solver.prover.nodes() - s.last + bound); spent < bound || spent > bound+late {
+			t.Errorf("%v: %d nodes, want %d", b.Rules(), spent, bound)
+		}
+		s.end()
+	}
+}
+
 func TestNodes(t *testing.T) {
 	for text, want := range map[string]Nodes{"": ProbeNodes, "true": ProbeNodes, "false": NoProbes, "0": NoProbes, "1": 1, "100000": MostNodes} {
 		var n, again Nodes

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/nn/open"
 )
 
 // Level is an agent with a name for people.
@@ -24,6 +26,7 @@ var Levels = []Level{
 	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
 	{"good", agent.Spec{Name: "mcts", Visits: 50}, "a short search with the network"},
 	{"strong", agent.Spec{Name: "mcts", Time: time.Second}, "a second's search with the network"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "no search; proved to win 7x6 if it begins"},
 	{"perfect", agent.Spec{Name: "solver", Time: 4 * time.Second}, "the exact best move where it is found in time"},
 }
 

@@ -56,7 +56,7 @@ type Config struct {
 	Evaluator *eval.Evaluator // its opinion of each column is shown, and the search uses it
 	Model     string          // the evaluator's name
 	Agents    agent.Shared    // settings common to all agents to play against; opening books are not read
-	Networks  []string        // the models that agents may use in addition to heuristics; others are refused
+	Networks  []string        // the models that agents may use in addition to heuristics and the networks of levels; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none

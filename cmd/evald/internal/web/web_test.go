@@ -212,20 +212,30 @@ func TestGameOpen(t *testing.T) {
 	}
 }
 
-// Levels are names for agents. Those that think longer than the server allows are left out.
+// Levels are names for agents, which may use networks that are not served. Those that think longer than the server allows are left out.
 func TestLevels(t *testing.T) {
 	type config struct{ Levels []play.Level }
-	c := answered[config](t, ask(t, handler(t, Config{}), "/ui/config", ""))
+	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return heuristic.New(eval.OddEven) }}
+	c := answered[config](t, ask(t, handler(t, Config{Agents: shared}), "/ui/config", ""))
 	if diff := cmp.Diff(play.Levels, c.Levels); diff != "" {
 		t.Errorf("levels (-want +got):\n%s", diff)
 	}
-	h := handler(t, Config{Limits: Limits{Time: 2 * time.Second}})
+	h := handler(t, Config{Agents: shared, Limits: Limits{Time: 2 * time.Second}})
 	c = answered[config](t, ask(t, h, "/ui/config", ""))
-	if n := len(c.Levels); n != len(play.Levels)-1 || c.Levels[n-1].Name != "strong" {
+	if n := len(c.Levels); n != len(play.Levels)-1 || c.Levels[n-1].Name != "proven" {
 		t.Errorf("where 2 s are allowed the levels are %v", c.Levels)
 	}
-	if got := move(t, h, "121212", "beginner"); got != "1" {
-		t.Errorf("the beginner plays %q, want 1, which wins", got)
+	for _, level := range []string{"beginner", "proven"} {
+		if got := move(t, h, "121212", level); got != "1" {
+			t.Errorf("%s plays %q, want 1, which wins", level, got)
+		}
+	}
+	if got := ask(t, h, "/ui/move", `{"position":"4","agent":"policy:model=default-fast"}`); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("a network that is not served, for an agent that is no level: status %d", got.StatusCode)
+	}
+	c = answered[config](t, ask(t, handler(t, Config{}), "/ui/config", ""))
+	if slices.ContainsFunc(c.Levels, func(l play.Level) bool { return l.Name == "proven" }) {
+		t.Error("a level has no network, and is offered")
 	}
 }
 
