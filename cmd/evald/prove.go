@@ -27,6 +27,7 @@ type proveCmd struct {
 	Rules  string `default:"7x6x4" help:"The game: columns x rows x in-a-row, at most 64 bits: (rows + 1) * columns."`
 	From   string `default:"-" placeholder:"MOVES" help:"Begin after these moves, such as 44554."`
 	Memory memory `placeholder:"SIZE" help:"Memory for positions, such as 2GiB; more of them are sorted on the disk. The agents and solvers need theirs besides. Default: 1GiB, or a quarter of the machine's memory if that is less."`
+	Sample int    `range:"0 to 10000000" default:"0" placeholder:"N" help:"Also keep N positions of each number of stones in which the agent moves, at even distances among all of them, with the exact result of each move, in DIR/GAME/sample-STONES.parquet, for evald train."`
 	JSON   bool   `help:"Write JSON for machines instead of tables."`
 	processors
 }
@@ -38,6 +39,7 @@ type proveConfig struct {
 	Rules   string `json:"rules"`
 	Side    string `json:"side"`
 	From    string `json:"from"`
+	Sample  int    `json:"sample,omitempty"`
 }
 
 // proveReport is what --json writes.
@@ -82,7 +84,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	}
 	o := prove.Options{
 		Board: board, Symmetric: spec.Symmetric(), Book: books(board.Rules()),
-		Memory: int64(cmp.Or(c.Memory, min(1<<30, ownMemory()/2))),
+		Memory: int64(cmp.Or(c.Memory, min(1<<30, ownMemory()/2))), Sample: c.Sample,
 	}
 	shared := shareAgents(c.processors, s.err)
 	for range runtime.GOMAXPROCS(0) {
@@ -92,7 +94,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 		}
 		o.Agents = append(o.Agents, a)
 	}
-	config := proveConfig{Agent: spec.String(), Rules: c.Rules, Side: c.Side, From: c.From}
+	config := proveConfig{Agent: spec.String(), Rules: c.Rules, Side: c.Side, From: c.From, Sample: c.Sample}
 	if config.Network, err = networkOf(spec); err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@
 //
 // NN.positions are the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, mistakes the first
 // mistakes. steps.jsonl is the journal: a layer is in it when its files are complete, and is not computed again. All
-// these are removed at the end, but for the journal and the records of the mistakes, mistakes-NNNNN.parquet.
+// these are removed at the end, but for the journal, the records of the mistakes, mistakes-NNNNN.parquet, and those of a sample of
+// each layer, sample-NN.parquet.
 //
 // If an agent is symmetric, a position and its mirror image are one.
 package prove
@@ -47,6 +48,7 @@ type Options struct {
 	Symmetric bool          // the agent plays mirrored moves in mirrored positions
 	Book      solver.Book   // for the solver; may be nil
 	Memory    int64         // bytes for positions; the agents and a solver for each have their own
+	Sample    int           // keep this number of positions of each layer as records, or all if there are fewer
 
 	// Progress, if not nil, is called often: done of the layer's total positions are ready.
 	Progress func(work string, done, total int64)
@@ -183,14 +185,20 @@ func (p *proof) show(work string, done, total int64) {
 
 // solve is the result of a position for its side to move, the agent.
 func (p *proof) solve(ctx context.Context, w *worker, at game.Position) (int, error) {
-	if w.solver == nil {
-		var err error
-		if w.solver, err = solver.New(p.Board, solver.Options{Book: p.Book}); err != nil {
-			return 0, err
-		}
+	s, err := p.solverOf(w)
+	if err != nil {
+		return 0, err
 	}
-	r, err := w.solver.WDL(ctx, at)
+	r, err := s.WDL(ctx, at)
 	return r.Score, err
+}
+
+// solverOf is a worker's solver, made when it is first asked for.
+func (p *proof) solverOf(w *worker) (s *solver.Solver, err error) {
+	if w.solver == nil {
+		w.solver, err = solver.New(p.Board, solver.Options{Book: p.Book})
+	}
+	return w.solver, err
 }
 
 // first finds the result that the agent can hold, and writes the first layer.
@@ -250,17 +258,72 @@ func (p *proof) records(ctx context.Context) error {
 			for j := i * perFile * rowBytes; j < min((i+1)*perFile*rowBytes, len(rows)); j += rowBytes {
 				at = append(at, rowAt(rows[j:]).position())
 			}
-			if _, err := p.solve(ctx, &p.workers[k], at[0]); err != nil { // makes the solver
-				return err
-			}
-			_, err := labels.WriteThese(ctx, p.workers[k].solver, at, (first+i)*perFile, path)
-			return err
+			return p.write(ctx, k, at, (first+i)*perFile, path)
 		})
 		if err != nil {
 			return err
 		}
 	}
+	if err := p.samples(ctx); err != nil {
+		return err
+	}
 	return p.done(step{Pass: passRecords, Stones: p.start.Plies()})
+}
+
+// write makes a file of records of positions, with the exact results of their moves. Worker k does it; first is the number of the
+// first one's game.
+func (p *proof) write(ctx context.Context, k int, at []game.Position, first int, path string) error {
+	s, err := p.solverOf(&p.workers[k])
+	if err != nil {
+		return err
+	}
+	_, err = labels.WriteThese(ctx, s, at, first, path)
+	return err
+}
+
+// samples writes the records of a sample of each layer. Files that exist are complete.
+func (p *proof) samples(ctx context.Context) error {
+	var layers []step
+	for _, s := range p.steps {
+		if s.Pass == passForward && s.Positions > 0 && p.Sample > 0 {
+			layers = append(layers, s)
+		}
+	}
+	return jobs.Each(ctx, len(p.workers), len(layers), func(ctx context.Context, k, i int) error {
+		p.show("records of a sample", int64(i), int64(len(layers)))
+		path := p.dir.Path(fmt.Sprintf("sample-%02d.parquet", layers[i].Stones))
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		at, err := p.sample(layers[i].Stones)
+		if err != nil {
+			return err
+		}
+		return p.write(ctx, k, at, 0, path)
+	})
+}
+
+// sample is Sample of a layer's positions, at even distances in their order, or all.
+func (p *proof) sample(stones int) (at []game.Position, err error) {
+	r, err := open(p.path(stones, "positions"), rowBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	buf := make([]byte, fileBuffer)
+	some, all := min(int64(p.Sample), r.left), r.left
+	for row := int64(0); r.left > 0; {
+		rows, err := r.next(buf)
+		if err != nil {
+			return nil, err
+		}
+		for ; len(rows) > 0; rows, row = rows[rowBytes:], row+1 {
+			if (row+1)*some/all > row*some/all {
+				at = append(at, rowAt(rows).position())
+			}
+		}
+	}
+	return at, nil
 }
 
 // clean removes the files of a run that is complete.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -244,6 +245,41 @@ func TestRun(t *testing.T) {
 	}
 	if mistakes < 100 || later < mistakes+100 {
 		t.Errorf("only %d first mistakes of %d", mistakes, later)
+	}
+}
+
+// A sample has as many of each layer's positions as are asked for, or all, with exact results.
+func TestSample(t *testing.T) {
+	b, text := board(t, "5x4x4"), "policy:model=bitsquares"
+	s := newSlow(t, b, text, game.Position{}, map[game.Position]int{})
+	for _, n := range []int{1, 40, 1 << 20} {
+		dir := filepath.Join(t.TempDir(), "run")
+		o := options(t, b, text, 1<<12)
+		o.Sample = n
+		r := gametest.Must(Run(t.Context(), dir, game.Position{}, o))(t)
+		layers := 0
+		for _, l := range r.Layers {
+			if l.Positions == 0 {
+				continue
+			}
+			layers++
+			found := map[game.Position]bool{}
+			for _, rec := range recordtest.Read(t, filepath.Join(dir, fmt.Sprintf("sample-%02d.parquet", l.Stones))) {
+				if len(rec.Visits) == 0 {
+					continue // after a random move
+				}
+				if s.layers[l.Stones][rec.Position].Positions != 1 || found[rec.Position] || int(rec.Z) != s.minimax(rec.Position) {
+					t.Fatalf("%d of %d stones: %+v is no position of the layer, or there already, or its result is %d", n, l.Stones, rec, s.minimax(rec.Position))
+				}
+				found[rec.Position] = true
+			}
+			if want := min(int64(n), l.Positions); int64(len(found)) != want {
+				t.Errorf("%d of %d stones: %d positions, want %d", n, l.Stones, len(found), want)
+			}
+		}
+		if files := gametest.Must(filepath.Glob(filepath.Join(dir, "sample-*")))(t); len(files) != layers || layers < 8 {
+			t.Errorf("%d layers, files %q", layers, files)
+		}
 	}
 }
 
