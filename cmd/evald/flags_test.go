@@ -160,7 +160,7 @@ func TestComplete(t *testing.T) {
 		"eval -- --for":                        anyFile,
 		"nonesuch --back":                      "",
 		"analyze --paralle":                    "",
-		"positions --kinds ":                   "random plausible openings",
+		"positions --kinds ":                   "random plausible openings book",
 		"play --agent s":                       "strong solver",
 		"learn --opponent uct --opponent mc":   "mcts",
 		"model export default -o x.onnx --thr": "--threads",

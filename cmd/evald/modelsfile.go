@@ -40,7 +40,11 @@ type modelEntry struct {
 func (m *modelEntry) wrong(field, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if m.path == "" {
-		return usage("--model: %s", text)
+		flag := "model"
+		if field == "visits" || field == "nodes" || field == "cache" {
+			flag = field
+		}
+		return usage("--%s: %s", flag, text)
 	}
 	return fmt.Errorf("%s:%d: models[%d].%s: %s", m.path, cmp.Or(m.lines[field], m.lines[""]), m.index, short.Text(field), text)
 }

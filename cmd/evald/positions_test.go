@@ -319,7 +319,7 @@ func TestPositionsTrain(t *testing.T) {
 	}
 	for text, args := range map[string][]string{
 		"the run has plies \"2-3\", and now it is":           {"-o", book, "--train", "--kinds", "book", "--plies", "2"},
-		"--plies 3-2: must be a number of stones":            {"-o", book, "--train", "--plies", "3-2"},
+		"--plies \"3-2\": want a number of stones":           {"-o", book, "--train", "--plies", "3-2"},
 		"--plies 11: the results of 7x6x4 ship for up to 10": {"-o", book, "--train", "--kinds", "book", "--plies", "11"},
 		"the results of no first plies of 5x4x4 ship":        {"-o", book, "--train", "--kinds", "book", "--rules", "5x4x4"},
 		"--plies 2: is taken with --train alone":             {"-o", book, "--plies", "2"},
