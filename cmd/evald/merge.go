@@ -21,7 +21,7 @@ type mergeCmd struct {
 	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
 	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Without []string `type:"existingfile" placeholder:"SET" help:"Leave the positions of these files out, and their mirror images: sets that networks are measured on, in the formats of evald score."`
-	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw so many records instead of each position once."`
+	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of each position once."`
 	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. Without it, all have their share of the positions."`
 	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share that is positions where some moves keep the result and others do not. The more, the more a policy learns; but such positions are won more often than others, and values learn that."`
 	Seed    uint64   `help:"Of the order and of what is drawn."`

@@ -114,8 +114,8 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, 
 	}
 }
 
-// WriteBook makes a file of all positions of so many stones whose results ship, and returns the number of its records. They have
-// the moves that keep the result, unless it is the book's last ply. Each position is a game of its own.
+// WriteBook makes a file of all positions in the book with this number of stones, and returns the number of its records. Except at the
+// book's last ply, records have the moves that keep the result. Each position is a game of its own.
 func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, path string) (records int, err error) {
 	f, err := create(s, path, 0)
 	if err != nil {

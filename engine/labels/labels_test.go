@@ -22,6 +22,8 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
+var small = game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+
 func newSolver(t *testing.T, rules game.Rules) *solver.Solver {
 	t.Helper()
 	return gametest.Must(solver.New(game.MustBoard(rules), solver.Options{TableMiB: 16}))(t)
@@ -45,9 +47,23 @@ func minimax(b *game.Board, p game.Position, known map[game.Position]int8) int8 
 	return best
 }
 
+// checkExact compares a record with a search of the whole game: its result, and the moves that keep it, if it has moves.
+func checkExact(t *testing.T, b *game.Board, rec *record.Record, known map[game.Position]int8) {
+	t.Helper()
+	if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
+		t.Fatalf("%+v: want result %d", rec, want)
+	}
+	for a, v := range rec.Visits {
+		keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a), known) == rec.Z
+		if (v == 1) != keeps || v > 1 {
+			t.Fatalf("%+v: move %d has %d visits, and keeping the result is %v", rec, a+1, v, keeps)
+		}
+	}
+}
+
 // Every record has the result with best play and the moves that keep it, as a search of the whole game finds them.
 func TestWrite(t *testing.T) {
-	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	rules := small
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	for _, k := range sample.Kinds() {
 		path := Path(t.TempDir(), k, 3)
@@ -56,9 +72,7 @@ func TestWrite(t *testing.T) {
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
 			outcomes[rec.Z]++
-			if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
-				t.Fatalf("%+v: want result %d", rec, want)
-			}
+			checkExact(t, b, &rec, known)
 			if least := b.Cells() * 2 / 7; k != sample.Openings && rec.Ply < least {
 				t.Fatalf("%+v has fewer than %d stones", rec, least)
 			}
@@ -67,13 +81,6 @@ func TestWrite(t *testing.T) {
 			}
 			if len(rec.Visits) == 0 {
 				children++
-				continue
-			}
-			for a, v := range rec.Visits {
-				keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a), known) == rec.Z
-				if (v == 1) != keeps || v > 1 {
-					t.Fatalf("%+v: move %d has %d visits, and keeping the result is %v", rec, a+1, v, keeps)
-				}
 			}
 		}
 		if len(all) != n || n < 100 || children < n/10 || len(outcomes) < 2 {
@@ -84,8 +91,7 @@ func TestWrite(t *testing.T) {
 
 // With numbers of stones, all positions of these numbers are taken, of openings one of each game.
 func TestPlies(t *testing.T) {
-	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
-	plies := Plies{3, 5}
+	rules, plies := small, Plies{3, 5}
 	for k, want := range map[sample.Kind]int{sample.Random: 2 * PerFile, sample.Openings: 100} {
 		path := Path(t.TempDir(), k, 0)
 		gametest.Must(Write(t.Context(), newSolver(t, rules), k, plies, 7, 0, path))(t)
@@ -101,7 +107,7 @@ func TestPlies(t *testing.T) {
 	}
 }
 
-// The book's files have each position of so many stones once, with the result that the ground truth has, and the moves that keep it.
+// Each of the book's files has all positions with one number of stones, each once, with the result in the ground truth and the moves that keep it.
 func TestWriteBook(t *testing.T) {
 	b, results := game.MustBoard(game.Connect4), book.Results(game.Connect4)
 	truth, of := map[game.Position]int8{}, map[int]int{}
@@ -165,7 +171,7 @@ func games(b *game.Board, n int) (records []record.Record) {
 // Of the records of games, the positions that are not over are taken in their order, from so many stones on all of them,
 // and their results are exact.
 func TestWriteFrom(t *testing.T) {
-	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	rules := small
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	in := games(b, 100)
@@ -225,7 +231,7 @@ func TestWriteFromOther(t *testing.T) {
 
 // A file follows from its kind, seed and number.
 func TestSameFile(t *testing.T) {
-	rules := game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
+	rules := small
 	dir, s := t.TempDir(), newSolver(t, rules)
 	file := func(name string, seed uint64, n int) []byte {
 		path := filepath.Join(dir, name)

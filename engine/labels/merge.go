@@ -131,10 +131,10 @@ type Drawn struct {
 	Records   int // drawn; a position can be drawn more than once if there are fewer positions
 }
 
-// Draw chooses so many records by shares. A part of each share, matter, are positions where the move matters, if there are any. All
-// positions of a kind are drawn equally often, give or take one. Write writes what is chosen.
+// Draw chooses this number of records by shares. In each share the part matter, 0 to 1, is positions where the move matters, if there are
+// any. All positions of a kind are drawn equally often, give or take one. Write writes the records.
 func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (Choice, []Drawn, error) {
-	random := rand.New(rand.NewPCG(seed, 0x6d65726765))
+	random := randomOf(seed)
 	whole := 0.0
 	for _, s := range shares {
 		whole += s.Share
@@ -142,7 +142,7 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	var choice Choice
 	var all []Drawn
 	for _, s := range shares {
-		var decisive, others []uint32
+		var decisive, others Choice
 		for i, k := range p.all {
 			switch n := k.position.Plies(); {
 			case n < s.From || n > s.To:
@@ -166,7 +166,7 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 		choice = choice.draw(decisive, of, random).draw(others, d.Records-of, random)
 		all = append(all, d)
 	}
-	random.Shuffle(len(choice), func(i, j int) { choice[i], choice[j] = choice[j], choice[i] })
+	choice.shuffle(random)
 	return choice, all, nil
 }
 
@@ -176,22 +176,28 @@ func (p *Pool) All(seed uint64) Choice {
 	for i := range choice {
 		choice[i] = uint32(i)
 	}
-	random := rand.New(rand.NewPCG(seed, 0x6d65726765))
-	random.Shuffle(len(choice), func(i, j int) { choice[i], choice[j] = choice[j], choice[i] })
+	choice.shuffle(randomOf(seed))
 	return choice
 }
+
+// randomOf returns the random numbers of a choice.
+func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65726765)) }
 
 // Choice is positions of a pool, by number and in the order of their records.
 type Choice []uint32
 
 // draw adds n of some positions, each as often as the others, give or take one.
-func (c Choice) draw(some []uint32, n int, r *rand.Rand) Choice {
+func (c Choice) draw(some Choice, n int, r *rand.Rand) Choice {
 	for n > 0 {
-		r.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		some.shuffle(r)
 		round := min(n, len(some))
 		c, n = append(c, some[:round]...), n-round
 	}
 	return c
+}
+
+func (c Choice) shuffle(r *rand.Rand) {
+	r.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
 }
 
 // perMerged is the number of records of a file of Write.

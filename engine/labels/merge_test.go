@@ -18,8 +18,6 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-var small = game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true}
-
 // exactFiles are two files of exact results, of which the second has the mirror images of half of the first and some of its own.
 func exactFiles(t *testing.T) (b *game.Board, files []string, all []record.Record) {
 	t.Helper()
@@ -91,13 +89,9 @@ func TestMerge(t *testing.T) {
 			t.Fatalf("%+v is there twice, or should not be there", rec)
 		}
 		delete(want, key)
-		if z := minimax(b, rec.Position, known); rec.Z != z || rec.Source != eval.Solved || moves[key] != (len(rec.Visits) > 0) {
-			t.Fatalf("%+v: want the result %d, and moves: %v", rec, z, moves[key])
-		}
-		for a, v := range rec.Visits {
-			if keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a), known) == rec.Z; (v == 1) != keeps || v > 1 {
-				t.Fatalf("%+v: move %d has %d visits, and keeping the result is %v", rec, a+1, v, keeps)
-			}
+		checkExact(t, b, &rec, known)
+		if moves[key] != (len(rec.Visits) > 0) {
+			t.Fatalf("%+v: want moves: %v", rec, moves[key])
 		}
 	}
 	if len(want) > 0 {

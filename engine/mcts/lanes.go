@@ -56,8 +56,8 @@ func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = false
 }
 
-// visitNext takes trees of w.taken, each the first that nobody has taken, and visits them until none is left. It descends up to
-// width trees in turns.
+// visitNext visits trees of w.taken until none is left. Each is the next in order that no goroutine has visited. It descends up to width
+// trees in turns.
 func (s *search) visitNext(w *wave, width int) {
 	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
 	all := room[:min(width, len(w.taken))]

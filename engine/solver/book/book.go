@@ -342,8 +342,8 @@ func (l *Lazy) Result(p game.Position) game.Result {
 	return l.book.Result(p)
 }
 
-// Positions are all positions of so many stones, up to mirror image and as Board.Canonical has them, whose game is not over, in the
-// order of the file; none beyond Plies.
+// Positions yields the book's positions with this number of stones in the order of the file, each in its canonical form
+// (Board.Canonical). There are none beyond Plies.
 func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
 	return func(yield func(game.Position) bool) {
 		if !l.read(stones) {
