@@ -292,7 +292,7 @@ const heldOutSample = 2048
 func compute(trainer string) train.Compute {
 	by := train.Compute{Threads: runtime.GOMAXPROCS(0)}
 	if trainer == "torch" {
-		by.Python = python()
+		by.Python, by.BFloat16 = python(), true
 	}
 	return by
 }

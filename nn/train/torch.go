@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -67,6 +68,7 @@ type torchRun struct {
 	Average   bool       `json:"average"`
 	Symmetric bool       `json:"symmetric"`
 	Threads   int        `json:"threads"`
+	BFloat16  bool       `json:"bfloat16"` // as in Compute
 }
 
 // startTorch starts Python and gives it the state.
@@ -87,7 +89,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 		Network: c, Tensors: p.specs,
 		Rows: t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
 		Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
-		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)),
+		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)), BFloat16: by.BFloat16,
 	}
 	var mirror []int32
 	for _, s := range p.specs {
@@ -363,7 +365,10 @@ func (p *torch) feed(from int) *feed {
 
 func (f *feed) take() ([]byte, error) {
 	f.next++
-	next := <-f.batches
+	next, ok := <-f.batches
+	if !ok {
+		return nil, errors.New("all steps of the run have been made")
+	}
 	return next.batch, next.err
 }
 

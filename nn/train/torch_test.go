@@ -159,6 +159,36 @@ func TestTorchSwitch(t *testing.T) {
 	}
 }
 
+// If this processor is faster in bfloat16, the losses of 100 steps in it are about those in float32, but not the same.
+func TestTorchBFloat16(t *testing.T) {
+	c := testConfig()
+	c.Network, c.Rules, c.Batch, c.LR, c.Steps = "2x8/6/10", "5x4x4", 64, 0.002, 100
+	var sums []float64
+	for _, allowed := range []bool{false, true} {
+		by := torchCompute(t)
+		by.BFloat16 = allowed
+		tr := newTrainerOf(t, c, nil, testSource(c), by)
+		if about := tr.computer.about(); allowed && !strings.HasSuffix(about, "the CPU, bfloat16") {
+			t.Skipf("%s: this processor is not clearly faster in bfloat16", about)
+		} else if !allowed && !strings.HasSuffix(about, "the CPU, float32") {
+			t.Errorf("%s, want float32", about)
+		}
+		sum := 0.0
+		for range 100 {
+			sum += gametest.Must(tr.Step())(t).Total
+		}
+		sums = append(sums, sum)
+		if _, err := tr.Step(); err == nil || !strings.Contains(err.Error(), "step 101: all steps of the run have been made") {
+			t.Errorf("a step after the last: error %v", err)
+		}
+	}
+	if sums[0] == sums[1] {
+		t.Error("the losses are those in float32: nothing was computed in bfloat16")
+	}
+	near(t, "the losses in bfloat16", sums[1], sums[0], 0.02)
+	t.Logf("%v in float32, %v in bfloat16", sums[0]/100, sums[1]/100)
+}
+
 // Without PyTorch, and if its process ends or says something else, the error says so and names the ways out.
 func TestTorchFails(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{

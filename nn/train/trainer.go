@@ -19,6 +19,9 @@ type Source func(step int, dst []Example) error
 type Compute struct {
 	Threads int    // 0 for all processors
 	Python  string // a Python that has PyTorch, which then makes the steps; "" for gorgonia in this process
+
+	// BFloat16 lets PyTorch multiply in bfloat16 on the CPU, where that is clearly faster. The weights stay float32.
+	BFloat16 bool
 }
 
 // computer makes the steps of a Trainer, and may keep a copy of its state.
