@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/labels"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/open"
 )
 
 type mergeCmd struct {
@@ -25,6 +26,8 @@ type mergeCmd struct {
 	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. Without it, all have their share of the positions."`
 	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share that is positions where some moves keep the result and others do not. The more, the more a policy learns; but such positions are won more often than others, and values learn that."`
 	Seed    uint64   `help:"Of the order and of what is drawn."`
+
+	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions the more often, the less this network knows of their results and moves, with weights in the records that make up for it: what is learned stays the same, and is learned in fewer steps. Best the network that training goes on from, drawn anew with what it has become."`
 }
 
 // mergeConfig is what made the files of a folder.
@@ -36,6 +39,8 @@ type mergeConfig struct {
 	Shares  []string `json:"shares,omitempty"`
 	Matter  float64  `json:"matter,omitempty"`
 	Seed    uint64   `json:"seed"`
+
+	Importance string `json:"importance,omitempty"` // the checksum of the network's file
 }
 
 func (c *mergeCmd) Run(ctx context.Context, s streams) error {
@@ -62,6 +67,13 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 	if c.Records != nil {
 		config.Records, config.Matter = *c.Records, c.Matter
 	}
+	if c.Importance != "" {
+		m, _, err := open.Any(c.Importance)
+		if err != nil {
+			return errors.Join(fmt.Errorf("--importance: %w", err), dir.Close())
+		}
+		config.Importance = m.SHA256
+	}
 	err = durable.KeepConfig(dir.Path("merge.json"), config)
 	if err == nil {
 		err = c.merge(ctx, s, labels.NewPool(board, without), shares)
@@ -80,6 +92,11 @@ func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shar
 	}
 	if err := pool.Settle(); err != nil {
 		return err
+	}
+	if c.Importance != "" {
+		if err := c.ask(ctx, s, pool, progress); err != nil {
+			return err
+		}
 	}
 	var choice labels.Choice
 	var drawn []labels.Drawn
@@ -101,6 +118,16 @@ func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shar
 	}
 	progress.clear()
 	return c.report(s, pool, choice, drawn)
+}
+
+// ask asks the network of --importance about all positions.
+func (c *mergeCmd) ask(ctx context.Context, s streams, pool *labels.Pool, progress *progress) error {
+	e, err := backend{Backend: open.Auto, Model: c.Importance}.choose(s.err)
+	if err != nil {
+		return fmt.Errorf("--importance: %w", err)
+	}
+	defer e.Close()
+	return pool.Ask(ctx, e.Evaluator, progress.counting("positions asked", 0, pool.Positions()))
 }
 
 func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, drawn []labels.Drawn) error {

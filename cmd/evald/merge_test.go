@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record/recordtest"
 )
 
 // Exact results are merged without the positions that networks are measured on, the same again after a kill, and train refuses
@@ -38,6 +39,20 @@ func TestMerge(t *testing.T) {
 	refuses(t, exitBadInput, "is in a set that must not be learned from", "", append(tiny, records)...)
 	must(t, "", append(tiny, merged)...)
 
+	network := filepath.Join(tiny[2], "network.safetensors")
+	out = must(t, "", "merge", records, "-o", dir+"5", "--rules", "5x4x4", "--records", "3000", "--importance", network)
+	drawn := regexp.MustCompile(`: (\d+) records in 1 files, `).FindStringSubmatch(out)
+	if drawn == nil || drawn[1] < "2999" || drawn[1] > "3001" {
+		t.Errorf("output %q", out)
+	}
+	weights := map[float32]bool{}
+	for _, rec := range recordtest.Read(t, filepath.Join(dir+"5", "merged-00000.parquet")) {
+		weights[rec.Weight] = true
+	}
+	if len(weights) < 100 || !strings.Contains(string(getFile(t, filepath.Join(dir+"5", "merge.json"))), `"importance": "`) {
+		t.Errorf("records have %d different weights", len(weights))
+	}
+
 	putFile(t, set+".bad", "12 0\n12x 0\n")
 	in := func(more ...string) []string {
 		return append([]string{"merge", records, "-o", filepath.Join(t.TempDir(), "other"), "--rules", "5x4x4"}, more...)
@@ -54,6 +69,8 @@ func TestMerge(t *testing.T) {
 		"there is no position of 0 to 1 stones":         in("--records", "9", "--shares", "0-1=1"),
 		"--matter":                                      in("--records", "9", "--matter", "1.5"),
 		"--shares does nothing without --records":       in("--shares", "5=1"),
+		"--importance does nothing without --records":   in("--importance", network),
+		"--importance: ":                                in("--records", "9", "--importance", records),
 	} {
 		if status, _, stderr := evald(t, "", args...); status != exitBadInput && status != exitUsage || !strings.Contains(stderr, text) {
 			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, text)

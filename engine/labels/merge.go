@@ -25,6 +25,10 @@ type Pool struct {
 	board   *game.Board
 	without score.Set
 	all     []known // in the order of compare after Settle
+
+	surprise []float32 // by position, see Ask; nil before it
+	mean     float64   // of worth, over what a Draw is to be like
+	floor    float64   // in worth
 }
 
 // known is what is known of a position.
@@ -128,19 +132,47 @@ type Drawn struct {
 	Share
 	Positions int // there are
 	Matter    int // those of them of which it is known that some moves keep the result and others do not
-	Records   int // drawn; a position can be drawn more than once if there are fewer positions
+	Records   int // drawn; a position can be drawn more than once
 }
 
 // Draw chooses this number of records by shares. In each share the part matter, 0 to 1, is positions where the move matters, if there are
-// any. All positions of a kind are drawn equally often, give or take one. Write writes the records.
+// any. All positions of a kind are drawn equally often, give or take one. After Ask this is so of their weights alone: the sum of the
+// weights of a kind's records is what their number would be without it, and a position is drawn the more often, the less the network
+// knows it. Write writes the records.
 func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (Choice, []Drawn, error) {
+	kinds, drawn, err := p.kinds(shares, matter)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.measure(kinds)
 	random := randomOf(seed)
+	var choice Choice
+	for i, k := range kinds {
+		n := int(math.Round(float64(records) * k.share))
+		if p.surprise != nil {
+			n = int(math.Round(float64(records) * k.share * p.meanWorth(k.of) / p.mean))
+		} else if i%2 == 1 { // the rest of the share
+			n = int(math.Round(float64(records)*(k.share+kinds[i-1].share))) - drawn[i/2].Records
+		}
+		choice = p.draw(choice, k.of, n, random)
+		drawn[i/2].Records += n
+	}
+	choice.shuffle(random)
+	return choice, drawn, nil
+}
+
+// kind is positions that are drawn alike.
+type kind struct {
+	share float64 // of the records that a Draw is to be like
+	of    Choice
+}
+
+// kinds are two of each share: positions where the move matters, then others.
+func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Drawn, err error) {
 	whole := 0.0
 	for _, s := range shares {
 		whole += s.Share
 	}
-	var choice Choice
-	var all []Drawn
 	for _, s := range shares {
 		var decisive, others Choice
 		for i, k := range p.all {
@@ -152,22 +184,39 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 				others = append(others, uint32(i))
 			}
 		}
-		d := Drawn{Share: s, Positions: len(decisive) + len(others), Matter: len(decisive), Records: int(math.Round(float64(records) * s.Share / whole))}
-		if d.Positions == 0 {
-			return nil, nil, fmt.Errorf("there is no position of %d to %d stones", s.From, s.To)
-		}
-		of := int(math.Round(float64(d.Records) * matter))
+		part := matter
 		switch {
+		case len(decisive)+len(others) == 0:
+			return nil, nil, fmt.Errorf("there is no position of %d to %d stones", s.From, s.To)
 		case len(decisive) == 0:
-			of = 0
+			part = 0
 		case len(others) == 0:
-			of = d.Records
+			part = 1
 		}
-		choice = choice.draw(decisive, of, random).draw(others, d.Records-of, random)
-		all = append(all, d)
+		kinds = append(kinds, kind{s.Share / whole * part, decisive}, kind{s.Share / whole * (1 - part), others})
+		drawn = append(drawn, Drawn{Share: s, Positions: len(decisive) + len(others), Matter: len(decisive)})
 	}
-	choice.shuffle(random)
-	return choice, all, nil
+	return kinds, drawn, nil
+}
+
+// draw adds n of some positions, each as often as it is worth, rounded up or down.
+func (p *Pool) draw(c, some Choice, n int, r *rand.Rand) Choice {
+	if n == 0 {
+		return c
+	}
+	some.shuffle(r) // otherwise neighbours, which are alike, would be rounded in turns
+	step := p.meanWorth(some) * float64(len(some)) / float64(n)
+	next := step * r.Float64()
+	sum, end := 0.0, len(c)+n
+	for _, i := range some {
+		for sum += p.worth(i); next < sum && len(c) < end; next += step {
+			c = append(c, i)
+		}
+	}
+	for len(c) < end { // the sum was rounded
+		c = append(c, some[len(some)-1])
+	}
+	return c
 }
 
 // All chooses every position once, in random order.
@@ -185,16 +234,6 @@ func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65
 
 // Choice is positions of a pool, by number and in the order of their records.
 type Choice []uint32
-
-// draw adds n of some positions, each as often as the others, give or take one.
-func (c Choice) draw(some Choice, n int, r *rand.Rand) Choice {
-	for n > 0 {
-		some.shuffle(r)
-		round := min(n, len(some))
-		c, n = append(c, some[:round]...), n-round
-	}
-	return c
-}
 
 func (c Choice) shuffle(r *rand.Rand) {
 	r.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
@@ -218,6 +257,7 @@ func (p *Pool) Write(ctx context.Context, c Choice, dir string, n int) error {
 			return ctx.Err()
 		}
 		rec := p.record(p.all[at])
+		rec.Weight = p.weight(at)
 		if err := w.Write(&rec); err != nil {
 			return err
 		}

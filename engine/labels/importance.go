@@ -1,0 +1,95 @@
+package labels
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Importance sampling: a position that a network knows already teaches it next to nothing, and most are of that kind. Draw takes the
+// others more often, and gives their records less weight for it, so that the mean gradient stays what it was while its variance falls.
+// The length of a softmax's gradient is about what its right class lacks to 1, so positions are drawn in proportion to that
+// (Katharopoulos and Fleuret, "Not All Samples Are Created Equal", 2018, bound it in the same way).
+
+// floorShare is what is added to every position's surprise, as a part of the mean surprise. It bounds weights, 4.3 for a position that
+// surprises nobody, and lets the network see what it could otherwise forget.
+const floorShare = 0.3
+
+// askRows is the number of positions that are evaluated at once.
+const askRows = 1024
+
+// Ask measures how much a network, or whatever e is, has to learn of each position: 1 - the probability that it gives the result, plus 1 -
+// the probability of all moves that keep it where they are known, 0 to 2. Draw uses it from then on. Call it after Settle. progress is
+// called with the number of positions asked so far.
+func (p *Pool) Ask(ctx context.Context, e *eval.Evaluator, progress func(done int)) error {
+	surprise := make([]float32, len(p.all))
+	batch := &eval.Batch{}
+	for from := 0; from < len(p.all); from += len(batch.Pos) {
+		batch.Reset(p.board, min(askRows, len(p.all)-from))
+		for i := range batch.Pos {
+			batch.Pos[i] = p.all[from+i].position
+		}
+		if err := e.Evaluate(ctx, batch); err != nil {
+			return err
+		}
+		for i := range batch.Pos {
+			surprise[from+i] = p.lacks(p.all[from+i], batch.WDLRow(i), batch.PolicyRow(i))
+		}
+		progress(from + len(batch.Pos))
+	}
+	p.surprise = surprise
+	return nil
+}
+
+// lacks is what the right result and the right moves lack to 1.
+func (p *Pool) lacks(k known, wdl, policy []float32) float32 {
+	lack := 1 - wdl[1-k.z]
+	if !k.kept.IsZero() {
+		lack++
+		for l := k.kept; !l.IsZero(); l = l.WithoutFirst() {
+			lack -= policy[p.board.Action(l.First())]
+		}
+	}
+	return max(0, lack)
+}
+
+// worth is how often a position is drawn compared with others of its kind.
+func (p *Pool) worth(i uint32) float64 {
+	if p.surprise == nil {
+		return 1
+	}
+	return float64(p.surprise[i]) + p.floor
+}
+
+// weight is that of a position's records.
+func (p *Pool) weight(i uint32) float32 {
+	if p.surprise == nil {
+		return 1
+	}
+	return float32(p.mean / p.worth(i))
+}
+
+// meanWorth is the mean over some positions, which there must be.
+func (p *Pool) meanWorth(some Choice) float64 {
+	sum := 0.0
+	for _, i := range some {
+		sum += p.worth(i)
+	}
+	return sum / float64(len(some))
+}
+
+// measure sets floor and mean for a draw of these kinds.
+func (p *Pool) measure(kinds []kind) {
+	if p.surprise == nil {
+		return
+	}
+	p.floor, p.mean = 0, 0
+	for _, k := range kinds {
+		if k.share > 0 {
+			p.mean += k.share * p.meanWorth(k.of)
+		}
+	}
+	p.floor = cmp.Or(floorShare*p.mean, 1) // 1 if all is known: then all weights are 1
+	p.mean += p.floor
+}
