@@ -10,11 +10,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/labels"
 	"github.com/evald/evald/engine/score"
-	"github.com/evald/evald/nn/open"
 )
 
 type mergeCmd struct {
@@ -67,21 +67,20 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 	if c.Records != nil {
 		config.Records, config.Matter = *c.Records, c.Matter
 	}
-	if c.Importance != "" {
-		m, _, err := open.Any(c.Importance)
-		if err != nil {
-			return errors.Join(fmt.Errorf("--importance: %w", err), dir.Close())
-		}
-		config.Importance = m.SHA256
+	learner, checksum, closeLearner, err := openLearner(c.Importance, s.err)
+	if err != nil {
+		return errors.Join(err, dir.Close())
 	}
+	defer closeLearner()
+	config.Importance = checksum
 	err = durable.KeepConfig(dir.Path("merge.json"), config)
 	if err == nil {
-		err = c.merge(ctx, s, labels.NewPool(board, without), shares)
+		err = c.merge(ctx, s, labels.NewPool(board, without), learner, shares)
 	}
 	return errors.Join(err, dir.Close())
 }
 
-func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shares []labels.Share) error {
+func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, learner *eval.Evaluator, shares []labels.Share) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
 	show := progress.counting("records read", 0, 0)
@@ -93,8 +92,8 @@ func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shar
 	if err := pool.Settle(); err != nil {
 		return err
 	}
-	if c.Importance != "" {
-		if err := c.ask(ctx, s, pool, progress); err != nil {
+	if learner != nil {
+		if err := pool.Ask(ctx, learner, progress.counting("positions asked", 0, pool.Positions())); err != nil {
 			return err
 		}
 	}
@@ -118,16 +117,6 @@ func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, shar
 	}
 	progress.clear()
 	return c.report(s, pool, choice, drawn)
-}
-
-// ask asks the network of --importance about all positions.
-func (c *mergeCmd) ask(ctx context.Context, s streams, pool *labels.Pool, progress *progress) error {
-	e, err := backend{Backend: open.Auto, Model: c.Importance}.choose(s.err)
-	if err != nil {
-		return fmt.Errorf("--importance: %w", err)
-	}
-	defer e.Close()
-	return pool.Ask(ctx, e.Evaluator, progress.counting("positions asked", 0, pool.Positions()))
 }
 
 func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, drawn []labels.Drawn) error {

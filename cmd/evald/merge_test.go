@@ -53,6 +53,21 @@ func TestMerge(t *testing.T) {
 		t.Errorf("records have %d different weights", len(weights))
 	}
 
+	sure := filepath.Join(t.TempDir(), "sure")
+	must(t, "", "positions", "-o", sure, "--train", "--rules", "5x4x4", "--kinds", "random", "--count", "1000", "--seed", "5", "--importance", network)
+	heavy := 0
+	for _, rec := range recordtest.Read(t, filepath.Join(sure, "random-00000.parquet")) {
+		if rec.Weight > 1 {
+			heavy++
+		}
+	}
+	if heavy == 0 || !strings.Contains(string(getFile(t, filepath.Join(sure, "positions.json"))), `"importance": "`) {
+		t.Errorf("%d records have more weight than 1", heavy)
+	}
+	refuses(t, exitBadInput, "the run has importance", "", "positions", "-o", sure, "--train", "--rules", "5x4x4", "--kinds", "random", "--count", "1000", "--seed", "5")
+	refuses(t, exitUsage, "takes no --importance", "", "positions", "-o", sure+"2", "--train", "--kinds", "book", "--importance", "default")
+	refuses(t, exitUsage, "--importance does nothing without --train", "", "positions", "-o", sure+"2", "--importance", "default")
+
 	putFile(t, set+".bad", "12 0\n12x 0\n")
 	in := func(more ...string) []string {
 		return append([]string{"merge", records, "-o", filepath.Join(t.TempDir(), "other"), "--rules", "5x4x4"}, more...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,12 +13,14 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/labels"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/engine/solver/book"
+	"github.com/evald/evald/nn/open"
 )
 
 // recordsConfig is what all files of a folder have in common. More files may be asked for later.
@@ -26,6 +29,8 @@ type recordsConfig struct {
 	Seed  uint64 `json:"seed"`
 	Plies string `json:"plies,omitempty"`
 	From  string `json:"from,omitempty"` // folder of the records whose positions are taken; empty if positions are drawn
+
+	Importance string `json:"importance,omitempty"` // the checksum of the network's file
 }
 
 // recordFile is a file of records that a run makes.
@@ -35,7 +40,8 @@ type recordFile struct {
 }
 
 // recordFiles are all files of the run, and the folder of the records whose positions are taken, if any are.
-func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []recordFile, err error) {
+func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (from string, all []recordFile, err error) {
+	options := labels.Options{Seed: c.Seed, Learner: learner}
 	for _, file := range c.Files {
 		folder, err := filepath.Abs(filepath.Dir(file))
 		if err != nil {
@@ -52,15 +58,14 @@ func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []record
 			continue // the file is named twice
 		}
 		all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
-			return labels.WriteFrom(ctx, s, file, c.Seed, path)
+			return labels.WriteFrom(ctx, s, file, options, path)
 		}})
 	}
 	if len(c.Files) > 0 {
 		return from, all, nil
 	}
-	plies := labels.Plies{} // those of the kinds
 	if c.Plies != "" {
-		if plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && plies.To == 0 {
+		if options.Plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && options.Plies.To == 0 {
 			err = errors.New("there is nothing to choose from on an empty board alone")
 		}
 		if err != nil {
@@ -69,7 +74,10 @@ func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []record
 	}
 	for _, name := range c.Kinds {
 		if name == bookKind {
-			files, err := c.bookFiles(board, plies)
+			if learner != nil {
+				return "", nil, usage("--kinds %s takes no --importance: its results are known", bookKind)
+			}
+			files, err := c.bookFiles(board, options.Plies)
 			if err != nil {
 				return "", nil, err
 			}
@@ -80,7 +88,7 @@ func (c *positionsCmd) recordFiles(board *game.Board) (from string, all []record
 		for number := range (c.Count + labels.PerFile - 1) / labels.PerFile {
 			path := labels.Path(c.Out, kind, number)
 			all = append(all, recordFile{path, func(ctx context.Context, s *solver.Solver) (int, error) {
-				return labels.Write(ctx, s, kind, plies, c.Seed, number, path)
+				return labels.Write(ctx, s, kind, options, number, path)
 			}})
 		}
 	}
@@ -113,11 +121,16 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 
 // makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
 func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
-	from, all, err := c.recordFiles(board)
+	learner, checksum, closeLearner, err := openLearner(c.Importance, s.err)
 	if err != nil {
 		return err
 	}
-	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, from}); err != nil {
+	defer closeLearner()
+	from, all, err := c.recordFiles(board, learner)
+	if err != nil {
+		return err
+	}
+	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, from, checksum}); err != nil {
 		return err
 	}
 	var todo []recordFile
@@ -157,4 +170,21 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	}
 	_, err = fmt.Fprintf(s.out, "%s: %d files of records, %d of them from before; %d records were made now\n", c.Out, len(all), there, records)
 	return err
+}
+
+// openLearner opens the network of --importance, and returns the checksum of its file; nil if there is none. close is never nil.
+func openLearner(model string, notes io.Writer) (learner *eval.Evaluator, checksum string, close func() error, err error) {
+	close = func() error { return nil }
+	if model == "" {
+		return nil, "", close, nil
+	}
+	m, _, err := open.Any(model)
+	if err != nil {
+		return nil, "", close, fmt.Errorf("--importance: %w", err)
+	}
+	e, err := backend{Backend: open.Auto, Model: model}.choose(notes)
+	if err != nil {
+		return nil, "", close, fmt.Errorf("--importance: %w", err)
+	}
+	return e.Evaluator, m.SHA256, e.Close, nil
 }

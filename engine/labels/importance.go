@@ -19,6 +19,37 @@ const floorShare = 0.3
 // askRows is the number of positions that are evaluated at once.
 const askRows = 1024
 
+// unsure is the probability with which a position is solved of whose result a learner expects this. It says itself how often it expects
+// to be wrong, 1 - the sum of squares: where that is 0.45 or more all are solved, where it is sure one in ten. The weight of the records
+// of a position is the inverse: so many positions it stands for.
+func unsure(wdl []float32) float64 {
+	right := 0.0
+	for _, p := range wdl {
+		right += float64(p) * float64(p)
+	}
+	return min(1, 0.1+2*(1-right))
+}
+
+// choose asks the learner about the positions that wait, and writes the records of those that are chosen.
+func (f *file) choose(ctx context.Context) error {
+	if len(f.games) == 0 {
+		return nil
+	}
+	f.waiting.Reset(f.solver.Board(), len(f.games))
+	if err := f.learner.Evaluate(ctx, &f.waiting); err != nil {
+		return err
+	}
+	for i, p := range f.waiting.Pos {
+		if share := unsure(f.waiting.WDLRow(i)); f.random.Float64() < share {
+			if err := f.write(ctx, p, f.games[i], float32(1/share)); err != nil {
+				return err
+			}
+		}
+	}
+	f.waiting.Pos, f.games = f.waiting.Pos[:0], f.games[:0]
+	return nil
+}
+
 // Ask measures how much a network, or whatever e is, has to learn of each position: 1 - the probability that it gives the result, plus 1 -
 // the probability of all moves that keep it where they are known, 0 to 2. Draw uses it from then on. Call it after Settle. progress is
 // called with the number of positions asked so far.
@@ -55,28 +86,39 @@ func (p *Pool) lacks(k known, wdl, policy []float32) float32 {
 }
 
 // worth is how often a position is drawn compared with others of its kind.
-func (p *Pool) worth(i uint32) float64 {
+func (p *Pool) worth(i uint32) float64 { return float64(p.all[i].standsFor) * p.lack(i) }
+
+// lack is what a network has to learn of a position and more, or 1 for all if none was asked.
+func (p *Pool) lack(i uint32) float64 {
 	if p.surprise == nil {
 		return 1
 	}
 	return float64(p.surprise[i]) + p.floor
 }
 
-// weight is that of a position's records.
+// weight is that of each record of a position in a Draw.
 func (p *Pool) weight(i uint32) float32 {
 	if p.surprise == nil {
 		return 1
 	}
-	return float32(p.mean / p.worth(i))
+	return float32(p.mean / p.lack(i))
 }
 
-// meanWorth is the mean over some positions, which there must be.
-func (p *Pool) meanWorth(some Choice) float64 {
-	sum := 0.0
+// worths is the sum over some positions.
+func (p *Pool) worths(some []uint32) (sum float64) {
 	for _, i := range some {
 		sum += p.worth(i)
 	}
-	return sum / float64(len(some))
+	return sum
+}
+
+// meanLack is the mean over the positions that some stand for. There must be one.
+func (p *Pool) meanLack(some []uint32) float64 {
+	all := 0.0
+	for _, i := range some {
+		all += float64(p.all[i].standsFor)
+	}
+	return p.worths(some) / all
 }
 
 // measure sets floor and mean for a draw of these kinds.
@@ -87,7 +129,7 @@ func (p *Pool) measure(kinds []kind) {
 	p.floor, p.mean = 0, 0
 	for _, k := range kinds {
 		if k.share > 0 {
-			p.mean += k.share * p.meanWorth(k.of)
+			p.mean += k.share * p.meanLack(k.of)
 		}
 	}
 	p.floor = cmp.Or(floorShare*p.mean, 1) // 1 if all is known: then all weights are 1

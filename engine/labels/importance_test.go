@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
+	"github.com/evald/evald/engine/sample"
 )
 
 // asked is a pool whose positions a stub with many different answers was asked about, and what each record should lack to 1, worked out
@@ -48,6 +51,9 @@ func TestDrawImportance(t *testing.T) {
 	b, p, lacks := asked(t)
 	shares := []Share{{Plies{3, 5}, 1}, {Plies{6, 9}, 2}, {Plies{10, 19}, 5}}
 	const records, matter = 40_000, 0.6
+	for i := range p.all {
+		p.all[i].standsFor = float32(1 + i%3)
+	}
 	kinds := gametest.Must(kindsOf(p, shares, matter))(t)
 	choice, drawn, err := p.Draw(shares, records, matter, 5)
 	gametest.OK(t, err)
@@ -76,10 +82,14 @@ func TestDrawImportance(t *testing.T) {
 	}
 	total := make([]int, len(shares))
 	for i, k := range kinds {
-		sum := 0.0
+		sum, stand := 0.0, 0.0
+		for _, at := range k.of {
+			stand += float64(p.all[at].standsFor)
+		}
 		for _, at := range k.of {
 			pos := p.all[at].position
-			want := records * k.share / float64(len(k.of)) / float64(p.weight(at)) // times the weight it is the share that each has
+			// Times the weight it is the part of the share that the position stands for.
+			want := records * k.share * float64(p.all[at].standsFor) / stand / float64(p.weight(at))
 			if n := times[pos]; math.Abs(float64(n)-want) > 1.01 {
 				t.Fatalf("%+v is drawn %d times, want about %v", pos, n, want)
 			}
@@ -105,6 +115,60 @@ func TestDrawImportance(t *testing.T) {
 func kindsOf(p *Pool, shares []Share, matter float64) ([]kind, error) {
 	kinds, _, err := p.kinds(shares, matter)
 	return kinds, err
+}
+
+// With a learner all positions are solved of which it is unsure, others by chance, and the weights of the solved ones sum to what there
+// would be without it. The results are exact.
+func TestWriteImportance(t *testing.T) {
+	b, known := game.MustBoard(small), map[game.Position]int8{}
+	learner := evaltest.Raw(&evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
+		for i, p := range batch.Pos {
+			copy(batch.WDLRow(i), [][]float32{{1, 0, 0}, {0.8, 0.1, 0.1}, {0.3, 0.4, 0.3}}[p.Own.OnesCount()%3])
+		}
+	}})
+	write := func(o Options) (all, fromGames []record.Record) {
+		o.Seed = 5
+		path := filepath.Join(t.TempDir(), "records")
+		n := gametest.Must(Write(t.Context(), newSolver(t, small), sample.Random, o, 0, path))(t)
+		from := filepath.Join(t.TempDir(), "games")
+		recordtest.Write(t, from, games(b, 100))
+		gametest.Must(WriteFrom(t.Context(), newSolver(t, small), from, o, path+"2"))(t)
+		all = recordtest.Read(t, path)
+		if len(all) != n {
+			t.Errorf("%d records, want %d", len(all), n)
+		}
+		return all, recordtest.Read(t, path+"2")
+	}
+	all, allFrom := write(Options{})
+	some, someFrom := write(Options{Learner: learner})
+	for _, pair := range [][2][]record.Record{{all, some}, {allFrom, someFrom}} {
+		var there, left [3]float64 // by what the learner says
+		solved := [3]int{}
+		for _, rec := range pair[0] {
+			if len(rec.Visits) > 0 && rec.Ply >= b.Cells()*2/5 { // of those before only some are taken, by chance
+				there[rec.Position.Own.OnesCount()%3]++
+			}
+		}
+		for _, rec := range pair[1] {
+			weight := rec.Weight
+			rec.Weight = 1
+			checkExact(t, b, &rec, known)
+			if len(rec.Visits) == 0 || rec.Ply < b.Cells()*2/5 { // without visits it has the weight of the position before
+				continue
+			}
+			kind := rec.Position.Own.OnesCount() % 3
+			if want := []float32{10, 1 / (0.1 + 2*(1-0.64-0.02)), 1}[kind]; math.Abs(float64(weight-want)) > 1e-4 {
+				t.Fatalf("%+v has weight %v, want %v", rec, weight, want)
+			}
+			left[kind] += float64(weight)
+			solved[kind]++
+		}
+		for kind, want := range there {
+			if math.Abs(left[kind]-want) > 4*math.Sqrt(want*10) || kind == 2 && left[kind] != want || want < 20 {
+				t.Errorf("kind %d: %v of %v positions were solved, and stand for %v", kind, solved[kind], want, left[kind])
+			}
+		}
+	}
 }
 
 // A network that knows everything surprises nobody: positions are then drawn as without it.

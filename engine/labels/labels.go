@@ -9,6 +9,9 @@
 // after a random move, whose result is known by then; it has no visits. So results are also learned for positions after bad
 // moves.
 //
+// A learner, the network that is to learn from the records, can be asked which positions are worth the solver's time (Options), and
+// which of the records are worth a step of training (Pool.Ask).
+//
 // What a file holds follows from the seed and from its kind and number, or from the records that it is made of, so a killed
 // run goes on with the first missing file.
 package labels
@@ -42,12 +45,22 @@ func Path(dir string, k sample.Kind, n int) string {
 // fewer of the positions that take long.
 type Plies struct{ From, To int }
 
+// Options say which positions are taken.
+type Options struct {
+	Seed  uint64
+	Plies Plies // for Write
+
+	// Learner, if not nil, is asked about each position before the solver is. Those that it is sure of are mostly left out, and the
+	// others have more weight: see unsure.
+	Learner *eval.Evaluator
+}
+
 // Write makes file number n of a kind, and returns the number of its records. The solver is of the same board and is used by
 // nobody else meanwhile. If ctx ends, there is no file.
-func Write(ctx context.Context, s *solver.Solver, k sample.Kind, plies Plies, seed uint64, n int, path string) (records int, err error) {
-	board := s.Board()
-	seed = rand.New(rand.NewPCG(seed, uint64(n))).Uint64() // of this file
-	length := plies                                        // of the games
+func Write(ctx context.Context, s *solver.Solver, k sample.Kind, o Options, n int, path string) (records int, err error) {
+	board, plies := s.Board(), o.Plies
+	seed := rand.New(rand.NewPCG(o.Seed, uint64(n))).Uint64() // of this file
+	length := plies                                           // of the games
 	if plies == (Plies{}) {
 		length.From, length.To = k.Plies(board)
 	}
@@ -60,6 +73,7 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, plies Plies, se
 		return 0, err
 	}
 	defer f.records.Abort()
+	f.learner = o.Learner
 	for i, moves := range games {
 		number := int64(n)*PerFile + int64(i)
 		at := game.Position{}
@@ -71,33 +85,34 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, plies Plies, se
 			case k == sample.Openings && ply < len(moves), ply < plies.From, k != sample.Openings && plies == (Plies{}) && !f.takes(ply):
 				continue
 			}
-			if err := f.write(ctx, at, number); err != nil {
+			if err := f.take(ctx, at, number); err != nil {
 				return 0, err
 			}
 		}
 	}
-	return f.written, f.records.Close()
+	return f.close(ctx)
 }
 
 // WriteFrom makes a file of the positions of records, such as those of self-play, and returns the number of its records.
 // They keep their games' numbers. Records that end a game are left out. The solver is as for Write, and records of another
 // game than its board's are an error.
-func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, path string) (records int, err error) {
+func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, path string) (records int, err error) {
 	r, err := record.Open(from)
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
-	f, err := create(s, path, seed)
+	f, err := create(s, path, o.Seed)
 	if err != nil {
 		return 0, err
 	}
 	defer f.records.Abort()
+	f.learner = o.Learner
 	var rec record.Record
 	for {
 		err := r.Next(&rec)
 		if errors.Is(err, io.EOF) {
-			return f.written, f.records.Close()
+			return f.close(ctx)
 		}
 		if err != nil {
 			return 0, err
@@ -108,7 +123,7 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, seed uint64, 
 		if rec.GameOver != game.NotOver || !f.takes(rec.Position.Plies()) {
 			continue
 		}
-		if err := f.write(ctx, rec.Position, rec.Game); err != nil {
+		if err := f.take(ctx, rec.Position, rec.Game); err != nil {
 			return 0, err
 		}
 	}
@@ -149,19 +164,23 @@ func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position
 	}
 	defer f.records.Abort()
 	for i, p := range positions {
-		if err := f.write(ctx, p, int64(first+i)); err != nil {
+		if err := f.take(ctx, p, int64(first+i)); err != nil {
 			return 0, err
 		}
 	}
-	return f.written, f.records.Close()
+	return f.close(ctx)
 }
 
 // file is a file of records in the making.
 type file struct {
 	solver  *solver.Solver
+	learner *eval.Evaluator // or nil
 	random  *rand.Rand
 	records *record.Writer
 	written int
+
+	waiting eval.Batch // positions to ask the learner about, and their games
+	games   []int64
 }
 
 // create begins a file, which the caller must close or abort. What is drawn for it follows from the seed.
@@ -174,17 +193,37 @@ func create(s *solver.Solver, path string, seed uint64) (*file, error) {
 	return &file{solver: s, random: rand.New(rand.NewPCG(seed, 1)), records: w}, nil
 }
 
+// close completes the file, and returns the number of its records.
+func (f *file) close(ctx context.Context) (records int, err error) {
+	if err := f.choose(ctx); err != nil {
+		return 0, err
+	}
+	return f.written, f.records.Close()
+}
+
 // takes decides by chance whether a position of so many stones is taken.
 func (f *file) takes(stones int) bool { return f.random.Float64() < share(f.solver.Board(), stones) }
 
+// take writes the records of an unfinished position of a game, if there is a learner not at once and only by chance.
+func (f *file) take(ctx context.Context, p game.Position, number int64) error {
+	if f.learner == nil {
+		return f.write(ctx, p, number, 1)
+	}
+	f.waiting.Pos, f.games = append(f.waiting.Pos, p), append(f.games, number)
+	if len(f.games) < askRows {
+		return nil
+	}
+	return f.choose(ctx)
+}
+
 // write solves an unfinished position of a game and writes its records.
-func (f *file) write(ctx context.Context, p game.Position, number int64) error {
+func (f *file) write(ctx context.Context, p game.Position, number int64, weight float32) error {
 	some, err := solved(ctx, f.solver, p, f.random)
 	if err != nil {
 		return err
 	}
 	for _, rec := range some {
-		rec.Game = number
+		rec.Game, rec.Weight = number, weight
 		if err := f.records.Write(&rec); err != nil {
 			return err
 		}

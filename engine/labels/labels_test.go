@@ -67,7 +67,7 @@ func TestWrite(t *testing.T) {
 	b, known := game.MustBoard(rules), map[game.Position]int8{}
 	for _, k := range sample.Kinds() {
 		path := Path(t.TempDir(), k, 3)
-		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, Plies{}, 7, 3, path))(t)
+		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, Options{Seed: 7}, 3, path))(t)
 		all := recordtest.Read(t, path)
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
@@ -94,7 +94,7 @@ func TestPlies(t *testing.T) {
 	rules, plies := small, Plies{3, 5}
 	for k, want := range map[sample.Kind]int{sample.Random: 2 * PerFile, sample.Openings: 100} {
 		path := Path(t.TempDir(), k, 0)
-		gametest.Must(Write(t.Context(), newSolver(t, rules), k, plies, 7, 0, path))(t)
+		gametest.Must(Write(t.Context(), newSolver(t, rules), k, Options{Seed: 7, Plies: plies}, 0, path))(t)
 		taken, least, most := 0, 20, 0
 		for _, rec := range recordtest.Read(t, path) {
 			if len(rec.Visits) > 0 { // no position after a random move
@@ -176,7 +176,7 @@ func TestWriteFrom(t *testing.T) {
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	in := games(b, 100)
 	recordtest.Write(t, from, in)
-	n := gametest.Must(WriteFrom(t.Context(), newSolver(t, rules), from, 5, path))(t)
+	n := gametest.Must(WriteFrom(t.Context(), newSolver(t, rules), from, Options{Seed: 5}, path))(t)
 	out := recordtest.Read(t, path)
 	if len(out) != n {
 		t.Errorf("%d records in the file, %d are reported", len(out), n)
@@ -220,11 +220,11 @@ func TestWriteFrom(t *testing.T) {
 func TestWriteFromOther(t *testing.T) {
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	recordtest.Write(t, from, games(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}), 1))
-	_, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), from, 5, path)
+	_, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), from, Options{Seed: 5}, path)
 	if _, stat := os.Stat(path); err == nil || !strings.Contains(err.Error(), from+": row 0: is of 4x4x3, and the results are of 7x6x4") || !os.IsNotExist(stat) {
 		t.Errorf("error %v, and the file: %v", err, stat)
 	}
-	if _, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), path, 5, path+"2"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := WriteFrom(t.Context(), newSolver(t, game.Connect4), path, Options{Seed: 5}, path+"2"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no records: %v", err)
 	}
 }
@@ -235,7 +235,7 @@ func TestSameFile(t *testing.T) {
 	dir, s := t.TempDir(), newSolver(t, rules)
 	file := func(name string, seed uint64, n int) []byte {
 		path := filepath.Join(dir, name)
-		gametest.Must(Write(t.Context(), s, sample.Random, Plies{}, seed, n, path))(t)
+		gametest.Must(Write(t.Context(), s, sample.Random, Options{Seed: seed}, n, path))(t)
 		return gametest.Must(os.ReadFile(path))(t)
 	}
 	a := file("a", 1, 0)
@@ -257,7 +257,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	path := Path(t.TempDir(), sample.Random, 0)
-	_, err := Write(ctx, newSolver(t, game.Connect4), sample.Random, Plies{}, 1, 0, path)
+	_, err := Write(ctx, newSolver(t, game.Connect4), sample.Random, Options{Seed: 1}, 0, path)
 	if _, stat := os.Stat(path); !errors.Is(err, context.Canceled) || !os.IsNotExist(stat) {
 		t.Errorf("error %v, and the file: %v", err, stat)
 	}

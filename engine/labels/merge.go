@@ -27,8 +27,8 @@ type Pool struct {
 	all     []known // in the order of compare after Settle
 
 	surprise []float32 // by position, see Ask; nil before it
-	mean     float64   // of worth, over what a Draw is to be like
-	floor    float64   // in worth
+	mean     float64   // of lack, over what a Draw is to be like
+	floor    float64   // in lack
 }
 
 // known is what is known of a position.
@@ -36,6 +36,8 @@ type known struct {
 	position game.Position // canonical
 	kept     game.Bits     // landing cells of the moves that keep the result; none if they are not known
 	z        int8          // the result, 1, 0 or -1 for the side to move
+
+	standsFor float32 // so many positions, of which one was solved
 }
 
 // Positions is how many there are.
@@ -44,7 +46,7 @@ func (p *Pool) Positions() int { return len(p.all) }
 // NewPool makes an empty pool, into which no position of a set comes.
 func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, without: without} }
 
-// Add adds the records of a file, which must be exact results of the pool's game. Finished games are left out. progress is called
+// Add adds the records of a file, which must be exact results of the pool's game. Finished games and records of weight 0 are left out. progress is called
 // with the number of records read so far.
 func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) error {
 	r, err := record.Open(path)
@@ -62,7 +64,7 @@ func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) er
 			return err
 		case rec.Rules != p.board.Rules():
 			return fmt.Errorf("%s: is of %v, and the others are of %v", r.Where(), rec.Rules, p.board.Rules())
-		case rec.GameOver != game.NotOver:
+		case rec.GameOver != game.NotOver, rec.Weight == 0:
 			continue
 		case rec.Source != eval.Solved:
 			return fmt.Errorf("%s: column source is %v: only exact results can be merged, whose source is %v, such as those of evald positions --train", r.Where(), rec.Source, eval.Solved)
@@ -82,7 +84,7 @@ func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) er
 }
 
 func (p *Pool) known(rec *record.Record) known {
-	k := known{z: rec.Z}
+	k := known{z: rec.Z, standsFor: rec.Weight}
 	for l := p.board.Legal(rec.Position); len(rec.Visits) > 0 && !l.IsZero(); l = l.WithoutFirst() {
 		if cell := l.LowBit(); rec.Visits[p.board.Action(cell.First())] > 0 {
 			k.kept = k.kept.Or(cell)
@@ -95,9 +97,9 @@ func (p *Pool) known(rec *record.Record) known {
 	return k
 }
 
-// compare puts equal positions next to each other, first what knows the moves.
+// compare puts equal positions next to each other, first what knows the moves, then what stands for most.
 func compare(a, b known) int {
-	return cmp.Or(a.position.Compare(b.position), -cmp.Compare(a.kept.OnesCount(), b.kept.OnesCount()))
+	return cmp.Or(a.position.Compare(b.position), -cmp.Compare(a.kept.OnesCount(), b.kept.OnesCount()), -cmp.Compare(a.standsFor, b.standsFor))
 }
 
 // Settle keeps each position once. Records that contradict each other are an error.
@@ -136,9 +138,9 @@ type Drawn struct {
 }
 
 // Draw chooses this number of records by shares. In each share the part matter, 0 to 1, is positions where the move matters, if there are
-// any. All positions of a kind are drawn equally often, give or take one. After Ask this is so of their weights alone: the sum of the
-// weights of a kind's records is what their number would be without it, and a position is drawn the more often, the less the network
-// knows it. Write writes the records.
+// any. All positions of a kind are drawn as often as the weights of the records say that were added, rounded up or down. After Ask this is
+// so of the sum of their records' weights alone: a position is drawn the more often, the less the network knows it, and each of its records
+// has the less weight. Write writes the records.
 func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (Choice, []Drawn, error) {
 	kinds, drawn, err := p.kinds(shares, matter)
 	if err != nil {
@@ -150,21 +152,21 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	for i, k := range kinds {
 		n := int(math.Round(float64(records) * k.share))
 		if p.surprise != nil {
-			n = int(math.Round(float64(records) * k.share * p.meanWorth(k.of) / p.mean))
+			n = int(math.Round(float64(records) * k.share * p.meanLack(k.of) / p.mean))
 		} else if i%2 == 1 { // the rest of the share
 			n = int(math.Round(float64(records)*(k.share+kinds[i-1].share))) - drawn[i/2].Records
 		}
 		choice = p.draw(choice, k.of, n, random)
 		drawn[i/2].Records += n
 	}
-	choice.shuffle(random)
+	shuffle(choice, random)
 	return choice, drawn, nil
 }
 
 // kind is positions that are drawn alike.
 type kind struct {
 	share float64 // of the records that a Draw is to be like
-	of    Choice
+	of    []uint32
 }
 
 // kinds are two of each share: positions where the move matters, then others.
@@ -174,7 +176,7 @@ func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Draw
 		whole += s.Share
 	}
 	for _, s := range shares {
-		var decisive, others Choice
+		var decisive, others []uint32
 		for i, k := range p.all {
 			switch n := k.position.Plies(); {
 			case n < s.From || n > s.To:
@@ -200,43 +202,49 @@ func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Draw
 }
 
 // draw adds n of some positions, each as often as it is worth, rounded up or down.
-func (p *Pool) draw(c, some Choice, n int, r *rand.Rand) Choice {
+func (p *Pool) draw(c Choice, some []uint32, n int, r *rand.Rand) Choice {
 	if n == 0 {
 		return c
 	}
-	some.shuffle(r) // otherwise neighbours, which are alike, would be rounded in turns
-	step := p.meanWorth(some) * float64(len(some)) / float64(n)
+	shuffle(some, r) // otherwise neighbours, which are alike, would be rounded in turns
+	step := p.worths(some) / float64(n)
 	next := step * r.Float64()
 	sum, end := 0.0, len(c)+n
 	for _, i := range some {
 		for sum += p.worth(i); next < sum && len(c) < end; next += step {
-			c = append(c, i)
+			c = append(c, chosen{i, p.weight(i)})
 		}
 	}
 	for len(c) < end { // the sum was rounded
-		c = append(c, some[len(some)-1])
+		last := some[len(some)-1]
+		c = append(c, chosen{last, p.weight(last)})
 	}
 	return c
 }
 
-// All chooses every position once, in random order.
+// All chooses every position once, in random order, with the weight that it has in the records that were added.
 func (p *Pool) All(seed uint64) Choice {
 	choice := make(Choice, len(p.all))
-	for i := range choice {
-		choice[i] = uint32(i)
+	for i, k := range p.all {
+		choice[i] = chosen{uint32(i), k.standsFor}
 	}
-	choice.shuffle(randomOf(seed))
+	shuffle(choice, randomOf(seed))
 	return choice
 }
 
 // randomOf returns the random numbers of a choice.
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65726765)) }
 
-// Choice is positions of a pool, by number and in the order of their records.
-type Choice []uint32
+// Choice is positions of a pool in the order of their records.
+type Choice []chosen
 
-func (c Choice) shuffle(r *rand.Rand) {
-	r.Shuffle(len(c), func(i, j int) { c[i], c[j] = c[j], c[i] })
+type chosen struct {
+	position uint32 // its number in the pool
+	weight   float32
+}
+
+func shuffle[T any](s []T, r *rand.Rand) {
+	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }
 
 // perMerged is the number of records of a file of Write.
@@ -256,8 +264,8 @@ func (p *Pool) Write(ctx context.Context, c Choice, dir string, n int) error {
 		if i&(1<<12-1) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		rec := p.record(p.all[at])
-		rec.Weight = p.weight(at)
+		rec := p.record(p.all[at.position])
+		rec.Weight = at.weight
 		if err := w.Write(&rec); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -23,8 +24,8 @@ func exactFiles(t *testing.T) (b *game.Board, files []string, all []record.Recor
 	t.Helper()
 	b, dir := game.MustBoard(small), t.TempDir()
 	files = []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
-	gametest.Must(Write(t.Context(), newSolver(t, small), sample.Random, Plies{}, 1, 0, files[0]))(t)
-	gametest.Must(Write(t.Context(), newSolver(t, small), sample.Openings, Plies{3, 9}, 2, 0, files[1]))(t)
+	gametest.Must(Write(t.Context(), newSolver(t, small), sample.Random, Options{Seed: 1}, 0, files[0]))(t)
+	gametest.Must(Write(t.Context(), newSolver(t, small), sample.Openings, Options{Seed: 2, Plies: Plies{3, 9}}, 0, files[1]))(t)
 	more := recordtest.Read(t, files[1])
 	for i, rec := range recordtest.Read(t, files[0]) {
 		if i%2 == 0 {
@@ -147,7 +148,7 @@ func TestDraw(t *testing.T) {
 	}
 	again, _, _ := p.Draw(shares, records, matter, 5)
 	other, _, _ := p.Draw(shares, records, matter, 6)
-	if !slices.Equal(choice, again) || slices.Equal(choice, other) || slices.IsSorted(choice) {
+	if !slices.Equal(choice, again) || slices.Equal(choice, other) || slices.IsSortedFunc(choice, func(a, b chosen) int { return cmp.Compare(a.position, b.position) }) {
 		t.Error("the seed does not decide the order")
 	}
 	if _, _, err := p.Draw([]Share{{Plies{0, 1}, 1}}, 5, matter, 1); err == nil || !strings.Contains(err.Error(), "no position of 0 to 1 stones") {
@@ -196,7 +197,7 @@ func TestMergeRefuses(t *testing.T) {
 	_, files, _ := exactFiles(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := poolOf(t, b, nil, files...).Write(ctx, Choice{0}, t.TempDir(), 0); !errors.Is(err, context.Canceled) {
+	if err := poolOf(t, b, nil, files...).Write(ctx, make(Choice, 1), t.TempDir(), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
