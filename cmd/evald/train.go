@@ -26,13 +26,13 @@ import (
 )
 
 type trainCmd struct {
-	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); all of one game."`
+	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); each file of one game."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed."`
 	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
 
 	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or tables of patterns for plain processors, lanes x hidden x hidden, such as pattern128x64x32."`
 	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
-	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5. A step is of one game."`
 	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions a step."`
 	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
 
@@ -78,15 +78,14 @@ func (c *trainCmd) Validate() error {
 }
 
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
-	board, err := boardOf(c.Rules)
-	if err != nil {
-		return err
+	if _, err := game.ParseMix(c.Rules); err != nil {
+		return usage("--rules: %w", err)
 	}
 	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
 		defer os.Remove(c.Out) // this removes only an empty folder
 	}
 	if pattern.IsShape(c.Network) {
-		return c.runTables(ctx, s, board)
+		return c.runTables(ctx, s)
 	}
 	initial, err := c.initial()
 	if err != nil {
@@ -95,17 +94,21 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if err := c.checkFolder(); err != nil {
 		return err
 	}
-	source := train.RulePositions(board, c.Seed)
-	var records *train.Records // nil for --task gameover
-	if c.Task != "gameover" {
-		if records, err = c.records(board); err != nil {
-			return err
-		}
-		defer records.Close()
-		source = train.WithRules(records.Source, board, c.Seed)
+	all, err := c.lessons()
+	if err != nil {
+		return err
 	}
-	config := c.config(records)
-	run, err := train.OpenRun(c.Out, config, initial, source, compute(c.Trainer))
+	defer all.close()
+	var sources []train.Lesson
+	for _, l := range all {
+		source := train.RulePositions(l.board, c.Seed)
+		if l.records != nil {
+			source = train.WithRules(l.records.Source, l.board, c.Seed)
+		}
+		sources = append(sources, train.Lesson{Board: l.board, Source: source})
+	}
+	config := c.config(all)
+	run, err := train.OpenRun(c.Out, config, initial, sources, compute(c.Trainer))
 	if err != nil {
 		return err
 	}
@@ -113,15 +116,25 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if c.Trainer != "gorgonia" {
 		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
 	}
-	if err := c.train(ctx, s, run.Folder, run.Done, config, records); err != nil {
+	if err := c.train(ctx, s, run.Folder, run.Done, config, all); err != nil {
 		return err
 	}
-	if c.Task == "gameover" && c.Test > 0 {
-		return c.measure(ctx, s, run.Network(), board)
+	for i, l := range all {
+		if len(all) > 1 {
+			fmt.Fprintln(s.out, l.board.Rules())
+		}
+		if c.Task == "gameover" && c.Test > 0 {
+			err = c.measure(ctx, s, run.Network(), l.board)
+		} else {
+			err = c.results(s, sources[i].Source, l.records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {
+				return train.Measure(ctx, run.Network(), l.board, source, int(examples), config.Weights, progress)
+			})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return c.results(s, source, records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {
-		return train.Measure(ctx, run.Network(), board, source, int(examples), config.Weights, progress)
-	})
+	return nil
 }
 
 // finish draws the run's curves if that was asked for, and says where the network is.
@@ -156,26 +169,22 @@ func (c *trainCmd) checkFolder() error {
 	return dir.Close()
 }
 
-func (c *trainCmd) records(b *game.Board) (records *train.Records, err error) {
-	for _, file := range c.Files {
-		if err := c.checkKind(file); err != nil {
-			return nil, err
-		}
-	}
+// records opens the records of a game.
+func (c *trainCmd) records(b *game.Board, files []string) (records *train.Records, err error) {
 	without, err := score.ReadSet(c.Without...)
 	if err != nil {
 		return nil, fmt.Errorf("--without: %w", err)
 	}
 	options := train.RecordOptions{Seed: c.Seed, Heuristics: c.Heuristics, QShare: c.QShare, HeldOut: c.HeldOut, Without: without}
 	if c.Task == "exact" {
-		records, err = train.OpenSolved(b, options, c.Files...)
+		records, err = train.OpenSolved(b, options, files...)
 	} else {
-		records, err = train.OpenRecords(b, options, c.Files...)
+		records, err = train.OpenRecords(b, options, files...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enough(records); err != nil {
+	if err := c.enough(records, files); err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
 	return records, nil
@@ -205,9 +214,9 @@ func (c *trainCmd) checkKind(file string) error {
 }
 
 // enough refuses records from which a network cannot learn.
-func (c *trainCmd) enough(r *train.Records) error {
-	files := c.Files[0]
-	if more := len(c.Files) - 1; more > 0 {
+func (c *trainCmd) enough(r *train.Records, from []string) error {
+	files := from[0]
+	if more := len(from) - 1; more > 0 {
 		files += fmt.Sprintf(" and %d more", more)
 	}
 	switch {
@@ -240,7 +249,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 	return n, nil
 }
 
-func (c *trainCmd) config(records *train.Records) train.Config {
+func (c *trainCmd) config(all lessons) train.Config {
 	config := train.Config{
 		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
@@ -248,14 +257,14 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 	switch {
 	case c.Steps != nil:
 		config.Steps = *c.Steps
-	case records != nil:
-		config.Steps = int(max(1, 4*records.Rows()/int64(c.Batch)))
+	case all.rows() > 0:
+		config.Steps = int(max(1, 4*all.rows()/int64(c.Batch)))
 	default:
 		config.Steps = 2000
 	}
-	if records != nil {
+	if all.rows() > 0 {
 		config.Weights = train.Weights{WDL: 1, Policy: 1, GameOver: 0.1}
-		config.Records, config.QShare, config.HeldOut = records.Rows(), c.QShare, c.HeldOut
+		config.Records, config.QShare, config.HeldOut = all.rows(), c.QShare, c.HeldOut
 	}
 	if c.Warmup < 0 {
 		config.Warmup = min(1000, config.Steps/20)
@@ -263,10 +272,10 @@ func (c *trainCmd) config(records *train.Records) train.Config {
 	return config
 }
 
-func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Records, done int) {
+func (c *trainCmd) describe(w io.Writer, config train.Config, all lessons, done int) {
 	from := "random positions"
-	if records != nil {
-		from = fmt.Sprintf("%d %s", records.Rows(), map[string]string{"all": "records", "exact": "solved positions"}[c.Task])
+	if all.rows() > 0 {
+		from = fmt.Sprintf("%d %s", all.rows(), map[string]string{"all": "records", "exact": "solved positions"}[c.Task])
 	}
 	fmt.Fprintf(w, "evald train: %s, %s, from %s; %d steps of %d positions; %s, rate %g, %s after %d steps; seed %d; in %s",
 		config.Network, config.Rules, from, config.Steps, config.Batch, config.Optimizer, config.LR, config.Schedule, config.Warmup, config.Seed, c.Out)
@@ -274,18 +283,15 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, records *train.Rec
 		fmt.Fprintf(w, ", which has %d steps", done)
 	}
 	fmt.Fprintln(w)
-	if records == nil {
-		return
+	if out := all.heldOut(); out > 0 {
+		fmt.Fprintf(w, "evald: %d records are held out\n", out)
 	}
-	if out := records.HeldOut(); out != nil {
-		fmt.Fprintf(w, "evald: %d records are held out\n", out.Rows())
-	}
-	if records.Ignored > 0 {
-		fmt.Fprintf(w, "evald: of %d records %d were answered by heuristics and teach nothing; with --heuristics they do\n", records.Rows(), records.Ignored)
+	if ignored := all.ignored(); ignored > 0 {
+		fmt.Fprintf(w, "evald: of %d records %d were answered by heuristics and teach nothing; with --heuristics they do\n", all.rows(), ignored)
 	}
 }
 
-// heldOutSample is the number of held-out records that are measured during training.
+// heldOutSample is the number of held-out records of each game that are measured during training.
 const heldOutSample = 2048
 
 // compute is what makes the steps, by the flag --trainer.
@@ -298,12 +304,16 @@ func compute(trainer string) train.Compute {
 }
 
 // train makes the steps, shows their progress, and finishes the run.
-func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done func() int, config train.Config, records *train.Records) error {
-	c.describe(s.err, config, records, done())
-	if records != nil && records.HeldOut() != nil {
-		run.HeldOut = make([]train.Example, min(heldOutSample, records.HeldOut().Rows()))
-		if err := records.HeldOut().Once(0, run.HeldOut); err != nil {
-			return err
+func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done func() int, config train.Config, all lessons) error {
+	c.describe(s.err, config, all, done())
+	for i, l := range all {
+		if l.records != nil && l.records.HeldOut() != nil {
+			sample := make([]train.Example, min(heldOutSample, l.records.HeldOut().Rows()))
+			if err := l.records.HeldOut().Once(0, sample); err != nil {
+				return err
+			}
+			run.HeldOut = append(run.HeldOut, make([][]train.Example, i+1-len(run.HeldOut))...)
+			run.HeldOut[i] = sample
 		}
 	}
 	progress, start, first := newProgress(s.err, 0), time.Now(), done()

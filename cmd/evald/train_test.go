@@ -307,3 +307,48 @@ func TestTrainTables(t *testing.T) {
 		}
 	}
 }
+
+// A run learns several games, each from its own files. Held-out records of each are measured, and the results of each are shown. The plain
+// Go reference reads the network.
+func TestTrainMix(t *testing.T) {
+	files := map[string]string{}
+	for _, rules := range []string{"5x4x4", "4x4x3", "3x3x3free"} {
+		dir := t.TempDir()
+		must(t, "", "positions", "-o", dir, "--train", "--rules", rules, "--kinds", "random", "--count", "10", "--seed", "5")
+		files[rules] = filepath.Join(dir, "random-00000.parquet")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	args := trainTiny(dir, "--rules", "5x4x4,3x3x3free=0.5", "--validate", "0.2", files["3x3x3free"], files["5x4x4"])
+	status, out, stderr := evald(t, "", args...)
+	if status != exitOK || !strings.HasPrefix(stderr, "evald train: 1x4/4/6, 5x4x4,3x3x3free=0.5, from ") {
+		t.Fatalf("status %d, errors %q", status, stderr)
+	}
+	table := `\n *learned +loss +accuracy +held out +loss +accuracy\n( +(wdl|policy|gameover) .*%\n){3}`
+	if !regexp.MustCompile(`^network  \S+\n5x4x4` + table + `3x3x3free` + table + `$`).MatchString(out) {
+		t.Errorf("output %q", out)
+	}
+	metrics := gametest.Must(train.ReadMetrics(filepath.Join(dir, train.MetricsFile)))(t)
+	last := metrics[len(metrics)-1]
+	for _, rules := range []string{"5x4x4", "3x3x3free"} {
+		if h, ok := last.Games[rules]; !ok || h.Policy == nil || h.WDL == nil {
+			t.Errorf("the last line of the metrics has of %s: %+v", rules, h)
+		}
+	}
+	n := gametest.Must(net.ReadFile(filepath.Join(dir, train.NetworkFile)))(t)
+	if about := n.Metadata["evald.training"]; !strings.Contains(about, `"rules":"5x4x4,3x3x3free=0.5"`) {
+		t.Errorf("the network's file says of its training %q", about)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	for want, args := range map[string][]string{
+		"no file has records of 4x4x3":                           trainTiny(other, "--rules", "5x4x4,4x4x3", files["5x4x4"]),
+		": is of 4x4x3, and --rules is 5x4x4,3x3x3free":          trainTiny(other, "--rules", "5x4x4,3x3x3free", files["5x4x4"], files["4x4x3"]),
+		"networks of pattern tables know 7x6x4 alone":            {"train", "-o", other, "--network", "pattern64x16x16", "--rules", "5x4x4,3x3x3free", files["5x4x4"], files["3x3x3free"]},
+		"5x4x4 is there twice":                                   trainTiny(other, "--rules", "5x4x4,5x4x4", files["5x4x4"]),
+		`the run has rules "5x4x4,3x3x3free=0.5", and now it`:    trainTiny(dir, "--rules", "5x4x4,3x3x3free", "--validate", "0.2", files["3x3x3free"], files["5x4x4"]),
+		"share \"0\": must be a number of 0.000001 to 1000000, ": trainTiny(other, "--rules", "5x4x4=0,3x3x3free", files["5x4x4"]),
+	} {
+		if status, _, stderr := evald(t, "", args...); status == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%v: status %d, errors %q, want %q", args, status, stderr, want)
+		}
+	}
+}

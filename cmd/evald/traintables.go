@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 	"github.com/evald/evald/nn/train/tables"
@@ -39,7 +38,7 @@ func (c *trainCmd) checkTables() error {
 const tablesRate = 0.001
 
 // runTables begins or continues a run that trains a network of pattern tables, and prints the results.
-func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) error {
+func (c *trainCmd) runTables(ctx context.Context, s streams) error {
 	var initial *pattern.Network
 	if c.Init != "" {
 		var err error
@@ -50,12 +49,13 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) 
 	if err := c.checkFolder(); err != nil {
 		return err
 	}
-	records, err := c.records(board)
+	all, err := c.lessons()
 	if err != nil {
 		return err
 	}
-	defer records.Close()
-	config := c.config(records).ForTables()
+	defer all.close()
+	records := all[0].records
+	config := c.config(all).ForTables()
 	config.LR = cmp.Or(c.LR, tablesRate)
 	trainer, err := tables.New(config, initial, records.Source, 0)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, board *game.Board) 
 		return err
 	}
 	defer folder.Close()
-	if err := c.train(ctx, s, folder, trainer.Done, config, records); err != nil {
+	if err := c.train(ctx, s, folder, trainer.Done, config, all); err != nil {
 		return err
 	}
 	return c.results(s, records.Source, records, func(source train.Source, examples int64, progress func(int)) (train.Losses, error) {

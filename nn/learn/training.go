@@ -89,7 +89,7 @@ func (r *Run) openLayers(dir string, c train.Config, before string, records *tra
 			return t, err
 		}
 	}
-	run, err := train.OpenRun(dir, c, initial, train.WithRules(records.Source, r.board, c.Seed), r.by)
+	run, err := train.OpenRun(dir, c, initial, []train.Lesson{{Board: r.board, Source: train.WithRules(records.Source, r.board, c.Seed)}}, r.by)
 	if err != nil {
 		return t, err
 	}

@@ -13,7 +13,7 @@ type Config struct {
 	Task      string  `json:"task"`               // free text for readers of the file; it has no effect
 	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64; or pattern128x64x32
 	Init      string  `json:"init"`               // the file of the initial weights, "" for fresh ones
-	Rules     string  `json:"rules"`              // game.ParseRules, such as 7x6x4
+	Rules     string  `json:"rules"`              // game.ParseMix, such as 7x6x4, or 5x4x4,7x6x4=2 for steps of two games
 	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
 	QShare    float64 `json:"q_share"`            // see RecordOptions
 	HeldOut   float64 `json:"held_out,omitempty"` // see RecordOptions
@@ -50,22 +50,22 @@ func (c Config) ForTables() Config {
 	return c
 }
 
-// Validate names the field that is out of range in its error. Otherwise it returns the network's shape and the board.
-func (c Config) Validate() (net.Config, *game.Board, error) {
+// Validate names the field that is out of range in its error. Otherwise it returns the network's shape and the games.
+func (c Config) Validate() (net.Config, game.Mix, error) {
 	network, err := net.ParseConfig(c.Network)
 	if err != nil {
 		return network, nil, err
 	}
-	b, err := c.Check()
+	mix, err := c.Check()
 	if err == nil && c.Optimizer != Muon && c.Optimizer != AdamW {
 		err = fmt.Errorf("optimizer is %q, want %s or %s", c.Optimizer, Muon, AdamW)
 	}
-	return network, b, err
+	return network, mix, err
 }
 
 // Check is Validate of all but Network and Optimizer, which other kinds of networks have of their own.
-func (c Config) Check() (*game.Board, error) {
-	rules, err := game.ParseRules(c.Rules)
+func (c Config) Check() (game.Mix, error) {
+	mix, err := game.ParseMix(c.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (c Config) Check() (*game.Board, error) {
 	if c.Schedule != Cosine {
 		return nil, fmt.Errorf("schedule is %q, want %s", c.Schedule, Cosine)
 	}
-	return game.NewBoard(rules)
+	return mix, nil
 }
 
 // Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it falls to 0 at the

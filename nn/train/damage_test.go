@@ -14,7 +14,7 @@ func TestRunDamaged(t *testing.T) {
 	c.Steps, c.Warmup = 6, 1
 	source, dir := testSource(c), t.TempDir()
 	run := func(dir string, steps int) (metrics []Metrics, err error) {
-		r, err := OpenRun(dir, c, nil, source, Compute{Threads: 1})
+		r, err := OpenRun(dir, c, nil, lessons(c, source), Compute{Threads: 1})
 		if err != nil {
 			return nil, err
 		}

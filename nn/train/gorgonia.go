@@ -1,39 +1,58 @@
 package train
 
-import "gorgonia.org/gorgonia"
+import (
+	"gorgonia.org/gorgonia"
+
+	"github.com/evald/evald/kernels/cpu/conv"
+	"github.com/evald/evald/nn/net"
+)
 
 // local makes steps in this process, with gorgonia's graph and our kernels. It uses the memory of the Trainer's networks.
 type local struct {
 	*Trainer
-	threads int
-	graph   *graph
+	pool    *conv.Pool
 	solver  *solver
-	judging *graph // of the moving average; nil until it is needed
+	graphs  []*graph // by game; nil until they are needed
+	judging []*graph // the same of the moving average
 }
 
 func newGorgonia(t *Trainer, threads int) (*local, error) {
-	g, err := newGraph(t.net, t.board, t.config.Batch, t.config.Weights, true, threads)
-	if err != nil {
-		return nil, err
+	pool := conv.NewPool(threads)
+	s := &solver{clip: t.config.Clip, decay: t.config.L2, pool: pool, moments: t.moments}
+	l := &local{Trainer: t, pool: pool, solver: s, graphs: make([]*graph, len(t.lessons)), judging: make([]*graph, len(t.lessons))}
+	_, err := l.graph(l.graphs, 0, l.net, l.config.Batch, true)
+	return l, err
+}
+
+// graph is that of a game, made when it is first asked for.
+func (l *local) graph(graphs []*graph, game int, n *net.Network, rows int, gradients bool) (g *graph, err error) {
+	if graphs[game] == nil {
+		graphs[game], err = newGraph(n, l.lessons[game].Board, rows, l.config.Weights, gradients, l.pool)
 	}
-	s := &solver{clip: t.config.Clip, decay: t.config.L2, pool: g.pool, moments: t.moments}
-	return &local{Trainer: t, threads: threads, graph: g, solver: s}, nil
+	return graphs[game], err
 }
 
 func (l *local) step(rate, keep float64) (*Losses, float64, error) {
-	if err := l.fill(l.Trainer.step, l.graph.batch); err != nil {
+	var g *graph
+	_, err := l.fill(l.Trainer.step, func(game int) (b *Batch, err error) {
+		if g, err = l.graph(l.graphs, game, l.net, l.config.Batch, true); err != nil {
+			return nil, err
+		}
+		return g.batch, nil
+	})
+	if err != nil {
 		return nil, 0, err
 	}
-	losses, err := l.graph.run()
+	losses, err := g.run()
 	if err != nil {
 		return nil, 0, err
 	}
 	l.solver.rate = rate
-	if err := l.solver.Step(gorgonia.NodesToValueGrads(l.graph.params)); err != nil {
+	if err := l.solver.Step(gorgonia.NodesToValueGrads(g.params)); err != nil {
 		return nil, 0, err
 	}
 	if l.average != l.net {
-		for _, p := range l.graph.params {
+		for _, p := range g.params {
 			follow(l.average.Weight(p.Name()).Float32s(), floats(p.Value()), float32(keep))
 		}
 	}
@@ -47,14 +66,12 @@ func follow(average, values []float32, keep float32) {
 	}
 }
 
-func (l *local) judge(examples []Example) (*Losses, error) {
-	if l.judging == nil {
-		var err error
-		if l.judging, err = newGraph(l.average, l.board, measureBatch, l.config.Weights, false, l.threads); err != nil {
-			return nil, err
-		}
+func (l *local) judge(game int, examples []Example) (*Losses, error) {
+	g, err := l.graph(l.judging, game, l.average, measureBatch, false)
+	if err != nil {
+		return nil, err
 	}
-	return l.judging.measure(examples)
+	return g.measure(examples)
 }
 
 func (l *local) fetch() error { return nil }
@@ -67,8 +84,9 @@ func (l *local) send() error {
 func (l *local) about() string { return "gorgonia" }
 
 func (l *local) close() {
-	l.graph.close()
-	if l.judging != nil {
-		l.judging.close()
+	for _, g := range append(l.graphs, l.judging...) {
+		if g != nil {
+			g.close()
+		}
 	}
 }

@@ -62,12 +62,12 @@ type graph struct {
 }
 
 // newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
-// params. threads is the number of threads of the kernels, 0 for all processors; results do not depend on it.
-func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, threads int) (*graph, error) {
+// params. pool computes the kernels; results do not depend on its threads.
+func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, pool *conv.Pool) (*graph, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	g := &graph{batch: NewBatch(b, rows), pool: conv.NewPool(threads), net: n, nodes: gorgonia.NewGraph()}
+	g := &graph{batch: NewBatch(b, rows), pool: pool, net: n, nodes: gorgonia.NewGraph()}
 	g.build(w)
 	if !gradients {
 		g.vm = gorgonia.NewTapeMachine(g.nodes)

@@ -29,13 +29,16 @@ func (t *Term) add(other *Term) *Term {
 		return t
 	}
 	if t == nil {
-		t = &Term{Rows: make([]int, len(other.Rows)), Right: make([]int, len(other.Right))}
+		t = &Term{}
+	}
+	if more := len(other.Rows) - len(t.Rows); more > 0 { // a policy has as many classes as its board has cells
+		t.Rows, t.Right = append(t.Rows, make([]int, more)...), append(t.Right, make([]int, more)...)
 	}
 	a, b := sum(t.Rows), sum(other.Rows)
 	if a+b > 0 {
 		t.Loss = (t.Loss*float64(a) + other.Loss*float64(b)) / float64(a+b)
 	}
-	for i := range t.Rows {
+	for i := range other.Rows {
 		t.Rows[i] += other.Rows[i]
 		t.Right[i] += other.Right[i]
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cpu/conv"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -13,7 +14,7 @@ const measureBatch = 1024
 // Measure computes the losses and the accuracy of a network on that many examples of the source, rounded up to whole batches
 // of 1024. progress, if not nil, is called with the number done so far.
 func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
-	g, err := newGraph(n, b, measureBatch, w, false, 0)
+	g, err := newGraph(n, b, measureBatch, w, false, conv.NewPool(0))
 	if err != nil {
 		return Losses{}, err
 	}

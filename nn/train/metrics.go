@@ -1,6 +1,8 @@
 package train
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/evald/evald/nn/train/tensorboard"
@@ -16,6 +18,8 @@ type Metrics struct {
 	Heads
 	HeldOut   *Heads  `json:"held_out,omitempty"` // losses on Run.HeldOut after the last step, of the network as it would be saved; in some lines only
 	PerSecond float64 `json:"positions_per_second"`
+
+	Games map[string]Heads `json:"games,omitempty"` // HeldOut by game, if the run has several
 }
 
 // Heads are the losses one by one; those that the run does not have are nil.
@@ -79,6 +83,9 @@ func (m Metrics) scalars() []tensorboard.Scalar {
 	curves = append(curves, m.Heads.scalars("")...)
 	if m.HeldOut != nil {
 		curves = append(curves, m.HeldOut.scalars(", held out")...)
+	}
+	for _, rules := range slices.Sorted(maps.Keys(m.Games)) {
+		curves = append(curves, m.Games[rules].scalars(", held out, "+rules)...)
 	}
 	return curves
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/kernels/cpu/conv"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -216,7 +217,7 @@ func scrambled(t testing.TB, config string, seed uint64) *net.Network {
 
 func testGraph(t testing.TB, n *net.Network, b *game.Board, examples []Example, w Weights) *graph {
 	t.Helper()
-	g := gametest.Must(newGraph(n, b, len(examples), w, true, 2))(t)
+	g := gametest.Must(newGraph(n, b, len(examples), w, true, conv.NewPool(2)))(t)
 	t.Cleanup(g.close)
 	gametest.OK(t, g.batch.Fill(examples))
 	return g

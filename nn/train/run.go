@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -24,19 +25,20 @@ const (
 
 // Steps makes the steps of a run: a Trainer, or that of another kind of network.
 type Steps interface {
-	Done() int                                      // steps made so far
-	Step() (Report, error)                          // makes the next one; after an error the state is useless
-	Judge(examples []Example) (Losses, error)       // of the network as it would be saved
-	Files() (network, checkpoint []byte, err error) // what a folder keeps
-	Restore(checkpoint []byte) error                // goes on from there; after an error nothing has changed
+	Done() int                                          // steps made so far
+	Step() (Report, error)                              // makes the next one; after an error the state is useless
+	Judge(game int, examples []Example) (Losses, error) // of the network as it would be saved, on examples of a game of Config.Rules
+	Files() (network, checkpoint []byte, err error)     // what a folder keeps
+	Restore(checkpoint []byte) error                    // goes on from there; after an error nothing has changed
 }
 
 // Folder is the folder of a run. It holds the checkpoint to resume from, the network learned so far, and the metrics. The
 // caller must Close it.
 type Folder struct {
-	HeldOut []Example // measured now and then for the metrics, if not empty; set it before Train
+	HeldOut [][]Example // by game of Config.Rules; measured now and then for the metrics, if there are any; set it before Train
 
 	config  Config
+	games   game.Mix
 	steps   Steps
 	dir     *durable.Dir
 	metrics *durable.Journal
@@ -52,8 +54,8 @@ type Run struct {
 
 // OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
 // as in New.
-func OpenRun(dir string, c Config, initial *net.Network, source Source, by Compute) (*Run, error) {
-	t, err := New(c, initial, source, by)
+func OpenRun(dir string, c Config, initial *net.Network, lessons []Lesson, by Compute) (*Run, error) {
+	t, err := New(c, initial, lessons, by)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +76,9 @@ func (r *Run) Close() error {
 // OpenFolder starts a run in a folder, which it creates if necessary, or resumes the run that is there.
 func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	f := &Folder{config: c, steps: steps}
+	if f.games, err = game.ParseMix(c.Rules); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
@@ -158,13 +163,10 @@ func (f *Folder) note(report Report) (err error) {
 	}
 	m := f.means.metrics(report, f.config.Batch)
 	f.means = means{}
-	if between := every * f.linesBetween(every); len(f.HeldOut) > 0 && (report.Step%between == 0 || last) {
-		losses, err := f.steps.Judge(f.HeldOut)
-		if err != nil {
+	if between := f.linesBetween(every); between > 0 && (report.Step%(every*between) == 0 || last) {
+		if err := f.judge(&m); err != nil {
 			return err
 		}
-		heads := losses.Heads()
-		m.HeldOut = &heads
 	}
 	if err := f.metrics.Add(m); err != nil {
 		return err
@@ -172,11 +174,39 @@ func (f *Folder) note(report Report) (err error) {
 	return f.curves.Scalars(time.Now(), report.Step, m.scalars()...)
 }
 
-// linesBetween is the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next. Measuring
+// judge measures HeldOut for a line of metrics, all together and, if there are several games, each by itself.
+func (f *Folder) judge(m *Metrics) error {
+	var all Losses
+	for i, examples := range f.HeldOut {
+		if len(examples) == 0 {
+			continue
+		}
+		losses, err := f.steps.Judge(i, examples)
+		if err != nil {
+			return err
+		}
+		all.add(&losses)
+		if len(f.games) > 1 {
+			if m.Games == nil {
+				m.Games = map[string]Heads{}
+			}
+			m.Games[f.games[i].Rules.String()] = losses.Heads()
+		}
+	}
+	heads := all.Heads()
+	m.HeldOut = &heads
+	return nil
+}
+
+// linesBetween is the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next; 0 if
+// there is nothing to measure. Measuring
 // an example takes one forward pass; a training step costs about three per example. So one measured example for 30 trained
 // ones takes about 1% of the time.
 func (f *Folder) linesBetween(every int) int {
-	measured := (len(f.HeldOut) + measureBatch - 1) / measureBatch * measureBatch
+	measured := 0
+	for _, examples := range f.HeldOut {
+		measured += (len(examples) + measureBatch - 1) / measureBatch * measureBatch
+	}
 	return (30*measured + every*f.config.Batch - 1) / (every * f.config.Batch)
 }
 

@@ -18,7 +18,7 @@ import (
 
 func openRun(t testing.TB, dir string, source Source, by Compute) *Run {
 	t.Helper()
-	r := gametest.Must(OpenRun(dir, testConfig(), nil, source, by))(t)
+	r := gametest.Must(OpenRun(dir, testConfig(), nil, lessons(testConfig(), source), by))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -66,7 +66,7 @@ func TestRunInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || r.Done() != 17 {
 		t.Fatalf("error %v after %d steps, want that of a cancelled context after 17", err, r.Done())
 	}
-	if _, err := OpenRun(dir, testConfig(), nil, source, Compute{Threads: 1}); !errors.Is(err, durable.ErrFolderInUse) {
+	if _, err := OpenRun(dir, testConfig(), nil, lessons(testConfig(), source), Compute{Threads: 1}); !errors.Is(err, durable.ErrFolderInUse) {
 		t.Errorf("opening the folder a second time gives %v, want that it is in use", err)
 	}
 	gametest.OK(t, r.Close())
@@ -151,7 +151,7 @@ func TestRunRefuses(t *testing.T) {
 	gametest.OK(t, r.Close())
 	refused := func(c Config, want string) {
 		t.Helper()
-		if _, err := OpenRun(dir, c, nil, testSource(c), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := OpenRun(dir, c, nil, lessons(c, testSource(c)), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
@@ -178,12 +178,12 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		c := testConfig()
 		change(&c)
-		if _, err := New(c, nil, nil, Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(c, nil, lessons(c, nil), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q", err, want)
 		}
 	}
 	c := testConfig()
-	if _, err := New(c, scrambled(t, "2x4/4/6", 1), nil, Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), "2x4/4/6") {
+	if _, err := New(c, scrambled(t, "2x4/4/6", 1), lessons(c, nil), Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), "2x4/4/6") {
 		t.Errorf("a network of another shape to begin with gives %v", err)
 	}
 }
@@ -199,11 +199,7 @@ func BenchmarkStep(b *testing.B) {
 			}
 			c := testConfig()
 			c.Network, c.Rules, c.Batch, c.Steps, c.Optimizer = "6x64", "7x6x4", 256, 1<<20, rule
-			_, board, err := c.Validate()
-			if err != nil {
-				b.Fatal(err)
-			}
-			examples := randomExamples(1, board, c.Batch)
+			examples := randomExamples(1, game.MustBoard(game.Connect4), c.Batch)
 			tr := newTrainerOf(b, c, nil, same(examples), by)
 			steps(b, tr, 1)
 			for b.Loop() {

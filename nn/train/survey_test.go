@@ -225,8 +225,8 @@ func TestMeasureHeldOut(t *testing.T) {
 	const n = 1500
 	source, by, with := testSource(testConfig()), Compute{Threads: 2}, t.TempDir()
 	r := openRun(t, with, source, by)
-	examples := randomExamples(99, r.Trainer.board, n)
-	r.HeldOut = examples
+	examples := randomExamples(99, r.lessons[0].Board, n)
+	r.HeldOut = [][]Example{examples}
 	gametest.OK(t, r.Train(t.Context(), time.Hour, nil))
 	without := wholeRun(t, source, by)
 	if !bytes.Equal(read(t, with, NetworkFile), read(t, without, NetworkFile)) || !bytes.Equal(read(t, with, CheckpointFile), read(t, without, CheckpointFile)) {
@@ -234,7 +234,7 @@ func TestMeasureHeldOut(t *testing.T) {
 	}
 	metrics := gametest.Must(ReadMetrics(filepath.Join(with, MetricsFile)))(t)
 	blank := append(slices.Clone(examples), slices.Repeat([]Example{{GameOver: -1}}, 2*measureBatch-n)...)
-	want, err := Measure(t.Context(), r.Network(), r.Trainer.board, func(step int, dst []Example) error {
+	want, err := Measure(t.Context(), r.Network(), r.lessons[0].Board, func(step int, dst []Example) error {
 		copy(dst, blank[step*len(dst):])
 		return nil
 	}, len(blank), testConfig().Weights, nil)
@@ -273,7 +273,7 @@ func TestLinesBetween(t *testing.T) {
 	for _, c := range []struct{ held, batch, every, want int }{
 		{2048, 1024, 11, 6}, {2048, 1024, 1, 60}, {1, 1024, 1, 30}, {1024, 1 << 16, 1, 1}, {1025, 512, 100, 2}, {2048, 32, 1, 1920},
 	} {
-		r := &Folder{config: Config{Batch: c.batch}, HeldOut: make([]Example, c.held)}
+		r := &Folder{config: Config{Batch: c.batch}, HeldOut: [][]Example{nil, make([]Example, c.held)}}
 		if got := r.linesBetween(c.every); got != c.want {
 			t.Errorf("%+v: every %d lines", c, got)
 		}

@@ -42,7 +42,7 @@ type torch struct {
 	python string
 	how    string // what computes, in Python's words
 	specs  []net.Spec
-	judged *Batch
+	judged []*Batch // by game; nil until they are needed
 
 	cmd    *exec.Cmd
 	in     *bufio.Writer
@@ -56,9 +56,6 @@ type torch struct {
 // torchRun is what Python must know of a run.
 type torchRun struct {
 	Network   net.Config `json:"network"`
-	Rows      int        `json:"rows"`
-	Columns   int        `json:"columns"`
-	Board     float32    `json:"board"` // the last plane
 	Batch     int        `json:"batch"`
 	Judged    int        `json:"judged"`  // rows of the batches that are measured
 	Weights   [3]float64 `json:"weights"` // of the losses: wdl, policy, gameover
@@ -76,7 +73,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 	if err := t.config.Weights.check(); err != nil {
 		return nil, err
 	}
-	p := &torch{Trainer: t, python: by.Python, judged: NewBatch(t.board, measureBatch)}
+	p := &torch{Trainer: t, python: by.Python, judged: make([]*Batch, len(t.lessons))}
 	c := t.net.Config()
 	for _, muons := range []bool{false, true} {
 		for _, s := range c.Specs() {
@@ -86,9 +83,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 		}
 	}
 	run := torchRun{
-		Network: c, Tensors: p.specs,
-		Rows: t.board.Rows(), Columns: t.board.Columns(), Board: net.NewPlanes(t.board, make([]game.Position, 1)).Float32s()[4*t.board.Cells()],
-		Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
+		Network: c, Tensors: p.specs, Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
 		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)), BFloat16: by.BFloat16,
 	}
 	var mirror []int32
@@ -218,36 +213,40 @@ func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	size, epsilon := AdamSize(rate, p.Trainer.step+1)
 	muonSize := rate * muonScale * math.Sqrt(float64(9*p.net.Config().Channels))
 	p.in.WriteByte('S')
-	if err := p.write([]float64{float64(size), float64(epsilon), rate * p.config.L2, muonSize, keep}, batch); err != nil {
+	if err := p.write([]float64{float64(size), float64(epsilon), rate * p.config.L2, muonSize, keep}, batch.bytes); err != nil {
 		return nil, 0, err
 	}
-	l, norm, err := p.result()
+	l, norm, err := p.result(batch.cells)
 	if err == nil && (math.IsNaN(norm) || math.IsInf(norm, 0)) {
 		err = diverged(norm)
 	}
 	return l, norm, err
 }
 
-func (p *torch) judge(examples []Example) (*Losses, error) {
-	if err := p.judged.Fill(examples); err != nil {
+func (p *torch) judge(game int, examples []Example) (*Losses, error) {
+	if p.judged[game] == nil {
+		p.judged[game] = NewBatch(p.lessons[game].Board, measureBatch)
+	}
+	if err := p.judged[game].Fill(examples); err != nil {
 		return nil, err
 	}
+	batch := pack(p.judged[game])
 	p.in.WriteByte('M')
-	if err := p.write(packed(p.judged)); err != nil {
+	if err := p.write(batch.bytes); err != nil {
 		return nil, err
 	}
-	l, _, err := p.result()
+	l, _, err := p.result(batch.cells)
 	return l, err
 }
 
-// result reads the answer to a batch.
-func (p *torch) result() (l *Losses, norm float64, err error) {
+// result reads the answer to a batch of a board with so many cells.
+func (p *torch) result(cells int) (l *Losses, norm float64, err error) {
 	l = &Losses{}
 	terms := []struct {
 		weight  float64
 		classes int
 		term    **Term
-	}{{p.config.Weights.WDL, net.WDLs, &l.WDL}, {p.config.Weights.Policy, p.board.Cells(), &l.Policy}, {p.config.Weights.GameOver, net.GameOvers, &l.GameOver}}
+	}{{p.config.Weights.WDL, net.WDLs, &l.WDL}, {p.config.Weights.Policy, cells, &l.Policy}, {p.config.Weights.GameOver, net.GameOvers, &l.GameOver}}
 	if err := p.read(&norm); err != nil {
 		return nil, 0, err
 	}
@@ -308,9 +307,16 @@ func (p *torch) send() error {
 	return nil
 }
 
-// packed is a batch as it is sent.
-func packed(b *Batch) []byte {
-	var data []byte
+// packed is a batch as it is sent, for a board with so many cells.
+type packed struct {
+	bytes []byte
+	cells int
+}
+
+// pack packs a batch: the board's rows, columns and last plane, the targets, and a byte a cell.
+func pack(b *Batch) packed {
+	board := net.NewPlanes(b.board, make([]game.Position, 1)).Float32s()[4*b.board.Cells()]
+	data, _ := binary.Append(nil, binary.LittleEndian, []float32{float32(b.board.Rows()), float32(b.board.Columns()), board})
 	for _, t := range []*tensor.Dense{b.wdl, b.cells, b.gameover} {
 		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // fails for other types alone
 	}
@@ -322,7 +328,7 @@ func packed(b *Batch) []byte {
 		}
 		data = append(data, bits)
 	}
-	return data
+	return packed{data, b.board.Cells()}
 }
 
 // feed is the batches of the steps to come, made in a goroutine of its own while Python is busy.
@@ -333,8 +339,8 @@ type feed struct {
 }
 
 type fed struct {
-	batch []byte
-	err   error
+	packed
+	err error
 }
 
 // batchesAhead is how many batches are made before they are needed. Records are decoded many batches at once.
@@ -346,12 +352,17 @@ func (p *torch) feed(from int) *feed {
 	f := &feed{from, make(chan fed, batchesAhead), cancel}
 	go func() {
 		defer close(f.batches)
-		b := NewBatch(p.board, p.config.Batch)
+		batches := make([]*Batch, len(p.lessons)) // by game
 		for step := from; step < p.config.Steps; step++ {
-			err := p.fill(step, b)
-			next := fed{nil, err}
+			b, err := p.fill(step, func(game int) (*Batch, error) {
+				if batches[game] == nil {
+					batches[game] = NewBatch(p.lessons[game].Board, p.config.Batch)
+				}
+				return batches[game], nil
+			})
+			next := fed{err: err}
 			if err == nil {
-				next.batch = packed(b)
+				next.packed = pack(b)
 			}
 			select {
 			case f.batches <- next:
@@ -363,13 +374,13 @@ func (p *torch) feed(from int) *feed {
 	return f
 }
 
-func (f *feed) take() ([]byte, error) {
+func (f *feed) take() (packed, error) {
 	f.next++
 	next, ok := <-f.batches
 	if !ok {
-		return nil, errors.New("all steps of the run have been made")
+		return packed{}, errors.New("all steps of the run have been made")
 	}
-	return next.batch, next.err
+	return next.packed, next.err
 }
 
 // stop returns when the source is not used any more.

@@ -121,41 +121,50 @@ func TestTorchGradients(t *testing.T) {
 		want, got := steps(t, ours, 1), steps(t, theirs, 1)
 		sameLosses(t, &want.Losses, &got.Losses)
 		near(t, "the gradient's norm", got.Norm, want.Norm, 1e-4)
-		sameParts(t, ours, theirs, 1e-4, "second ")                 // squares, whose rounding counts twice
-		examples := randomExamples(9, ours.board, measureBatch-100) // the last rows have no target
+		sameParts(t, ours, theirs, 1e-4, "second ")                            // squares, whose rounding counts twice
+		examples := randomExamples(9, ours.lessons[0].Board, measureBatch-100) // the last rows have no target
 		examples = append(examples, make([]Example, 100)...)
 		var measured []*Losses
 		for _, tr := range []*Trainer{ours, theirs} {
-			l := gametest.Must(tr.computer.judge(examples))(t)
+			l := gametest.Must(tr.computer.judge(0, examples))(t)
 			measured = append(measured, l)
 		}
 		sameLosses(t, measured[0], measured[1])
 	}
 }
 
-// After some steps of each optimizer, PyTorch's state is gorgonia's, up to rounding. A symmetric network stays so bit for bit.
-// Then each goes on with the other's checkpoint.
+// After some steps of each optimizer, of one game and of two, PyTorch's state is gorgonia's, up to rounding. A symmetric network stays so bit
+// for bit. Then each goes on with the other's checkpoint.
 func TestTorchSwitch(t *testing.T) {
-	for _, optimizer := range []string{Muon, AdamW} {
+	for _, test := range []struct{ optimizer, rules string }{{Muon, "5x4x4"}, {AdamW, "5x4x4"}, {AdamW, "5x4x4,3x3x3free=0.5"}} {
 		c := testConfig()
-		c.Network, c.Rules, c.Optimizer, c.Batch, c.LR = "2x8/6/10", "5x4x4", optimizer, 32, 0.002
-		ours, theirs := both(t, c, nil, testSource(c))
-		steps(t, ours, 10)
-		steps(t, theirs, 10)
+		c.Network, c.Rules, c.Optimizer, c.Batch, c.LR = "2x8/6/10", test.rules, test.optimizer, 32, 0.002
+		by := torchCompute(t)
+		ours := gametest.Must(New(c, nil, mixed(t, c), Compute{Threads: 2}))(t)
+		theirs := gametest.Must(New(c, nil, mixed(t, c), by))(t)
+		t.Cleanup(ours.Close)
+		t.Cleanup(theirs.Close)
+		want, got := steps(t, ours, 10), steps(t, theirs, 10)
+		near(t, "the losses of step 10", got.Total, want.Total, 1e-3)
 		sameParts(t, ours, theirs, 2e-3)
 		if !theirs.net.Symmetric() || !theirs.average.Symmetric() {
-			t.Errorf("%s: the network is not symmetric any more", optimizer)
+			t.Errorf("%+v: the network is not symmetric any more", test)
 		}
 		checkpoints := [][]byte{ours.Checkpoint(), theirs.Checkpoint()}
 		for i, tr := range []*Trainer{theirs, ours} {
 			gametest.OK(t, tr.Restore(checkpoints[i]))
 			if err := tr.computer.fetch(); err != nil || !bytes.Equal(tr.Checkpoint(), checkpoints[i]) {
-				t.Errorf("%s: the other's checkpoint is another one when it has been taken over, error %v", optimizer, err)
+				t.Errorf("%+v: the other's checkpoint is another one when it has been taken over, error %v", test, err)
 			}
 		}
 		steps(t, ours, 10)
 		steps(t, theirs, 10)
 		sameParts(t, ours, theirs, 5e-3)
+		for game, l := range ours.lessons {
+			examples := randomExamples(9, l.Board, measureBatch)
+			a, b := gametest.Must(ours.computer.judge(game, examples))(t), gametest.Must(theirs.computer.judge(game, examples))(t)
+			near(t, "the losses on "+l.Board.Rules().String(), b.Total, a.Total, 1e-3)
+		}
 	}
 }
 
@@ -201,7 +210,7 @@ func TestTorchFails(t *testing.T) {
 		if c.script != "" {
 			gametest.OK(t, os.WriteFile(python, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
 		}
-		tr, err := New(testConfig(), nil, testSource(testConfig()), Compute{Python: python})
+		tr, err := New(testConfig(), nil, lessons(testConfig(), testSource(testConfig())), Compute{Python: python})
 		if err == nil { // the pipe has room for the state
 			_, err = tr.Step()
 			tr.Close()
@@ -255,7 +264,7 @@ func BenchmarkFeed(b *testing.B) {
 	defer r.Close()
 	c := testConfig()
 	c.Batch, c.Steps = 1024, maxSteps
-	t := &Trainer{config: c, board: board, source: WithRules(r.Source, board, 1), examples: make([]Example, c.Batch)}
+	t := &Trainer{config: c, lessons: []Lesson{{board, WithRules(r.Source, board, 1)}}, turns: game.NewTurns(game.Mix{{Rules: game.Connect4, Share: 1}}), examples: make([]Example, c.Batch)}
 	f := (&torch{Trainer: t}).feed(0)
 	defer f.stop()
 	for b.Loop() {

@@ -13,8 +13,9 @@ and then, as often as Go wants, one of
     "M", a batch        -> result        measures the moving average instead, in float32
 
 The state is float32: the P trained values (those of AdamW, then Muon's), their moving average if there is one, the
-first moments, and AdamW's second moments. A batch has rows as package train defines them: float32 wdl [N,3], policy by cell
-[N,H*W], gameover [N,4], and then a byte a cell with planes 0 to 3 in its lowest bits. The result is float64: the gradient's
+first moments, and AdamW's second moments. A batch is of one board: float32 H, W and the last plane's value; rows as package train
+defines them, float32 wdl [N,3], policy by cell [N,H*W], gameover [N,4]; and a byte a cell with planes 0 to 3 in its lowest bits. The
+result is float64: the gradient's
 norm, and for each loss of the run its value, its rows by class, and those of them that are right.
 """
 import contextlib
@@ -68,9 +69,7 @@ names, shapes = [t["name"] for t in run["tensors"]], [t["shape"] for t in run["t
 sizes = [torch.Size(shape).numel() for shape in shapes]
 P = sum(sizes)
 muon = P - run["muon"]  # where Muon's values begin
-rows, columns = run["rows"], run["columns"]
-cells = rows * columns
-heads = [(i, classes, weight) for i, (classes, weight) in enumerate(zip((3, cells, 4), run["weights"])) if weight > 0]
+heads = [(i, weight) for i, weight in enumerate(run["weights"]) if weight > 0]
 decayed = torch.cat([torch.full((size,), float(len(shape) > 1)) for size, shape in zip(sizes, shapes)])
 mirror = torch.frombuffer(read(4 * P), dtype=torch.int32).to(decayed.device).long() if run["symmetric"] else None
 net = Net(**run["network"]).requires_grad_(False)  # noqa: F821: the class of torch_model.py
@@ -97,12 +96,15 @@ def put_state():
 
 def batch(n):
     """Planes [n,5,H,W] and the targets of each head, from the pipe."""
+    rows, columns, plane = struct.unpack("<3f", read(12))
+    rows, columns = int(rows), int(columns)
+    cells = rows * columns
     widths = (3, cells, 4)
     floats = 4 * n * sum(widths)
     data = torch.frombuffer(read(floats + n * cells), dtype=torch.uint8).to(decayed.device)
     targets = data[:floats].view(torch.float32).split([n * w for w in widths])
     bits = data[floats:].view(n, rows, columns, 1) >> torch.arange(4, dtype=torch.uint8) & 1
-    board = torch.full((n, rows, columns, 1), run["board"])
+    board = torch.full((n, rows, columns, 1), plane)
     planes = torch.cat([bits.float(), board], 3).permute(0, 3, 1, 2)
     return planes, [t.view(n, w) for t, w in zip(targets, widths)]
 
@@ -132,7 +134,7 @@ def losses(values, planes, targets):
         wdl, gameover, policy = functional_call(net, parameters, planes)
     logits = wdl, policy.flatten(1), gameover
     total, results = 0, []
-    for i, _, weight in heads:
+    for i, weight in heads:
         loss, result = cross_entropy(logits[i], targets[i])
         total = total + weight * loss
         results.append(result)

@@ -24,13 +24,20 @@ type Compute struct {
 	BFloat16 bool
 }
 
+// Lesson is the examples of one game of a run, whose steps the games of Config.Rules share. Its source is asked for the steps of this game
+// alone, counted from 0.
+type Lesson struct {
+	Board  *game.Board
+	Source Source
+}
+
 // computer makes the steps of a Trainer, and may keep a copy of its state.
 type computer interface {
 	// step makes the step after t.step: it changes the weights by the gradient of the losses of the step's batch, and the
 	// moving average by the weights. norm is that of the gradient before clipping. After an error the state is useless.
 	step(rate, keep float64) (l *Losses, norm float64, err error)
 
-	judge(examples []Example) (*Losses, error) // of the moving average on measureBatch examples
+	judge(game int, examples []Example) (*Losses, error) // of the moving average on measureBatch examples
 
 	fetch() error // brings the Trainer's state up to date
 	send() error  // takes the Trainer's state over
@@ -41,12 +48,12 @@ type computer interface {
 // Trainer makes the steps of one run. It is not safe for concurrent use.
 type Trainer struct {
 	config   Config
-	board    *game.Board
+	lessons  []Lesson // by their place in Config.Rules
+	turns    *game.Turns
 	net      *net.Network        // the weights that the steps change
 	average  *net.Network        // the moving average, or net itself
 	moments  map[string]*moments // the solver's, by the names of the trained tensors
 	computer computer
-	source   Source
 	examples []Example
 	step     int // steps done
 }
@@ -63,12 +70,15 @@ type Report struct {
 // New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow),
 // or with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must Close the
 // Trainer.
-func New(c Config, initial *net.Network, source Source, by Compute) (*Trainer, error) {
-	shape, board, err := c.Validate()
+func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer, error) {
+	shape, mix, err := c.Validate()
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{config: c, board: board, source: source, examples: make([]Example, c.Batch), moments: map[string]*moments{}}
+	if err := sameGames(mix, lessons); err != nil {
+		return nil, err
+	}
+	t := &Trainer{config: c, lessons: lessons, turns: game.NewTurns(mix), examples: make([]Example, c.Batch), moments: map[string]*moments{}}
 	if initial == nil {
 		t.net, err = net.NewSymmetric(shape, c.Seed)
 	} else {
@@ -100,6 +110,19 @@ func New(c Config, initial *net.Network, source Source, by Compute) (*Trainer, e
 	return t, nil
 }
 
+// sameGames checks that there is a lesson for each game, in their order.
+func sameGames(mix game.Mix, lessons []Lesson) error {
+	for i, p := range mix {
+		if i >= len(lessons) || lessons[i].Board.Rules() != p.Rules {
+			return fmt.Errorf("lesson %d must be of %v: each game of %v needs one, in this order", i+1, p.Rules, mix)
+		}
+	}
+	if len(lessons) > len(mix) {
+		return fmt.Errorf("%d lessons, and %v has %d games", len(lessons), mix, len(mix))
+	}
+	return nil
+}
+
 // Close ends the goroutines and processes that made the steps. It may be called twice.
 func (t *Trainer) Close() { t.computer.close() }
 
@@ -125,9 +148,10 @@ func (t *Trainer) Step() (Report, error) {
 	return Report{t.step, began, rate, norm, *losses}, nil
 }
 
-// Judge measures the moving average, or the weights themselves if there is none.
-func (t *Trainer) Judge(examples []Example) (Losses, error) {
-	return MeasureBy(context.Background(), t.computer.judge, func(step int, dst []Example) error {
+// Judge measures the moving average, or the weights themselves if there is none, on examples of a game of Config.Rules.
+func (t *Trainer) Judge(game int, examples []Example) (Losses, error) {
+	judge := func(batch []Example) (*Losses, error) { return t.computer.judge(game, batch) }
+	return MeasureBy(context.Background(), judge, func(step int, dst []Example) error {
 		for i := range dst {
 			dst[i] = Example{GameOver: -1}
 		}
@@ -152,18 +176,24 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	return network, t.Checkpoint(), nil
 }
 
-// fill puts the examples of a step into a batch.
-func (t *Trainer) fill(step int, b *Batch) error {
-	if err := t.source(step, t.examples); err != nil {
-		return err
+// fill puts the examples of a step into the batch of the step's game, one of those that batch makes for each.
+func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, error) {
+	turn, had := t.turns.At(step)
+	lesson := t.lessons[turn]
+	b, err := batch(turn)
+	if err != nil {
+		return nil, err
+	}
+	if err := lesson.Source(had, t.examples); err != nil {
+		return nil, err
 	}
 	random := randomOf(t.config.Seed, forMirrors, step)
 	for i := range t.examples {
 		if random.IntN(2) == 1 {
-			t.examples[i] = t.examples[i].Mirror(t.board)
+			t.examples[i] = t.examples[i].Mirror(lesson.Board)
 		}
 	}
-	return b.Fill(t.examples)
+	return b, b.Fill(t.examples)
 }
 
 // The uses of random numbers. Each use has its own sequence for every step.

@@ -38,6 +38,28 @@ func testSource(c Config) Source {
 	}
 }
 
+// lessons are those of a run of one game.
+func lessons(c Config, source Source) []Lesson {
+	rules, err := game.ParseRules(c.Rules)
+	if err != nil {
+		return nil // New refuses the configuration
+	}
+	return []Lesson{{game.MustBoard(rules), source}}
+}
+
+// mixed are lessons of every game of a configuration, of random examples.
+func mixed(t testing.TB, c Config) (all []Lesson) {
+	t.Helper()
+	for i, p := range gametest.Must(game.ParseMix(c.Rules))(t) {
+		b := game.MustBoard(p.Rules)
+		all = append(all, Lesson{b, func(step int, dst []Example) error {
+			copy(dst, randomExamples(uint64(step)<<8+uint64(i), b, len(dst)))
+			return nil
+		}})
+	}
+	return all
+}
+
 func newTrainer(t testing.TB, c Config, threads int) *Trainer {
 	t.Helper()
 	return newTrainerOf(t, c, nil, testSource(c), Compute{Threads: threads})
@@ -45,7 +67,7 @@ func newTrainer(t testing.TB, c Config, threads int) *Trainer {
 
 func newTrainerOf(t testing.TB, c Config, initial *net.Network, source Source, by Compute) *Trainer {
 	t.Helper()
-	tr := gametest.Must(New(c, initial, source, by))(t)
+	tr := gametest.Must(New(c, initial, lessons(c, source), by))(t)
 	t.Cleanup(tr.Close)
 	return tr
 }
@@ -462,5 +484,76 @@ func TestStepMirrors(t *testing.T) {
 			t.Error("two steps mirror the same examples")
 		}
 		first = slices.Clone(tr.examples)
+	}
+}
+
+// Steps of several games are shared as the configuration says, each source is asked for its own steps in their order, and the weights are
+// those that steps of one game at a time make: the state goes from one game to the next.
+func TestMixedSteps(t *testing.T) {
+	c := testConfig()
+	c.Rules, c.Steps = "4x4x3=2,3x3x3free,5x4x4=0.5", 21
+	all, asked := mixed(t, c), make([][]int, 3)
+	for i := range all {
+		source := all[i].Source
+		all[i].Source = func(step int, dst []Example) error {
+			asked[i] = append(asked[i], step)
+			return source(step, dst)
+		}
+	}
+	tr := gametest.Must(New(c, nil, all, Compute{Threads: 2}))(t)
+	defer tr.Close()
+	var report Report
+	for range c.Steps {
+		report = steps(t, tr, 1)
+	}
+	for i, want := range []int{12, 6, 3} {
+		if len(asked[i]) != want || !slices.IsSorted(asked[i]) || asked[i][want-1] != want-1 {
+			t.Errorf("game %d was asked for steps %v, want 0 to %d", i, asked[i], want-1)
+		}
+	}
+	if report.Step != c.Steps || report.Policy == nil {
+		t.Errorf("the last report is %+v", report)
+	}
+
+	// The same steps of trainers of one game, which hand the state on.
+	mix := gametest.Must(game.ParseMix(c.Rules))(t)
+	single, turns := make([]*Trainer, len(mix)), game.NewTurns(mix)
+	for i, p := range mix {
+		one := c
+		one.Rules = p.Rules.String()
+		single[i] = newTrainerOf(t, one, nil, nil, Compute{Threads: 1})
+	}
+	before := single[0]
+	for step := range c.Steps {
+		turn, had := turns.At(step)
+		now := single[turn]
+		now.lessons[0].Source = func(_ int, dst []Example) error { return all[turn].Source(had, dst) }
+		for i, part := range before.state() {
+			copy(now.state()[i], part)
+		}
+		now.step = step
+		gametest.OK(t, now.computer.send())
+		steps(t, now, 1)
+		before = now
+	}
+	for i, part := range tr.state() {
+		if !slices.Equal(part, before.state()[i]) {
+			t.Fatalf("part %d of the state is another one", i)
+		}
+	}
+}
+
+func TestLessonsRefused(t *testing.T) {
+	c := testConfig()
+	c.Rules = "4x4x3,3x3x3free"
+	all := mixed(t, c)
+	for want, l := range map[string][]Lesson{
+		"lesson 2 must be of 3x3x3free": all[:1],
+		"lesson 1 must be of 4x4x3":     {all[1], all[0]},
+		"3 lessons, and":                append(all, all[0]),
+	} {
+		if _, err := New(c, nil, l, Compute{Threads: 1}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }

@@ -46,22 +46,22 @@ func New(c train.Config, initial *pattern.Network, source train.Source, threads 
 	if err != nil {
 		return nil, err
 	}
-	board, err := c.Check()
+	games, err := c.Check()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case c.Optimizer != train.Adam:
 		return nil, fmt.Errorf("optimizer is %q, want %s for networks of pattern tables", c.Optimizer, train.Adam)
-	case board.Rules() != game.Connect4:
-		return nil, fmt.Errorf("rules are %v: networks of pattern tables know %v alone", board.Rules(), game.Connect4)
+	case len(games) > 1 || games[0].Rules != game.Connect4:
+		return nil, fmt.Errorf("rules are %v: networks of pattern tables know %v alone", games, game.Connect4)
 	case initial != nil && initial.String() != c.Network:
 		return nil, fmt.Errorf("the initial network is %s, and the run trains %s: give its shape", initial, c.Network)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	t := &Trainer{config: c, board: board, source: source, examples: make([]train.Example, c.Batch)}
+	t := &Trainer{config: c, board: game.MustBoard(game.Connect4), source: source, examples: make([]train.Example, c.Batch)}
 	t.pool = jobs.NewPool(threads, func(_ int, f func(int), i, _ int) error {
 		f(i)
 		return nil
@@ -148,7 +148,7 @@ func (t *Trainer) Step() (train.Report, error) {
 }
 
 // Judge measures the network in real numbers.
-func (t *Trainer) Judge(examples []train.Example) (train.Losses, error) {
+func (t *Trainer) Judge(_ int, examples []train.Example) (train.Losses, error) {
 	return t.losses(examples, false), nil
 }
 

@@ -241,7 +241,7 @@ func TestFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if threads > 1 { // measuring changes nothing
-			f.HeldOut = randomExamples(5, 40)
+			f.HeldOut = [][]train.Example{randomExamples(5, 40)}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -303,14 +303,14 @@ func TestLearns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := gametest.Must(tr.Judge(few))(t)
+	before := gametest.Must(tr.Judge(0, few))(t)
 	first := before.WDL.Loss
 	for range c.Steps {
 		if _, err := tr.Step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	last := gametest.Must(tr.Judge(few))(t)
+	last := gametest.Must(tr.Judge(0, few))(t)
 	if first < 0.9 || last.WDL.Loss > 0.1 || last.WDL.Accuracy() < 0.99 {
 		t.Errorf("the loss went from %v to %v, accuracy %v", first, last.WDL.Loss, last.WDL.Accuracy())
 	}
@@ -331,7 +331,7 @@ func TestLearns(t *testing.T) {
 		t.Errorf("in whole numbers %d of %d results are right", right, count)
 	}
 	again := gametest.Must(New(c, n, source, 1))(t)
-	if got, err := again.Judge(few); err != nil || got.WDL.Accuracy() < 0.95 {
+	if got, err := again.Judge(0, few); err != nil || got.WDL.Accuracy() < 0.95 {
 		t.Errorf("a run that begins with it has accuracy %v: %v", got.WDL.Accuracy(), err)
 	}
 }

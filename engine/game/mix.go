@@ -1,0 +1,96 @@
+package game
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mix is several games, each with its share of what is played or learned.
+type Mix []Part
+
+// Part is a game of a Mix.
+type Part struct {
+	Rules Rules
+	Share float64 // greater than 0; the shares of a Mix need not sum to 1
+}
+
+// maxParts bounds a Mix, of which every game costs memory.
+const maxParts = 256
+
+// ParseMix reads rules with commas between, each with a share or with 1: 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game is there twice.
+func ParseMix(s string) (m Mix, err error) {
+	for _, text := range strings.Split(s, ",") {
+		rules, number, hasShare := strings.Cut(text, "=")
+		p := Part{Share: 1}
+		if p.Rules, err = ParseRules(rules); err != nil {
+			return nil, err
+		}
+		if hasShare {
+			p.Share, err = strconv.ParseFloat(number, 64)
+			if err != nil || !(p.Share >= 1e-6 && p.Share <= 1e6) {
+				return nil, &ParseError{Field: "share", Value: number, Reason: "must be a number of 0.000001 to 1000000, as in 7x6x4=2"}
+			}
+		}
+		if slices.ContainsFunc(m, func(o Part) bool { return o.Rules == p.Rules }) {
+			return nil, &ParseError{Field: "rules", Value: s, Reason: fmt.Sprintf("%v is there twice: give it one share", p.Rules)}
+		}
+		if m = append(m, p); len(m) > maxParts {
+			return nil, &ParseError{Field: "rules", Value: s, Reason: fmt.Sprintf("has more than %d games", maxParts)}
+		}
+	}
+	return m, nil
+}
+
+// String is what ParseMix reads. Shares of 1 are left out.
+func (m Mix) String() string {
+	parts := make([]string, len(m))
+	for i, p := range m {
+		parts[i] = p.Rules.String()
+		if p.Share != 1 {
+			parts[i] += "=" + strconv.FormatFloat(p.Share, 'g', -1, 64)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// Turns says whose turn it is, step by step, so that after every step each game has had its share of the steps, give or take one. What it
+// says of a step follows from the step's number.
+type Turns struct {
+	mix  Mix
+	all  float64 // the sum of the shares
+	step int     // the next
+	had  []int   // steps of each game before it
+}
+
+// NewTurns begins at step 0. The Mix must have a game.
+func NewTurns(m Mix) *Turns {
+	t := &Turns{mix: m, had: make([]int, len(m))}
+	for _, p := range m {
+		t.all += p.Share
+	}
+	return t
+}
+
+// At is the game of a step, by its place in the Mix, and the number of steps that the game has had before. It is fast for one step after
+// the other; a step from before begins anew.
+func (t *Turns) At(step int) (part, had int) {
+	if step < t.step {
+		t.step = 0
+		clear(t.had)
+	}
+	for ; ; t.step++ {
+		part, most := 0, math.Inf(-1)
+		for i, p := range t.mix {
+			if behind := float64(t.step+1)*p.Share/t.all - float64(t.had[i]); behind > most {
+				part, most = i, behind
+			}
+		}
+		if t.step == step {
+			return part, t.had[part]
+		}
+		t.had[part]++
+	}
+}
