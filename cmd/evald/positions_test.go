@@ -256,11 +256,17 @@ func TestScoreKinds(t *testing.T) {
 	if a, b, c := strings.Index(table, " random "), strings.Index(table, " openings "), strings.Index(table, " plies "); !(0 < a && a < b && b < c) {
 		t.Errorf("rows of kinds come before those of plies: %s", table)
 	}
+	boards := filepath.Join(t.TempDir(), "4x4x3")
+	must(t, "", "positions", "-o", boards, "--rules", "4x4x3", "--kinds", "random", "--count", "30")
+	two := measured("", files[0], filepath.Join(boards, "random.txt"))
+	if b := two.Boards; len(b) != 2 || b[1].Name != "4x4x3" || b[1].Positions != 30 || two.Kinds[1].Name != "4x4x3/random" || two.Bands[0].Name != "seventh 1" {
+		t.Errorf("two boards: %+v", two)
+	}
 	changed := filepath.Join(dir, "changed.txt")
 	putFile(t, changed, bytes.Replace(text, []byte(" 0"), []byte(" 1"), 1))
 	for want, args := range map[string][]string{
 		changed + ": is damaged: the checksum": {files[1], changed},
-		"would both be called random":          {files[0], files[0]},
+		"would both be called":                 {files[0], files[0]},
 		"no positions":                         {files[0], "-"},
 		"--raw does nothing with --agent":      {files[0], "--agent", "random", "--raw"},
 		"--visits asks for searches only":      {files[0], "--raw", "--visits", "10"},

@@ -115,22 +115,44 @@ Intervals are of 95%; with ? there are too few positions to trust the figure: it
 	return err
 }
 
+// kinds are the names of the files, with their folders if two have the same.
+func kinds(files []string) (names []string, err error) {
+	seen := map[string]string{}
+	for _, folders := range []bool{false, true} {
+		names, err = nil, nil
+		clear(seen)
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+			if folders {
+				name = filepath.Base(filepath.Dir(file)) + "/" + name
+			}
+			if other, ok := seen[name]; ok {
+				err = fmt.Errorf("%s and %s would both be called %s: rename one", other, file, name)
+				break
+			}
+			seen[name], names = file, append(names, name)
+		}
+		if err == nil {
+			break
+		}
+	}
+	return names, err
+}
+
 // positions reads all files. If there are several, each file's name is the kind of its positions.
 func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Position, err error) {
-	files := map[string]string{} // by kind
-	for _, file := range c.Files {
+	names, err := kinds(c.Files)
+	if err != nil {
+		return nil, err
+	}
+	for n, file := range c.Files {
 		some, err := c.read(ctx, file, s)
 		if err != nil {
 			return nil, err
 		}
 		if len(c.Files) > 1 {
-			kind := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-			if other, ok := files[kind]; ok {
-				return nil, fmt.Errorf("%s and %s would both be called %s: rename one", other, file, kind)
-			}
-			files[kind] = file
 			for i := range some {
-				some[i].Kind = kind
+				some[i].Kind = names[n]
 			}
 		}
 		all = append(all, some...)
@@ -243,7 +265,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 func scoreTable(w io.Writer, model string, r score.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tdecisive\tsign %%\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
-	for _, b := range slices.Concat(r.Kinds, r.Bands, []score.Summary{r.All}) {
+	for _, b := range slices.Concat(r.Kinds, r.Boards, r.Bands, []score.Summary{r.All}) {
 		brier := plain(b.Brier)
 		if b.ValueSign == (score.Mean{}) { // the subject has no values
 			brier = "-"

@@ -53,18 +53,19 @@ type Summary struct {
 	CriticalGood    Mean `json:"critical_good"`
 }
 
-// Report has a Summary of each kind of position, in order of first appearance, of each band of plies that has positions, and
-// of all positions.
+// Report has a Summary of each kind of position and, if there are several, of each board, both in order of first appearance, of each band
+// of plies that has positions, and of all positions.
 type Report struct {
-	Kinds []Summary `json:"kinds,omitempty"`
-	Bands []Summary `json:"bands"`
-	All   Summary   `json:"all"`
+	Kinds  []Summary `json:"kinds,omitempty"`
+	Boards []Summary `json:"boards,omitempty"`
+	Bands  []Summary `json:"bands"`
+	All    Summary   `json:"all"`
 }
 
 // DropValues clears what was measured about values, for an evaluator that has none.
 func (r *Report) DropValues() {
 	r.All.dropValues()
-	for _, part := range [][]Summary{r.Kinds, r.Bands} {
+	for _, part := range [][]Summary{r.Kinds, r.Boards, r.Bands} {
 		for i := range part {
 			part[i].dropValues()
 		}
@@ -79,8 +80,7 @@ const rows = 256
 // Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
 func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
 	var all sums
-	var kinds []string
-	ofKind := map[string]*sums{}
+	kinds, boards := parts{}, parts{}
 	bands := make([]sums, 8)
 	batch := &eval.Batch{}
 	for from := 0; from < len(positions); {
@@ -101,11 +101,9 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
 			all.add(o)
 			if p.Kind != "" {
-				if ofKind[p.Kind] == nil {
-					kinds, ofKind[p.Kind] = append(kinds, p.Kind), &sums{}
-				}
-				ofKind[p.Kind].add(o)
+				kinds.add(p.Kind, o)
 			}
+			boards.add(board.Rules().String(), o)
 			bands[p.State.Plies()/band(board)].add(o)
 		}
 		from = to
@@ -113,17 +111,43 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 			progress(from)
 		}
 	}
-	r := Report{All: all.summary("all")}
-	for _, k := range kinds {
-		r.Kinds = append(r.Kinds, ofKind[k].summary(k))
+	r := Report{All: all.summary("all"), Kinds: kinds.summaries()}
+	if len(boards.names) > 1 {
+		r.Boards = boards.summaries()
 	}
 	for i := range bands {
 		if bands[i].n > 0 {
-			width := band(positions[0].State.Board)
-			r.Bands = append(r.Bands, bands[i].summary(fmt.Sprintf("plies %d-%d", i*width, (i+1)*width-1)))
+			name := fmt.Sprintf("seventh %d", i+1) // of the cells
+			if width := band(positions[0].State.Board); len(boards.names) == 1 {
+				name = fmt.Sprintf("plies %d-%d", i*width, (i+1)*width-1)
+			}
+			r.Bands = append(r.Bands, bands[i].summary(name))
 		}
 	}
 	return r, nil
+}
+
+// parts are sums by name.
+type parts struct {
+	names []string // in order of first appearance
+	sums  map[string]*sums
+}
+
+func (p *parts) add(name string, o outcome) {
+	if p.sums[name] == nil {
+		if p.sums == nil {
+			p.sums = map[string]*sums{}
+		}
+		p.names, p.sums[name] = append(p.names, name), &sums{}
+	}
+	p.sums[name].add(o)
+}
+
+func (p *parts) summaries() (all []Summary) {
+	for _, name := range p.names {
+		all = append(all, p.sums[name].summary(name))
+	}
+	return all
 }
 
 // band is the number of plies in a band.

@@ -79,12 +79,19 @@ func TestBands(t *testing.T) {
 	for _, b := range r.Bands {
 		got = append(got, fmt.Sprintf("%s: %d, %d critical", b.Name, b.Positions, b.Critical))
 	}
-	want := "plies 0-5: 2, 0 critical; plies 6-11: 2, 2 critical"
+	want := "seventh 1: 2, 0 critical; seventh 2: 2, 2 critical"
 	if strings.Join(got, "; ") != want || r.All.Positions != 4 {
 		t.Errorf("%v, want %s", got, want)
 	}
 	if c := r.Bands[0].CriticalGood; c != (score.Mean{}) {
 		t.Errorf("a rate over no position is %+v, want zero", c)
+	}
+	if b := r.Boards; len(b) != 2 || b[0].Name != "7x6x4" || b[0].Positions != 3 || b[1].Name != "9x5x4" || b[1].Positions != 1 || b[1].ValueSign.Value != 0 {
+		t.Errorf("by board: %+v", b)
+	}
+	r = measure(t, fixed([3]float32{1, 0, 0}, 1), "44 1 1 1 1 1 1 1\n444444 -1 0 0 -1000 0 0 0\n")
+	if r.Bands[0].Name != "plies 0-5" || r.Bands[1].Name != "plies 6-11" || r.Boards != nil {
+		t.Errorf("of one board: %+v", r)
 	}
 }
 

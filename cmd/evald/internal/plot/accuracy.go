@@ -16,6 +16,9 @@ func Accuracy(w io.Writer, title string, r score.Report) error {
 		x: axis{label: "plies (positions)", min: -0.5, max: float64(len(r.Bands)) - 0.5},
 		y: axis{label: "% of positions", max: 100},
 	}
+	if len(r.Boards) > 0 {
+		c.x.label = "seventh of the board's plies (positions)"
+	}
 	for i, rate := range []struct {
 		name string
 		of   func(score.Summary) (score.Mean, bool)
@@ -36,7 +39,7 @@ func Accuracy(w io.Writer, title string, r score.Report) error {
 		}
 	}
 	for k, b := range r.Bands {
-		c.x.ticks = append(c.x.ticks, tick{float64(k), []string{strings.TrimPrefix(b.Name, "plies "), fmt.Sprintf("(%d)", b.Positions)}})
+		c.x.ticks = append(c.x.ticks, tick{float64(k), []string{strings.TrimPrefix(strings.TrimPrefix(b.Name, "plies "), "seventh "), fmt.Sprintf("(%d)", b.Positions)}})
 	}
 	return draw(w, c)
 }
