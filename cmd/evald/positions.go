@@ -31,7 +31,7 @@ type positionsCmd struct {
 	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
 	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
-	Plies string   `without:"files" placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12. Without it, those that the kind has, and only some of the ones that take long to solve."`
+	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
 
 	Importance string `needs:"train" placeholder:"NAME|PATH" help:"Ask this network first, and solve only some of the positions of whose results it is sure, one in ten or more, whose records then have the more weight (and what is made with --train but without this flag has weight 1)."`
 }

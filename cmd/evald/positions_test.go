@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 )
 
@@ -363,6 +364,13 @@ func TestPositionsFromGames(t *testing.T) {
 	}
 	elsewhere := filepath.Join(t.TempDir(), "copy.parquet")
 	putFile(t, elsewhere, before)
+	some := filepath.Join(t.TempDir(), "some")
+	must(t, "", "positions", "-o", some, "--train", "--rules", "4x4x3", "--plies", "2-4", elsewhere)
+	for _, rec := range recordtest.Read(t, filepath.Join(some, "copy.parquet")) {
+		if rec.Ply < 2 || rec.Ply > 5 { // 5 after a random move
+			t.Fatalf("%+v: want 2 to 4 stones", rec)
+		}
+	}
 	for text, args := range map[string][]string{
 		"--count does nothing with FILES":                  slices.Concat(args, []string{"--count", "7"}),
 		"--kinds does nothing with FILES":                  slices.Concat(args, []string{"--kinds", "random"}),

@@ -42,6 +42,14 @@ type recordFile struct {
 // recordFiles are all files of the run, and the folder of the records whose positions are taken, if any are.
 func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (from string, all []recordFile, err error) {
 	options := labels.Options{Seed: c.Seed, Learner: learner}
+	if c.Plies != "" {
+		if options.Plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && options.Plies.To == 0 {
+			err = errors.New("there is nothing to choose from on an empty board alone")
+		}
+		if err != nil {
+			return "", nil, usage("--plies %w", err)
+		}
+	}
 	for _, file := range c.Files {
 		folder, err := filepath.Abs(filepath.Dir(file))
 		if err != nil {
@@ -63,14 +71,6 @@ func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (
 	}
 	if len(c.Files) > 0 {
 		return from, all, nil
-	}
-	if c.Plies != "" {
-		if options.Plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && options.Plies.To == 0 {
-			err = errors.New("there is nothing to choose from on an empty board alone")
-		}
-		if err != nil {
-			return "", nil, usage("--plies %w", err)
-		}
 	}
 	for _, name := range c.Kinds {
 		if name == bookKind {

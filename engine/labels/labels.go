@@ -48,7 +48,7 @@ type Plies struct{ From, To int }
 // Options say which positions are taken.
 type Options struct {
 	Seed  uint64
-	Plies Plies // for Write
+	Plies Plies
 
 	// Learner, if not nil, is asked about each position before the solver is. Those that it is sure of are mostly left out, and the
 	// others have more weight: see unsure.
@@ -120,7 +120,11 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, pa
 		if rec.Rules != s.Board().Rules() {
 			return 0, fmt.Errorf("%s: is of %v, and the results are of %v", r.Where(), rec.Rules, s.Board().Rules())
 		}
-		if rec.GameOver != game.NotOver || !f.takes(rec.Position.Plies()) {
+		stones := rec.Position.Plies()
+		if o.Plies != (Plies{}) && (stones < o.Plies.From || stones > o.Plies.To) {
+			continue
+		}
+		if rec.GameOver != game.NotOver || o.Plies == (Plies{}) && !f.takes(stones) {
 			continue
 		}
 		if err := f.take(ctx, rec.Position, rec.Game); err != nil {

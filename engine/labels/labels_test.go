@@ -214,6 +214,25 @@ func TestWriteFrom(t *testing.T) {
 	if early < 10 || after < n/3 || least < b.Cells()*2/7 {
 		t.Errorf("%d early positions, the first of %d stones, and %d after a random move of %d", early, least, after, n)
 	}
+
+	some := Plies{5, 7}
+	gametest.Must(WriteFrom(t.Context(), newSolver(t, rules), from, Options{Seed: 5, Plies: some}, path))(t)
+	taken, there := 0, 0
+	for _, rec := range recordtest.Read(t, path) {
+		if len(rec.Visits) > 0 {
+			if taken++; rec.Ply < some.From || rec.Ply > some.To {
+				t.Fatalf("%+v: want %+v stones", rec, some)
+			}
+		}
+	}
+	for _, rec := range in {
+		if rec.Ply >= some.From && rec.Ply <= some.To && rec.GameOver == game.NotOver {
+			there++
+		}
+	}
+	if taken != there || there < 100 {
+		t.Errorf("%d positions of %+v stones, want %d", taken, some, there)
+	}
 }
 
 // Records of another game are refused with their place, and there is no file.
