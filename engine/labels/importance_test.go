@@ -110,6 +110,22 @@ func TestDrawImportance(t *testing.T) {
 	if !slices.Equal(choice, again) || slices.Equal(choice, other) {
 		t.Error("the seed does not decide what is drawn")
 	}
+
+	// Only positions where the move matters, and only others.
+	whole := p.all
+	for _, matters := range []bool{true, false} {
+		p.all = nil
+		for _, k := range whole {
+			if p.matters(k) == matters {
+				p.all = append(p.all, k)
+			}
+		}
+		gametest.OK(t, p.Ask(t.Context(), evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), func(int) {}))
+		choice, drawn, err := p.Draw([]Share{{Plies{0, 19}, 1}}, 1000, 0.5, 1)
+		if err != nil || len(choice) != 1000 || drawn[0].Records != 1000 {
+			t.Errorf("matters %v: %d records, %+v, error %v", matters, len(choice), drawn, err)
+		}
+	}
 }
 
 func kindsOf(p *Pool, shares []Share, matter float64) ([]kind, error) {

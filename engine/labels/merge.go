@@ -150,6 +150,9 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	random := randomOf(seed)
 	var choice Choice
 	for i, k := range kinds {
+		if k.share == 0 {
+			continue
+		}
 		n := int(math.Round(float64(records) * k.share))
 		if p.surprise != nil {
 			n = int(math.Round(float64(records) * k.share * p.meanLack(k.of) / p.mean))
