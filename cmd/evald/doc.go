@@ -16,7 +16,8 @@
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle
 //	selfplay.go, cluster.go                  self-play, here and on many machines
-//	train.go, traintables.go, learn.go       training of both kinds of networks, the whole loop
+//	train.go, lessons.go, traintables.go     training of both kinds of networks, of one game or several
+//	learn.go                                 the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
 //	serve.go, servelog.go                    the service, its log
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
