@@ -55,12 +55,8 @@ func (l lessons) ignored() int64 {
 }
 
 // lessons opens the records of each game of --rules. The caller must close them.
-func (c *trainCmd) lessons() (all lessons, err error) {
-	mix, err := game.ParseMix(c.Rules)
-	if err != nil {
-		return nil, usage("--rules: %w", err)
-	}
-	for _, part := range mix {
+func (c *trainCmd) lessons(games game.Mix) (all lessons, err error) {
+	for _, part := range games {
 		board, err := game.NewBoard(part.Rules)
 		if err != nil {
 			return nil, err

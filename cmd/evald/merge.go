@@ -27,7 +27,7 @@ type mergeCmd struct {
 	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share that is positions where some moves keep the result and others do not. The more, the more a policy learns; but such positions are won more often than others, and values learn that."`
 	Seed    uint64   `help:"Of the order and of what is drawn."`
 
-	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions the more often, the less this network knows of their results and moves, with weights in the records that make up for it: what is learned stays the same, and is learned in fewer steps. Best the network that training goes on from, drawn anew with what it has become."`
+	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions more often whose results or moves this network does not know, and give their records less weight in return: a network learns the same from them, in fewer steps. Name the network that training begins with, and draw again when it has learned more."`
 }
 
 // mergeConfig is what made the files of a folder.

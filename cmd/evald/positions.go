@@ -33,7 +33,7 @@ type positionsCmd struct {
 	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
 
-	Importance string `needs:"train" placeholder:"NAME|PATH" help:"Ask this network first, and solve only some of the positions of whose results it is sure, one in ten or more, whose records then have the more weight (and what is made with --train but without this flag has weight 1)."`
+	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: ask this network first. Where it is unsure of the result, all positions are solved; where it is sure, one in ten, whose records have ten times the weight."`
 }
 
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {

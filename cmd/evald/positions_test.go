@@ -266,12 +266,12 @@ func TestScoreKinds(t *testing.T) {
 	changed := filepath.Join(dir, "changed.txt")
 	putFile(t, changed, bytes.Replace(text, []byte(" 0"), []byte(" 1"), 1))
 	for want, args := range map[string][]string{
-		changed + ": is damaged: the checksum": {files[1], changed},
-		"would both be called":                 {files[0], files[0]},
-		"no positions":                         {files[0], "-"},
-		"--raw does nothing with --agent":      {files[0], "--agent", "random", "--raw"},
-		"--visits asks for searches only":      {files[0], "--raw", "--visits", "10"},
-		"openings.text: no such file":          {files[0], filepath.Join(dir, "openings.text")},
+		changed + ": is damaged: the checksum":                   {files[1], changed},
+		"would both be called " + filepath.Base(dir) + "/random": {files[0], files[0]},
+		"no positions":                    {files[0], "-"},
+		"--raw does nothing with --agent": {files[0], "--agent", "random", "--raw"},
+		"--visits asks for searches only": {files[0], "--raw", "--visits", "10"},
+		"openings.text: no such file":     {files[0], filepath.Join(dir, "openings.text")},
 	} {
 		wrong := exitBadInput
 		if strings.HasPrefix(want, "--") {

@@ -116,27 +116,27 @@ Intervals are of 95%; with ? there are too few positions to trust the figure: it
 }
 
 // kinds are the names of the files, with their folders if two have the same.
-func kinds(files []string) (names []string, err error) {
-	seen := map[string]string{}
-	for _, folders := range []bool{false, true} {
-		names, err = nil, nil
-		clear(seen)
-		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-			if folders {
-				name = filepath.Base(filepath.Dir(file)) + "/" + name
-			}
-			if other, ok := seen[name]; ok {
-				err = fmt.Errorf("%s and %s would both be called %s: rename one", other, file, name)
-				break
-			}
-			seen[name], names = file, append(names, name)
-		}
-		if err == nil {
-			break
-		}
+func kinds(files []string) ([]string, error) {
+	names, err := distinct(files, func(file string) string {
+		return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	})
+	if err == nil {
+		return names, nil
 	}
-	return names, err
+	return distinct(files, func(file string) string {
+		return filepath.Base(filepath.Dir(file)) + "/" + strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	})
+}
+
+// distinct are the names of the files, which must differ.
+func distinct(files []string, name func(file string) string) (names []string, err error) {
+	for i, file := range files {
+		if other := slices.Index(names, name(file)); other >= 0 {
+			return nil, fmt.Errorf("%s and %s would both be called %s: rename one", files[other], files[i], names[other])
+		}
+		names = append(names, name(file))
+	}
+	return names, nil
 }
 
 // positions reads all files. If there are several, each file's name is the kind of its positions.

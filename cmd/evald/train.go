@@ -78,14 +78,15 @@ func (c *trainCmd) Validate() error {
 }
 
 func (c *trainCmd) Run(ctx context.Context, s streams) error {
-	if _, err := game.ParseMix(c.Rules); err != nil {
+	games, err := game.ParseMix(c.Rules)
+	if err != nil {
 		return usage("--rules: %w", err)
 	}
 	if _, err := os.Stat(c.Out); errors.Is(err, fs.ErrNotExist) {
 		defer os.Remove(c.Out) // this removes only an empty folder
 	}
 	if pattern.IsShape(c.Network) {
-		return c.runTables(ctx, s)
+		return c.runTables(ctx, s, games)
 	}
 	initial, err := c.initial()
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	if err := c.checkFolder(); err != nil {
 		return err
 	}
-	all, err := c.lessons()
+	all, err := c.lessons(games)
 	if err != nil {
 		return err
 	}
@@ -306,14 +307,13 @@ func compute(trainer string) train.Compute {
 // train makes the steps, shows their progress, and finishes the run.
 func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done func() int, config train.Config, all lessons) error {
 	c.describe(s.err, config, all, done())
+	run.HeldOut = make([][]train.Example, len(all))
 	for i, l := range all {
 		if l.records != nil && l.records.HeldOut() != nil {
-			sample := make([]train.Example, min(heldOutSample, l.records.HeldOut().Rows()))
-			if err := l.records.HeldOut().Once(0, sample); err != nil {
+			run.HeldOut[i] = make([]train.Example, min(heldOutSample, l.records.HeldOut().Rows()))
+			if err := l.records.HeldOut().Once(0, run.HeldOut[i]); err != nil {
 				return err
 			}
-			run.HeldOut = append(run.HeldOut, make([][]train.Example, i+1-len(run.HeldOut))...)
-			run.HeldOut[i] = sample
 		}
 	}
 	progress, start, first := newProgress(s.err, 0), time.Now(), done()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 	"github.com/evald/evald/nn/train/tables"
@@ -38,7 +39,7 @@ func (c *trainCmd) checkTables() error {
 const tablesRate = 0.001
 
 // runTables begins or continues a run that trains a network of pattern tables, and prints the results.
-func (c *trainCmd) runTables(ctx context.Context, s streams) error {
+func (c *trainCmd) runTables(ctx context.Context, s streams, games game.Mix) error {
 	var initial *pattern.Network
 	if c.Init != "" {
 		var err error
@@ -49,7 +50,7 @@ func (c *trainCmd) runTables(ctx context.Context, s streams) error {
 	if err := c.checkFolder(); err != nil {
 		return err
 	}
-	all, err := c.lessons()
+	all, err := c.lessons(games)
 	if err != nil {
 		return err
 	}

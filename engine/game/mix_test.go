@@ -31,11 +31,14 @@ func TestMix(t *testing.T) {
 		}
 	}
 	var long []string
-	for k := range maxParts + 1 {
-		long = append(long, Rules{Rows: 1 + k/100, Columns: 1 + k%100/10, InARow: 1, Gravity: k%2 == 0}.String())
+	for k := range maxParts + 1 { // all different
+		long = append(long, Rules{Rows: 2 + k%11, Columns: 2 + k/11%8, InARow: 1 + k/88%2, Gravity: k < 176}.String())
 	}
-	if _, err := ParseMix(strings.Join(long, ",")); err == nil {
-		t.Error("a mix of too many games is taken")
+	if _, err := ParseMix(strings.Join(long, ",")); err == nil || !strings.Contains(err.Error(), "more than 256 games") {
+		t.Errorf("a mix of too many games: error %v", err)
+	}
+	if m, err := ParseMix(strings.Join(long[1:], ",")); err != nil || len(m) != maxParts {
+		t.Errorf("a mix of as many games as can be: %d, error %v", len(m), err)
 	}
 }
 

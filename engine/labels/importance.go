@@ -12,16 +12,16 @@ import (
 // The length of a softmax's gradient is about what its right class lacks to 1, so positions are drawn in proportion to that
 // (Katharopoulos and Fleuret, "Not All Samples Are Created Equal", 2018, bound it in the same way).
 
-// floorShare is what is added to every position's surprise, as a part of the mean surprise. It bounds weights, 4.3 for a position that
-// surprises nobody, and lets the network see what it could otherwise forget.
+// floorShare times the mean surprise is added to every position's surprise. So no weight is above 4.3, that of a position without
+// surprise, and the network still sees what it could otherwise forget.
 const floorShare = 0.3
 
 // askRows is the number of positions that are evaluated at once.
 const askRows = 1024
 
-// unsure is the probability with which a position is solved of whose result a learner expects this. It says itself how often it expects
-// to be wrong, 1 - the sum of squares: where that is 0.45 or more all are solved, where it is sure one in ten. The weight of the records
-// of a position is the inverse: so many positions it stands for.
+// unsure is the probability with which a position is solved whose result the learner gives these probabilities. 1 - the sum of their squares
+// is how often the learner itself expects to be wrong. Where that is 0.45 or more, all positions are solved; where it is 0, one in ten.
+// The inverse is the weight of the position's records: the number of positions that it stands for.
 func unsure(wdl []float32) float64 {
 	right := 0.0
 	for _, p := range wdl {
@@ -98,9 +98,6 @@ func (p *Pool) lack(i uint32) float64 {
 
 // weight is that of each record of a position in a Draw.
 func (p *Pool) weight(i uint32) float32 {
-	if p.surprise == nil {
-		return 1
-	}
 	return float32(p.mean / p.lack(i))
 }
 
@@ -123,10 +120,11 @@ func (p *Pool) meanLack(some []uint32) float64 {
 
 // measure sets floor and mean for a draw of these kinds.
 func (p *Pool) measure(kinds []kind) {
+	p.floor, p.mean = 0, 0
 	if p.surprise == nil {
+		p.mean = 1
 		return
 	}
-	p.floor, p.mean = 0, 0
 	for _, k := range kinds {
 		if k.share > 0 {
 			p.mean += k.share * p.meanLack(k.of)

@@ -187,7 +187,7 @@ func TestWriteImportance(t *testing.T) {
 	}
 }
 
-// A network that knows everything surprises nobody: positions are then drawn as without it.
+// Where a network knows everything, positions are drawn as without it.
 func TestDrawKnown(t *testing.T) {
 	b, files, _ := exactFiles(t)
 	p := poolOf(t, b, nil, files...)

@@ -37,7 +37,7 @@ type known struct {
 	kept     game.Bits     // landing cells of the moves that keep the result; none if they are not known
 	z        int8          // the result, 1, 0 or -1 for the side to move
 
-	standsFor float32 // so many positions, of which one was solved
+	standsFor float32 // the number of positions of which this one was solved: its records' weight
 }
 
 // Positions is how many there are.
@@ -46,8 +46,8 @@ func (p *Pool) Positions() int { return len(p.all) }
 // NewPool makes an empty pool, into which no position of a set comes.
 func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, without: without} }
 
-// Add adds the records of a file, which must be exact results of the pool's game. Finished games and records of weight 0 are left out. progress is called
-// with the number of records read so far.
+// Add adds the records of a file, which must be exact results of the pool's game. Finished games and records of weight 0 are left out.
+// progress is called with the number of records read so far.
 func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) error {
 	r, err := record.Open(path)
 	if err != nil {

@@ -97,13 +97,14 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 		if err := e.Evaluate(ctx, batch); err != nil {
 			return Report{}, err
 		}
+		name := board.Rules().String()
 		for i, p := range positions[from:to] {
 			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
 			all.add(o)
 			if p.Kind != "" {
 				kinds.add(p.Kind, o)
 			}
-			boards.add(board.Rules().String(), o)
+			boards.add(name, o)
 			bands[p.State.Plies()/band(board)].add(o)
 		}
 		from = to

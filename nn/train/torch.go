@@ -17,7 +17,6 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
@@ -239,7 +238,7 @@ func (p *torch) judge(game int, examples []Example) (*Losses, error) {
 	return l, err
 }
 
-// result reads the answer to a batch of a board with so many cells.
+// result reads the answer to a batch. cells is the number of cells of its board.
 func (p *torch) result(cells int) (l *Losses, norm float64, err error) {
 	l = &Losses{}
 	terms := []struct {
@@ -307,20 +306,19 @@ func (p *torch) send() error {
 	return nil
 }
 
-// packed is a batch as it is sent, for a board with so many cells.
+// packed is a batch as it is sent.
 type packed struct {
 	bytes []byte
-	cells int
+	cells int // of its board
 }
 
 // pack packs a batch: the board's rows, columns and last plane, the targets, and a byte a cell.
 func pack(b *Batch) packed {
-	board := net.NewPlanes(b.board, make([]game.Position, 1)).Float32s()[4*b.board.Cells()]
-	data, _ := binary.Append(nil, binary.LittleEndian, []float32{float32(b.board.Rows()), float32(b.board.Columns()), board})
+	planes := b.planes.Float32s()
+	data, _ := binary.Append(nil, binary.LittleEndian, []float32{float32(b.board.Rows()), float32(b.board.Columns()), planes[net.PlaneCount-1]})
 	for _, t := range []*tensor.Dense{b.wdl, b.cells, b.gameover} {
 		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // fails for other types alone
 	}
-	planes := b.planes.Float32s()
 	for ; len(planes) > 0; planes = planes[net.PlaneCount:] {
 		bits := byte(0)
 		for i, v := range planes[:net.PlaneCount-1] {

@@ -15,8 +15,7 @@ and then, as often as Go wants, one of
 The state is float32: the P trained values (those of AdamW, then Muon's), their moving average if there is one, the
 first moments, and AdamW's second moments. A batch is of one board: float32 H, W and the last plane's value; rows as package train
 defines them, float32 wdl [N,3], policy by cell [N,H*W], gameover [N,4]; and a byte a cell with planes 0 to 3 in its lowest bits. The
-result is float64: the gradient's
-norm, and for each loss of the run its value, its rows by class, and those of them that are right.
+result is float64: the gradient's norm, and for each loss of the run its value, its rows by class, and those of them that are right.
 """
 import contextlib
 import json
@@ -47,7 +46,6 @@ cuda = torch.cuda.is_available()
 if cuda:  # on the CPU all that is used here is deterministic, and the call takes a second
     torch.use_deterministic_algorithms(True, warn_only=True)
 torch.set_default_device("cuda" if cuda else "cpu")
-
 
 
 @torch.no_grad()

@@ -39,7 +39,8 @@ func Accuracy(w io.Writer, title string, r score.Report) error {
 		}
 	}
 	for k, b := range r.Bands {
-		c.x.ticks = append(c.x.ticks, tick{float64(k), []string{strings.TrimPrefix(strings.TrimPrefix(b.Name, "plies "), "seventh "), fmt.Sprintf("(%d)", b.Positions)}})
+		_, numbers, _ := strings.Cut(b.Name, " ") // after "plies" or "seventh"
+		c.x.ticks = append(c.x.ticks, tick{float64(k), []string{numbers, fmt.Sprintf("(%d)", b.Positions)}})
 	}
 	return draw(w, c)
 }
