@@ -34,7 +34,7 @@ type kernel struct {
 	inWords  int  // words of a tap are rounded up to a multiple of this
 	matrices bool // two words of a tap are multiplied at once, and stand together in the weights
 	run      func(conv)
-	runs     bool           // wants cells in ascending order, those of a row together, and ignores conv.near
+	tiles    bool           // multiplies tiles: positions stand side by side (Scratch.standTogether)
 	heads    func() kernel  // float32 kernel for the heads; nil: this one
 	pool     func(poolCall) // of heads
 	winograd *winograd      // for 3x3 convolutions; nil if there is no such code

@@ -40,8 +40,6 @@ void conv_avx512(conv c);
 void conv_avx512bf16(conv c);
 void conv_amx(conv c);
 void conv_amx_emulated(conv c);
-void conv_amxint8(conv c);
-void conv_amxint8_emulated(conv c);
 void conv_neon(conv c);
 void conv_neonbf16(conv c);
 
@@ -120,7 +118,5 @@ void peak_neoni8mm(int64_t n);
 // n * 4 tile multiplications
 void peak_amx(int64_t n);
 void peak_amx_emulated(int64_t n);
-void peak_amxint8(int64_t n);
-void peak_amxint8_emulated(int64_t n);
 
 #endif

@@ -5,7 +5,6 @@
 #include "vector/avx512_amd64.h"
 
 #define NAME(x) x##_amx
-#define TARGET __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bf16")))
-#define DOT_TILES(sum, a, b) _tile_dpbf16ps(sum, a, b)
+#define TARGET __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512bf16")))
 
 #include "tiles_amd64.h"

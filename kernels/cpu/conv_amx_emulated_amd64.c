@@ -5,8 +5,7 @@
 #include "vector/avx512_amd64.h"
 
 #define NAME(x) x##_amx_emulated
-#define TARGET __attribute__((target("avx512f,avx512bf16")))
-#define DOT_TILES(sum, a, b) _tile_dpbf16ps(sum, a, b)
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 #include "tiles_emulated_amd64.h"
 

@@ -1,9 +1,22 @@
 package cpu
 
+// headConv is the kernel of the heads' convolutions. Tiles multiply so fast that products of float32 would take a tenth of the whole time.
+func (t *Tower) headConv() kernel {
+	if t.kernel.tiles {
+		return t.kernel
+	}
+	return t.heads
+}
+
 // answer computes the heads of n positions from the residual stream.
 func (t *Tower) answer(s *Scratch, n int) {
 	V, cells, run := t.headChannels, s.index[:n*s.cells], t.heads.run
-	run(conv{layer: t.conv, cells: cells, taps: s.here, src: s.x, stride: t.stem.width, dst: s.head, relu: true})
+	first := conv{layer: t.conv, taps: s.here, src: s.x, stride: t.stem.width, dst: s.head, relu: true}
+	k := t.headConv()
+	if k.bf16 {
+		first.src, first.stride = s.pairs, t.stem.width/2
+	}
+	t.eachPiece(first, &order{cells: s.all.cells}, k.run)
 	s.show("value.conv", n, s.head, t.conv.width, 0, V)
 	s.show("policy.conv", n, s.head, t.conv.width, V, V)
 

@@ -12,7 +12,6 @@ type Path string
 
 // The paths, the fastest first on most machines (Rates).
 const (
-	AMXInt8    Path = "amxint8"
 	AMX        Path = "amx"
 	AVX512VNNI Path = "avx512vnni"
 	AVX512     Path = "avx512"
@@ -25,12 +24,9 @@ const (
 	Go         Path = "go"
 )
 
-// EmulatedAMX and EmulatedAMXInt8 are the paths amx and amxint8 with their tile instructions replaced by plain C. They are for
-// tests, slow, and not in Paths. They need the features of AVX512BF16, and EmulatedAMXInt8 those of AVX512VNNI.
-const (
-	EmulatedAMX     Path = "amx-emulated"
-	EmulatedAMXInt8 Path = "amxint8-emulated"
-)
+// EmulatedAMX is the path amx with its tile instructions replaced by plain C. It is for tests, slow, and not in Paths. It needs the
+// features of AVX512BF16.
+const EmulatedAMX Path = "amx-emulated"
 
 // BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy. The other paths are float32
 // throughout.

@@ -12,16 +12,9 @@ import "golang.org/x/sys/cpu"
 func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
-	if x.HasAVX512F && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
+	if aroundTiles() && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
 		amx := tiles(AMX, func(c conv) { C.conv_amx(c.c()) })
 		amx.peak, amx.peakMACs = func(n int) { C.peak_amx(C.int64_t(n)) }, 4*16*16*32
-		if x.HasAVX512VNNI && x.HasAMXInt8 {
-			k := amx
-			k.name = AMXInt8
-			k.int8 = tilesInt8(func(c conv) { C.conv_amxint8(c.c()) })
-			k.int8.peak, k.int8.peakMACs = func(n int) { C.peak_amxint8(C.int64_t(n)) }, 4*16*16*64
-			kernels = append(kernels, k)
-		}
 		kernels = append(kernels, amx)
 	}
 	if x.HasAVX512F && x.HasAVX512VNNI {
@@ -104,24 +97,19 @@ func avx2() kernel {
 
 // tiles is a kernel that multiplies bfloat16 in tiles.
 func tiles(name Path, run func(conv)) kernel {
-	return kernel{name: name, bf16: true, lanes: 32, panel: 32, inWords: 16, runs: true, heads: avx512, run: run}
+	return kernel{name: name, bf16: true, lanes: 32, panel: 32, inWords: 16, tiles: true, heads: avx512, run: run}
 }
 
-func tilesInt8(run func(conv)) *int8Form {
-	return &int8Form{quantize: func(q quantizeCall) { C.quantize_avx512vnni(q.c()) }, halves: 16, run: run}
+// aroundTiles reports whether the processor has what lists the cells of tiles and finishes their sums.
+func aroundTiles() bool {
+	x := &cpu.X86
+	return x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512BF16
 }
 
 // emulated are kernels for tests.
-func emulated() (kernels []kernel) {
-	x := &cpu.X86
-	if !x.HasAVX512F || !x.HasAVX512BF16 { // needed to finish the sums of the tiles
+func emulated() []kernel {
+	if !aroundTiles() {
 		return nil
 	}
-	amx := tiles(EmulatedAMX, func(c conv) { C.conv_amx_emulated(c.c()) })
-	if x.HasAVX512VNNI {
-		k := amx
-		k.name, k.int8 = EmulatedAMXInt8, tilesInt8(func(c conv) { C.conv_amxint8_emulated(c.c()) })
-		kernels = append(kernels, k)
-	}
-	return append(kernels, amx)
+	return []kernel{tiles(EmulatedAMX, func(c conv) { C.conv_amx_emulated(c.c()) })}
 }

@@ -16,12 +16,7 @@ const trialBytes = 64 << 20
 func Rates(blocks, channels int) map[Path]float64 {
 	const rows, columns = 6, 7
 	r := rand.New(rand.NewPCG(3, 4))
-	n := randomNetwork(r, channels, 32, 64, 1.6)
-	// The residual stream stays as it is from block to block, with three values of a thousand beyond these ranges.
-	clear(n.Blocks[0][1].Weight)
-	clear(n.Blocks[0][1].Bias)
-	n.Ranges = [][]float32{slices.Repeat([]float32{3.5}, channels)}
-	blocks = min(blocks, max(2, trialBytes/(2*4*points*points*channels*channels)))
+	n := trialNetwork(r, channels)
 	var trials []func()
 	var counts []int
 	for _, p := range measured() {
@@ -30,9 +25,7 @@ func Rates(blocks, channels int) map[Path]float64 {
 			panic(err) // it is one of Paths
 		}
 		t := newTower(n, k)
-		for len(t.blocks) < blocks {
-			t.blocks = append(t.blocks, [2]block{t.blocks[0][0].clone(), t.blocks[0][1].clone()})
-		}
+		t.repeat(min(blocks, max(2, trialBytes/(2*4*points*points*channels*channels))))
 		s := t.NewScratch(rows, columns)
 		x := randomPlanes(r, s.Positions, rows, columns)
 		trials = append(trials, func() { t.Forward(s, x, s.Positions) })
@@ -47,6 +40,23 @@ func Rates(blocks, channels int) map[Path]float64 {
 	return rates
 }
 
+// trialNetwork has one block, whose second convolution has mostly zeros for inputs. The residual stream stays as it is from block to
+// block, with three values of a thousand beyond its ranges.
+func trialNetwork(r *rand.Rand, channels int) Network {
+	n := randomNetwork(r, channels, 32, 64, 1.6)
+	clear(n.Blocks[0][1].Weight)
+	clear(n.Blocks[0][1].Bias)
+	n.Ranges = [][]float32{slices.Repeat([]float32{3.5}, channels)}
+	return n
+}
+
+// repeat repeats the first block until there are so many, each with memory of its own for its weights.
+func (t *Tower) repeat(blocks int) {
+	for len(t.blocks) < blocks {
+		t.blocks = append(t.blocks, [2]block{t.blocks[0][0].clone(), t.blocks[0][1].clone()})
+	}
+}
+
 // measured are the paths that Rates measures.
 func measured() []Path { return slices.DeleteFunc(Paths(), func(p Path) bool { return p == Go }) }
 
@@ -57,6 +67,7 @@ func turns(trials []func(), clock func() time.Duration) []time.Duration {
 	sum := time.Duration(0) // of least
 	for round := 0; round < fewest || round < most && time.Duration(round)*sum < enough; round++ {
 		for i, run := range trials {
+			run() // brings its weights into the cache again, where they are in long batches
 			start := clock()
 			run()
 			if took := clock() - start; round == 0 || took < least[i] {

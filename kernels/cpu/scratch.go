@@ -16,6 +16,8 @@ type Scratch struct {
 
 	rows, columns, cells, padded int // of one position
 
+	tiles    bool        // the kernel multiplies tiles: positions stand side by side in each cell
+	together int         // how many positions stand side by side; 1 if one stands after another
 	index    []int32     // [Positions*cells] the padded cell of each cell, top row first
 	near     []uint16    // [cells] has bit t set if tap t of the cell is on the board
 	all      order       // of the positions of the last block
@@ -55,34 +57,29 @@ const group = 6
 // weights fit a second-level cache. It is a multiple of the cells of every kernel's tile.
 const tiledPositions = 6
 
+// tileRows is the number of cells of a tile, and of the positions of a block of a kernel that multiplies tiles.
+const tileRows = 16
+
 // Block is the number of positions that are computed together on boards of rows and columns.
 func (t *Tower) Block(rows, columns int) int {
+	if t.kernel.tiles {
+		return tileRows
+	}
 	padded := (rows+2)*(columns+1) + 1
 	return min(max(blockBytes/(2*4*padded*t.stem.width)/group, 1), 2) * group
 }
 
 // NewScratch allocates memory for boards of rows and columns.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
-	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
+	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1, tiles: t.kernel.tiles}
 	width := t.stem.width
 	n := t.Block(rows, columns)
 	s.Positions = n
 	s.WDL, s.GameOver = make([]float32, n*t.wdls), make([]float32, n*t.gameOvers)
 	s.Cells = make([]float32, n*s.cells)
 
-	stride := columns + 1
 	for i := range n {
-		for r := range rows {
-			for c := range columns {
-				s.index = append(s.index, int32(i*s.padded+(r+1)*stride+c+1))
-			}
-		}
 		s.each = append(s.each, int32(i))
-	}
-	for r := -1; r <= 1; r++ {
-		for c := -1; c <= 1; c++ {
-			s.taps = append(s.taps, int32(r*stride+c))
-		}
 	}
 	s.here = []int32{0}
 	for _, o := range []*order{&s.all, &s.some} {
@@ -95,6 +92,7 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	if !t.kernel.bf16 || t.kernel.sparse != nil || t.kernel.int8 != nil {
 		s.mid = aligned(all * width)
 	}
+	s.layOut(1)
 	s.nonzeros = make([]int32, n)
 	if t.kernel.sparse != nil {
 		s.work = newSparseWork(s.cells, width)
@@ -133,16 +131,41 @@ type order struct {
 	near  []uint16 // the taps that are on the board, for each of the cells; see conv.near. nil if they are not known
 }
 
+// layOut numbers the cells of blocks in which so many positions stand side by side.
+func (s *Scratch) layOut(together int) {
+	s.together = together
+	s.index, s.taps = s.index[:0], s.taps[:0]
+	stride := s.columns + 1
+	for i := range s.Positions {
+		first := i / together * s.padded * together
+		for r := range s.rows {
+			for c := range s.columns {
+				s.index = append(s.index, int32(first+((r+1)*stride+c+1)*together+i%together))
+			}
+		}
+	}
+	for r := -1; r <= 1; r++ {
+		for c := -1; c <= 1; c++ {
+			s.taps = append(s.taps, int32((r*stride+c)*together))
+		}
+	}
+}
+
+// standTogether lays out a block of n positions that stand side by side, and makes all values zero, as those off the board must be.
+func (s *Scratch) standTogether(n int) {
+	s.layOut(n)
+	for _, x := range [][]float32{s.planes, s.pairs, s.midPairs, s.bytes} {
+		clear(x)
+	}
+}
+
 // arrange orders the cells of some positions so that a kernel's tile has cells with the same neighbours: the same cell of
 // each position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
-// products on 7x6) can then be skipped for a whole tile. If the kernel takes cells in runs, they stay as they are.
-func (s *Scratch) arrange(o *order, positions []int32, runs bool) {
+// products on 7x6) can then be skipped for a whole tile.
+func (s *Scratch) arrange(o *order, positions []int32) {
 	o.cells, o.near = o.cells[:0], o.near[:0]
-	if runs {
-		for _, i := range positions {
-			o.cells = append(o.cells, s.index[int(i)*s.cells:(int(i)+1)*s.cells]...)
-		}
-		o.near = nil
+	if s.tiles {
+		s.arrangeTiles(o, len(positions))
 		return
 	}
 	grouped := len(positions) / group * group
@@ -158,6 +181,21 @@ func (s *Scratch) arrange(o *order, positions []int32, runs bool) {
 			for r := range s.rows {
 				s.place(o, int(i), r*s.columns+c)
 			}
+		}
+	}
+}
+
+// arrangeTiles orders the cells of n positions that stand side by side. If they nearly fill a tile, its rows are one cell of all, and the cell
+// below is the next, because the same taps are near nearly all pairs of cells. Fewer positions share a tile with the next cells of a row.
+func (s *Scratch) arrangeTiles(o *order, n int) {
+	const enough = tileRows * 3 / 4
+	for m := range s.cells {
+		cell := m
+		if n >= enough {
+			cell = m%s.rows*s.columns + m/s.rows
+		}
+		for i := range n {
+			s.place(o, i, cell)
 		}
 	}
 }

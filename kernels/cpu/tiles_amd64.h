@@ -1,22 +1,18 @@
 // The operation on AMX tiles: 2 runs of 16 cells by 2 times 16 outputs, whose four sums stay in tiles 0 to 3. Tiles 4 and 5
 // hold inputs, with a row of 32 channels per cell. Tiles 6 and 7 hold weights, with a row of pairs for 16 outputs.
 //
-// The processor reads a tile's rows at a constant distance, so a run is 16 consecutive padded cells, including those of the
-// border. On 7x6, whose padded rows have 8 cells, that is two rows of the board. Only the requested cells are stored.
+// The processor reads a tile's rows at a constant distance, so a run is 16 consecutive padded cells of the block, in which positions
+// stand side by side (scratch.go): one cell of 16 positions, or some cells of a row of fewer, also those of the border. Only the requested
+// cells are stored. A tap is skipped for a run if it is off the board for all of its cells.
 //
-// The file that includes this defines NAME and TARGET, and DOT_TILES, which multiplies tiles. If the sums are not of float32, it also
-// defines LAST (direct.h), and they begin with zero in place of the bias. Words and width are multiples of 16 and 32.
+// Sums come from tiles by memory. While the next are computed, they are added to and stored, two cells for each step of four products:
+// the products are the tiles' work, and this is the vectors'.
+//
+// The file that includes this defines NAME and TARGET. Words and width are multiples of 16 and 32.
 
 #define STORE_PAIRS STORE_BF16
 
 #include "store.h"
-
-#ifdef LAST
-#define FIRST_TILE(tile, bias) _tile_zero(tile)
-#else
-#define FIRST_TILE(tile, bias) _tile_loadd(tile, bias, 0) // distance 0 gives every row the bias
-#define LAST(c, o, sum) sum
-#endif
 
 // tiles is a configuration of eight tiles of 16 rows of 64 bytes.
 static const struct __attribute__((aligned(64))) {
@@ -27,70 +23,109 @@ static const struct __attribute__((aligned(64))) {
 
 // run is the cells of conv.cells, ascending, that one tile of 16 padded cells covers.
 typedef struct {
-	const int32_t *cells;
-	int64_t count;
+	int64_t first, count; // the first cell, and how many they are
+	uint32_t rows;        // has bit r set if cell first + r is one of them
+	uint32_t near;        // the taps that are near any of them
 } run;
 
-// next_run is the run that starts with the first of the remaining cells.
-static run next_run(const int32_t *cells, int64_t left) {
-	run r = {cells, 1};
-	while (r.count < left && cells[r.count] > cells[r.count - 1] && cells[r.count] < cells[0] + 16) r.count++;
+// next_run is the run that starts with number m of the cells. It has no cells if there are no more.
+TARGET static inline run NAME(next_run)(const conv *c, int64_t m) {
+	const int64_t left = c->cell_count - m;
+	if (left == 0) return (run){0};
+	const __mmask16 there = left < 16 ? (1 << left) - 1 : 0xffff;
+	const __m512i cells = _mm512_maskz_loadu_epi32(there, c->cells + m), before = _mm512_alignr_epi32(cells, cells, 15);
+	const __m512i row = _mm512_sub_epi32(cells, _mm512_set1_epi32(c->cells[m]));
+	const unsigned follow = there & _mm512_cmpgt_epi32_mask(cells, before) & _mm512_cmplt_epu32_mask(row, _mm512_set1_epi32(16));
+	const int64_t count = __builtin_ctz(~(follow | 1));
+	const __mmask16 in = (1 << count) - 1;
+	run r = {c->cells[m], count, _mm512_mask_reduce_or_epi32(in, _mm512_sllv_epi32(_mm512_set1_epi32(1), row)), ~0u};
+	if (c->near) r.near = _mm512_mask_reduce_or_epi32(in, _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in, c->near + m)));
 	return r;
 }
 
-// multiply computes 32 outputs of two runs into sums.
-INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, const float *bias, float sums[2][2][16][16]) {
-	FIRST_TILE(0, bias);
-	FIRST_TILE(1, bias + 16);
-	FIRST_TILE(2, bias);
-	FIRST_TILE(3, bias + 16);
+// waiting is 32 outputs of two runs that are in sums and not stored yet.
+typedef struct {
+	uint32_t rows;     // of both tiles, those of the second in the upper half
+	int64_t at[2];     // where the outputs of each tile's first row are in conv.dst
+	int64_t first;     // the first output
+	const float *sums; // [output / 16][row of both tiles][output]
+} waiting;
+
+// store_next stores the outputs of one cell, if there is one.
+INLINE NAME(store_next)(const conv *c, waiting *w) {
+	if (w->rows == 0) return;
+	int64_t row = __builtin_ctz(w->rows), at = w->at[row / 16] + row % 16 * c->width;
+	w->rows &= w->rows - 1;
+	const float *bias = c->bias + w->first, *sums = w->sums + row * 16;
+	NAME(store)(c, at, ADD(LOAD(bias), LOAD(sums)));
+	NAME(store)(c, at + 16, ADD(LOAD(bias + 16), LOAD(sums + 32 * 16)));
+}
+
+// multiply computes 32 outputs of two runs into sums, and meanwhile stores what is waiting.
+INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, float sums[2][2][16][16], waiting *before) {
+	_tile_zero(0);
+	_tile_zero(1);
+	_tile_zero(2);
+	_tile_zero(3);
 	const int64_t distance = c->stride * 4;
-	for (int64_t t = 0; t < c->tap_count; t++) {
-		const float *x = c->src + (a.cells[0] + c->taps[t]) * c->stride;
-		const float *y = c->src + (b.cells[0] + c->taps[t]) * c->stride;
-		for (int64_t word = 0; word < c->words; word += 16, w += 16 * 32) {
-			_tile_loadd(4, x + word, distance);
-			_tile_loadd(6, w, 128);
-			_tile_loadd(7, w + 16, 128);
-			_tile_loadd(5, y + word, distance);
-			DOT_TILES(0, 4, 6);
-			DOT_TILES(1, 4, 7);
-			DOT_TILES(2, 5, 6);
-			DOT_TILES(3, 5, 7);
+	for (int64_t t = 0; t < c->tap_count; t++, w += c->words * 32) {
+		const float *x = c->src + (a.first + c->taps[t]) * c->stride;
+		const float *y = c->src + (b.first + c->taps[t]) * c->stride;
+		const int in_a = a.near >> t & 1, in_b = b.near >> t & 1;
+		if (in_a && in_b) {
+			for (int64_t word = 0; word < c->words; word += 16) {
+				_tile_loadd(4, x + word, distance);
+				_tile_loadd(6, w + word * 32, 128);
+				_tile_loadd(7, w + word * 32 + 16, 128);
+				_tile_loadd(5, y + word, distance);
+				_tile_dpbf16ps(0, 4, 6);
+				_tile_dpbf16ps(1, 4, 7);
+				_tile_dpbf16ps(2, 5, 6);
+				_tile_dpbf16ps(3, 5, 7);
+				NAME(store_next)(c, before);
+				NAME(store_next)(c, before);
+			}
+		} else if (in_a) {
+			for (int64_t word = 0; word < c->words; word += 16) {
+				_tile_loadd(4, x + word, distance);
+				_tile_loadd(6, w + word * 32, 128);
+				_tile_loadd(7, w + word * 32 + 16, 128);
+				_tile_dpbf16ps(0, 4, 6);
+				_tile_dpbf16ps(1, 4, 7);
+				NAME(store_next)(c, before);
+			}
+		} else if (in_b) {
+			for (int64_t word = 0; word < c->words; word += 16) {
+				_tile_loadd(6, w + word * 32, 128);
+				_tile_loadd(7, w + word * 32 + 16, 128);
+				_tile_loadd(5, y + word, distance);
+				_tile_dpbf16ps(2, 5, 6);
+				_tile_dpbf16ps(3, 5, 7);
+				NAME(store_next)(c, before);
+			}
 		}
 	}
+	while (before->rows) NAME(store_next)(c, before);
 	_tile_stored(0, sums[0][0], 64);
-	_tile_stored(1, sums[0][1], 64);
-	_tile_stored(2, sums[1][0], 64);
+	_tile_stored(1, sums[1][0], 64);
+	_tile_stored(2, sums[0][1], 64);
 	_tile_stored(3, sums[1][1], 64);
 }
 
-// store_run stores the outputs [first, first+32) of a run.
-INLINE NAME(store_run)(const conv *c, run r, int64_t first, float sums[2][16][16]) {
-	for (int64_t i = 0; i < r.count; i++) {
-		int64_t row = r.cells[i] - r.cells[0], at = r.cells[i] * c->width + first;
-		NAME(store)(c, at, LAST(c, first, LOAD(sums[0][row])));
-		NAME(store)(c, at + 16, LAST(c, first + 16, LOAD(sums[1][row])));
-	}
-}
-
 TARGET void NAME(conv)(conv c) {
-	float sums[2][2][16][16] __attribute__((aligned(64)));
+	float sums[2][2][2][16][16] __attribute__((aligned(64))); // in turns, [output / 16][tile][row][output]
+	waiting before = {0};
+	int turn = 0;
 	_tile_loadconfig(&tiles);
 	for (int64_t first = 0; first < c.width; first += 32) {
-		for (int64_t m = 0; m < c.cell_count;) {
-			run a = next_run(c.cells + m, c.cell_count - m), b = a;
-			m += a.count;
-			int two = m < c.cell_count; // if false, the second run repeats the first and is not stored
-			if (two) {
-				b = next_run(c.cells + m, c.cell_count - m);
-				m += b.count;
-			}
-			NAME(multiply)(&c, a, b, c.weights + first * c.tap_count * c.words, c.bias + first, sums);
-			NAME(store_run)(&c, a, first, sums[0]);
-			if (two) NAME(store_run)(&c, b, first, sums[1]);
+		for (int64_t m = 0; m < c.cell_count; turn ^= 1) {
+			run a = NAME(next_run)(&c, m), b = NAME(next_run)(&c, m + a.count);
+			NAME(multiply)(&c, a, b, c.weights + first * c.tap_count * c.words, sums[turn], &before);
+			before = (waiting){a.rows | b.rows << 16, {a.first * c.width + first, b.first * c.width + first}, first, sums[turn][0][0][0]};
+			m += a.count + b.count;
 		}
 	}
+	while (before.rows) NAME(store_next)(&c, &before);
 	_tile_release();
 }
 
@@ -106,10 +141,10 @@ TARGET void NAME(peak)(int64_t n) {
 	_tile_zero(6);
 	_tile_zero(7);
 	for (; n > 0; n--) {
-		DOT_TILES(0, 4, 6);
-		DOT_TILES(1, 4, 7);
-		DOT_TILES(2, 5, 6);
-		DOT_TILES(3, 5, 7);
+		_tile_dpbf16ps(0, 4, 6);
+		_tile_dpbf16ps(1, 4, 7);
+		_tile_dpbf16ps(2, 5, 6);
+		_tile_dpbf16ps(3, 5, 7);
 	}
 	_tile_release();
 }

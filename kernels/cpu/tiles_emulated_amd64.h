@@ -8,14 +8,12 @@
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
-#undef _tile_dpbusd
 #define _tile_loadconfig(p) load_config(p)
 #define _tile_release() memset(&model, 0, sizeof model)
 #define _tile_loadd(tile, base, stride) load_tile(tile, base, stride)
 #define _tile_stored(tile, base, stride) store_tile(tile, base, stride)
 #define _tile_zero(tile) memset(model.data[tile], 0, sizeof model.data[tile])
 #define _tile_dpbf16ps(sum, a, b) multiply_bf16(sum, a, b)
-#define _tile_dpbusd(sum, a, b) multiply_int8(sum, a, b)
 
 // model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so code that
 // forgets to configure them computes nothing. Each thread has its own state. initial-exec, because with the default model of
@@ -61,22 +59,6 @@ static void multiply_bf16(int sum, int a, int b) {
 				const uint8_t *x = &model.data[a][m][4 * k], *y = &model.data[b][k][4 * n];
 				total += number(x) * number(y);
 				total += number(x + 2) * number(y + 2);
-			}
-			memcpy(&model.data[sum][m][4 * n], &total, 4);
-		}
-	}
-}
-
-// multiply_int8 adds to sum[m][n] the products of the words a[m][k] and b[k][n], four unsigned bytes with four signed ones.
-static void multiply_int8(int sum, int a, int b) {
-	for (int m = 0; m < model.rows[sum]; m++) {
-		for (int n = 0; n < model.bytes[sum] / 4; n++) {
-			int32_t total;
-			memcpy(&total, &model.data[sum][m][4 * n], 4);
-			for (int k = 0; k < model.bytes[a] / 4; k++) {
-				const uint8_t *x = &model.data[a][m][4 * k];
-				const int8_t *y = (const int8_t *)&model.data[b][k][4 * n];
-				total += x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3];
 			}
 			memcpy(&model.data[sum][m][4 * n], &total, 4);
 		}

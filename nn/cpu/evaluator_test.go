@@ -67,7 +67,7 @@ func newBatch(b *game.Board, pos []game.Position) *eval.Batch {
 
 // eachPath runs a test on every path of this machine, and on the emulated path if it can run.
 func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
-	for _, p := range append(kernel.Paths(), kernel.EmulatedAMX, kernel.EmulatedAMXInt8) {
+	for _, p := range append(kernel.Paths(), kernel.EmulatedAMX) {
 		if emulated(p) && p.Check() != nil {
 			continue
 		}
@@ -76,7 +76,7 @@ func eachPath(t *testing.T, test func(t *testing.T, p kernel.Path)) {
 }
 
 // emulated paths are slow.
-func emulated(p kernel.Path) bool { return p == kernel.EmulatedAMX || p == kernel.EmulatedAMXInt8 }
+func emulated(p kernel.Path) bool { return p == kernel.EmulatedAMX }
 
 // Without a cache New takes the first path that the network has what it needs for, since all paths of this machine pass their self-test.
 func TestNew(t *testing.T) {
