@@ -222,7 +222,6 @@ func cpuFeatures() []string {
 		{"avx512bf16", cpu.X86.HasAVX512BF16},
 		{"avxvnni", cpu.X86.HasAVXVNNI},
 		{"amx-bf16", cpu.X86.HasAMXBF16},
-		{"amx-int8", cpu.X86.HasAMXInt8},
 		{"neon", cpu.ARM64.HasASIMD},
 		{"sve", cpu.ARM64.HasSVE},
 	} {
