@@ -42,6 +42,12 @@ func (p Path) Int8() bool {
 	return err == nil && k.int8 != nil
 }
 
+// Tiles reports whether the path multiplies tiles, for which a core has one unit.
+func (p Path) Tiles() bool {
+	k, err := p.kernel()
+	return err == nil && k.tiles
+}
+
 // available are the kernels that can run here, in the order of Paths.
 var available = sync.OnceValue(func() []kernel { return append(vectorKernels(), goKernel()) })
 

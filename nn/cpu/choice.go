@@ -24,6 +24,16 @@ const (
 	equal = 0.95
 )
 
+// weight is what a path's rate counts. The two threads of a core share its unit for tiles. On a machine that is shared with others, a neighbour
+// that used it left amx between a quarter and a third of its rate for seconds at a time, and other paths about 0.6: so a low rate of tiles is
+// likely a bad moment, and the choice is kept for long.
+func weight(p kernel.Path) float64 {
+	if p.Tiles() {
+		return 2
+	}
+	return 1
+}
+
 // Choose chooses among Paths by rates that are measured when this machine first has a network of this many blocks and channels, and
 // kept (rates.go). If they can neither be read nor kept, nothing is measured, and the first of the paths is chosen. A path
 // that fails its self-test is left out.
@@ -57,17 +67,21 @@ func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, s
 	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // of those that are about as fast as the fastest, which has most
 		for _, p := range paths {
 			if fits(p) {
-				most = max(most, rates[p])
+				most = max(most, weight(p)*rates[p])
 			}
 		}
-		if i := slices.IndexFunc(paths, func(p kernel.Path) bool { return fits(p) && rates[p] >= equal*most }); i >= 0 {
+		if i := slices.IndexFunc(paths, func(p kernel.Path) bool { return fits(p) && weight(p)*rates[p] >= equal*most }); i >= 0 {
 			p = paths[i]
 		}
 		return p, most
 	}
 	exact, most := first(kernel.Path.Exact) // there is always plain Go
-	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && rates[p] >= worth*most }); p != "" {
-		return p, fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
+	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && weight(p)*rates[p] >= worth*most }); p != "" {
+		why := fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
+		if rates[p] < worth*most {
+			why += ", and rates of tiles count double"
+		}
+		return p, why
 	}
 	return exact, fmt.Sprintf("the fastest in float32, and no other path is %g times as fast", worth)
 }
@@ -92,7 +106,7 @@ func (c Choice) Int8Gain() (gain float64, by kernel.Path) {
 		return 0, ""
 	}
 	by, _ = fastest(kernel.Paths(), c.Rates)
-	if gain = c.Rates[by] / c.Rates[c.Path]; !by.Int8() || gain < worth {
+	if gain = weight(by) * c.Rates[by] / (weight(c.Path) * c.Rates[c.Path]); !by.Int8() || gain < worth {
 		return 0, ""
 	}
 	return gain, by

@@ -22,38 +22,43 @@ import (
 // The rates choose. A less exact path must be worth it, about equal paths stand in their order, and a path that fails is left out. The
 // paths are those of this machine, because it alone knows which are exact.
 func TestChoose(t *testing.T) {
-	const vnni, float, bf16, avx2 = kernel.AVX512VNNI, kernel.AVX512, kernel.AVX512BF16, kernel.AVX2
-	if vnni.Check() != nil || bf16.Check() != nil {
+	const vnni, float, bf16, avx2, tiles = kernel.AVX512VNNI, kernel.AVX512, kernel.AVX512BF16, kernel.AVX2, kernel.EmulatedAMX
+	if vnni.Check() != nil || bf16.Check() != nil || tiles.Check() != nil {
 		t.Skip("this machine has not these paths")
 	}
 	all := []kernel.Path{vnni, float, bf16, avx2, kernel.Go}
+	withTiles := []kernel.Path{tiles, vnni, float}
 	none := errors.New("no cache")
 	for name, c := range map[string]struct {
 		paths  []kernel.Path
-		rates  []float64 // of all
+		rates  []float64 // of all, and of tiles
 		broken kernel.Path
 		want   kernel.Path
 		why    string
 		gain   bool // of 8 bits
 	}{
-		"not measured":         {all, nil, "", vnni, "not measured: no cache", false},
-		"not measured, broken": {all, nil, vnni, float, "not measured: no cache", false},
-		"Zen 4, with ranges":   {all, []float64{17.5, 12.2, 12.1, 10.7}, "", vnni, "1.43 times as fast as any in float32", false},
-		"Zen 4, without":       {all[1:], []float64{17.5, 12.2, 12.1, 10.7}, "", float, "the fastest in float32", true},
-		"Emerald Rapids":       {all[1:], []float64{0, 14, 4.2, 7.3}, "", float, "the fastest in float32", false},
-		"bfloat16 is worth it": {all[1:], []float64{20, 10, 11.6, 7}, "", bf16, "1.16 times as fast", true},
-		"it is not":            {all[1:], []float64{11, 10, 11.4, 7}, "", float, "no other path is 1.15 times as fast", false},
-		"8 bits are not":       {all, []float64{11, 10, 10, 7}, "", float, "no other path", false},
-		"about equal":          {all, []float64{20, 10, 20.9, 10.4}, "", vnni, "1.92 times as fast", false},
-		"the second is faster": {all, []float64{20, 10, 21.2, 11}, "", bf16, "1.93 times as fast", false},
-		"the best is broken":   {all, []float64{20, 10, 15, 7}, vnni, bf16, "1.50 times as fast", false},
-		"only plain Go":        {all[4:], nil, "", kernel.Go, "the only path", false},
+		"not measured":                     {all, nil, "", vnni, "not measured: no cache", false},
+		"not measured, broken":             {all, nil, vnni, float, "not measured: no cache", false},
+		"Zen 4, with ranges":               {all, []float64{17.5, 12.2, 12.1, 10.7}, "", vnni, "1.43 times as fast as any in float32", false},
+		"Zen 4, without":                   {all[1:], []float64{17.5, 12.2, 12.1, 10.7}, "", float, "the fastest in float32", true},
+		"Emerald Rapids":                   {all[1:], []float64{0, 14, 4.2, 7.3}, "", float, "the fastest in float32", false},
+		"bfloat16 is worth it":             {all[1:], []float64{20, 10, 11.6, 7}, "", bf16, "1.16 times as fast", true},
+		"it is not":                        {all[1:], []float64{11, 10, 11.4, 7}, "", float, "no other path is 1.15 times as fast", false},
+		"8 bits are not":                   {all, []float64{11, 10, 10, 7}, "", float, "no other path", false},
+		"about equal":                      {all, []float64{20, 10, 20.9, 10.4}, "", vnni, "1.92 times as fast", false},
+		"the second is faster":             {all, []float64{20, 10, 21.2, 11}, "", bf16, "1.93 times as fast", false},
+		"the best is broken":               {all, []float64{20, 10, 15, 7}, vnni, bf16, "1.50 times as fast", false},
+		"tiles":                            {withTiles, []float64{18, 10, 4, 6, 0, 30}, "", tiles, "3.00 times as fast", false},
+		"tiles while a neighbour has them": {withTiles, []float64{20, 9.7, 4, 5, 0, 15}, "", tiles, "1.55 times as fast", false},
+		"tiles that are slow":              {withTiles, []float64{20, 9.7, 4, 5, 0, 9}, "", vnni, "2.06 times as fast", false},
+		"tiles without ranges":             {[]kernel.Path{tiles, float}, []float64{20, 9.7, 4, 5, 0, 9}, "", tiles, "0.93 times as fast as any in float32, and rates of tiles count double", false},
+		"only plain Go":                    {all[4:], nil, "", kernel.Go, "the only path", false},
 	} {
 		var rates map[kernel.Path]float64
 		if c.rates != nil {
 			rates = map[kernel.Path]float64{}
 			for i, r := range c.rates {
-				rates[all[i]] = r
+				rates[append(all, tiles)[i]] = r
 			}
 		}
 		got := choose(c.paths, rates, none, func(p kernel.Path) error {
