@@ -230,9 +230,13 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			evaluators = append(evaluators, e)
 		}
 	}
+	board, err := boardOf(c.Rules)
+	if err != nil {
+		return err
+	}
 	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) (all []bench.Figure, err error) {
 		for _, e := range evaluators {
-			figures, err := bench.SelfPlay(ctx, c.Round, e.Evaluator, e.Model, c.config("bench"), progress)
+			figures, err := bench.SelfPlay(ctx, c.Round, e.Evaluator, e.Model, c.config("bench", board), progress)
 			if err != nil {
 				return nil, err
 			}

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
 	kernel "github.com/evald/evald/kernels/cpu"
@@ -19,13 +21,13 @@ type selfplayCmd struct {
 	backend
 	selfplayFlags
 	joinFlags
-	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; one that has some already is gone on with."`
+	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; one that has some already is gone on with. With several games, the directory of a directory for each."`
 	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Games in all."`
 }
 
 // selfplayFlags describe how games are played.
 type selfplayFlags struct {
-	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5."`
 	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
 	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
 	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
@@ -35,9 +37,9 @@ type selfplayFlags struct {
 	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
 	Openings         string  `without:"join" enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
-	OpeningPlies     int     `without:"join" range:"0 to 100" default:"${openingPlies}" help:"Games begin with 0 to this number of moves of that play."`
+	OpeningPlies     int     `without:"join" range:"-1 to 100" default:"-1" help:"Games begin with 0 to this number of moves of that play; -1 is a seventh of the board's cells: 6 on 7x6."`
 	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
-	TemperaturePlies int     `without:"join" range:"0 to 1000" default:"${temperaturePlies}" help:"Plies of a game that are drawn."`
+	TemperaturePlies int     `without:"join" range:"-1 to 1000" default:"-1" help:"Plies of a game that are drawn; -1 is two sevenths of the board's cells: 12 on 7x6."`
 	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
 	Seed             uint64  `without:"join" help:"Of all that is random: the same seed, evaluator and flags give the same records."`
 	AtOnce           int     `range:"1 to 1048576" aliases:"parallel" default:"${parallel}" help:"Games at once."`
@@ -51,21 +53,27 @@ func selfplayVars() map[string]string {
 	c := selfplay.DefaultConfig()
 	return map[string]string{
 		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
-		"explore": fmt.Sprint(c.C), "noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "openingPlies": fmt.Sprint(c.OpeningPlies),
-		"temperature": fmt.Sprint(c.Temperature), "temperaturePlies": fmt.Sprint(c.TemperaturePlies),
+		"explore": fmt.Sprint(c.C), "noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "temperature": fmt.Sprint(c.Temperature),
 		"parallel": fmt.Sprint(c.Parallel), "batch": fmt.Sprint(c.Batch),
 	}
 }
 
-func (f selfplayFlags) config(network string) selfplay.Config {
+// config is the configuration of games on a board.
+func (f selfplayFlags) config(network string, board *game.Board) selfplay.Config {
 	c := selfplay.DefaultConfig()
-	c.Network, c.Rules, c.Seed, c.Selection = network, f.Rules, f.Seed, f.Selection
+	c.Network, c.Rules, c.Seed, c.Selection = network, board.Rules().String(), f.Seed, f.Selection
 	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
 	c.C, c.Noise, c.Alpha, c.Discount, c.Resign = f.Explore, f.Noise, f.Alpha, f.Discount, f.Resign
 	if f.Openings != string(sample.Random) {
 		c.Openings = f.Openings
 	}
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
+	if c.OpeningPlies < 0 {
+		c.OpeningPlies = board.Cells() / 7
+	}
+	if c.TemperaturePlies < 0 {
+		c.TemperaturePlies = board.Cells() * 2 / 7
+	}
 	c.Exact, c.Parallel, c.Batch = max(0, f.Exact.Nodes), f.AtOnce, f.Batch
 	return c
 }
@@ -89,26 +97,67 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err := fitsMemory("at-once", min(c.AtOnce, c.Games), node*c.Visits); err != nil {
 		return err
 	}
-	board, err := boardOf(c.Rules)
+	mix, err := game.ParseMix(c.Rules)
+	if err != nil {
+		return usageError{fmt.Errorf("--rules: %w", err)}
+	}
+	runs, err := c.runs(mix)
 	if err != nil {
 		return err
 	}
-	e, path, err := c.resume(s.err)
+	e, path, err := c.resume(runs[0].dir, s.err)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	model := e.ModelOn(board.Rules())
-	config := c.config(model)
+	for _, r := range runs {
+		if err := c.play(ctx, s, e, path, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boardRun is the games on one of the boards of --rules.
+type boardRun struct {
+	board *game.Board
+	games int
+	dir   string
+}
+
+// runs shares the games among the boards.
+func (c *selfplayCmd) runs(mix game.Mix) (runs []boardRun, err error) {
+	for _, part := range mix {
+		r := boardRun{dir: c.Out}
+		if len(mix) > 1 {
+			r.dir = filepath.Join(c.Out, part.Rules.String())
+		}
+		if r.board, err = game.NewBoard(part.Rules); err != nil {
+			return nil, usageError{fmt.Errorf("--rules: %w", err)}
+		}
+		runs = append(runs, r)
+	}
+	turns := game.NewTurns(mix)
+	for n := range c.Games {
+		of, _ := turns.At(n)
+		runs[of].games++
+	}
+	return slices.DeleteFunc(runs, func(r boardRun) bool { return r.games == 0 }), nil
+}
+
+// play plays the games on one board. path is that of the CPU.
+func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path string, r boardRun) error {
+	model := e.ModelOn(r.board.Rules())
+	config := c.config(model, r.board)
 	config.Path = path
 	if err := config.Validate(); err != nil {
 		return usageError{err}
 	}
 	fmt.Fprintf(s.err, "evald selfplay: %s by %s, %d games; %s; %d games at once, batches of %d; seed %d; records in %s\n",
-		config.Rules, model, c.Games, visits(config), config.Parallel, config.Batch, config.Seed, c.Out)
+		config.Rules, model, r.games, visits(config), config.Parallel, config.Batch, config.Seed, r.dir)
 	progress := newProgress(s.err, 0)
 	var last selfplay.Progress
-	err = selfplay.Run(ctx, selfplay.Remember(e.Evaluator, model), config, c.Out, c.Games, func(p selfplay.Progress) {
+	err := selfplay.Run(ctx, selfplay.Remember(e.Evaluator, model), config, r.dir, r.games, func(p selfplay.Progress) {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
@@ -116,20 +165,24 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	})
 	progress.clear()
 	if err != nil && ctx.Err() != nil {
-		fmt.Fprintf(s.err, "evald: interrupted; %d of %d games are kept, the same command resumes it\n", last.Games, c.Games)
+		fmt.Fprintf(s.err, "evald: interrupted; %d of %d games are kept, the same command resumes it\n", last.Games, r.games)
 		return errInterrupted
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%d games, of which %d were played now, in %v%s\n", c.Games, last.Played, last.Elapsed.Round(time.Millisecond), last.Share(config))
+	on := ""
+	if r.dir != c.Out {
+		on = config.Rules + ": "
+	}
+	_, err = fmt.Fprintf(s.out, "%s%d games, of which %d were played now, in %v%s\n", on, r.games, last.Played, last.Elapsed.Round(time.Millisecond), last.Share(config))
 	return err
 }
 
-// resume opens the evaluator by the path of the CPU that the run in the folder has, or else by one that is chosen now, and returns the
+// resume opens the evaluator by the path of the CPU that the run in dir has, or else by one that is chosen now, and returns the
 // path that the run records.
-func (c *selfplayCmd) resume(notes io.Writer) (e *open.Opened, path string, err error) {
-	file := filepath.Join(c.Out, selfplay.ConfigFile)
+func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path string, err error) {
+	file := filepath.Join(dir, selfplay.ConfigFile)
 	var was selfplay.Config
 	text, err := os.ReadFile(file)
 	begun := err == nil && durable.Unmarshal(text, &was) == nil // a file that is damaged is refused when it is compared

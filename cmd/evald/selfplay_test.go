@@ -31,6 +31,31 @@ func TestSelfplay(t *testing.T) {
 	}
 }
 
+// Several games have a directory each, and their shares of the games. What depends on the size of the board follows from it, unless it is given.
+func TestSelfplayMix(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	args := strings.Fields("selfplay --backend bitsquares --rules 7x6x4,3x3x3free=2 --visits 4 --full-share 1 --seed 3 -o " + dir + " --games")
+	lines := regexp.MustCompile(`^7x6x4: (\d) games, of which (\d) were played now, in .*\n3x3x3free: (\d) games, of which (\d) were played now, in .*\n$`)
+	for _, run := range []struct{ games, counts string }{{"6", "2 2 4 4"}, {"9", "3 1 6 2"}} {
+		status, out, stderr := evald(t, "", append(args, run.games)...)
+		if counts := lines.FindStringSubmatch(out); status != exitOK || counts == nil || strings.Join(counts[1:], " ") != run.counts {
+			t.Errorf("%s games: status %d, output %q, errors %q", run.games, status, out, stderr)
+		}
+	}
+	for rules, want := range map[string][2]int{"7x6x4": {6, 12}, "3x3x3free": {1, 2}} {
+		var c selfplay.Config
+		gametest.OK(t, json.Unmarshal(getFile(t, filepath.Join(dir, rules, selfplay.ConfigFile)), &c))
+		if got := [2]int{c.OpeningPlies, c.TemperaturePlies}; c.Rules != rules || got != want {
+			t.Errorf("%s: %+v, want opening and temperature plies %v", rules, c, want)
+		}
+	}
+	if status, out, _ := evald(t, "", append(args, "1", "-o", filepath.Join(t.TempDir(), "one"))...); status != exitOK || !strings.HasPrefix(out, "3x3x3free: 1 games") {
+		t.Errorf("one game: status %d, output %q", status, out)
+	}
+	refuses(t, exitBadInput, "opening_plies 6, and now it is 5", "", append(args, "9", "--opening-plies", "5")...)
+	refuses(t, exitUsage, "7x6x4 is there twice", "", append(args, "9", "--rules", "7x6x4,7x6x4")...)
+}
+
 // The configuration of a run includes whether a network's answers are mirrored.
 func TestSelfplayMirror(t *testing.T) {
 	args := strings.Fields("selfplay --model seeded-2x16 --backend cpu --visits 4 --full-share 1 --games 1 -o " + filepath.Join(t.TempDir(), "run"))
