@@ -2,6 +2,7 @@ package game
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,29 @@ func TestMix(t *testing.T) {
 	if m, err := ParseMix(strings.Join(long[1:], ",")); err != nil || len(m) != maxParts {
 		t.Errorf("a mix of as many games as can be: %d, error %v", len(m), err)
 	}
+}
+
+// What is read is a mix without repeated games, and is read again as the same.
+func FuzzParseMix(f *testing.F) {
+	for _, text := range []string{"7x6x4", "3x3x3free=2.5,7x6x4", "7x6x4=1e-06", "7x6x4=NaN", "7x6x4=2,", "=1", "7x6x4,07x6x4"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := ParseMix(text)
+		if err != nil {
+			return
+		}
+		met := map[Rules]bool{}
+		for _, p := range m {
+			if met[p.Rules] || !(p.Share > 0) || math.IsInf(p.Share, 0) {
+				t.Fatalf("%q: %+v", text, m)
+			}
+			met[p.Rules] = true
+		}
+		if again, err := ParseMix(m.String()); err != nil || !slices.Equal(again, m) {
+			t.Fatalf("%q: %v became %v, error %v", text, m, again, err)
+		}
+	})
 }
 
 // After every step each game has had its share, give or take one, and a step's game does not depend on how it was asked for.
