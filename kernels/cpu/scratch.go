@@ -154,7 +154,7 @@ func (s *Scratch) layOut(together int) {
 // standTogether lays out a block of n positions that stand side by side, and makes all values zero, as those off the board must be.
 func (s *Scratch) standTogether(n int) {
 	s.layOut(n)
-	for _, x := range [][]float32{s.planes, s.pairs, s.midPairs, s.bytes} {
+	for _, x := range [][]float32{s.planes, s.pairs, s.midPairs} {
 		clear(x)
 	}
 }
