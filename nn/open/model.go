@@ -185,7 +185,7 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 	return s, p, nil
 }
 
-// Bytes is how many bytes of memory a model of a shape (models.Entry.Config) takes at most once it is open on the CPU.
+// Bytes is how many bytes of memory a model of a shape (models.Entry.Config) takes at most once it is open on the CPU, by any path.
 func Bytes(shape string) (int64, error) {
 	if pattern.IsShape(shape) {
 		lanes, _, _, err := pattern.ParseShape(shape)
