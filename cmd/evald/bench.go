@@ -213,6 +213,10 @@ type benchSelfplayCmd struct {
 
 // Run measures the evaluator of the flags, or random networks of two sizes if no flag names one.
 func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
+	board, err := boardOf(c.Rules)
+	if err != nil {
+		return err
+	}
 	var evaluators []*open.Opened
 	if c.backend != (backend{Backend: "auto", processors: processors{CPUPath: c.CPUPath}}) {
 		e, err := c.choose(s.err)
@@ -229,10 +233,6 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			}
 			evaluators = append(evaluators, e)
 		}
-	}
-	board, err := boardOf(c.Rules)
-	if err != nil {
-		return err
 	}
 	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) (all []bench.Figure, err error) {
 		for _, e := range evaluators {

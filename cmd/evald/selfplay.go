@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
@@ -21,7 +20,7 @@ type selfplayCmd struct {
 	backend
 	selfplayFlags
 	joinFlags
-	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; one that has some already is gone on with. With several games, the directory of a directory for each."`
+	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; an existing run is resumed. With several games, each has a directory of its own in it."`
 	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Games in all."`
 }
 
@@ -99,7 +98,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	mix, err := game.ParseMix(c.Rules)
 	if err != nil {
-		return usageError{fmt.Errorf("--rules: %w", err)}
+		return usage("--rules: %w", err)
 	}
 	runs, err := c.runs(mix)
 	if err != nil {
@@ -127,22 +126,21 @@ type boardRun struct {
 
 // runs shares the games among the boards.
 func (c *selfplayCmd) runs(mix game.Mix) (runs []boardRun, err error) {
-	for _, part := range mix {
-		r := boardRun{dir: c.Out}
+	counts := mix.Counts(c.Games)
+	for i, part := range mix {
+		board, err := game.NewBoard(part.Rules)
+		if err != nil {
+			return nil, usage("--rules: %w", err)
+		}
+		dir := c.Out
 		if len(mix) > 1 {
-			r.dir = filepath.Join(c.Out, part.Rules.String())
+			dir = filepath.Join(c.Out, part.Rules.String())
 		}
-		if r.board, err = game.NewBoard(part.Rules); err != nil {
-			return nil, usageError{fmt.Errorf("--rules: %w", err)}
+		if counts[i] > 0 {
+			runs = append(runs, boardRun{board, counts[i], dir})
 		}
-		runs = append(runs, r)
 	}
-	turns := game.NewTurns(mix)
-	for n := range c.Games {
-		of, _ := turns.At(n)
-		runs[of].games++
-	}
-	return slices.DeleteFunc(runs, func(r boardRun) bool { return r.games == 0 }), nil
+	return runs, nil
 }
 
 // play plays the games on one board. path is that of the CPU.

@@ -56,6 +56,21 @@ func (m Mix) String() string {
 	return strings.Join(parts, ",")
 }
 
+// Counts is how many of n steps each game has, in turns. A larger n gives no game fewer.
+func (m Mix) Counts(n int) []int {
+	counts := make([]int, len(m))
+	if len(m) == 1 { // n may be a thousand millions
+		counts[0] = n
+		return counts
+	}
+	turns := NewTurns(m)
+	for step := range n {
+		part, _ := turns.At(step)
+		counts[part]++
+	}
+	return counts
+}
+
 // Turns says whose turn it is, step by step, so that after every step each game has had its share of the steps, give or take one. What it
 // says of a step follows from the step's number.
 type Turns struct {

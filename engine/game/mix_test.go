@@ -78,6 +78,9 @@ func TestTurns(t *testing.T) {
 		}
 		had[part]++
 		parts = append(parts, part)
+		if step%97 == 0 && !slices.Equal(mix.Counts(step+1), had) {
+			t.Fatalf("%d steps are counted as %d, want %d", step+1, mix.Counts(step+1), had)
+		}
 		for i, p := range mix {
 			if want := float64(step+1) * p.Share / 5.2; math.Abs(float64(had[i])-want) > 1 {
 				t.Fatalf("after step %d game %d has had %d, want %v", step, i, had[i], want)
@@ -88,6 +91,9 @@ func TestTurns(t *testing.T) {
 		if part, _ := turns.At(step); part != parts[step] {
 			t.Errorf("step %d, asked again: game %d, want %d", step, part, parts[step])
 		}
+	}
+	if counts := (Mix{{Connect4, 2}}).Counts(77); !slices.Equal(counts, []int{77}) {
+		t.Errorf("77 steps of one game are counted as %d", counts)
 	}
 	if part, had := NewTurns(Mix{{Connect4, 2}}).At(77); part != 0 || had != 77 {
 		t.Errorf("one game: %d, %d", part, had)

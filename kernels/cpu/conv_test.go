@@ -77,7 +77,7 @@ func TestPathsAreThere(t *testing.T) {
 	flags := strings.Fields(string(text))
 	for p, needs := range map[Path][]string{
 		AVX2: {"avx2", "fma"}, AVX512: {"avx512f"}, AVX512BF16: {"avx512f", "avx512_bf16"},
-		AMX: {"avx512f", "avx512_bf16", "amx_tile", "amx_bf16"},
+		AMX: {"avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_tile", "amx_bf16"},
 	} {
 		has := !slices.ContainsFunc(needs, func(f string) bool { return !slices.Contains(flags, f) })
 		if has != slices.Contains(paths, p) {

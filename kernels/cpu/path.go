@@ -25,7 +25,7 @@ const (
 )
 
 // EmulatedAMX is the path amx with its tile instructions replaced by plain C. It is for tests, slow, and not in Paths. It needs the
-// features of AVX512BF16.
+// vector instructions of amx.
 const EmulatedAMX Path = "amx-emulated"
 
 // BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy. The other paths are float32

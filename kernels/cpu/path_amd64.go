@@ -12,7 +12,7 @@ import "golang.org/x/sys/cpu"
 func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
-	if aroundTiles() && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
+	if hasTileVectors() && x.HasAMXTile && x.HasAMXBF16 && permitAMX() {
 		amx := tiles(AMX, func(c conv) { C.conv_amx(c.c()) })
 		amx.peak, amx.peakMACs = func(n int) { C.peak_amx(C.int64_t(n)) }, 4*16*16*32
 		kernels = append(kernels, amx)
@@ -100,15 +100,15 @@ func tiles(name Path, run func(conv)) kernel {
 	return kernel{name: name, bf16: true, lanes: 32, panel: 32, inWords: 16, tiles: true, heads: avx512, run: run}
 }
 
-// aroundTiles reports whether the processor has what lists the cells of tiles and finishes their sums.
-func aroundTiles() bool {
+// hasTileVectors reports whether the processor has the vector instructions that tiles_amd64.h uses beside tiles.
+func hasTileVectors() bool {
 	x := &cpu.X86
 	return x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512BF16
 }
 
 // emulated are kernels for tests.
 func emulated() []kernel {
-	if !aroundTiles() {
+	if !hasTileVectors() {
 		return nil
 	}
 	return []kernel{tiles(EmulatedAMX, func(c conv) { C.conv_amx_emulated(c.c()) })}

@@ -16,7 +16,6 @@ type Scratch struct {
 
 	rows, columns, cells, padded int // of one position
 
-	tiles    bool        // the kernel multiplies tiles: positions stand side by side in each cell
 	together int         // how many positions stand side by side; 1 if one stands after another
 	index    []int32     // [Positions*cells] the padded cell of each cell, top row first
 	near     []uint16    // [cells] has bit t set if tap t of the cell is on the board
@@ -71,7 +70,7 @@ func (t *Tower) Block(rows, columns int) int {
 
 // NewScratch allocates memory for boards of rows and columns.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
-	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1, tiles: t.kernel.tiles}
+	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
 	width := t.stem.width
 	n := t.Block(rows, columns)
 	s.Positions = n
@@ -131,7 +130,7 @@ type order struct {
 	near  []uint16 // the taps that are on the board, for each of the cells; see conv.near. nil if they are not known
 }
 
-// layOut numbers the cells of blocks in which so many positions stand side by side.
+// layOut computes the indices of all cells, with the given number of positions side by side in each padded cell, and the taps between them.
 func (s *Scratch) layOut(together int) {
 	s.together = together
 	s.index, s.taps = s.index[:0], s.taps[:0]
@@ -162,9 +161,9 @@ func (s *Scratch) standTogether(n int) {
 // arrange orders the cells of some positions so that a kernel's tile has cells with the same neighbours: the same cell of
 // each position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
 // products on 7x6) can then be skipped for a whole tile.
-func (s *Scratch) arrange(o *order, positions []int32) {
+func (s *Scratch) arrange(o *order, positions []int32, tiles bool) {
 	o.cells, o.near = o.cells[:0], o.near[:0]
-	if s.tiles {
+	if tiles {
 		s.arrangeTiles(o, len(positions))
 		return
 	}

@@ -72,32 +72,16 @@ INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, float sums[2]
 		const float *x = c->src + (a.first + c->taps[t]) * c->stride;
 		const float *y = c->src + (b.first + c->taps[t]) * c->stride;
 		const int in_a = a.near >> t & 1, in_b = b.near >> t & 1;
-		if (in_a && in_b) {
-			for (int64_t word = 0; word < c->words; word += 16) {
+		for (int64_t word = 0; (in_a || in_b) && word < c->words; word += 16) {
+			_tile_loadd(6, w + word * 32, 128);
+			_tile_loadd(7, w + word * 32 + 16, 128);
+			if (in_a) {
 				_tile_loadd(4, x + word, distance);
-				_tile_loadd(6, w + word * 32, 128);
-				_tile_loadd(7, w + word * 32 + 16, 128);
-				_tile_loadd(5, y + word, distance);
-				_tile_dpbf16ps(0, 4, 6);
-				_tile_dpbf16ps(1, 4, 7);
-				_tile_dpbf16ps(2, 5, 6);
-				_tile_dpbf16ps(3, 5, 7);
-				NAME(store_next)(c, before);
-				NAME(store_next)(c, before);
-			}
-		} else if (in_a) {
-			for (int64_t word = 0; word < c->words; word += 16) {
-				_tile_loadd(4, x + word, distance);
-				_tile_loadd(6, w + word * 32, 128);
-				_tile_loadd(7, w + word * 32 + 16, 128);
 				_tile_dpbf16ps(0, 4, 6);
 				_tile_dpbf16ps(1, 4, 7);
 				NAME(store_next)(c, before);
 			}
-		} else if (in_b) {
-			for (int64_t word = 0; word < c->words; word += 16) {
-				_tile_loadd(6, w + word * 32, 128);
-				_tile_loadd(7, w + word * 32 + 16, 128);
+			if (in_b) {
 				_tile_loadd(5, y + word, distance);
 				_tile_dpbf16ps(2, 5, 6);
 				_tile_dpbf16ps(3, 5, 7);

@@ -117,7 +117,7 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 		s.standTogether(n)
 	}
 	if len(s.all.cells) != n*s.cells {
-		s.arrange(&s.all, s.each[:n])
+		s.arrange(&s.all, s.each[:n], t.kernel.tiles)
 	}
 	s.load(t, planes, n)
 	t.kernel.run(conv{layer: t.stem, cells: s.all.cells, near: s.all.near, taps: s.taps, src: s.planes, stride: t.stem.words, dst: s.x, pairs: s.pairs, relu: true})
@@ -159,7 +159,7 @@ func (t *Tower) convolve(s *Scratch, positions []int32, l block, c conv, x, pair
 	o := &s.all
 	if len(positions)*s.cells != len(o.cells) {
 		o = &s.some
-		s.arrange(o, positions)
+		s.arrange(o, positions, t.kernel.tiles)
 	}
 	c.layer, c.taps, c.src, c.stride = l.dense, s.taps, x, l.dense.width
 	if t.kernel.bf16 {

@@ -24,14 +24,14 @@ const (
 	equal = 0.95
 )
 
-// weight is what a path's rate counts. The two threads of a core share its unit for tiles. On a machine that is shared with others, a neighbour
+// counted is a path's rate as it counts in the choice: that of tiles double. The two threads of a core share its unit for tiles. On a machine that is shared with others, a neighbour
 // that used it left amx between a quarter and a third of its rate for seconds at a time, and other paths about 0.6: so a low rate of tiles is
 // likely a bad moment, and the choice is kept for long.
-func weight(p kernel.Path) float64 {
+func counted(rates map[kernel.Path]float64, p kernel.Path) float64 {
 	if p.Tiles() {
-		return 2
+		return 2 * rates[p]
 	}
-	return 1
+	return rates[p]
 }
 
 // Choose chooses among Paths by rates that are measured when this machine first has a network of this many blocks and channels, and
@@ -67,16 +67,16 @@ func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, s
 	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // of those that are about as fast as the fastest, which has most
 		for _, p := range paths {
 			if fits(p) {
-				most = max(most, weight(p)*rates[p])
+				most = max(most, counted(rates, p))
 			}
 		}
-		if i := slices.IndexFunc(paths, func(p kernel.Path) bool { return fits(p) && weight(p)*rates[p] >= equal*most }); i >= 0 {
+		if i := slices.IndexFunc(paths, func(p kernel.Path) bool { return fits(p) && counted(rates, p) >= equal*most }); i >= 0 {
 			p = paths[i]
 		}
 		return p, most
 	}
 	exact, most := first(kernel.Path.Exact) // there is always plain Go
-	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && weight(p)*rates[p] >= worth*most }); p != "" {
+	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && counted(rates, p) >= worth*most }); p != "" {
 		why := fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
 		if rates[p] < worth*most {
 			why += ", and rates of tiles count double"
@@ -106,7 +106,7 @@ func (c Choice) Int8Gain() (gain float64, by kernel.Path) {
 		return 0, ""
 	}
 	by, _ = fastest(kernel.Paths(), c.Rates)
-	if gain = weight(by) * c.Rates[by] / (weight(c.Path) * c.Rates[c.Path]); !by.Int8() || gain < worth {
+	if gain = counted(c.Rates, by) / counted(c.Rates, c.Path); !by.Int8() || gain < worth {
 		return 0, ""
 	}
 	return gain, by
