@@ -67,7 +67,7 @@ func (c *mergeCmd) Run(ctx context.Context, s streams) error {
 	if c.Records != nil {
 		config.Records, config.Matter = *c.Records, c.Matter
 	}
-	learner, checksum, closeLearner, err := openLearner(c.Importance, s.err)
+	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, s.err)
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}

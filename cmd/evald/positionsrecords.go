@@ -121,7 +121,7 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 
 // makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
 func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
-	learner, checksum, closeLearner, err := openLearner(c.Importance, s.err)
+	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, s.err)
 	if err != nil {
 		return err
 	}
@@ -172,19 +172,19 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	return err
 }
 
-// openLearner opens the network of --importance, and returns the checksum of its file; nil if there is none. close is never nil.
-func openLearner(model string, notes io.Writer) (learner *eval.Evaluator, checksum string, close func() error, err error) {
+// openAdviser opens the network that a flag names, and returns the checksum of its file; nil if it names none. close is never nil.
+func openAdviser(flag, model string, notes io.Writer) (adviser *eval.Evaluator, checksum string, close func() error, err error) {
 	close = func() error { return nil }
 	if model == "" {
 		return nil, "", close, nil
 	}
 	m, _, err := open.Any(model)
 	if err != nil {
-		return nil, "", close, fmt.Errorf("--importance: %w", err)
+		return nil, "", close, fmt.Errorf("--%s: %w", flag, err)
 	}
 	e, err := backend{Backend: open.Auto, Model: model}.choose(notes)
 	if err != nil {
-		return nil, "", close, fmt.Errorf("--importance: %w", err)
+		return nil, "", close, fmt.Errorf("--%s: %w", flag, err)
 	}
 	return e.Evaluator, m.SHA256, e.Close, nil
 }

@@ -47,6 +47,7 @@ type trainCmd struct {
 
 	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
 	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
+	Taste      string        `without:"task=gameover" placeholder:"NAME|PATH" help:"Where exact results show that several moves are equally good, prefer among them what this network prefers, in a quarter of the policy's loss. Without it a network may choose among them, and forgets which moves are hard to answer."`
 	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as with exact scores, rows are one game as long as a move leads from each to the next."`
 	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse to learn from the positions of these files, and their mirror images: sets that networks are measured on, in the formats of evald score."`
 	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on this number of other positions, at the rates of random games."`
@@ -100,15 +101,26 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer all.close()
+	taste, checksum, closeTaste, err := openAdviser("taste", c.Taste, s.err)
+	if err != nil {
+		return err
+	}
+	defer closeTaste()
 	var sources []train.Lesson
 	for _, l := range all {
 		source := train.RulePositions(l.board, c.Seed)
 		if l.records != nil {
 			source = train.WithRules(l.records.Source, l.board, c.Seed)
 		}
+		if taste != nil {
+			source = train.WithTaste(source, l.board, taste)
+		}
 		sources = append(sources, train.Lesson{Board: l.board, Source: source})
 	}
 	config := c.config(all)
+	if taste != nil {
+		config.TasteOf, config.Weights.Taste = checksum, train.TasteShare
+	}
 	run, err := train.OpenRun(c.Out, config, initial, sources, compute(c.Trainer))
 	if err != nil {
 		return err

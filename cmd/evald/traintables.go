@@ -22,6 +22,7 @@ func (c *trainCmd) checkTables() error {
 		given bool
 	}{
 		{"task gameover", c.Task == "gameover"},
+		{"taste", c.Taste != ""},
 		{"trainer", c.Trainer != "gorgonia"},
 		{"optimizer", c.Optimizer != train.Muon},
 		{"ema", c.EMA != 0.99},

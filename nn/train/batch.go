@@ -18,7 +18,7 @@ type Example struct {
 	WDL      [3]float32 // target, sums to 1; all 0 if there is none
 	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
-	Solved   bool       // the policy's moves are equally good, as a solver or the rules found, and the network may choose among them
+	Solved   bool       // the policy's moves are equally good, as a solver or the rules found: see Weights.Taste
 }
 
 // Mirror returns the example of the mirror image.
@@ -127,8 +127,8 @@ func (t *Batch) policy(dst []float32, e Example) error {
 		}
 		legal += p
 		target := p * e.Weight
-		if e.Solved && p > 0 {
-			target = -e.Weight
+		if e.Solved {
+			target = -target // several classes are right: see crossEntropy
 		}
 		dst[b.Flat(bit)] = target
 	}

@@ -17,6 +17,7 @@ type Config struct {
 	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
 	QShare    float64 `json:"q_share"`            // see RecordOptions
 	HeldOut   float64 `json:"held_out,omitempty"` // see RecordOptions
+	TasteOf   string  `json:"taste_of,omitempty"` // the checksum of the network whose taste is learned, see WithTaste; "" for none
 	Batch     int     `json:"batch"`              // examples per step
 	Steps     int     `json:"steps"`              // of the whole run
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up

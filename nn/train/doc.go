@@ -6,7 +6,7 @@
 //
 //	config.go                            Config of a run
 //	records.go, survey.go                examples from records, and what is counted in them first; foretold.go: targets of draws
-//	rules.go, batch.go                   examples of the rules; Example, and batches of examples
+//	rules.go, taste.go, batch.go         examples of the rules; which of equally good moves to prefer; Example, and batches of examples
 //	graph.go, layers.go, loss.go, op.go  the network in gorgonia's graph: its layers, losses and operations
 //	solver.go, muon.go                   optimizers
 //	trainer.go                           steps; gorgonia.go and torch.go: where they are made
@@ -17,7 +17,8 @@
 //
 // All losses are cross-entropies in nats, computed from logits in float64. Each is the mean over the examples that have its
 // target, weighted by the examples' weights: win, draw and loss (3 classes, soft targets), the policy over legal actions
-// (soft targets) and gameover (4 classes). The total is their weighted sum.
+// (soft targets) and gameover (4 classes). The total is their weighted sum. Where several moves are known to be equally good, the
+// policy's target is their probability together, and Weights.Taste mixes in how they should share it.
 //
 // # Optimiser
 //

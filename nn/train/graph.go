@@ -18,11 +18,15 @@ type Weights struct {
 	WDL      float64 `json:"wdl"`
 	Policy   float64 `json:"policy"`
 	GameOver float64 `json:"gameover"`
+
+	// Taste is the part of the policy's loss, 0 to 1, in which a network learns how Example.Policy shares its probability among moves that are
+	// equally good. In the rest it may choose among them. It counts for training alone, not for measuring.
+	Taste float64 `json:"taste,omitempty"`
 }
 
 func (w Weights) check() error {
-	if w == (Weights{}) || w.WDL < 0 || w.Policy < 0 || w.GameOver < 0 {
-		return fmt.Errorf("weights of the losses are %+v: want none negative and one positive", w)
+	if w.WDL+w.Policy+w.GameOver == 0 || w.WDL < 0 || w.Policy < 0 || w.GameOver < 0 || !(w.Taste >= 0 && w.Taste <= 1) {
+		return fmt.Errorf("weights of the losses are %+v: want none negative, one positive, and taste from 0 to 1", w)
 	}
 	return nil
 }
@@ -66,6 +70,9 @@ type graph struct {
 func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, pool *conv.Pool) (*graph, error) {
 	if err := w.check(); err != nil {
 		return nil, err
+	}
+	if !gradients {
+		w.Taste = 0
 	}
 	g := &graph{batch: NewBatch(b, rows), pool: pool, net: n, nodes: gorgonia.NewGraph()}
 	g.build(w)
@@ -118,7 +125,7 @@ func (g *graph) build(w Weights) {
 	term := func(name string, weight float64, logits *gorgonia.Node, targets *tensor.Dense, seen **Term) {
 		*seen = &Term{}
 		factor := gorgonia.NewConstant(float32(weight), gorgonia.WithName(name+" weight"))
-		loss := must(gorgonia.Mul(crossEntropy(logits, g.data(name, targets), *seen), factor))
+		loss := must(gorgonia.Mul(crossEntropy(logits, g.data(name, targets), w.Taste, *seen), factor))
 		if g.total != nil {
 			loss = must(gorgonia.Add(g.total, loss))
 		}

@@ -57,30 +57,31 @@ func sum(of []int) (n int) {
 //	sum over rows and classes of target * -log softmax(logit)   /   sum of weights
 //
 // A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that it does
-// not have. If several classes are equally right, each has the row's weight with a minus in place of a probability, and the
-// row's loss is that of all of them together, however they share it:
+// not have. If several classes are equally right, their targets are negative: minus the row's weight times the share that each
+// should have among them. The row's loss is that of all of them together, however they share it, and for the part taste, 0 to 1,
+// the cross-entropy of these shares:
 //
-//	weight * -log (sum over right classes of softmax(logit))
+//	weight * ((1-taste) * -log (sum over right classes of softmax(logit))  +  taste * sum over right classes of share * -log softmax(logit))
 //
 // If no row has a target, the loss is 0. The loss and the counts are stored in seen.
-func crossEntropy(logits, targets *gorgonia.Node, seen *Term) *gorgonia.Node {
+func crossEntropy(logits, targets *gorgonia.Node, taste float64, seen *Term) *gorgonia.Node {
 	classes := targets.Shape()[1]
 	seen.Rows, seen.Right = make([]int, classes), make([]int, classes)
 	o := &op{name: "cross-entropy", shape: tensor.Shape{}, wrt: []bool{true, false}}
 	o.run = func(dst []float32, in [][]float32) {
-		seen.measure(in[0], in[1])
+		seen.measure(in[0], in[1], taste)
 		dst[0] = float32(seen.Loss)
 	}
 	o.diff = func(in gorgonia.Nodes, _, g *gorgonia.Node) gorgonia.Nodes {
 		back := &op{name: "cross-entropy gradient", shape: in[0].Shape()}
-		back.run = func(dst []float32, in [][]float32) { crossEntropyGrad(dst, in[0], in[1], classes, in[2][0]) }
+		back.run = func(dst []float32, in [][]float32) { crossEntropyGrad(dst, in[0], in[1], classes, taste, in[2][0]) }
 		return gorgonia.Nodes{back.apply(in[0], in[1], g), nil}
 	}
 	return o.apply(logits, targets)
 }
 
 // measure computes the loss and counts the rows. The class of a row with several right ones is the likeliest of these.
-func (t *Term) measure(logits, targets []float32) {
+func (t *Term) measure(logits, targets []float32, taste float64) {
 	clear(t.Rows)
 	clear(t.Right)
 	classes := len(t.Rows)
@@ -93,7 +94,7 @@ func (t *Term) measure(logits, targets []float32) {
 		}
 		mass += sums.weight
 		if sums.several {
-			loss += sums.weight * (sums.log - sums.right)
+			loss += sums.weight * (1 - taste) * (sums.log - sums.right)
 		}
 		likeliest, wanted := -1, 0
 		for k, p := range want {
@@ -102,6 +103,8 @@ func (t *Term) measure(logits, targets []float32) {
 			}
 			if p > 0 {
 				loss += float64(p) * (sums.log - float64(row[k]))
+			} else if p < 0 {
+				loss -= taste * float64(p) * (sums.log - float64(row[k]))
 			}
 			if likeliest < 0 || row[k] > row[likeliest] {
 				likeliest = k
@@ -138,7 +141,7 @@ func sumsOf(logits, targets []float32) (s rowSums) {
 		logit := float64(logits[k])
 		greatest = max(greatest, logit)
 		if p < 0 {
-			s.several, s.weight, greatestRight = true, -float64(p), max(greatestRight, logit)
+			s.several, s.weight, greatestRight = true, s.weight-float64(p), max(greatestRight, logit)
 		} else {
 			s.weight += float64(p)
 		}
@@ -161,8 +164,8 @@ func sumsOf(logits, targets []float32) (s rowSums) {
 }
 
 // crossEntropyGrad writes scale * weight * (softmax(logit) - target) / sum of weights, and 0 for absent classes. The target of
-// several right classes is their part of the softmax, made to sum to 1.
-func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32) {
+// several right classes is their part of the softmax, made to sum to 1, mixed with the shares that are wanted.
+func crossEntropyGrad(dst, logits, targets []float32, classes int, taste float64, scale float32) {
 	all := 0.0
 	clear(dst)
 	for at := 0; at < len(targets); at += classes {
@@ -178,7 +181,7 @@ func crossEntropyGrad(dst, logits, targets []float32, classes int, scale float32
 			}
 			target := float64(p)
 			if p < 0 {
-				target = sums.weight * math.Exp(float64(row[k])-sums.right)
+				target = (1-taste)*sums.weight*math.Exp(float64(row[k])-sums.right) - taste*float64(p)
 			}
 			dst[at+k] = float32(sums.weight*math.Exp(float64(row[k])-sums.log) - target)
 		}

@@ -110,7 +110,10 @@ func (r *reference) loss(examples []Example, w Weights) (total float64, parts [3
 				right += math.Exp(l)
 			}
 		}
-		parts[1] -= float64(weight) * math.Log(right/all)
+		parts[1] -= float64(weight) * (1 - w.Taste) * math.Log(right/all)
+		for i, l := range logits {
+			parts[1] -= float64(weight) * w.Taste * targets[i] * (l - math.Log(all))
+		}
 		mass[1] += float64(weight)
 	}
 	for _, e := range examples {
@@ -169,6 +172,10 @@ func randomExamples(seed uint64, b *game.Board, n int) []Example {
 		}
 		if e.Solved = i%4 == 3; e.Solved {
 			equallyGood(e.Policy, r)
+			if taste := make([]float32, b.Actions()); i%8 == 3 {
+				softmax(taste, r.NormFloat64)
+				e.Policy = shared(e.Policy, taste)
+			}
 		}
 	}
 	return examples
@@ -243,10 +250,10 @@ func TestGradients(t *testing.T) {
 		rules  string
 		w      Weights
 	}{
-		{"1x4/3/5", "4x4x3", Weights{1, 1, 1}},
-		{"2x3/4/4", "5x3x3", Weights{1.5, 0.5, 0.25}},
-		{"1x4/3/5", "3x3x3free", Weights{0.3, 2, 0}},
-		{"1x4/3/5", "4x4x3", Weights{0, 0, 1}},
+		{"1x4/3/5", "4x4x3", Weights{1, 1, 1, 0}},
+		{"2x3/4/4", "5x3x3", Weights{1.5, 0.5, 0.25, 0.3}},
+		{"1x4/3/5", "3x3x3free", Weights{0.3, 2, 0, 1}},
+		{"1x4/3/5", "4x4x3", Weights{0, 0, 1, 0}},
 	} {
 		t.Run(test.config+" "+test.rules, func(t *testing.T) {
 			rules := gametest.Must(game.ParseRules(test.rules))(t)

@@ -58,6 +58,7 @@ type torchRun struct {
 	Batch     int        `json:"batch"`
 	Judged    int        `json:"judged"`  // rows of the batches that are measured
 	Weights   [3]float64 `json:"weights"` // of the losses: wdl, policy, gameover
+	Taste     float64    `json:"taste"`   // as in Weights
 	Tensors   []net.Spec `json:"tensors"` // those that are trained, Muon's last
 	Muon      int        `json:"muon"`    // the number of Muon's values
 	Clip      float64    `json:"clip"`
@@ -83,7 +84,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 	}
 	run := torchRun{
 		Network: c, Tensors: p.specs, Batch: t.config.Batch, Judged: measureBatch, Weights: [3]float64{t.config.Weights.WDL, t.config.Weights.Policy, t.config.Weights.GameOver},
-		Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)), BFloat16: by.BFloat16,
+		Taste: t.config.Weights.Taste, Clip: t.config.Clip, Average: t.average != t.net, Threads: cmp.Or(by.Threads, runtime.GOMAXPROCS(0)), BFloat16: by.BFloat16,
 	}
 	var mirror []int32
 	for _, s := range p.specs {

@@ -103,10 +103,10 @@ func TestTorchGradients(t *testing.T) {
 		w              Weights
 		symmetric      bool
 	}{
-		{"2x8/6/10", "7x6x4", Weights{1, 1, 0.1}, false},
-		{"2x6/5/7", "5x4x4", Weights{1.5, 0.5, 0.25}, true},
-		{"1x4/3/5", "3x3x3free", Weights{0.3, 2, 0}, false},
-		{"1x4/3/5", "4x4x3", Weights{0, 0, 1}, true},
+		{"2x8/6/10", "7x6x4", Weights{1, 1, 0.1, 0}, false},
+		{"2x6/5/7", "5x4x4", Weights{1.5, 0.5, 0.25, 0.3}, true},
+		{"1x4/3/5", "3x3x3free", Weights{0.3, 2, 0, 1}, false},
+		{"1x4/3/5", "4x4x3", Weights{0, 0, 1, 0}, true},
 	} {
 		c := testConfig()
 		c.Network, c.Rules, c.Weights, c.Optimizer, c.Clip, c.L2, c.Batch = test.network, test.rules, test.w, AdamW, 0, 0, 40
@@ -241,7 +241,7 @@ func TestTorchDiverges(t *testing.T) {
 }
 
 func TestWeightsTrain(t *testing.T) {
-	for _, w := range []Weights{{1, 1, 1}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {1, 0, 1}} {
+	for _, w := range []Weights{{1, 1, 1, 0.5}, {1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {1, 0, 1, 0}} {
 		n := scrambled(t, "1x4/3/5", 1)
 		b := game.MustBoard(game.TicTacToe)
 		g := testGraph(t, n, b, randomExamples(2, b, 4), w)

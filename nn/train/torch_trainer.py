@@ -107,17 +107,18 @@ def batch(n):
     return planes, [t.view(n, w) for t, w in zip(targets, widths)]
 
 
-def cross_entropy(logits, targets):
+def cross_entropy(logits, targets, taste):
     """As crossEntropy in loss.go: the loss, and counts of rows and of right rows by class."""
     present = targets > -torch.inf
     right = present & (targets < 0)  # several classes are right
     several = right.any(1)
     logits = logits.double().masked_fill(~present, -1e30)
     log = logits.log_softmax(1)
-    given = targets.double().clamp(min=0)
-    weights = torch.where(several, -targets.double().masked_fill(~right, 0).amin(1), given.sum(1))
+    given = targets.double().masked_fill(~present, 0)
+    weights = given.sum(1).abs()
     together = torch.where(several, log.masked_fill(~right, -1e30).logsumexp(1), 0)
-    loss = -((given * log).sum() + (weights * together).sum()) / weights.sum().clamp(min=1e-300)
+    apart = torch.where(several[:, None], -taste * given, given)
+    loss = -((apart * log).sum() + ((1 - taste) * weights * together).sum()) / weights.sum().clamp(min=1e-300)
     classes = torch.arange(targets.shape[1])
     wanted = torch.where(several, log.masked_fill(~right, -torch.inf).argmax(1), given.argmax(1))
     counted = (classes == wanted[:, None]) & (weights > 0)[:, None]
@@ -125,7 +126,7 @@ def cross_entropy(logits, targets):
     return loss, torch.cat([loss.detach()[None], counted.sum(0).double(), hit.sum(0).double()])
 
 
-def losses(values, planes, targets):
+def losses(values, taste, planes, targets):
     """The weighted sum of the losses of a network with these trained values, and the result without the norm."""
     parameters = {name: part.view(shape) for name, part, shape in zip(names, values.split(sizes), shapes)}
     with torch.autocast(planes.device.type, torch.bfloat16) if bfloat16 and values.requires_grad else contextlib.nullcontext():
@@ -133,7 +134,7 @@ def losses(values, planes, targets):
     logits = wdl, policy.flatten(1), gameover
     total, results = 0, []
     for i, weight in heads:
-        loss, result = cross_entropy(logits[i], targets[i])
+        loss, result = cross_entropy(logits[i], targets[i], taste)
         total = total + weight * loss
         results.append(result)
     return total, torch.cat(results)
@@ -182,7 +183,7 @@ step_losses, step_update = (torch.compile(losses), torch.compile(update)) if cud
 
 def step():
     numbers = torch.frombuffer(read(40), dtype=torch.float64).to(decayed.device)
-    total, result = step_losses(weights, *batch(run["batch"]))
+    total, result = step_losses(weights, run["taste"], *batch(run["batch"]))
     grad, = torch.autograd.grad(total, weights)
     return step_update(grad, numbers), result
 
@@ -190,7 +191,7 @@ def step():
 @torch.no_grad()
 def measure():
     values = weights.detach() if average is None else average
-    return torch.zeros((), dtype=torch.float64), losses(values, *batch(run["judged"]))[1]
+    return torch.zeros((), dtype=torch.float64), losses(values, 0, *batch(run["judged"]))[1]
 
 
 def answer(norm, result):

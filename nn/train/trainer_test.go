@@ -21,7 +21,7 @@ import (
 func testConfig() Config {
 	return Config{
 		Network: "1x4/4/6", Rules: "4x4x3", Batch: 16, Steps: 40, LR: 0.01, Schedule: Cosine, Warmup: 4,
-		Optimizer: AdamW, L2: 0.01, Clip: 1, EMA: 0.9, Seed: 7, Weights: Weights{1, 1, 1},
+		Optimizer: AdamW, L2: 0.01, Clip: 1, EMA: 0.9, Seed: 7, Weights: Weights{1, 1, 1, 0},
 	}
 }
 
