@@ -32,6 +32,7 @@ type positionsCmd struct {
 	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
 	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
+	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. For large boards, of which most positions would take days; the files say how many are left out."`
 
 	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: ask this network first. Where it is unsure of the result, all positions are solved; where it is sure, one in ten, whose records have ten times the weight."`
 }
@@ -69,6 +70,14 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(c.makeAll(ctx, s, board, known), dir.Close())
 }
 
+// nodes is --nodes, or 0 for no bound.
+func (c *positionsCmd) nodes() uint64 {
+	if c.Nodes == nil {
+		return 0
+	}
+	return uint64(*c.Nodes)
+}
+
 // makeAll makes the missing files in a folder that is locked.
 func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
 	// Conflicts with existing files are reported before hours of work.
@@ -80,7 +89,7 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 			if err != nil {
 				return err
 			}
-			set.kept = max(set.kept, bytes.Count(text, []byte("\n"))-1)
+			set.kept = max(set.kept, bytes.Count(text, []byte("\n"))-bytes.Count(text, []byte("\n#"))-1)
 		}
 		sets = append(sets, set)
 	}
@@ -107,15 +116,20 @@ type positionSet struct {
 	count int
 	seed  uint64
 	path  string
+	nodes uint64 // that a position may take; 0: any number
 	head  string // the file's first line, without the checksum that follows it there
-	kept  int    // number of positions with scores on disk
+	kept  int    // number of positions on disk
 }
 
 func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
 	from, to := k.Plies(b)
+	bound := ""
+	if c.Nodes != nil {
+		bound = fmt.Sprintf(" --nodes %d", *c.Nodes)
+	}
 	return &positionSet{
-		board: b, kind: k, count: c.Count, seed: c.Seed, path: filepath.Join(c.Out, string(k)+".txt"),
-		head: fmt.Sprintf("# %v, %s play, %d to %d plies; evald positions --rules %v --kinds %s --seed %d --count %d", b.Rules(), k, from, to, b.Rules(), k, c.Seed, c.Count),
+		board: b, kind: k, count: c.Count, seed: c.Seed, nodes: c.nodes(), path: filepath.Join(c.Out, string(k)+".txt"),
+		head: fmt.Sprintf("# %v, %s play, %d to %d plies; evald positions --rules %v --kinds %s --seed %d --count %d%s", b.Rules(), k, from, to, b.Rules(), k, c.Seed, c.Count, bound),
 	}
 }
 
@@ -167,13 +181,31 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 		return "", err
 	}
 	var lines []byte
+	drawn, left := make([]int, to+1), make([]int, to+1) // by stones
+	kept := 0
 	for i, moves := range games {
+		if drawn[len(moves)]++; scores[i] == nil {
+			left[len(moves)]++
+			continue
+		}
+		kept++
 		lines = score.AppendLine(lines, game.FormatNotation(p.board.Rules(), moves), scores[i])
+	}
+	if kept == 0 {
+		return "", fmt.Errorf("%s play of %v: --nodes %d: each of %d positions takes more: give more, or other --kinds", p.kind, p.board.Rules(), p.nodes, len(games))
+	}
+	for stones, n := range left {
+		if n > 0 {
+			lines = fmt.Appendf(lines, "# of %d positions of %d stones, %d take more nodes and are left out\n", drawn[stones], stones, n)
+		}
 	}
 	if err := durable.WriteFile(p.path, score.Seal(p.head, lines)); err != nil {
 		return "", err
 	}
-	said := fmt.Sprintf("%d positions of %d to %d plies, in %v", len(games), from, to, time.Since(start).Round(time.Millisecond))
+	said := fmt.Sprintf("%d positions of %d to %d plies, in %v", kept, from, to, time.Since(start).Round(time.Millisecond))
+	if kept < len(games) {
+		said += fmt.Sprintf("; %d others take more than %d nodes", len(games)-kept, p.nodes)
+	}
 	if len(games) < p.count {
 		said += "; the board has no more"
 	}
@@ -191,7 +223,7 @@ func (p *positionSet) forget() error {
 
 // solve returns the scores of all positions: those in the journal, and the others, which it adds to the journal.
 func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Book, threads int, progress *progress) ([][]int, error) {
-	journal, solved, err := p.openJournal()
+	journal, solved, hard, err := p.openJournal()
 	if err != nil {
 		return nil, err
 	}
@@ -201,13 +233,13 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	var positions []game.Position
 	for i, moves := range games {
 		at := p.board.PlayMoves(moves)
-		if scores[i] = solved[at]; scores[i] == nil {
+		if scores[i] = solved[at]; scores[i] == nil && !hard[game.FormatNotation(p.board.Rules(), moves)] {
 			todo, positions = append(todo, i), append(positions, at)
 		}
 	}
 	p.kept = len(games) - len(todo)
 	show := progress.counting(string(p.kind)+", exact scores", p.kept, len(games))
-	_, err = score.Solve(ctx, p.board, positions, score.SolveOptions{Threads: threads, Book: known, Solved: func(i int, one score.Position) error {
+	_, err = score.Solve(ctx, p.board, positions, score.SolveOptions{Threads: threads, Book: known, Nodes: p.nodes, Solved: func(i int, one score.Position) error {
 		i = todo[i]
 		scores[i] = one.Scores
 		line, err := durable.Marshal(solvedPosition{game.FormatNotation(p.board.Rules(), games[i]), one.Scores})
@@ -224,16 +256,16 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	return scores, err
 }
 
-// solvedPosition is a line of the journal, with one score for each action.
+// solvedPosition is a line of the journal, with one score for each action, or none if the position takes too many nodes.
 type solvedPosition struct {
 	Position string `json:"position"`
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal for appending and reads its scores. The caller must close it.
-func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, err error) {
+// openJournal opens the journal for appending and reads its scores, and which positions take too many nodes. The caller must close it.
+func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, hard map[string]bool, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -242,12 +274,17 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 	}()
 	text, err := p.lines(p.partial())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	head, behind, _ := bytes.Cut(text, []byte{'\n'})
 	lines, err := durable.Lines[solvedPosition](behind, 1)
 	plain := fmt.Appendf(nil, "%s\n", head)
+	hard = map[string]bool{}
 	for _, l := range lines {
+		if l.Scores == nil {
+			hard[l.Position] = true
+			continue
+		}
 		plain = score.AppendLine(plain, l.Position, l.Scores)
 	}
 	var positions []score.Position
@@ -255,20 +292,20 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 		positions, err = score.Read(bytes.NewReader(plain))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
+		return nil, nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
 	}
 	solved = map[game.Position][]int{}
 	for _, one := range positions {
 		solved[one.State.Position] = one.Scores
 	}
 	if err := journal.Truncate(int64(len(text))); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if _, err := journal.Seek(0, io.SeekEnd); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if len(text) == 0 {
 		_, err = journal.WriteString(p.head + "\n")
 	}
-	return journal, solved, err
+	return journal, solved, hard, err
 }

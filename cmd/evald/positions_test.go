@@ -20,6 +20,7 @@ import (
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
 	"github.com/evald/evald/engine/sample"
 )
@@ -179,6 +180,73 @@ func TestPositionsInterrupted(t *testing.T) {
 	must(t, "", positionsIn(dir, "--kinds", "openings")...)
 	if diff := cmp.Diff(readSets(t, whole), readSets(t, dir)); diff != "" {
 		t.Errorf("files after an interrupt (-want +got):\n%s", diff)
+	}
+}
+
+// With --nodes a set has those positions of the whole one that take no more, and says how many of each number of stones it lacks, also
+// after an interrupt and with any number of threads. Records of exact results have them alike.
+func TestPositionsNodes(t *testing.T) {
+	args := func(dir string, more ...string) []string {
+		return append([]string{"positions", "-o", dir, "--rules", "6x5x4", "--count", "60", "--kinds", "random"}, more...)
+	}
+	whole, some, again, records := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	must(t, "", args(whole)...)
+	said := must(t, "", args(some, "--nodes", "400", "--threads", "1")...)
+	all, set := readSets(t, whole)["random.txt"], readSets(t, some)["random.txt"]
+	head, lines, _ := strings.Cut(set, "\n")
+	kept, left := 0, 0
+	for line := range strings.Lines(lines) {
+		if line[0] != '#' {
+			if kept++; !strings.Contains(all, "\n"+line) {
+				t.Errorf("%q is not in the whole set", line)
+			}
+			continue
+		}
+		var drawn, stones, n int
+		gametest.Must(fmt.Sscanf(line, "# of %d positions of %d stones, %d take more nodes and are left out\n", &drawn, &stones, &n))(t)
+		if left += n; n > drawn || n == 0 {
+			t.Errorf("%q", line)
+		}
+	}
+	if kept+left != 60 || kept < 10 || left < 10 || !strings.Contains(head, "--count 60 --nodes 400; crc32") || !strings.Contains(said, fmt.Sprintf("%d others take more than 400 nodes", left)) {
+		t.Errorf("%d positions are kept and %d left out, %q, %q", kept, left, head, said)
+	}
+	// Half of the journal of an interrupted run, with the positions that were left out.
+	journal, _, _ := strings.Cut(head, "; crc32")
+	journal += "\n"
+	for line := range strings.Lines(all[strings.IndexByte(all, '\n')+1:]) {
+		p := solvedPosition{Position: strings.Fields(line)[0]}
+		if strings.Contains(set, "\n"+line) {
+			for _, word := range strings.Fields(line)[1:] {
+				p.Scores = append(p.Scores, gametest.Must(strconv.Atoi(word))(t))
+			}
+		}
+		journal += string(gametest.Must(durable.Marshal(p))(t)) + "\n"
+	}
+	for _, partial := range []string{"", journal[:len(journal)/2], journal} {
+		gametest.OK(t, os.RemoveAll(again))
+		gametest.OK(t, os.MkdirAll(again, 0o755))
+		putFile(t, filepath.Join(again, "random.txt.partial"), partial)
+		must(t, "", args(again, "--nodes", "400", "--threads", "3")...)
+		if got := readSets(t, again)["random.txt"]; got != set {
+			t.Errorf("another set after %d bytes of the journal:\n%s", len(partial), cmp.Diff(set, got))
+		}
+	}
+	if out := must(t, "", args(some, "--nodes", "400")...); !strings.Contains(out, fmt.Sprintf("%d positions, from before", kept)) {
+		t.Errorf("a complete set: %q", out)
+	}
+	refuses(t, exitBadInput, "random.txt is another set of positions", "", args(some, "--nodes", "500")...)
+	refuses(t, exitBadInput, "--nodes 1: each of 5 positions takes more", "", "positions", "-o", t.TempDir(), "--rules", "8x8x4", "--count", "5", "--kinds", "openings", "--nodes", "1")
+	made := func(more ...string) int64 {
+		t.Helper()
+		gametest.OK(t, os.RemoveAll(records))
+		must(t, "", args(records, append(more, "--train")...)...)
+		r := gametest.Must(record.Open(filepath.Join(records, "random-00000.parquet")))(t)
+		defer r.Close()
+		return r.Rows()
+	}
+	if few, many := made("--nodes", "20"), made(); few*2 > many || few == 0 {
+		t.Errorf("%d records with 20 nodes, %d with any number", few, many)
 	}
 }
 

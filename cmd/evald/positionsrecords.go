@@ -28,6 +28,7 @@ type recordsConfig struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
 	Plies string `json:"plies,omitempty"`
+	Nodes uint64 `json:"nodes,omitempty"`
 	From  string `json:"from,omitempty"` // folder of the records whose positions are taken; empty if positions are drawn
 
 	Importance string `json:"importance,omitempty"` // the checksum of the network's file
@@ -130,7 +131,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	if err != nil {
 		return err
 	}
-	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, from, checksum}); err != nil {
+	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, c.nodes(), from, checksum}); err != nil {
 		return err
 	}
 	var todo []recordFile
@@ -150,7 +151,7 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	made, records := 0, 0
 	err = jobs.Each(ctx, len(solvers), len(todo), func(ctx context.Context, worker, i int) (err error) {
 		if solvers[worker] == nil {
-			if solvers[worker], err = solver.New(board, solver.Options{Book: known}); err != nil {
+			if solvers[worker], err = solver.New(board, solver.Options{Book: known, Nodes: c.nodes()}); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,8 @@
 // after a random move, whose result is known by then; it has no visits. So results are also learned for positions after bad
 // moves.
 //
+// If the solver's nodes are bounded (solver.Options), positions with a move whose result takes more are left out.
+//
 // A learner, the network that is to learn from the records, can be asked which positions are worth the solver's time (Options), and
 // which of the records are worth a step of training (Pool.Ask).
 //
@@ -223,6 +225,9 @@ func (f *file) take(ctx context.Context, p game.Position, number int64) error {
 // write solves an unfinished position of a game and writes its records.
 func (f *file) write(ctx context.Context, p game.Position, number int64, weight float32) error {
 	some, err := solved(ctx, f.solver, p, f.random)
+	if errors.Is(err, solver.ErrNodes) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

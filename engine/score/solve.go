@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,9 +16,10 @@ import (
 type SolveOptions struct {
 	Threads int         // each solves one position at a time; 0 means 1
 	Book    solver.Book // asked before a search, if not nil
+	Nodes   uint64      // if not 0, positions whose moves take more nodes than that together get no scores
 
-	// Solved, if not nil, is called with each position's index as soon as it has its scores, in any order, one call at a
-	// time. An error that it returns ends Solve.
+	// Solved, if not nil, is called with each position's index as soon as it has its scores, or is known to get none, in any order, one call
+	// at a time. An error that it returns ends Solve.
 	Solved func(i int, p Position) error
 }
 
@@ -29,14 +31,19 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 	var mu sync.Mutex // guards calls of Solved
 	err := jobs.Each(ctx, len(solvers), len(positions), func(ctx context.Context, worker, i int) (err error) {
 		if solvers[worker] == nil {
-			if solvers[worker], err = solver.New(board, solver.Options{Threads: 1, Book: o.Book}); err != nil {
+			if solvers[worker], err = solver.New(board, solver.Options{Threads: 1, Book: o.Book, Nodes: o.Nodes}); err != nil {
 				return err
 			}
 		}
 		solved[i].State = game.State{Board: board, Position: positions[i], Mark: positions[i].Mover()}
+		if o.Nodes > 0 {
+			solvers[worker].Reset() // so that what was solved before does not decide whether the nodes suffice
+		}
 		solved[i].Scores, _, err = solvers[worker].Scores(ctx, positions[i])
 		if err == nil {
 			err = solved[i].validate()
+		} else if errors.Is(err, solver.ErrNodes) {
+			err = nil
 		}
 		if err != nil {
 			return fmt.Errorf("position %d of %d: %w", i+1, len(positions), err)

@@ -116,3 +116,46 @@ func TestBounded(t *testing.T) {
 		}
 	}
 }
+
+// Within Options.Nodes all calls have the answers of a solver without a bound, or ErrNodes: which of the two follows from the position
+// alone. They exceed the bound by little.
+func TestNodesOfCalls(t *testing.T) {
+	for _, rules := range []string{"6x5x4", "9x8x5", "4x4x4free"} { // the last two by the general search
+		b := game.MustBoard(gametest.Must(game.ParseRules(rules))(t))
+		free := mustNew(t, b, Options{TableMiB: 4})
+		solved, spent := 0, 0
+		for seed := range uint64(40) {
+			p := nearEnd(seed, b, 11)
+			if b.Result(p) != game.Ongoing {
+				continue
+			}
+			want, whole, err := free.Scores(t.Context(), p)
+			gametest.OK(t, err)
+			for _, nodes := range []uint64{1, 500, 2000, whole.Nodes + 1, 1 << 40} {
+				bounded := mustNew(t, b, Options{TableMiB: 4, Nodes: nodes})
+				var first error
+				for range 2 {
+					bounded.Reset()
+					got, r, err := bounded.Scores(t.Context(), p)
+					if r.Nodes > nodes+1000*uint64(b.Actions()) {
+						t.Errorf("%s, %d nodes: %d were used", rules, nodes, r.Nodes)
+					}
+					if err != nil && (!errors.Is(err, ErrNodes) || got != nil || nodes > whole.Nodes+1000) || err == nil && !slices.Equal(got, want) {
+						t.Errorf("%s, %d nodes: %v, %v; want %v with %d nodes", rules, nodes, got, err, want, whole.Nodes)
+					}
+					if r.Nodes > 0 && first != nil && err == nil {
+						t.Errorf("%s, %d nodes suffice the second time alone", rules, nodes)
+					}
+					if first = err; err == nil {
+						solved++
+					} else {
+						spent++
+					}
+				}
+			}
+		}
+		if solved < 20 || spent < 20 {
+			t.Errorf("%s: %d calls had answers and %d had not", rules, solved, spent)
+		}
+	}
+}

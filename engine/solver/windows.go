@@ -14,7 +14,7 @@ type run struct {
 	wdl    bool // only the sign is asked for
 	bare   bool // no action is asked for
 
-	// of Bounds
+	// of Bounds and of Options.Nodes
 	limit       uint64      // the prover's count of nodes from which on spent is set; 0: none
 	spent       atomic.Bool // the search has to stop, and has no answer
 	least, most int         // what is known of the score, if there is a limit
