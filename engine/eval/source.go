@@ -16,6 +16,7 @@ const (
 	CPU      Source = "cpu"      // a network, on the CPU
 	Fast     Source = "fast"     // a network of pattern tables, on the CPU
 	Cached   Source = "cache"    // a network, earlier
+	Function Source = "function" // a network that the program's user computes
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
 	Solved   Source = "solver"   // the exact solver, also in the exact step (Options.Exact)
@@ -34,7 +35,7 @@ const (
 )
 
 // ranks are the sources in the order in which people read them; the heuristics stand at anyHeuristic.
-var ranks = []Source{None, GPU, CPU, Fast, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
+var ranks = []Source{None, GPU, CPU, Fast, Function, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
 
 const anyHeuristic Source = "heuristic"
 
@@ -57,7 +58,9 @@ func ParseSource(name string) (s Source, ok bool) {
 }
 
 // Network reports whether the answer is a network's, now or from a cache.
-func (s Source) Network() bool { return s == GPU || s == CPU || s == Fast || s == Cached }
+func (s Source) Network() bool {
+	return s == GPU || s == CPU || s == Fast || s == Function || s == Cached
+}
 
 // Heuristic reports whether the answer is a heuristic's: whoever is none of the sources of this package.
 func (s Source) Heuristic() bool { return rank(s) == rank(anyHeuristic) }

@@ -1,5 +1,6 @@
 // A model of the tile instructions of AMX in plain C, so that processors without AMX can test the code around them. A file includes this
 // before tiles_amd64.h. Only the tile instructions are replaced.
+#include <stdlib.h>
 #include <string.h>
 
 #undef _tile_loadconfig
@@ -16,12 +17,21 @@
 #define _tile_dpbf16ps(sum, a, b) multiply_bf16(sum, a, b)
 
 // model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so code that
-// forgets to configure them computes nothing. Each thread has its own state. initial-exec, because with the default model of
-// thread-local memory the program would need the dynamic linker as a library.
-static _Thread_local struct {
+// forgets to configure them computes nothing. Each thread has its own state, which stays when the thread ends. initial-exec, because with
+// the default model of thread-local memory the program would need the dynamic linker as a library; only a pointer, because a program that
+// loads evald as a library has little room for such memory.
+struct tiles {
 	int rows[8], bytes[8];
 	uint8_t data[8][16][64];
-} model __attribute__((tls_model("initial-exec")));
+};
+static _Thread_local struct tiles *held __attribute__((tls_model("initial-exec")));
+
+static struct tiles *state(void) {
+	if (held == NULL && (held = calloc(1, sizeof *held)) == NULL) abort();
+	return held;
+}
+
+#define model (*state())
 
 static void load_config(const void *config) {
 	const uint8_t *c = config;

@@ -1,0 +1,181 @@
+"""Evaluators: networks and heuristics that answer positions."""
+from __future__ import annotations
+
+import functools
+from types import TracebackType
+from typing import Any, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import ClosedError, error_text, failed, library, options, told
+from ._positions import Positions, PositionsLike, pointer, svg
+
+Floats = npt.NDArray[np.float32]
+
+
+@functools.cache
+def _about() -> dict[str, Any]:
+    about: dict[str, Any] = told(library.about)
+    return about
+
+
+def version() -> str:
+    """The version of the library."""
+    return str(_about()["version"])
+
+
+class Answers:
+    """What an evaluator says of positions, for their sides to move.
+
+    `wdl` [N,3] are probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for those that cannot be played. `value` [N] is
+    win minus loss. `source` names who answered each position: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
+    """
+
+    __slots__ = ("positions", "wdl", "policy", "_codes")
+
+    def __init__(self, positions: Positions, wdl: Floats, policy: Floats, codes: npt.NDArray[np.uint8]) -> None:
+        self.positions, self.wdl, self.policy, self._codes = positions, wdl, policy, codes
+
+    def __len__(self) -> int:
+        return len(self.wdl)
+
+    @property
+    def value(self) -> Floats:
+        """[N] win minus loss, -1 to 1."""
+        return self.wdl[:, 0] - self.wdl[:, 2]
+
+    @property
+    def best(self) -> npt.NDArray[np.int64]:
+        """[N] the likeliest action, counted from 0."""
+        return self.policy.argmax(1)
+
+    @property
+    def source(self) -> list[str]:
+        """[N] who answered."""
+        names = _about()["sources"]
+        return [names[code] for code in self._codes.tolist()]
+
+    def __repr__(self) -> str:
+        return f"<answers to {self.positions!r}>"
+
+    def _repr_svg_(self) -> str:
+        """The first position with its policy, for notebooks."""
+        return svg(self.positions[:1], self.policy[0] if len(self) else None)
+
+
+class Evaluator:
+    """A network or a heuristic that is ready to answer.
+
+    `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors file. Without
+    it the network that ships answers the games that it knows, and the heuristic bitsquares the others. `backend` is "auto", "gpu", "cpu" or a
+    heuristic's name. `mirror` answers the mean of a position and its mirror image. `exact` answers what a solver proves within so many nodes.
+
+    It may be used by several threads. It is a context manager, and a callable for batches of columns; see __call__.
+    """
+
+    def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
+                 rules: str = "7x6x4") -> None:
+        self._options = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
+        self.rules = rules
+        error = error_text()
+        self._number: int = library.open(options(self._options), error)
+        if self._number == 0:
+            raise failed(1, error)
+        self.about: dict[str, Any] = told(library.evaluator, self._number)
+
+    def __reduce__(self) -> Any:  # for workers of other processes
+        return functools.partial(Evaluator, **{**self._options, "mirror": bool(self._options["mirror"]), "exact": self._options["exact"] or 0}, rules=self.rules), ()
+
+    def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
+        """The answers to positions, whatever their form (see Positions). Large arrays are answered in parts, so that an interrupt ends the
+        call."""
+        if not isinstance(positions, Positions):
+            positions = Positions(positions, rules or self.rules)
+        elif rules is not None:
+            positions = Positions(positions, rules)
+        n, board = len(positions.words), positions.board
+        wdl, policy = np.empty((n, 3), np.float32), np.empty((n, board.actions), np.float32)
+        codes = np.empty(n, np.uint8)
+        error = error_text()
+        words = np.ascontiguousarray(positions.words)
+        at, to, moves, who = pointer(words), pointer(wdl), pointer(policy), pointer(codes)
+        for i in range(0, n, PART):
+            status = library.evaluate(self._number, board.number, min(PART, n - i), at + 32 * i, to + 12 * i, moves + 4 * board.actions * i, who + i, error)
+            if status != 0:
+                raise failed(status, error)
+        return Answers(positions, wdl, policy, codes)
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """A batch of columns with answers beside them: for Ray Data's map_batches, and whatever else maps dicts of arrays. The positions are the
+        column `moves` (text), or `own` and `all` (bitboards), or `own_lo`, `own_hi`, `all_lo` and `all_hi`, as evald's records have them. The
+        columns `win`, `draw`, `loss`, `policy` and `source` are added."""
+        a = self.evaluate(from_columns(batch, self.rules))
+        return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
+
+    def close(self) -> None:
+        """Gives back what the evaluator holds. Later calls raise a ClosedError."""
+        number, self._number = self._number, 0
+        if number != 0:
+            error = error_text()
+            status = library.close(number, error)
+            if status != 0:
+                raise failed(status, error)
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_number", 0) != 0:
+            try:
+                self.close()
+            except (ClosedError, TypeError, AttributeError):  # in a forked child, or when Python ends
+                pass
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.about['how']}>" if self._number else "<evaluator, closed>"
+
+
+PART = 1 << 14  # positions of one call of the library
+
+
+def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
+    """The positions of a batch of columns; see Evaluator.__call__."""
+    if "moves" in batch:
+        return Positions([str(moves) for moves in batch["moves"]], rules)
+    for names in (("own_lo", "own_hi", "all_lo", "all_hi"), ("own", "all")):
+        if all(name in batch for name in names):
+            return Positions(np.stack([np.asarray(batch[name], np.uint64) for name in names], 1), rules)
+    raise KeyError(f"a batch has the columns {sorted(batch)}, and needs moves, or own and all, or own_lo, own_hi, all_lo and all_hi")
+
+
+@functools.cache
+def default(rules: str = "7x6x4") -> Evaluator:
+    """The evaluator of calls that name none."""
+    return Evaluator(rules=rules)
+
+
+def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str | Evaluator | None = None) -> Answers:
+    """The answers of the network that ships, or of another one, to positions of any form.
+
+    >>> evaluate("445566").source        # three in a row: the rules know who wins
+    ['rules']
+    >>> evaluate(["4", "44"]).policy.shape
+    (2, 7)
+    """
+    return evaluator(model).evaluate(positions, rules)
+
+
+@functools.lru_cache(8)
+def _named(model: str) -> Evaluator:
+    return Evaluator(model)
+
+
+def evaluator(model: str | Evaluator | None) -> Evaluator:
+    """The evaluator that a call names: itself, or one that is kept for the next call of that name."""
+    if model is None:
+        return default()
+    return model if isinstance(model, Evaluator) else _named(model)

@@ -1,0 +1,247 @@
+"""Positions of one game as an array, and the many forms in which they come."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._library import EvaldError, error_text, failed, library
+
+Words = npt.NDArray[np.uint64]
+
+# What functions of this package take as positions; see Positions.
+PositionsLike = Union["Positions", str, Sequence[Any], npt.NDArray[Any], Mapping[str, Any]]
+
+
+class Board(NamedTuple):
+    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and what follows from them."""
+
+    number: int  # the library's
+    rules: str
+    columns: int
+    rows: int
+    in_a_row: int
+    actions: int
+    cells: int
+
+
+_boards: dict[str, Board] = {}
+
+
+def board(rules: str | Board) -> Board:
+    """The board of rules. Rules that are wrong raise an EvaldError."""
+    if isinstance(rules, Board):
+        return rules
+    known = _boards.get(rules)
+    if known is None:
+        shape, error = (ctypes.c_longlong * 6)(), error_text()
+        number = library.board(rules.encode(), shape, error)
+        if number < 0:
+            raise failed(1, error)
+        known = _boards[rules] = Board(number, rules, *shape[:5])
+    return known
+
+
+def pointer(array: npt.NDArray[Any]) -> int:
+    """The address of an array's memory, in half the time that array.ctypes.data takes."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+class Positions:
+    """Positions of one game.
+
+    They are made of
+
+    - moves as text, "445566", "-" for the empty board, or a list of such texts; columns count from 1,
+    - boards as integers [N,H,W] or [H,W], top row first: 1 and 2 are the first and the second player, whose turn it is follows from their
+      number; or 1 is the side to move and -1 the other side,
+    - bitboards as uint64 [N,2], own and all stones: cell r of column c, counted from 0 at the bottom left, is bit c * (rows + 1) + r; or [N,4]
+      on boards of more than 64 bits, own low and high, all low and high,
+    - observations of Kaggle's connectx, with `board` and `mark`, or a list of them,
+    - other Positions.
+
+    `words` is uint64 [N,4] as above. Positions that no game reaches raise an EvaldError that names the first one.
+    """
+
+    __slots__ = ("board", "words")
+
+    def __init__(self, of: PositionsLike, rules: str | Board | None = None) -> None:
+        self.board: Board
+        self.words: Words
+        if isinstance(of, Positions):
+            if rules is not None and board(rules) != of.board:
+                raise EvaldError(f"positions are of {of.board.rules}, and the rules are {board(rules).rules}")
+            self.board, self.words = of.board, of.words
+            return
+        self.board = board("7x6x4" if rules is None else rules)
+        if isinstance(of, np.ndarray):
+            self.words = self._from_array(of)
+        elif isinstance(of, str):
+            self.words = self._from_text([of])
+        elif _observed(of):
+            self.words = self._from_observations([of])
+        elif isinstance(of, Sequence) and all(isinstance(one, str) for one in of):
+            self.words = self._from_text(of)
+        elif isinstance(of, Sequence) and all(_observed(one) for one in of):
+            self.words = self._from_observations(of)
+        else:
+            try:
+                array = np.asarray(of)
+            except ValueError as error:
+                raise EvaldError(f"positions are of no form that is known: {error}") from None
+            self.words = self._from_array(array)
+
+    @classmethod
+    def of_words(cls, words: Words, of: Board) -> Positions:
+        """Positions with this memory, [N,4], which is not checked."""
+        self = cls.__new__(cls)
+        self.board, self.words = of, words
+        return self
+
+    @classmethod
+    def empty(cls, n: int, rules: str | Board = "7x6x4") -> Positions:
+        """n empty boards."""
+        return cls.of_words(np.zeros((n, 4), np.uint64), board(rules))
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        error = error_text()
+        status = getattr(library, name)(self.board.number, len(self.words), *arguments, error)
+        if status != 0:
+            raise failed(status, error)
+
+    def _from_text(self, lines: Sequence[str]) -> Words:
+        text = "\n".join(lines).encode()
+        self.words = np.zeros((len(lines), 4), np.uint64)
+        if len(lines) > 0:
+            if any("\n" in line for line in lines):
+                raise EvaldError("a position in text is one line")
+            self._call("parse", text, len(text), pointer(self.words))
+        return self.words
+
+    def _from_observations(self, observations: Sequence[Any]) -> Words:
+        boards = []
+        for i, one in enumerate(observations):
+            cells = np.asarray(_field(one, "board"))
+            if cells.size != self.board.cells:
+                raise EvaldError(f"position {i}: board has {cells.size} cells, and {self.board.rules} has {self.board.cells}")
+            boards.append(cells.reshape(self.board.rows, self.board.columns))
+        words = self._from_array(np.asarray(boards, np.int64))
+        for i, one in enumerate(observations):
+            stones = int((np.asarray(boards[i]) != 0).sum())
+            if _field(one, "mark") != 1 + stones % 2:
+                raise EvaldError(f"position {i}: mark is {_field(one, 'mark')}, but with {stones} stones player {1 + stones % 2} is to move")
+        return words
+
+    def _from_array(self, array: npt.NDArray[Any]) -> Words:
+        b = self.board
+        if array.dtype == np.uint64 and array.ndim in (1, 2) and array.shape[-1] in (2, 4):
+            rows = array.reshape(-1, array.shape[-1])
+            if rows.shape[1] == 4:
+                self.words = np.ascontiguousarray(rows)
+            else:
+                self.words = np.zeros((len(rows), 4), np.uint64)
+                self.words[:, 0], self.words[:, 2] = rows[:, 0], rows[:, 1]
+            self._call("check", pointer(self.words))
+            return self.words
+        if array.ndim not in (2, 3) or array.shape[-2:] != (b.rows, b.columns) or array.dtype.kind not in "iub":
+            raise EvaldError(
+                f"positions are an array of {array.dtype} {list(array.shape)}, and must be uint64 [N,2] or [N,4], or integers "
+                f"[N,{b.rows},{b.columns}] with the cells of {b.rules}"
+            )
+        small = array.reshape(-1, b.rows, b.columns)
+        low, high = (int(small.min()), int(small.max())) if small.size else (0, 0)
+        if low < -1 or high > 2 or (low < 0 and high > 1):
+            raise EvaldError(f"positions have cells from {low} to {high}, and must have 0, 1 and 2 (players), or 0, 1 and -1 (sides)")
+        cells = np.ascontiguousarray(small, np.int8)
+        self.words = np.empty((len(cells), 4), np.uint64)
+        if len(cells) > 0:
+            self._call("from_cells", pointer(cells), int(low >= 0), pointer(self.words))
+        return self.words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, rows: Any) -> Positions:
+        if isinstance(rows, (int, np.integer)):
+            rows = slice(rows, rows + 1 or None)
+        return Positions.of_words(np.ascontiguousarray(self.words[rows]), self.board)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} positions of {self.board.rules}>"
+
+    @property
+    def stones(self) -> npt.NDArray[np.int64]:
+        """[N] how many stones are on each board."""
+        bits = np.unpackbits(self.words[:, 2:].copy().view(np.uint8), axis=1)
+        return bits.sum(1, dtype=np.int64)
+
+    def cells(self) -> npt.NDArray[np.int8]:
+        """[N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty."""
+        cells = np.empty((len(self), self.board.rows, self.board.columns), np.int8)
+        self._call("cells", pointer(self.words), pointer(cells))
+        return cells
+
+    def planes(self) -> npt.NDArray[np.float32]:
+        """[N,5,H,W], what evald's own networks see: own stones, the other side's, playable cells, rows that the side to move would fill, and a
+        plane of in-a-row / 4."""
+        planes = np.empty((len(self), 5, self.board.rows, self.board.columns), np.float32)
+        self._call("planes", pointer(self.words), pointer(planes))
+        return planes
+
+    def legal(self) -> npt.NDArray[np.bool_]:
+        """[N,A] which actions can be played; none once the game is over."""
+        mask = np.empty((len(self), self.board.actions), np.uint8)
+        self._call("legal", pointer(self.words), pointer(mask))
+        return mask.view(np.bool_)
+
+    def results(self) -> npt.NDArray[np.int8]:
+        """[N] how games stand for the side to move: 1 won, -1 lost, 0 drawn, 2 not over."""
+        results = np.empty(len(self), np.int8)
+        self._call("results", pointer(self.words), pointer(results))
+        return results
+
+    def play(self, actions: Iterable[int] | npt.NDArray[Any] | int) -> Positions:
+        """The positions after one action in each, counted from 0."""
+        after = Positions.of_words(self.words.copy(), self.board)
+        n = len(self)
+        moves = np.ascontiguousarray(np.broadcast_to(np.asarray(actions), (n,)), np.int32)
+        rewards, done = np.empty(n, np.float32), np.empty(n, np.uint8)
+        after._call("step", pointer(after.words), pointer(moves), pointer(rewards), pointer(done), 0)
+        return after
+
+    def _repr_svg_(self) -> str:
+        """The first position, for notebooks."""
+        return svg(self[:1])
+
+
+def _field(observation: Any, name: str) -> Any:
+    return observation[name] if isinstance(observation, Mapping) else getattr(observation, name)
+
+
+def _observed(of: Any) -> bool:
+    if isinstance(of, Mapping):
+        return "board" in of and "mark" in of
+    return not isinstance(of, (str, np.ndarray, list, tuple)) and hasattr(of, "board") and hasattr(of, "mark")
+
+
+def svg(one: Positions, policy: npt.NDArray[np.float32] | None = None) -> str:
+    """A picture of a position: the first player's stones are red, the second player's yellow. policy [A] shades columns."""
+    b, size = one.board, 40
+    cells = one.cells()[0] if len(one) else np.zeros((b.rows, b.columns), np.int8)
+    first = 1 if int((cells != 0).sum()) % 2 == 0 else -1  # whose stones are the first player's
+    width, height = b.columns * size, b.rows * size
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+        f'<title>{b.rules}</title><rect width="{width}" height="{height}" rx="6" fill="#1f4e9c"/>'
+    ]
+    if policy is not None and b.actions == b.columns:
+        for column, share in enumerate(policy):
+            parts.append(f'<rect x="{column * size}" width="{size}" height="{height}" fill="#fff" opacity="{0.6 * float(share):.3f}"/>')
+    for row in range(b.rows):
+        for column in range(b.columns):
+            cell = int(cells[row, column])
+            colour = "#f4f6fa" if cell == 0 else "#d6322c" if cell == first else "#f2c230"
+            parts.append(f'<circle cx="{column * size + size // 2}" cy="{row * size + size // 2}" r="{size * 2 // 5}" fill="{colour}"/>')
+    return "".join(parts) + "</svg>"

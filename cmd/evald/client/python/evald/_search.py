@@ -1,0 +1,158 @@
+"""Searches, exact scores and self-play of many positions at once."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ._evaluator import Evaluator, evaluator
+from ._library import error_text, failed, library, options
+from ._positions import Board, Positions, PositionsLike, board, pointer, svg
+from ._work import Network, Work
+
+Floats = npt.NDArray[np.float32]
+Progress = Callable[[int, int], object]
+
+NO_MOVE = -1000  # the score of an action that cannot be played
+
+
+class Searched:
+    """What searches have found, for the sides to move.
+
+    `visits` [N,A] of each action, `policy` [N,A] their shares, `q` [N,A] mean values of actions, `wdl` [N,3], `value` [N], `best` [N] the
+    action to play (-1 if the game is over), and `proved` [N]: 1, 0 or -1 where the result is certain, else 2.
+    """
+
+    __slots__ = ("positions", "visits", "policy", "q", "wdl", "best", "proved")
+
+    def __init__(self, positions: Positions) -> None:
+        n, a = len(positions), positions.board.actions
+        self.positions = positions
+        self.visits = np.zeros((n, a), np.uint32)
+        self.policy, self.q = np.zeros((n, a), np.float32), np.zeros((n, a), np.float32)
+        self.wdl = np.zeros((n, 3), np.float32)
+        self.best, self.proved = np.zeros(n, np.int32), np.zeros(n, np.int8)
+
+    @property
+    def value(self) -> Floats:
+        """[N] win minus loss, -1 to 1."""
+        return self.wdl[:, 0] - self.wdl[:, 2]
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+    def __repr__(self) -> str:
+        return f"<searches of {self.positions!r}>"
+
+    def _repr_svg_(self) -> str:
+        """The first position with its policy, for notebooks."""
+        return svg(self.positions[:1], self.policy[0] if len(self) else None)
+
+
+def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | None, Evaluator | None]:
+    """The library's number of the evaluator, 0 if a function answers; the function; what must stay open."""
+    if network is None or isinstance(network, (str, Evaluator)):
+        e = evaluator(network)
+        if e._number == 0:
+            e.evaluate("-")  # raises that it is closed
+        return e._number, None, e
+    return 0, network, None
+
+
+def search(positions: PositionsLike, rules: str | None = None, *, network: Network | Evaluator | str | None = None, visits: int = 800,
+           selection: str = "puct", explore: float | None = None, exact: int | bool | None = None, leaves: int = 1, batch: int = 256, seed: int = 0,
+           progress: Progress | None = None) -> Searched:
+    """Searches each position in a tree of its own, all at once, so that their leaves fill batches.
+
+    `network` is a function (see Network), which gets batches of up to `batch` positions, an Evaluator or a model's name. The rest are the flags of
+    `evald search`; `exact` is how many nodes prove a leaf, False for none. An answer does not depend on the other positions.
+
+    >>> search("445566", visits=50).best      # completes three in a row
+    array([2], dtype=int32)
+    """
+    of = Positions(positions, rules)
+    number, function, _open = _asks(network)
+    found, error = Searched(of), error_text()
+    words = np.ascontiguousarray(of.words)
+    chosen = options(dict(visits=visits, selection=selection, explore=explore, exact=exact, leaves=leaves, batch=batch, seed=seed))
+    call = library.search(
+        number, of.board.number, len(of), pointer(words), chosen, pointer(found.visits), pointer(found.policy), pointer(found.q),
+        pointer(found.wdl), pointer(found.best), pointer(found.proved), error,
+    )
+    with Work(call, of.board, function, error, (words, found, _open)) as work:
+        work.wait(progress)
+    return found
+
+
+def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | None = None, threads: int | None = None,
+          progress: Progress | None = None) -> npt.NDArray[np.int32]:
+    """The exact score of each action [N,A], for the side to move: above 0 it wins, the more the sooner, below 0 it loses, and NO_MOVE is of
+    actions that cannot be played. With `nodes`, positions that take more have NO_MOVE everywhere. No game may be over.
+
+    >>> solve("4444437")[0].max() > 0
+    True
+    """
+    of = Positions(positions, rules)
+    scores, error = np.zeros((len(of), of.board.actions), np.int32), error_text()
+    words = np.ascontiguousarray(of.words)
+    call = library.solve(of.board.number, len(of), pointer(words), options(dict(nodes=nodes, threads=threads)), pointer(scores), error)
+    with Work(call, of.board, None, error, (words, scores)) as work:
+        work.wait(progress)
+    return scores
+
+
+class Game:
+    """A game of self-play.
+
+    `positions` are those that were searched, in order, `actions` [P] what was played in each (-1 if the game ended there, because its result is
+    proved), `visits` [P,A] of full searches (0 elsewhere), `q` [P] values of roots for the side to move, `result` 1, 0 or -1 for the first
+    player, and `number` counts games.
+    """
+
+    __slots__ = ("number", "positions", "actions", "visits", "q", "result", "_codes")
+
+    def __init__(self, number: int, result: int, rows: int, of: Board) -> None:
+        self.number, self.result = number, result
+        self.positions = Positions.empty(rows, of)
+        self.actions = np.empty(rows, np.int32)
+        self.visits = np.empty((rows, of.actions), np.uint32)
+        self.q = np.empty(rows, np.float32)
+        self._codes = np.empty(rows, np.uint8)
+
+    @property
+    def z(self) -> npt.NDArray[np.int8]:
+        """[P] the game's result for the side to move."""
+        sides = np.where(self.positions.stones % 2 == 0, 1, -1)
+        return (self.result * sides).astype(np.int8)
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def __repr__(self) -> str:
+        return f"<game {self.number} of {self.positions.board.rules}, {len(self)} positions, result {self.result}>"
+
+
+def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, seed: int = 0, visits: int = 200,
+             batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
+    """Plays games of a network against itself, many at once, and yields each when it is over.
+
+    `network` is as in search. `config` are fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies,
+    temperature_plies or exact. A game follows from the seed, its number and the network.
+    """
+    of = board(rules)
+    number, function, _open = _asks(network)
+    name = network if isinstance(network, str) else None
+    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, batch=batch, parallel=parallel, name=name, **config))
+    error = error_text()
+    call = library.selfplay(number, of.number, chosen, error)
+    with Work(call, of, function, error, (_open,)) as work:
+        while True:
+            event = work.wait(progress)
+            if event is None:
+                return
+            game = Game(event.number, event.first, event.rows, of)
+            status = library.game(call, pointer(game.positions.words), pointer(game.visits), pointer(game.q), pointer(game._codes), pointer(game.actions))
+            if status != 0:
+                raise failed(status, error)
+            yield game

@@ -1,0 +1,151 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/nn/open"
+)
+
+// Options of an evaluator, as JSON. Zero values are those of open.Options.
+type Options struct {
+	Model   string       `json:"model"`
+	Backend string       `json:"backend"`
+	CPUPath string       `json:"cpu_path"`
+	Mirror  bool         `json:"mirror"`
+	Exact   solver.Nodes `json:"exact"`
+}
+
+// ErrClosed is the error of calls of an evaluator that is closed.
+var ErrClosed = errors.New("the evaluator is closed")
+
+// Evaluator answers positions. It is safe for concurrent use, also its Close.
+type Evaluator struct {
+	evaluator *eval.Evaluator
+	model     string // what answers are kept under
+	about     About
+	notes     []string
+
+	using  sync.RWMutex // held for reading while it answers
+	closed bool
+	close  func() error
+	rows   sync.Pool // of *[]eval.Source
+}
+
+// About says what an evaluator is, for people and programs.
+type About struct {
+	Model   string   `json:"model"`
+	How     string   `json:"how"`
+	Network bool     `json:"network"`
+	Games   []string `json:"games"` // that the model answers; empty: all
+	Notes   []string `json:"notes"` // what a user should know
+}
+
+// Open opens an evaluator. options is Options as JSON.
+func Open(options string) (*Evaluator, error) {
+	var o Options
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return nil, fmt.Errorf("options of the evaluator: %w", err)
+	}
+	e := &Evaluator{}
+	opened, err := open.Evaluator(open.Options{
+		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact),
+		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.evaluator, e.model, e.close = opened.Evaluator, opened.Model, opened.Close
+	e.about.Model, e.about.How, e.about.Network = opened.Model, opened.How, opened.Network
+	for _, r := range opened.Games {
+		e.about.Games = append(e.about.Games, r.String())
+	}
+	return e, nil
+}
+
+// About says what it is, as JSON.
+func (e *Evaluator) About() string {
+	text, err := json.Marshal(e.about)
+	if err != nil {
+		panic(err) // strings can be written
+	}
+	return string(text)
+}
+
+// Close waits for the calls under way, and gives back what the evaluator holds.
+func (e *Evaluator) Close() error {
+	e.using.Lock()
+	defer e.using.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	return e.close()
+}
+
+// use holds the evaluator open until the function that it returns is called.
+func (e *Evaluator) use() (done func(), err error) {
+	e.using.RLock()
+	if e.closed {
+		e.using.RUnlock()
+		return nil, ErrClosed
+	}
+	return e.using.RUnlock, nil
+}
+
+// sources are the codes of Evaluate, in their order. New ones come at the end.
+var sources = []eval.Source{
+	eval.None, eval.GPU, eval.CPU, eval.Fast, eval.Cached, eval.Function, eval.Terminal, eval.Searched, eval.Solved, eval.Rules, eval.Forced,
+	eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform,
+}
+
+// Sources are the names of the codes of Evaluate.
+func Sources() []string {
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.String()
+	}
+	return names
+}
+
+// Evaluate writes wdl [N,3], policy [N,A] and the codes of who answered [N], as eval.Evaluator does. An error of a position is a *RowError.
+func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []game.Position, wdl, policy []float32, who []uint8) error {
+	if err := Check(b, positions); err != nil {
+		return err
+	}
+	done, err := e.use()
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows, _ := e.rows.Get().(*[]eval.Source)
+	if rows == nil || cap(*rows) < len(positions) {
+		s := make([]eval.Source, len(positions))
+		rows = &s
+	}
+	defer e.rows.Put(rows)
+	batch := eval.Batch{Board: b, Pos: positions, WDL: wdl, Policy: policy, Source: (*rows)[:len(positions)]}
+	if err := e.evaluator.Evaluate(ctx, &batch); err != nil {
+		return err
+	}
+	for i, s := range batch.Source {
+		who[i] = code(s)
+	}
+	return nil
+}
+
+// code is the place of a source in sources.
+func code(s eval.Source) uint8 {
+	for i, known := range sources {
+		if s == known {
+			return uint8(i)
+		}
+	}
+	return 0
+}

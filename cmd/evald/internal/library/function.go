@@ -1,0 +1,112 @@
+package library
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+)
+
+// Function is a Backend whose answers the caller of a Work computes: Compute waits until Wait has handed the batch out and Ask.Answer brought
+// it back. Searches fill the next batches meanwhile, so that one always waits.
+type Function struct {
+	rows int
+	asks chan *Ask
+}
+
+// NewFunction makes a Function that prefers so many rows a batch.
+func NewFunction(rows int) *Function { return &Function{rows, make(chan *Ask, 64)} }
+
+// Attributes implements eval.Backend.
+func (f *Function) Attributes() eval.Attributes { return eval.Attributes{Rows: f.rows} }
+
+// Ask is a batch that waits for answers.
+type Ask struct {
+	batch    *eval.Batch
+	answered chan error
+
+	mu   sync.Mutex
+	gone bool // nobody waits for the answers any more, and the batch's memory is used otherwise
+}
+
+// Compute implements eval.Backend.
+func (f *Function) Compute(ctx context.Context, b *eval.Batch) error {
+	a := &Ask{batch: b, answered: make(chan error, 1)}
+	select {
+	case f.asks <- a:
+	case <-ctx.Done():
+		return fmt.Errorf("the network's function: %w", ctx.Err())
+	}
+	select {
+	case err := <-a.answered:
+		return err
+	case <-ctx.Done():
+		a.mu.Lock()
+		a.gone = true
+		a.mu.Unlock()
+		return fmt.Errorf("the network's function: %w", ctx.Err())
+	}
+}
+
+// Use calls f with the batch, whose positions are to be read and whose WDL and Policy are to be filled, unless nobody waits for it any more.
+func (a *Ask) Use(f func(b *eval.Batch)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.gone {
+		f(a.batch)
+	}
+}
+
+// Answer ends the waiting: with an error, or with answers that are checked first, and made to sum to 1. wdl are rows of win, draw and loss, or
+// of the value alone (-1 to 1). What is wrong with them is returned, and ends the search.
+func (a *Ask) Answer(err error) error {
+	if err == nil {
+		a.Use(func(b *eval.Batch) { err = tidy(b) })
+	}
+	a.answered <- err
+	return err
+}
+
+// tidy checks a function's answers, masks moves that cannot be played, and makes rows sum to 1.
+func tidy(b *eval.Batch) error {
+	for i, p := range b.Pos {
+		wdl, policy := b.WDLRow(i), b.PolicyRow(i)
+		total := float32(0)
+		for k, x := range wdl {
+			if !(x >= -1e-6 && x <= 1e30) {
+				return &RowError{i, fmt.Errorf("the network's function answers %v with the value %v, and wants probabilities of win, draw and loss from 0", []string{"win", "draw", "loss"}[k], x)}
+			}
+			wdl[k] = max(0, x)
+			total += wdl[k]
+		}
+		if !(total > 0) {
+			return &RowError{i, fmt.Errorf("the network's function answers win, draw and loss with 0 all three")}
+		}
+		for k := range wdl {
+			wdl[k] /= total
+		}
+		total = 0
+		for k, x := range policy {
+			if !(x >= -1e-6 && x <= 1e30) {
+				return &RowError{i, fmt.Errorf("the network's function answers move %d with the probability %v, which must be a number from 0", k+1, x)}
+			}
+			if policy[k] = max(0, x); !b.Board.CanPlay(p, k) {
+				policy[k] = 0
+			}
+			total += policy[k]
+		}
+		if total > 1e-20 {
+			for k := range policy {
+				policy[k] /= total
+			}
+		} else { // it gives all to moves that cannot be played: each that can is as likely
+			legal := b.Board.Legal(p)
+			for s := legal; !s.IsZero(); s = s.WithoutFirst() {
+				policy[b.Board.Action(s.First())] = 1 / float32(legal.OnesCount())
+			}
+		}
+		b.Source[i] = eval.Function
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
+)
+
+// GameOptions are options of self-play, as JSON: those of selfplay.Config, with its defaults, and these.
+type GameOptions struct {
+	selfplay.Config
+	Games    int    `json:"games"` // how many
+	First    int    `json:"first"` // the number of the first one
+	Parallel int    `json:"parallel"`
+	Batch    int    `json:"batch"`
+	Name     string `json:"name"` // of the network, for records
+}
+
+// gamesAhead is how many games wait for the caller at most, until self-play waits.
+const gamesAhead = 1024
+
+// Play plays games of an evaluator against itself, or of the caller's function if e is nil, and gives each by Wait when it is over.
+func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
+	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
+	o.Config.OpeningPlies, o.Config.TemperaturePlies = b.Cells()/7, b.Cells()*2/7
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return nil, fmt.Errorf("options of self-play: %w", err)
+	}
+	o.Rules, o.Config.Parallel, o.Config.Batch = b.Rules().String(), o.Parallel, o.Batch
+	if err := o.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Games < 0 || o.First < 0 {
+		return nil, fmt.Errorf("games %d from %d: must be 0 or more", o.Games, o.First)
+	}
+	evaluator, function, done, err := asks(e, o.Batch)
+	if err != nil {
+		return nil, err
+	}
+	if e != nil && o.Name == "" {
+		o.Name = e.model
+	}
+	o.Network = o.Name
+	games := make(chan *selfplay.Game, gamesAhead)
+	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
+		defer done()
+		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Name), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
+			select {
+			case games <- g:
+				w.done.Add(1)
+				return nil
+			case <-ctx.Done():
+				return fmt.Errorf("self-play: %w", ctx.Err())
+			}
+		})
+	}), nil
+}
+
+// GameRows is memory for the positions of a game.
+type GameRows struct {
+	Positions []game.Position // [P]
+	Visits    []uint32        // [P,A]; 0 where there was no full search
+	Q         []float32       // [P] values of roots, of the side to move
+	Who       []uint8         // [P] who answered, as Evaluate says it
+	Moves     []int32         // [P] the action that was played, or -1 if the game ended here
+}
+
+// Write fills the rows of a game, whose memory is that of its plies.
+func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
+	n := b.Actions()
+	clear(r.Visits)
+	for i, p := range g.Plies {
+		r.Positions[i], r.Q[i], r.Who[i] = p.Position, p.Q, code(p.Source)
+		copy(r.Visits[i*n:(i+1)*n], p.Visits)
+		next := g.Last
+		if i+1 < len(g.Plies) {
+			next = g.Plies[i+1].Position
+		}
+		r.Moves[i] = -1
+		if stone := next.All.AndNot(p.Position.All); !stone.IsZero() {
+			r.Moves[i] = int32(b.Action(stone.First()))
+		}
+	}
+}
+
+var _ eval.Backend = (*Function)(nil)

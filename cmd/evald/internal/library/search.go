@@ -1,0 +1,167 @@
+package library
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
+)
+
+// SearchOptions are the flags of `evald search`, as JSON, with the same defaults where they are zero.
+type SearchOptions struct {
+	Visits    int          `json:"visits"`
+	Selection string       `json:"selection"` // puct, uct or gumbel
+	Explore   float64      `json:"explore"`
+	Exact     solver.Nodes `json:"exact"`
+	Leaves    int          `json:"leaves"`
+	Batch     int          `json:"batch"` // rows that are evaluated together
+	Seed      uint64       `json:"seed"`
+}
+
+// Found is memory for what searches find, with a row for each position. Values are those of the side to move.
+type Found struct {
+	Visits []uint32  // [N,A]; of a position that is decided at once, 1 for each of its best moves if no visit was made
+	Policy []float32 // [N,A] the shares of the visits, or the best move alone where the result is proved
+	Q      []float32 // [N,A] mean values of moves in -1..1
+	WDL    []float32 // [N,3]
+	Best   []int32   // [N] the action to play; -1 if the game is over
+	Proved []int8    // [N] 1, 0 or -1 if the result is proved, else 2
+}
+
+const (
+	usualVisits = 800
+	usualBatch  = 256
+	mostVisits  = 1 << 26
+)
+
+// config checks the options.
+func (o SearchOptions) config() (mcts.Config, error) {
+	selection, ok := map[string]mcts.Selection{"puct": mcts.PUCT, "uct": mcts.UCT, "gumbel": mcts.Gumbel}[cmp.Or(o.Selection, "puct")]
+	switch {
+	case !ok:
+		return mcts.Config{}, fmt.Errorf("selection is %q, must be puct, uct or gumbel", o.Selection)
+	case o.Visits < 1 || o.Visits > mostVisits:
+		return mcts.Config{}, fmt.Errorf("visits is %d, must be 1 to %d", o.Visits, mostVisits)
+	case o.Batch < 1 || o.Batch > 1<<20:
+		return mcts.Config{}, fmt.Errorf("batch is %d, must be 1 to %d", o.Batch, 1<<20)
+	case o.Leaves < 1 || o.Leaves > mcts.MaxLeaves:
+		return mcts.Config{}, fmt.Errorf("leaves is %d, must be 1 to %d", o.Leaves, mcts.MaxLeaves)
+	case !(o.Explore >= 0 && o.Explore <= 1000):
+		return mcts.Config{}, fmt.Errorf("explore is %v, must be 0 to 1000", o.Explore)
+	}
+	c := mcts.DefaultConfig(selection)
+	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed
+	c.Exact, c.RootNodes = cmp.Or(o.Exact, solver.ByBoard), mcts.RootNodesFor(o.Visits)
+	return c, nil
+}
+
+// Search searches each position in a tree of its own. The leaves are evaluated by e, or by the caller's function if e is nil. Rows whose
+// game is over have no visits, and the game's result. options is SearchOptions as JSON; positions and found must stay until Release.
+func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (*Work, error) {
+	o := SearchOptions{Visits: usualVisits, Batch: usualBatch, Leaves: 1}
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return nil, fmt.Errorf("options of the search: %w", err)
+	}
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	if err := Check(b, positions); err != nil {
+		return nil, err
+	}
+	evaluator, function, done, err := asks(e, o.Batch)
+	if err != nil {
+		return nil, err
+	}
+	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {
+		defer done()
+		trees := 0
+		if function != nil {
+			trees = 4 * max(256, o.Batch/o.Leaves) // so that a full batch waits while another is computed
+		}
+		s, err := mcts.NewScheduler(ctx, ctx, evaluator, o.Batch, o.Leaves, trees)
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		var failed error
+		next := func(_ *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: o.Visits} }
+		ended := func(j *mcts.Job, t *mcts.Tree, err error) {
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if failed == nil {
+					failed = err
+					w.cancel()
+				}
+				return
+			}
+			found.write(b, j.Row, t)
+			w.done.Add(1)
+		}
+		var jobs []*mcts.Job
+		for i, p := range positions {
+			if r := b.Result(p); r != game.Ongoing {
+				found.over(b, i, r)
+				w.done.Add(1)
+				continue
+			}
+			jobs = append(jobs, &mcts.Job{Board: b, Position: p, Visits: o.Visits, Config: config, Row: i, Next: next, Done: ended})
+		}
+		if err := s.Add(jobs...); err != nil {
+			return err
+		}
+		s.Wait()
+		return failed
+	}), nil
+}
+
+// asks is what a call asks: an evaluator, which it holds open until done, or the caller's function if e is nil.
+func asks(e *Evaluator, batch int) (evaluator *eval.Evaluator, function *Function, done func(), err error) {
+	if e != nil {
+		done, err := e.use()
+		return e.evaluator, nil, done, err
+	}
+	function = NewFunction(batch)
+	return eval.New(function, eval.Options{}), function, func() {}, nil
+}
+
+// write fills a row from a tree.
+func (f Found) write(b *game.Board, row int, t *mcts.Tree) {
+	n := b.Actions()
+	visits, q, policy := f.Visits[row*n:(row+1)*n], f.Q[row*n:(row+1)*n], f.Policy[row*n:(row+1)*n]
+	clear(visits)
+	clear(q)
+	for _, m := range t.Moves(nil) {
+		visits[m.Action], q[m.Action] = uint32(m.Visits), float32(m.Q)
+	}
+	t.Policy(policy, 1)
+	t.WDL(f.WDL[3*row : 3*row+3])
+	f.Best[row], f.Proved[row] = int32(t.Best()), 2
+	if r := t.Result(); r != game.Ongoing {
+		f.Proved[row] = int8(r.Value())
+	}
+}
+
+// over fills the row of a game that is over.
+func (f Found) over(b *game.Board, row int, r game.Result) {
+	n := b.Actions()
+	clear(f.Visits[row*n : (row+1)*n])
+	clear(f.Q[row*n : (row+1)*n])
+	clear(f.Policy[row*n : (row+1)*n])
+	wdl := r.WDL()
+	copy(f.WDL[3*row:], wdl[:])
+	f.Best[row], f.Proved[row] = -1, int8(r.Value())
+}
+
+// cancelled reports whether an error is only that of a call that was given up.
+func cancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, errReleased)
+}
