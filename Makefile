@@ -20,12 +20,13 @@ GPUCC  := $(shell $(GO) env CC) -O2 -fPIC $(HARDEN) -Wall -Wextra -Ikernels/cuda
 GPUENV := CGO_CFLAGS="-O2 $(HARDEN) '-I$(CURDIR)/kernels/cuda/driver/include'" CGO_LDFLAGS="-O2 -Wl,-z,relro,-z,now '-L$(CURDIR)/$(GPUDIR)'"
 GPUTAG := -tags=gpu
 PIE    := -buildmode=pie
+LIBTAG := -tags=gpu,library
 # The program, its tests and the static checks are compiled with the same flags, so that each package is compiled once.
 GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
 endif
 
 # Test programs have no names of symbols either. make lint vets everything.
-TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
+TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
 
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
@@ -44,6 +45,11 @@ help: ## list the targets
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
 	GOGC=300 $(GOENV) $(GO) build -o bin/evald ./cmd/evald
 
+LIBTAG ?= -tags=library
+
+library: $(GPULIB) ## build bin/libevald.so for the Python package, which finds it by EVALD_LIBRARY; it is a program too
+	GOGC=300 $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(LIBTAG))" $(GO) build -buildmode=c-shared -o bin/libevald.so ./cmd/evald
+
 ifdef GPULIB
 $(GPULIB): $(GPUSRC)
 	@mkdir -p $(GPUDIR)
@@ -55,7 +61,7 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-test: build ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
+test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
@@ -67,7 +73,7 @@ endif
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+soak: build library $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
 	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic

@@ -19,7 +19,7 @@
 //	train.go, lessons.go, traintables.go     training of both kinds of networks, of one game or several
 //	learn.go                                 the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
-//	library.go                               the program as a library, for Python (build tag library)
+//	library.go, libraryprogram.go            the program as a library, for Python (build tag library), which can be started too
 //	serve.go, servelog.go                    the service, its log
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
 //	bench.go, devices.go                     measurements; processors and GPUs

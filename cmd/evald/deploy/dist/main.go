@@ -3,11 +3,11 @@
 //
 //	main.go      the platforms, the version, the builds, the checksums
 //	contents.go  what an archive has, and the archives: tar.gz, for Windows zip
-//	wheel.go     wheels that carry the program, so that pip installs it
+//	wheel.go     wheels of the Python package, so that pip installs it and the program
 //	sbom.go      the modules that a program was built from, as CycloneDX
 //
 // The program for this machine's platform is built with the flags of the command line and with cgo, if the machine has it.
-// All others are plain Go. The same commit gives the same bytes, if Go, the C compiler and its libraries are the same.
+// All others are plain Go. The library in wheels has the kernels in C on all platforms for which this machine has a C compiler. The same commit gives the same bytes, if Go, the C compiler and its libraries are the same.
 package main
 
 import (
@@ -46,6 +46,17 @@ func (p platform) program() string {
 	return "evald"
 }
 
+// library is the name of the library's file.
+func (p platform) library() string {
+	return map[string]string{"linux": "libevald.so", "darwin": "libevald.dylib", "windows": "evald.dll"}[p.system]
+}
+
+// compilers are the C compilers for other platforms than this machine's, with the packages of Debian that have them.
+var compilers = map[platform]struct{ name, from string }{
+	{"linux", "arm64"}:   {"aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"},
+	{"windows", "amd64"}: {"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"},
+}
+
 func main() {
 	if err := run("dist", os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
@@ -71,7 +82,7 @@ func run(folder string, flags []string) error {
 		return err
 	}
 	defer os.RemoveAll(built)
-	programs := map[platform]string{}
+	programs, codes := map[platform]string{}, map[platform]string{} // files by platform: for archives, and for wheels
 	for _, p := range platforms {
 		programs[p] = filepath.Join(built, p.system, p.processor, p.program())
 		fmt.Fprintf(os.Stderr, "dist: evald %s for %s\n", r.version, p)
@@ -82,13 +93,20 @@ func run(folder string, flags []string) error {
 		if err := build(r, p, programs[p], env, args); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
+		codes[p] = programs[p]
+		if env, args = asLibrary(p, p == this, flags); args != nil {
+			codes[p] = filepath.Join(built, p.system, p.processor, p.library())
+			if err := build(r, p, codes[p], env, args); err != nil {
+				return fmt.Errorf("%s: the library: %w", p, err)
+			}
+		}
 	}
 	shared, err := sharedFiles(programs[this])
 	if err != nil {
 		return err
 	}
 	for _, p := range platforms {
-		if err := pack(folder, r, p, programs[p], shared); err != nil {
+		if err := pack(folder, r, p, programs[p], codes[p], shared); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
@@ -141,6 +159,29 @@ func versionOf(commit string, tags []string, changed bool) string {
 	return development
 }
 
+// asLibrary returns the variables and flags with which go builds the library for a platform, or no flags if there is no C compiler for it. flags
+// are those of the program for this machine.
+func asLibrary(p platform, this bool, flags []string) (env, args []string) {
+	tags := "-tags=library"
+	for _, f := range flags {
+		if name, ok := strings.CutPrefix(f, "-tags="); ok && this {
+			tags = "-tags=" + name + ",library"
+		}
+	}
+	if this {
+		return nil, []string{tags, "-buildmode=c-shared"}
+	}
+	c, known := compilers[p]
+	if !known {
+		return nil, nil
+	}
+	if _, err := exec.LookPath(c.name); err != nil {
+		fmt.Fprintf(os.Stderr, "dist: %s is not there (Debian: %s): the wheel for %s has the program alone, and no Python package that works\n", c.name, c.from, p)
+		return nil, nil
+	}
+	return []string{"CGO_ENABLED=1", "CC=" + c.name, "CGO_CFLAGS=-O2 -fstack-protector-strong", "CGO_LDFLAGS=-O2"}, []string{tags, "-buildmode=c-shared"}
+}
+
 // build builds the program for a platform. -trimpath and the empty build ID leave out what depends on the folders here.
 func build(r release, p platform, program string, env, flags []string) error {
 	args := []string{"build", "-trimpath", "-ldflags=-s -w -buildid= -X main.release=v" + r.version, "-o", program}
@@ -150,7 +191,7 @@ func build(r release, p platform, program string, env, flags []string) error {
 }
 
 // pack writes the archive, the wheel and the list of modules of a platform.
-func pack(folder string, r release, p platform, program string, shared []file) error {
+func pack(folder string, r release, p platform, program, code string, shared []file) error {
 	content, err := os.ReadFile(program)
 	if err != nil {
 		return err
@@ -166,7 +207,7 @@ func pack(folder string, r release, p platform, program string, shared []file) e
 	if err := os.WriteFile(filepath.Join(folder, name+".cdx.json"), bom, 0o644); err != nil {
 		return err
 	}
-	return writeWheel(folder, r, p, program, content)
+	return writeWheel(folder, r, p, code)
 }
 
 // writeChecksums writes SHA256SUMS, which sha256sum --check reads.

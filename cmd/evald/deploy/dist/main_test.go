@@ -65,7 +65,7 @@ func TestSameBytes(t *testing.T) {
 	for i := range sums {
 		folder = t.TempDir()
 		for _, p := range []platform{here, {"windows", "amd64"}} {
-			gametest.OK(t, pack(folder, example, p, program, shared))
+			gametest.OK(t, pack(folder, example, p, program, program, shared))
 		}
 		gametest.OK(t, writeChecksums(folder))
 		text := gametest.Must(os.ReadFile(filepath.Join(folder, "SHA256SUMS")))(t)
@@ -95,10 +95,11 @@ func TestPack(t *testing.T) {
 	}
 	shared := gametest.Must(sharedFiles(program))(t)
 	folder := t.TempDir()
-	gametest.OK(t, pack(folder, example, here, program, shared))
+	library := os.Getenv("EVALD_LIBRARY")
+	gametest.OK(t, pack(folder, example, here, program, cmp.Or(library, program), shared))
 	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
 	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
-	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, program) })
+	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, cmp.Or(library, program), library != "") })
 }
 
 // only returns the one file with this pattern.
@@ -191,8 +192,9 @@ func testModules(t *testing.T, folder, program string) {
 	}
 }
 
-// pip installs the wheel without a network, and then the program is there as a program and as a module.
-func testWheel(t *testing.T, folder, program string) {
+// pip installs the wheel without a network, and then the program is there as a program and as a module, and three lines of Python evaluate if
+// the wheel has the library.
+func testWheel(t *testing.T, folder, code string, library bool) {
 	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
 	venv := t.TempDir()
 	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
@@ -201,13 +203,13 @@ func testWheel(t *testing.T, folder, program string) {
 		}
 		t.Skipf("Python makes no environment: %v\n%s", err, out)
 	}
-	tag := gametest.Must(wheelTag(here, program))(t)
+	tag := gametest.Must(wheelTag(here, code))(t)
 	bin := filepath.Join(venv, "bin")
 	if runtime.GOOS == "windows" {
 		bin = filepath.Join(venv, "Scripts")
 	}
 	wheel := filepath.Join(folder, "evald-1.2.3-py3-none-"+tag+".whl")
-	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--no-index", wheel).CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--no-index", "--no-deps", wheel).CombinedOutput(); err != nil {
 		t.Fatalf("pip install %s: %v\n%s", wheel, err, out)
 	}
 	for _, command := range [][]string{{"evald"}, {"python", "-m", "evald"}} {
@@ -220,7 +222,20 @@ func testWheel(t *testing.T, folder, program string) {
 			}
 		}
 	}
-	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "check").CombinedOutput(); err != nil {
-		t.Errorf("pip check: %v\n%s", err, out)
+	if !library {
+		t.Log("EVALD_LIBRARY names no library: this wheel has none")
+		return
+	}
+	numpy, err := exec.Command(python, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))").Output()
+	if err != nil {
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatalf("EVALD_REQUIRE_TOOLS=1, but %s has no numpy: %v", python, err)
+		}
+		t.Skipf("%s has no numpy", python)
+	}
+	c := exec.Command(filepath.Join(bin, "python"), "-c", "import evald\na = evald.evaluate(['445566', '4'])\nprint(a.source[0], a.policy.shape)")
+	c.Env = append(os.Environ(), "PYTHONPATH="+strings.TrimSpace(string(numpy)), "EVALD_LIBRARY=")
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "rules (2, 7)\n" {
+		t.Errorf("three lines of Python: %v\n%s", err, out)
 	}
 }

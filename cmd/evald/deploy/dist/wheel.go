@@ -3,25 +3,26 @@ package main
 import (
 	"crypto/sha256"
 	"debug/elf"
-	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/evald/evald/cmd/evald/client/python"
 )
 
-//go:embed python/__init__.py
-var pythonInit []byte
-
-//go:embed python/__main__.py
-var pythonMain []byte
-
-// writeWheel writes a wheel that carries the program: pip install puts it beside Python, on the PATH of its environment.
-func writeWheel(folder string, r release, p platform, program string, content []byte) error {
+// writeWheel writes a wheel of the Python package with a file of code. That is the library, from which the script evald starts the program too;
+// or, where there is none, the program, which pip puts beside Python, and then the package can do nothing else.
+func writeWheel(folder string, r release, p platform, code string) error {
 	version := pythonVersion(r.version)
-	tag, err := wheelTag(p, program)
+	tag, err := wheelTag(p, code)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(code)
 	if err != nil {
 		return err
 	}
@@ -31,10 +32,24 @@ func writeWheel(folder string, r release, p platform, program string, content []
 		return err
 	}
 	info := "evald-" + version + ".dist-info/"
-	files := []file{
-		{"evald/__init__.py", 0o644, pythonInit},
-		{"evald/__main__.py", 0o644, pythonMain},
-		{"evald-" + version + ".data/scripts/" + p.program(), 0o755, content},
+	var files []file
+	err = fs.WalkDir(python.Files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := python.Files.ReadFile(path)
+		files = append(files, file{path, 0o644, content})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if filepath.Base(code) == p.library() {
+		files = append(files, file{"evald/" + p.library(), 0o755, content}, file{info + "entry_points.txt", 0o644, []byte("[console_scripts]\nevald = evald.__main__:main\n")})
+	} else {
+		files = append(files, file{"evald-" + version + ".data/scripts/" + p.program(), 0o755, content})
+	}
+	files = append(files, []file{
 		{info + "METADATA", 0o644, fmt.Appendf(nil, `Metadata-Version: 2.4
 Name: evald
 Version: %s
@@ -42,6 +57,7 @@ Summary: Evaluates ConnectX positions (Connect Four on any board) in large batch
 License-Expression: Apache-2.0
 License-File: LICENSE
 Requires-Python: >=3.10
+Requires-Dist: numpy>=1.22
 Description-Content-Type: text/markdown
 
 %s`, version, readme)},
@@ -51,7 +67,7 @@ Root-Is-Purelib: false
 Tag: py3-none-%s
 `, tag)},
 		{info + "licenses/LICENSE", 0o644, license},
-	}
+	}...)
 	var record strings.Builder
 	for _, f := range files {
 		sum := sha256.Sum256(f.content)

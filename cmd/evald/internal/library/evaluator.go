@@ -50,7 +50,7 @@ type About struct {
 // Open opens an evaluator. options is Options as JSON.
 func Open(options string) (*Evaluator, error) {
 	var o Options
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
+	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the evaluator: %w", err)
 	}
 	e := &Evaluator{}

@@ -2,10 +2,8 @@ package library
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -27,7 +25,7 @@ const gamesAhead = 1024
 func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
 	o.Config.OpeningPlies, o.Config.TemperaturePlies = b.Cells()/7, b.Cells()*2/7
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
+	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of self-play: %w", err)
 	}
 	o.Rules, o.Config.Parallel, o.Config.Batch = b.Rules().String(), o.Parallel, o.Batch
@@ -86,5 +84,3 @@ func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
 		}
 	}
 }
-
-var _ eval.Backend = (*Function)(nil)

@@ -3,8 +3,6 @@ package library
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -66,7 +64,7 @@ func (o SearchOptions) config() (mcts.Config, error) {
 // game is over have no visits, and the game's result. options is SearchOptions as JSON; positions and found must stay until Release.
 func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (*Work, error) {
 	o := SearchOptions{Visits: usualVisits, Batch: usualBatch, Leaves: 1}
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
+	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the search: %w", err)
 	}
 	config, err := o.config()
@@ -159,9 +157,4 @@ func (f Found) over(b *game.Board, row int, r game.Result) {
 	wdl := r.WDL()
 	copy(f.WDL[3*row:], wdl[:])
 	f.Best[row], f.Proved[row] = -1, int8(r.Value())
-}
-
-// cancelled reports whether an error is only that of a call that was given up.
-func cancelled(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, errReleased)
 }

@@ -2,7 +2,6 @@ package library
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -22,7 +21,7 @@ type SolveOptions struct {
 // game may be over.
 func Solve(b *game.Board, positions []game.Position, options string, scores []int32) (*Work, error) {
 	var o SolveOptions
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
+	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the solver: %w", err)
 	}
 	if o.Threads < 0 {

@@ -2,8 +2,10 @@ package library
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +93,13 @@ func (w *Work) Wait(most time.Duration) (Result, error) {
 
 // Progress is how many things the call has done, and how many it has to do, 0 if that is not known.
 func (w *Work) Progress() (done, all int64) { return w.done.Load(), w.all }
+
+// decode reads options, of which none may be unknown.
+func decode(options string, into any) error {
+	d := json.NewDecoder(strings.NewReader(options))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
 
 // errReleased ends a call whose caller does not want it any more.
 var errReleased = errors.New("the call was given up")

@@ -8,14 +8,38 @@
 
 Positions come in many forms: see Positions. Actions count from 0. All values are those of the side to move.
 """
-from ._environment import Environment
-from ._evaluator import Answers, Evaluator, evaluate, version
-from ._library import ClosedError, EvaldError
-from ._positions import Board, Positions, board
-from ._search import NO_MOVE, Game, Searched, search, selfplay, solve
-from ._work import Network
+from __future__ import annotations
 
-__all__ = [
-    "NO_MOVE", "Answers", "Board", "ClosedError", "Environment", "EvaldError", "Evaluator", "Game", "Network", "Positions", "Searched", "board",
-    "evaluate", "search", "selfplay", "solve", "version",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._environment import Environment as Environment
+    from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
+    from ._library import ClosedError as ClosedError, EvaldError as EvaldError
+    from ._positions import Board as Board, Positions as Positions, board as board
+    from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, search as search, selfplay as selfplay, solve as solve
+    from ._work import Network as Network
+
+_modules = {
+    "_environment": ["Environment"],
+    "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
+    "_library": ["ClosedError", "EvaldError"],
+    "_positions": ["Board", "Positions", "board"],
+    "_search": ["NO_MOVE", "Game", "Searched", "search", "selfplay", "solve"],
+    "_work": ["Network"],
+}
+_homes = {name: module for module, names in _modules.items() for name in names}
+__all__ = sorted(_homes)
+
+
+def __getattr__(name: str) -> Any:  # numpy is imported when it is needed: the program, which starts here too, does without
+    if name not in _homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module("." + _homes[name], __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -26,16 +26,11 @@ class Event(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in ("board", "rows", "number", "first", "done", "all")]
 
 
-def _find() -> Path:
+def find() -> Path:
+    """Where the library is, or would be if this wheel had one."""
     named = os.environ.get("EVALD_LIBRARY")
     name = {"win32": "evald.dll", "darwin": "libevald.dylib"}.get(sys.platform, "libevald.so")
-    path = Path(named) if named else Path(__file__).parent / name
-    if not path.exists():
-        raise ImportError(
-            f"evald: {path} is not there: "
-            + ("EVALD_LIBRARY names no file" if named else "this wheel has no library for this system; EVALD_LIBRARY can name one")
-        )
-    return path
+    return Path(named) if named else Path(__file__).parent / name
 
 
 _n, _p, _s, _i = ctypes.c_longlong, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -71,10 +66,11 @@ class Library:
 
     def __init__(self) -> None:
         self._dll: ctypes.CDLL | None = None
-        self._process = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        result, arguments = _calls[name]  # a name that is not there is a mistake of this package
+        if name not in _calls:
+            raise AttributeError(name)
+        result, arguments = _calls[name]
         call = getattr(self._loaded(), "evald_" + name)
         call.restype, call.argtypes = result, arguments
         setattr(self, name, call)
@@ -82,7 +78,10 @@ class Library:
 
     def _loaded(self) -> ctypes.CDLL:
         if self._dll is None:
-            self._dll, self._process = ctypes.CDLL(str(_find())), os.getpid()
+            path = find()
+            if not path.exists():
+                raise ImportError(f"evald: {path} is not there: this wheel has no library for this system; the variable EVALD_LIBRARY can name one")
+            self._dll = ctypes.CDLL(str(path))
         return self._dll
 
     def forget(self) -> None:

@@ -1,0 +1,45 @@
+package python
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// The tests in Python pass, one file after the other. They need EVALD_LIBRARY, which make test sets, and a Python with numpy; those of frameworks
+// skip what that Python has not.
+func TestPython(t *testing.T) {
+	if gametest.Race {
+		t.Skip("the library is built without the race detector")
+	}
+	library, python := os.Getenv("EVALD_LIBRARY"), os.Getenv("EVALD_PYTHON")
+	need := func(there bool, what string) {
+		if !there && os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatal("EVALD_REQUIRE_TOOLS=1, but " + what)
+		} else if !there {
+			t.Skip(what)
+		}
+	}
+	need(library != "", "EVALD_LIBRARY names no library: make library builds bin/libevald.so")
+	need(python != "" && exec.Command(python, "-c", "import numpy").Run() == nil, "EVALD_PYTHON names no Python with numpy")
+	here := gametest.Must(os.Getwd())(t)
+	files := gametest.Must(filepath.Glob("tests/test_*.py"))(t)
+	if len(files) == 0 {
+		t.Fatal("there are no tests")
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
+			c.Dir, c.Env = filepath.Join(here, "tests"), append(os.Environ(), "PYTHONPATH="+here)
+			out, err := c.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Errorf("%s on %s: %v", file, runtime.GOOS, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,493 @@
+"""Tests of the package beside slow, obvious versions, and of everything that goes wrong."""
+from __future__ import annotations
+
+import doctest
+import gc
+import importlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import evald
+
+BOARDS = ["7x6x4", "5x4x4", "4x4x3", "3x3x3free", "11x10x5", "12x9x6"]
+
+
+class Slow:
+    """A board of lists, and the rules in the plainest way."""
+
+    def __init__(self, rules: str) -> None:
+        self.free = rules.endswith("free")
+        self.w, self.h, self.k = (int(x) for x in rules.removesuffix("free").split("x"))
+        self.cells = [[0] * self.w for _ in range(self.h)]  # top row first; 1 the first player
+        self.turn = 1
+
+    def actions(self) -> list[int]:
+        if self.over():
+            return []
+        if self.free:
+            return [i for i in range(self.w * self.h) if self.cells[i // self.w][i % self.w] == 0]
+        return [c for c in range(self.w) if self.cells[0][c] == 0]
+
+    def play(self, action: int) -> None:
+        if self.free:
+            self.cells[action // self.w][action % self.w] = self.turn
+        else:
+            row = max(r for r in range(self.h) if self.cells[r][action] == 0)
+            self.cells[row][action] = self.turn
+        self.turn = 3 - self.turn
+
+    def won(self) -> int:
+        for r in range(self.h):
+            for c in range(self.w):
+                for dr, dc in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                    line = [(r + i * dr, c + i * dc) for i in range(self.k)]
+                    if all(0 <= y < self.h and 0 <= x < self.w for y, x in line):
+                        stones = {self.cells[y][x] for y, x in line}
+                        if len(stones) == 1 and 0 not in stones:
+                            return stones.pop()
+        return 0
+
+    def full(self) -> bool:
+        return all(cell for row in self.cells for cell in row)
+
+    def over(self) -> bool:
+        return self.won() != 0 or self.full()
+
+
+def games(rules: str, n: int, seed: int) -> list[tuple[list[int], Slow]]:
+    """Random games, each up to a random number of moves."""
+    random, all_ = np.random.default_rng(seed), []
+    for _ in range(n):
+        slow, moves = Slow(rules), []
+        for _ in range(int(random.integers(0, slow.w * slow.h + 1))):
+            if not (legal := slow.actions()):
+                break
+            moves.append(int(random.choice(legal)))
+            slow.play(moves[-1])
+        all_.append((moves, slow))
+    return all_
+
+
+class Positions(unittest.TestCase):
+    def test_forms(self) -> None:
+        """All forms of the same positions are the same, on all boards, and say what a plain board says."""
+        for rules in BOARDS:
+            some = games(rules, 30, 1)
+            board = evald.board(rules)
+            words = np.zeros((len(some), 4), np.uint64)
+            for i, (moves, slow) in enumerate(some):
+                position = evald.Positions.empty(1, rules)
+                for m in moves:
+                    position = position.play(m)
+                words[i] = position.words[0]
+            players = np.array([slow.cells for _, slow in some], np.int32)
+            sides = np.array([np.where(p == 0, 0, np.where(p == slow.turn, 1, -1)) for p, (_, slow) in zip(players, some)], np.int8)
+            observations = [{"board": p.reshape(-1).tolist(), "mark": slow.turn} for p, (_, slow) in zip(players, some)]
+            forms = {"words": words, "players": players, "sides": sides, "observations": observations, "positions": evald.Positions(words, rules), "lists": players.tolist()}
+            if board.cells <= 42 and not rules.endswith("free"):
+                forms["two words"] = np.ascontiguousarray(words[:, ::2])
+            if board.actions <= 9:
+                forms["text"] = ["".join(str(m + 1) for m in moves) or "-" for moves, _ in some]
+            for name, form in forms.items():
+                with self.subTest(rules=rules, form=name):
+                    np.testing.assert_array_equal(evald.Positions(form, rules).words, words)
+            p = evald.Positions(words, rules)
+            np.testing.assert_array_equal(p.cells(), sides)
+            np.testing.assert_array_equal(p.stones, (players != 0).sum((1, 2)))
+            for i, (_, slow) in enumerate(some):
+                self.assertEqual(np.flatnonzero(p.legal()[i]).tolist(), slow.actions())
+                want = 2 if not slow.over() else 0 if slow.won() == 0 else -1 if slow.won() != slow.turn else 1
+                self.assertEqual(p.results()[i], want)
+            planes = p.planes()
+            np.testing.assert_array_equal(planes[:, 0], sides == 1)
+            np.testing.assert_array_equal(planes[:, 1], sides == -1)
+
+    def test_rows(self) -> None:
+        p = evald.Positions(["4", "44", "445"])
+        self.assertEqual(len(p[1:]), 2)
+        np.testing.assert_array_equal(p[-1].words, evald.Positions("445").words)
+        np.testing.assert_array_equal(p[np.array([True, False, True])].words, evald.Positions(["4", "445"]).words)
+        self.assertEqual(len(evald.Positions([])), 0)
+        self.assertEqual(evald.evaluate([]).policy.shape, (0, 7))
+
+    def test_wrong(self) -> None:
+        """Each mistake has an error that says where it is and what would be right."""
+        two = np.zeros((2, 6, 7), int)
+        two[1, 0, 0] = 1
+        for of, rules, says in [
+            ("48", None, "position 0: "),
+            (["4", "x"], None, "position 1: "),
+            ("4\n4", None, "one line"),
+            ("9x5x4:1", None, "the others are of 7x6x4"),
+            ("4", "7x", "7x"),
+            ("4", "99x99x4", "99"),
+            (two, None, "position 1: "),
+            (np.full((6, 7), 3), None, "cells from 3 to 3"),
+            (np.full((6, 7), 0.5), None, "float64"),
+            (np.zeros((7, 6), int), None, "[7, 6]"),
+            (np.array([[1, 0]], np.uint64), None, "position 0: "),
+            (np.array([[0, 1 << 63]], np.uint64), None, "position 0: "),
+            ({"board": [0] * 41, "mark": 1}, None, "41 cells"),
+            ({"board": [0] * 42, "mark": 2}, None, "mark is 2"),
+            ([[1, 2], [3]], None, ""),
+        ]:
+            with self.subTest(of=str(of)[:40]), self.assertRaises(evald.EvaldError) as raised:
+                evald.Positions(of, rules)
+            self.assertIn(says, str(raised.exception))
+
+    def test_picture(self) -> None:
+        picture = evald.Positions("44")._repr_svg_()
+        self.assertEqual((picture.count("#d6322c"), picture.count("#f2c230"), picture.count("<circle")), (1, 1, 42))
+
+
+class Environments(unittest.TestCase):
+    def test_steps(self) -> None:
+        """Thousands of steps beside a plain board, with games that begin anew."""
+        for rules in BOARDS:
+            random = np.random.default_rng(3)
+            slow = [Slow(rules) for _ in range(5)]
+            env = evald.Environment(5, rules)
+            ends = 0
+            for _ in range(200):
+                actions = [int(random.choice(s.actions())) for s in slow]
+                mask = env.legal()
+                for i, s in enumerate(slow):
+                    self.assertEqual(np.flatnonzero(mask[i]).tolist(), s.actions())
+                rewards, done = env.step(actions)
+                for i, a in enumerate(actions):
+                    slow[i].play(a)
+                    self.assertEqual((rewards[i], done[i]), (1 if slow[i].won() else 0, slow[i].over()), rules)
+                    if slow[i].over():
+                        slow[i], ends = Slow(rules), ends + 1
+            self.assertGreater(ends, 5)
+
+    def test_refused(self) -> None:
+        env = evald.Environment(3, "4x4x4", reset=False)
+        before = env.positions.words.copy()
+        for actions, says in [([0, 4, 0], "position 1: action 4"), ([0, 0, -1], "position 2: action -1")]:
+            with self.assertRaises(evald.EvaldError) as raised:
+                env.step(actions)
+            self.assertIn(says, str(raised.exception))
+            np.testing.assert_array_equal(env.positions.words, before)
+        for _ in range(4):
+            env.step([0, 1, 2])
+        with self.assertRaises(evald.EvaldError) as raised:
+            env.step([0, 0, 0])
+        self.assertIn("position 0: action 0 cannot be played: the column is full", str(raised.exception))
+        over = evald.Environment(1, "4x4x3", reset=False)
+        for a in (0, 1, 0, 1, 0):
+            rewards, done = over.step([a])
+        self.assertTrue(done[0] and rewards[0] == 1)
+        with self.assertRaises(evald.EvaldError) as raised:
+            over.step([2])
+        self.assertIn("the game is over", str(raised.exception))
+        over.reset()
+        over.step([2])
+
+
+def uniform(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+    return np.ones((len(p), p.board.actions)), np.zeros(len(p))
+
+
+class Answers(unittest.TestCase):
+    def test_program(self) -> None:
+        """Answers are those of the program, whatever the batch."""
+        program = os.environ.get("EVALD_PROGRAM") or os.environ["EVALD_LIBRARY"]
+        lines = ["445566", "4", "1234567", "44444", "-"]
+        out = subprocess.run([program, "eval"], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
+        answers = evald.evaluate(lines)
+        for i, line in enumerate(out.splitlines()):
+            said = json.loads(line)
+            np.testing.assert_allclose(answers.wdl[i], said["wdl"], atol=2e-6)
+            np.testing.assert_allclose(answers.policy[i], said["policy"], atol=2e-6)
+            self.assertEqual(answers.source[i], said["source"])
+            alone = evald.evaluate([lines[i]])
+            np.testing.assert_array_equal(alone.policy[0], answers.policy[i])
+
+    def test_many(self) -> None:
+        """More positions than one call of the library takes."""
+        p = evald.Positions(np.repeat(evald.Positions(["4", "3"]).words, 10000, 0))
+        a = evald.evaluate(p, model="default-fast")
+        one = evald.evaluate(["4", "3"], model="default-fast")
+        np.testing.assert_array_equal(a.policy, np.repeat(one.policy, 10000, 0))
+        np.testing.assert_array_equal(a.wdl, np.repeat(one.wdl, 10000, 0))
+
+    def test_threads(self) -> None:
+        e, wrong = evald.Evaluator(backend="bitsquares"), []
+        want = e.evaluate(["4", "445"]).policy
+
+        def ask() -> None:
+            for _ in range(50):
+                if not (e.evaluate(["4", "445"]).policy == want).all():
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertFalse(wrong)
+
+    def test_options(self) -> None:
+        with self.assertRaises(evald.EvaldError) as raised:
+            evald.Evaluator("no-such-model")
+        self.assertIn("no-such-model", str(raised.exception))
+        with self.assertRaises(evald.EvaldError):
+            evald.Evaluator(backend="nobody")
+        e = pickle.loads(pickle.dumps(evald.Evaluator(backend="bitsquares", rules="5x4x4")))
+        self.assertEqual((e.about["how"], e.rules, e.evaluate("-").policy.shape), ("heuristic bitsquares", "5x4x4", (1, 5)))
+
+    def test_columns(self) -> None:
+        """An evaluator maps batches of columns, in each form of positions."""
+        e = evald.Evaluator(backend="bitsquares")
+        want = e.evaluate(["4", "445"])
+        p = want.positions.words
+        for batch in [{"moves": np.array(["4", "445"])}, {"own": p[:, 0], "all": p[:, 2]}, dict(zip(("own_lo", "own_hi", "all_lo", "all_hi"), p.T))]:
+            got = e({**batch, "id": np.arange(2)})
+            np.testing.assert_array_equal(got["policy"], want.policy)
+            np.testing.assert_array_equal(got["win"], want.wdl[:, 0])
+            self.assertEqual((got["source"].tolist(), got["id"].tolist()), (want.source, [0, 1]))
+        with self.assertRaises(KeyError):
+            e({"nothing": np.arange(2)})
+
+    def test_closed(self) -> None:
+        """A thousand evaluators leave nothing behind, and a closed one says so."""
+        e = evald.Evaluator(backend="bitsquares")
+        e.close()
+        e.close()
+        for call in (lambda: e.evaluate("4"), lambda: evald.search("4", network=e, visits=4), lambda: next(evald.selfplay(1, network=e))):
+            with self.assertRaises(evald.ClosedError):
+                call()
+        with evald.Evaluator(backend="bitsquares") as open_:
+            open_.evaluate("4")
+        before = memory()
+        for _ in range(1000):
+            evald.Evaluator(backend="bitsquares").evaluate("4")
+        gc.collect()
+        self.assertLess(memory() - before, 64)
+
+
+def memory() -> float:
+    """MiB that the process has, 0 where that is not known."""
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+    except OSError:
+        return 0
+
+
+class Searches(unittest.TestCase):
+    def test_alone_and_together(self) -> None:
+        """A search finds the same in any company, in batches of any size, and by any network that answers the same."""
+        lines = ["4", "44", "445", "1234567", "445566", "4444433"]
+        together = evald.search(lines, visits=60, batch=16, network="default-fast")
+        for i, line in enumerate(lines):
+            alone = evald.search(line, visits=60, network="default-fast")
+            np.testing.assert_array_equal(alone.visits[0], together.visits[i])
+            np.testing.assert_array_equal(alone.wdl[0], together.wdl[i])
+        e = evald.Evaluator("default-fast")
+
+        def same(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+            raw = evald.search(p, visits=1, network=e, exact=False)
+            del raw
+            a = e.evaluate(p)
+            return a.policy, a.wdl
+
+        by_function = evald.search(lines, visits=60, network=same)
+        self.assertEqual(by_function.best.tolist(), together.best.tolist())
+        self.assertTrue((by_function.visits.sum(1)[:4] >= 59).all())
+
+    def test_finds(self) -> None:
+        found = evald.search(["445566", "121212"], visits=50, network=uniform)
+        self.assertIn(found.best[0], (2, 6))
+        self.assertEqual(found.best[1], 0)
+        self.assertEqual(found.proved.tolist(), [1, 1])
+        over = evald.search("1212121", visits=50, network=uniform)
+        self.assertEqual((over.best[0], over.proved[0], over.wdl[0].tolist()), (-1, -1, [0, 0, 1]))
+
+    def test_batches(self) -> None:
+        """The function gets full batches of distinct positions of unfinished games, from many trees."""
+        sizes = []
+
+        def network(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+            sizes.append(len(p))
+            self.assertTrue((p.results() == 2).all())
+            return uniform(p)
+
+        starts = evald.Positions(["".join(str(1 + c) for c in np.random.default_rng(i).permutation(7)[:4]) for i in range(600)])
+        evald.search(starts, visits=40, network=network, batch=64, exact=False)
+        self.assertEqual(max(sizes), 64)
+        self.assertGreater(np.mean(sizes), 55)
+
+    def test_values(self) -> None:
+        """Values and win, draw and loss are the same to a search; torch's tensors too, if torch is there."""
+        value = evald.search("4", visits=30, exact=False, network=lambda p: (np.ones((len(p), 7)), np.full(len(p), 0.5)))
+        wdl = evald.search("4", visits=30, exact=False, network=lambda p: (np.ones((len(p), 7)), np.tile([0.75, 0, 0.25], (len(p), 1))))
+        np.testing.assert_array_equal(value.visits, wdl.visits)
+        np.testing.assert_allclose(value.wdl, wdl.wdl, atol=1e-6)
+
+    def test_wrong_answers(self) -> None:
+        n7 = lambda p: np.ones((len(p), 7))
+        for name, network, says in [
+            ("shape", lambda p: (np.ones((len(p), 6)), np.zeros(len(p))), "policy of shape [1, 6], want [1, 7]"),
+            ("value shape", lambda p: (n7(p), np.zeros((len(p), 2))), "of shape [1, 2], want [1, 3]"),
+            ("nan", lambda p: (n7(p) * np.nan, np.zeros(len(p))), "probability NaN"),
+            ("negative", lambda p: (-n7(p), np.zeros(len(p))), "probability -1"),
+            ("large value", lambda p: (n7(p), np.full(len(p), 3.0)), "values from 3.0 to 3.0"),
+            ("nan value", lambda p: (n7(p), np.full(len(p), np.nan)), "values from nan"),
+            ("no loss", lambda p: (n7(p), np.zeros((len(p), 3))), "all three"),
+        ]:
+            with self.subTest(name), self.assertRaises(evald.EvaldError) as raised:
+                evald.search("4", visits=30, network=network)
+            self.assertIn(says, str(raised.exception))
+        with self.assertRaises(ZeroDivisionError):
+            evald.search(["4", "44"], visits=30, network=lambda p: 1 / 0)  # type: ignore[arg-type, return-value]
+        with self.assertRaises(TypeError):
+            evald.search("4", visits=30, network=lambda p: None)  # type: ignore[arg-type, return-value]
+        for options, says in [(dict(visits=0), "visits is 0"), (dict(selection="best"), "selection"), (dict(batch=0), "batch is 0"), (dict(leaves=99999), "leaves")]:
+            with self.assertRaises(evald.EvaldError) as raised:
+                evald.search("4", network=uniform, **options)  # type: ignore[arg-type]
+            self.assertIn(says, str(raised.exception))
+
+    def test_fails_often(self) -> None:
+        """A thousand functions that raise leave nothing behind, and nothing hangs."""
+        def fails(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+            raise OverflowError
+
+        before, threads = 0.0, 0
+        for i in range(1000):
+            with self.assertRaises(OverflowError):
+                evald.search(["4", "44", "3"], visits=9, network=fails)
+            if i == 200:
+                before, threads = memory(), len(os.listdir("/proc/self/task")) if before == 0 and os.path.exists("/proc/self/task") else 0
+        self.assertLess(memory() - before, 64)
+        if threads:
+            self.assertLess(len(os.listdir("/proc/self/task")), threads + 8)
+
+
+class Solving(unittest.TestCase):
+    def test_minimax(self) -> None:
+        """Signs of scores beside the plainest search, on a small board."""
+        def result(s: Slow, moves: list[int]) -> int:
+            if s.won():
+                return -1
+            return max((-result(after(moves + [a]), moves + [a]) for a in s.actions()), default=0)
+
+        def after(moves: list[int]) -> Slow:
+            s = Slow("4x3x3")
+            for m in moves:
+                s.play(m)
+            return s
+
+        some = [(moves, s) for moves, s in games("4x3x3", 60, 5) if len(moves) > 5 and not s.over()]
+        scores = evald.solve(["".join(str(m + 1) for m in moves) for moves, _ in some], "4x3x3")
+        for (moves, s), row in zip(some, scores):
+            for a in range(4):
+                want = evald.NO_MOVE if a not in s.actions() else -result(after(moves + [a]), moves + [a])
+                self.assertEqual(row[a] if want == evald.NO_MOVE else np.sign(row[a]), want)
+
+    def test_limits(self) -> None:
+        self.assertTrue((evald.solve("4", "8x7x4", nodes=1000) == evald.NO_MOVE).all())
+        with self.assertRaises(evald.EvaldError) as raised:
+            evald.solve(["4", "1212121"])
+        self.assertIn("position 1: the game is over", str(raised.exception))
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C ends a search that would take hours, within a second."""
+        code = (
+            "import evald\n"
+            "print('ready', flush=True)\n"
+            "try:\n    evald.solve('-', '9x8x4')\n"
+            "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+            "print(evald.evaluate('445566').source)\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            heard = time.monotonic()
+            while child.poll() is None and time.monotonic() < heard + 30:  # an interrupt before the call would be an error elsewhere
+                time.sleep(0.3)
+                child.send_signal(signal.SIGINT)
+                if child.stdout.readline() == "interrupted\n":
+                    break
+            self.assertEqual(child.stdout.readline(), "['rules']\n")
+
+
+class SelfPlay(unittest.TestCase):
+    def test_games(self) -> None:
+        """Games are legal from the first position to the end, and follow from seed and number."""
+        for rules in ("5x4x4", "4x4x3", "3x3x3free"):
+            all_ = {g.number: g for g in evald.selfplay(12, rules, network=uniform, visits=12, full_share=0.5, seed=4)}
+            self.assertEqual(sorted(all_), list(range(12)))
+            for g in all_.values():
+                after = g.positions.play(g.actions)
+                np.testing.assert_array_equal(after.words[:-1], g.positions.words[1:])
+                last = int(after.results()[-1])
+                self.assertNotEqual(last, 2)
+                mover = 1 if g.positions.stones[-1] % 2 == 0 else -1
+                self.assertEqual(g.result, -last * mover)
+                self.assertEqual(g.z[-1], -last)
+                full = g.visits.sum(1) > 0
+                self.assertTrue((g.visits[full][g.positions.legal()[full] == 0] == 0).all())
+            again = next(g for g in evald.selfplay(1, rules, network=uniform, visits=12, full_share=0.5, seed=4, first=7))
+            np.testing.assert_array_equal(again.positions.words, all_[7].positions.words)
+
+    def test_given_up(self) -> None:
+        """An iterator that is not read to its end ends the play; an error in the function comes out."""
+        for _ in range(20):
+            for g in evald.selfplay(10_000, "5x4x4", network=uniform, visits=8):
+                break
+        def fails(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+            raise OverflowError
+        with self.assertRaises(OverflowError):
+            next(evald.selfplay(3, network=fails))
+        with self.assertRaises(evald.EvaldError) as raised:
+            next(evald.selfplay(3, network=uniform, visits=0))
+        self.assertIn("visits", str(raised.exception))
+        with self.assertRaises(evald.EvaldError):
+            next(evald.selfplay(3, network=uniform, no_such_option=1))
+
+
+class Processes(unittest.TestCase):
+    def test_fork(self) -> None:
+        """A child of a fork gets an error, and not a hang; one that is spawned works."""
+        if not hasattr(os, "fork"):
+            self.skipTest("this system does not fork")
+        evald.evaluate("4")
+        code = (
+            "import os, sys, evald\n"
+            "evald.evaluate('4')\n"
+            "if os.fork() == 0:\n"
+            "    try:\n        evald.evaluate('4')\n"
+            "    except evald.ClosedError as e:\n        print(e, flush=True); os._exit(7)\n"
+            "    os._exit(1)\n"
+            "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        )
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertIn("spawn", done.stdout)
+
+    def test_program(self) -> None:
+        """The package starts the program, with its statuses."""
+        for line, status in (("44554", 0), ("wrong", 1)):
+            done = subprocess.run([sys.executable, "-m", "evald", "eval", "--backend", "bitsquares"], input=line, capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+
+
+def load_tests(loader: unittest.TestLoader, tests: unittest.TestSuite, pattern: object) -> unittest.TestSuite:
+    for name in ("_positions", "_evaluator", "_search", "_environment"):
+        tests.addTests(doctest.DocTestSuite(importlib.import_module("evald." + name)))
+    return tests
+
+
+if __name__ == "__main__":
+    unittest.main()
