@@ -118,8 +118,8 @@ const (
 // ByBoard, in place of a number, gives each game of a run the number that DefaultConfig has for that game alone.
 const ByBoard = -1
 
-// DefaultConfig is the configuration for some games. Small boards have fewer games, smaller networks and shorter searches. If
-// there are several games, the largest board decides, and what each game can have for itself is ByBoard.
+// DefaultConfig is the configuration for one game or several. Small boards have fewer games, smaller networks and shorter
+// searches. Several games have the defaults of the largest board, except for the values that may be ByBoard, which are.
 func DefaultConfig(games game.Mix) Config {
 	cells := 0
 	for _, p := range games {

@@ -69,7 +69,7 @@ func (a Accuracy) Whole() bool { return a.Kind == AllKinds && a.Rules == "" }
 // generation does the parts of a generation that are missing.
 func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 	g = Generation{Number: n, Player: eval.Bitsquares.String()}
-	if !r.untaught() {
+	if !r.noNetwork() {
 		g.Player = name(r.best())
 	}
 	for _, games := range r.share(r.Config.games(n)) {
@@ -164,7 +164,7 @@ func (r *Run) playBatch(ctx context.Context, b selfplay.Batch, e *eval.Evaluator
 	if r.player == nil {
 		return selfplay.Run(ctx, selfplay.Remember(e, name), b.Config, b.Dir, b.Games, b.Report)
 	}
-	if !r.untaught() {
+	if !r.noNetwork() {
 		b.Network = r.promoted(r.best())
 	}
 	return r.player(ctx, b)
@@ -175,7 +175,7 @@ func (r *Run) selfPlay(g Generation, b *game.Board) selfplay.Config {
 	own := r.Config.on(b.Rules())
 	c := own.SelfPlay
 	c.Network, c.Seed = g.Player, r.Config.seed(g.Number)
-	if r.untaught() {
+	if r.noNetwork() {
 		c.Visits, c.FastVisits, c.Path = c.Visits*own.FirstFactor, c.FastVisits*own.FirstFactor, ""
 	}
 	return c
@@ -183,7 +183,7 @@ func (r *Run) selfPlay(g Generation, b *game.Board) selfplay.Config {
 
 // evaluator is that of a network that was promoted or that the run began with, or the heuristic if there is no network yet.
 func (r *Run) evaluator(generation int) (e *eval.Evaluator, done func(), err error) {
-	if r.untaught() {
+	if r.noNetwork() {
 		e, err = heuristic.New(eval.Bitsquares)
 		return e, func() {}, err
 	}

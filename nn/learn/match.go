@@ -31,7 +31,7 @@ const gamesAtOnce = 32
 
 // gate lets the new network play against the best one, and reports whether it is better.
 func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator) (promoted bool, err error) {
-	if r.untaught() {
+	if r.noNetwork() {
 		return true, nil
 	}
 	best := r.best()

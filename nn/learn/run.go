@@ -207,8 +207,8 @@ func (r *Run) best() int {
 	return beginning
 }
 
-// untaught reports whether there is no network to play games yet, so that the bitsquares heuristic plays them.
-func (r *Run) untaught() bool { return r.best() == beginning && r.Config.Init == "" }
+// noNetwork reports whether there is no network to play games yet, so that the bitsquares heuristic plays them.
+func (r *Run) noNetwork() bool { return r.best() == beginning && r.Config.Init == "" }
 
 // name is the name of a generation's network.
 func name(generation int) string {
@@ -236,7 +236,7 @@ func (r *Run) promote() error {
 			return err
 		}
 	}
-	if r.untaught() {
+	if r.noNetwork() {
 		return nil
 	}
 	return r.copyNetwork(r.promoted(r.best()), r.path("best.safetensors"))
