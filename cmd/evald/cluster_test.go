@@ -58,6 +58,36 @@ func beginProgram(t *testing.T, args ...string) *exec.Cmd {
 	return p
 }
 
+// A run of several games on two workers ends with the files of one machine.
+func TestLearnClusterGames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds of runs")
+	}
+	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
+	games := []string{"--generations", "2", "--cpu-path", "go", "--rules", "4x4x3,5x4x4=2"}
+	must(t, "", learnArgs(one, games...)...)
+	learner, url := clustered(t, learnArgs(many, games...)...)
+	var workers []*exec.Cmd
+	for range 2 {
+		w := beginProgram(t, "selfplay", "--spool", spool)
+		w.Env = append(w.Env, "EVALD_JOIN="+url)
+		gametest.OK(t, w.Start())
+		workers = append(workers, w)
+	}
+	gametest.OK(t, learner.Wait())
+	for i, w := range workers {
+		_ = w.Process.Signal(os.Interrupt)
+		if err := w.Wait(); w.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("worker %d: %v", i, err)
+		}
+	}
+	for _, name := range []string{"000/games/4x4x3/games-000000-000019.parquet", "001/games/5x4x4/games-000000-000026.parquet", "001/train/network.safetensors", "best.safetensors"} {
+		if want, got := getFile(t, filepath.Join(one, name)), getFile(t, filepath.Join(many, name)); !bytes.Equal(got, want) {
+			t.Errorf("%s is another one", name)
+		}
+	}
+}
+
 // A run on three workers, of which one is killed, ends with the files of one machine: records, networks, results. Workers compute by the
 // learner's path of the CPU.
 func TestLearnCluster(t *testing.T) {

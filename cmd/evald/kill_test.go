@@ -37,6 +37,8 @@ var killable = []struct{ name, args string }{
 	{"train", "train exact.set --task exact --network 1x8 --rules 5x4x4 --batch 64 --steps 60 --save 100ms --plot plot.svg -o run"},
 	{"learn", "learn --rules 4x4x3 --network 1x8 --seed 2 --first-games 40 --games 30 --batch 64 --visits 8 --fast-visits 4 --gate-visits 4 " +
 		"--gate-games 20 --opponent random --opponent-games 8 --positions 20 --generations 2 -o run"},
+	{"learn games", "learn --rules 3x3x3free,4x4x3=2 --init my.safetensors --seed 2 --games 30 --batch 64 --visits 8 --gate-visits 4 " +
+		"--gate-games 20 --opponent random --opponent-games 8 --positions 20 --generations 2 -o run"},
 	{"pack", "kaggle pack --agent policy:model=bitsquares --binary program -o submission.tar.gz"},
 	{"import", "model import my.safetensors --name mine --rules 7x6x4"},
 }

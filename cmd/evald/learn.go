@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/durable"
@@ -29,14 +30,15 @@ type learnCmd struct {
 	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, also without its other flags."`
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
-	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for little time on a processor: --exact, and on 7x6x4 a network of pattern tables and many games."`
-	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
+	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for little time on a processor: --exact, and on 7x6x4 alone a network of pattern tables and many games."`
+	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share, such as 5x4x4,6x5x4=2,7x6x4=2.5. One network then learns all of them, and they share games, training steps and matches."`
+	Init    string  `placeholder:"NAME|PATH" help:"Begin with this network in place of random weights. It also plays the games of the first generation, in place of the heuristic, and is the opponent of the first match for promotion. The run keeps a copy."`
+	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default, or that of --init, which may get more blocks. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
 
-	FirstGames  *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
-	FirstFactor *int     `range:"1 to 10000" placeholder:"N" help:"Multiplies the visits of its searches."`
-	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network."`
+	FirstGames  *int     `range:"1 to 1000000000" without:"init" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
+	FirstFactor *int     `range:"1 to 10000" without:"init" placeholder:"N" help:"Multiplies the visits of its searches."`
+	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network. Several games of --rules share them."`
 	Visits      *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
 	FastVisits  *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of the other searches."`
 	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that are searched fully."`
@@ -55,7 +57,7 @@ type learnCmd struct {
 	GateGames     *int     `range:"2 to 1000000" placeholder:"N" help:"Games of the match with the best network, at most."`
 	Opponent      []string `sep:"none" placeholder:"AGENT" help:"Fixed opponents; the first has rating 0."`
 	OpponentGames *int     `range:"4 to 1000000" placeholder:"N" help:"Games with each of them."`
-	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
+	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of each game of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
 
 	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
 	processors
@@ -136,7 +138,11 @@ func plan(done, all int) string {
 const curvesFile = "curves.svg"
 
 func (c *learnCmd) plot(run *learn.Run) error {
-	title := fmt.Sprintf("evald learn, %s, %s", run.Config.Rules, run.Config.Network)
+	games := run.Config.Rules
+	if n := 1 + strings.Count(games, ","); n > 5 { // the title is as long as the picture is wide
+		games = fmt.Sprintf("%d games", n)
+	}
+	title := fmt.Sprintf("evald learn, %s, %s", games, run.Config.Network)
 	return writeWhole(filepath.Join(c.Out, curvesFile), func(w io.Writer) error { return plot.Learning(w, title, run.Generations()) })
 }
 
@@ -150,8 +156,8 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 	}
 	text += fmt.Sprintf(", %d records, %d steps", g.Records, g.Steps)
 	for _, a := range g.Accuracy {
-		if a.Kind != learn.AllKinds {
-			continue // generations.jsonl has the other kinds
+		if !a.Whole() {
+			continue // generations.jsonl has the others
 		}
 		who := "policy"
 		if a.Visits > 0 {
@@ -189,14 +195,13 @@ func (c *learnCmd) config() (learn.Config, error) {
 		}
 		how := selfplay.DefaultConfig()
 		config.SelfPlay.Parallel, config.SelfPlay.Batch = how.Parallel, how.Batch
-	case errors.Is(err, fs.ErrNotExist):
-		rules := game.Connect4.String()
-		set(&rules, c.Rules)
-		b, err := boardOf(rules)
-		if err != nil {
+		if err := c.same(&config); err != nil {
 			return config, err
 		}
-		config = learn.DefaultConfig(b)
+	case errors.Is(err, fs.ErrNotExist):
+		if config, err = c.begin(); err != nil {
+			return config, err
+		}
 		if c.Preset != nil {
 			if err := config.Use(*c.Preset); err != nil {
 				return config, err
@@ -206,8 +211,6 @@ func (c *learnCmd) config() (learn.Config, error) {
 		return config, err
 	}
 	set(&config.Preset, c.Preset)
-	set(&config.Rules, c.Rules)
-	set(&config.SelfPlay.Rules, c.Rules)
 	set(&config.Network, c.Network)
 	set(&config.Seed, c.Seed)
 	set(&config.FirstGames, c.FirstGames)
@@ -234,6 +237,65 @@ func (c *learnCmd) config() (learn.Config, error) {
 		config.Opponents = c.Opponent
 	}
 	return config, c.choosePath(&config, begun)
+}
+
+// begin is the configuration of a new run, with the defaults for its games.
+func (c *learnCmd) begin() (config learn.Config, err error) {
+	games, err := c.games()
+	if err != nil {
+		return config, err
+	}
+	config = learn.DefaultConfig(games)
+	network, err := c.initial()
+	if network.Content == nil {
+		return config, err
+	}
+	return config, config.BeginWith(network.Content)
+}
+
+// same sets what --rules and --init name in the configuration of a run that is resumed, which must have the same.
+func (c *learnCmd) same(config *learn.Config) error {
+	if c.Rules != nil {
+		games, err := c.games()
+		if err != nil {
+			return err
+		}
+		config.Rules, config.SelfPlay.Rules = games.String(), games.String()
+	}
+	network, err := c.initial()
+	if network.Content == nil {
+		return err
+	}
+	if config.Init == network.SHA256 {
+		config.Initial = network.Content
+	}
+	config.Init = network.SHA256
+	return nil
+}
+
+// games are those of --rules.
+func (c *learnCmd) games() (game.Mix, error) {
+	rules := game.Connect4.String()
+	set(&rules, c.Rules)
+	games, err := game.ParseMix(rules)
+	if err != nil {
+		return nil, usage("--rules: %w", err)
+	}
+	if len(games) == 1 {
+		games[0].Share = 1 // of all, whatever its number is
+	}
+	return games, nil
+}
+
+// initial is the network of --init; its Content is nil if the flag was not given.
+func (c *learnCmd) initial() (network open.Stored, err error) {
+	if c.Init == "" {
+		return network, nil
+	}
+	if network, _, err = open.Any(c.Init); err != nil {
+		return open.Stored{}, fmt.Errorf("--init: %w", err)
+	}
+	return network, nil
 }
 
 // choosePath sets the path by which the CPU computes the run's networks. A run keeps the one that it was begun by.

@@ -36,7 +36,7 @@ type cli struct {
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
 	Kaggle    kaggleCmd    `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
 	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
-	Learn     learnCmd     `cmd:"" help:"Learn a game from random weights: self-play, training, exact scores, matches, promotion, again and again."`
+	Learn     learnCmd     `cmd:"" help:"Learn one game or several, from random weights or from another network: self-play, training, exact scores, matches, promotion, again and again."`
 	Cluster   clusterCmd   `cmd:"" help:"Look at self-play on many machines."`
 	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`

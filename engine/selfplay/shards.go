@@ -31,9 +31,10 @@ func (p Progress) Share(c Config) string {
 	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
 }
 
-// Batch is the games of one generation of a learning run, for those that play them elsewhere.
+// Batch is the games of one generation of a learning run, for those that play them elsewhere. A run of several games has a batch for
+// each game, one after the other.
 type Batch struct {
-	Generation int
+	Generation int // with n games, batch i of generation g is number g*n+i, because batches are told apart by their number
 	Config     Config
 	Dir        string // of the records
 	Games      int

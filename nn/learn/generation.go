@@ -10,6 +10,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/record"
@@ -21,7 +22,7 @@ import (
 // Generation is the result of one turn of the loop.
 type Generation struct {
 	Number int    `json:"generation"`
-	Player string `json:"player"` // who played the games: a network's number, or bitsquares
+	Player string `json:"player"` // who played the games: a network's number, init (Config.Init), or bitsquares
 	Games  int    `json:"games"`
 	Proved int    `json:"proved,omitempty"` // games that ended because their result was proved (selfplay.Config.Exact)
 
@@ -30,7 +31,7 @@ type Generation struct {
 	Metrics *train.Metrics `json:"metrics"` // of the last steps
 
 	Accuracy []Accuracy `json:"accuracy"`
-	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; nil in the first generation
+	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; nil if there is none
 	Matches  []Meeting  `json:"matches"`        // with the opponents
 	Promoted bool       `json:"promoted"`
 
@@ -53,19 +54,26 @@ type Seconds struct {
 
 // Accuracy is how good a network, or a search with it, is on the run's positions of one kind, or on all of them.
 type Accuracy struct {
-	Kind   string `json:"kind"`   // one of sample.Kinds, or AllKinds
-	Visits int    `json:"visits"` // 0 is the network alone, without what the rules know (the rules step of eval.Evaluator), because that is what is learned
+	Rules  string `json:"rules,omitempty"` // of the positions, if they are those of one of several games; their kind is AllKinds
+	Kind   string `json:"kind"`            // one of sample.Kinds, or AllKinds
+	Visits int    `json:"visits"`          // 0 is the network alone, without what the rules know (the rules step of eval.Evaluator), because that is what is learned
 	score.Summary
 }
 
 // AllKinds is the kind of all positions together.
 const AllKinds = "all"
 
+// Whole reports whether the accuracy is that on all positions of the run.
+func (a Accuracy) Whole() bool { return a.Kind == AllKinds && a.Rules == "" }
+
 // generation does the parts of a generation that are missing.
 func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
-	g = Generation{Number: n, Player: eval.Bitsquares.String(), Games: r.Config.FirstGames}
-	if best := r.best(); best >= 0 {
-		g.Player, g.Games = name(best), r.Config.Games
+	g = Generation{Number: n, Player: eval.Bitsquares.String()}
+	if !r.noNetwork() {
+		g.Player = name(r.best())
+	}
+	for _, games := range r.share(r.Config.games(n)) {
+		g.Games += games
 	}
 	start := time.Now()
 	if err := r.play(ctx, g); err != nil {
@@ -101,9 +109,13 @@ func (r *Run) proved(generation int) (games int, err error) {
 	if r.Config.SelfPlay.Exact == 0 {
 		return 0, nil
 	}
-	files, err := filepath.Glob(r.folder(generation, "games", "*.parquet"))
-	if err != nil {
-		return 0, err
+	var files []string
+	for _, b := range r.boards {
+		some, err := filepath.Glob(r.folder(generation, "games", r.sub(b), "*.parquet"))
+		if err != nil {
+			return 0, err
+		}
+		files = append(files, some...)
 	}
 	records, err := record.Open(files...)
 	if err != nil {
@@ -124,50 +136,78 @@ func (r *Run) proved(generation int) (games int, err error) {
 
 // play plays the games that are missing.
 func (r *Run) play(ctx context.Context, g Generation) error {
-	c := r.Config.SelfPlay
-	c.Rules, c.Network, c.Seed = r.Config.Rules, g.Player, r.Config.seed(g.Number)
-	if r.best() < 0 {
-		c.Visits, c.FastVisits, c.Path = c.Visits*r.Config.FirstFactor, c.FastVisits*r.Config.FirstFactor, ""
-	}
-	report := func(p selfplay.Progress) {
-		rate := float64(p.Played) / p.Elapsed.Seconds()
-		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-		r.progress(fmt.Sprintf("generation %d, self-play by %s: %d of %d games%s, %.1f/s, %v left", g.Number, g.Player, p.Games, p.All, p.Share(c), rate, left.Round(time.Second)))
-	}
-	games := r.folder(g.Number, "games")
-	if r.player != nil {
-		network := ""
-		if best := r.best(); best >= 0 {
-			network = r.promoted(best)
+	e, done := (*eval.Evaluator)(nil), func() {}
+	if r.player == nil {
+		var err error
+		if e, done, err = r.evaluator(r.best()); err != nil {
+			return err
 		}
-		return r.player(ctx, selfplay.Batch{Generation: g.Number, Config: c, Dir: games, Games: g.Games, Network: network, Report: report})
-	}
-	e, done, err := r.evaluator(r.best())
-	if err != nil {
-		return err
 	}
 	defer done()
-	return selfplay.Run(ctx, selfplay.Remember(e, g.Player), c, games, g.Games, report)
+	for i, games := range r.share(r.Config.games(g.Number)) {
+		b := r.boards[i]
+		batch := selfplay.Batch{Generation: g.Number*len(r.boards) + i, Config: r.selfPlay(g, b), Dir: r.folder(g.Number, "games", r.sub(b)), Games: games}
+		batch.Report = func(p selfplay.Progress) {
+			rate := float64(p.Played) / p.Elapsed.Seconds()
+			left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
+			r.progress(fmt.Sprintf("generation %d, self-play%s by %s: %d of %d games%s, %.1f/s, %v left", g.Number, r.of(b), g.Player, p.Games, p.All, p.Share(batch.Config), rate, left.Round(time.Second)))
+		}
+		if err := r.playBatch(ctx, batch, e, g.Player); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// evaluator is that of a generation's network, which was promoted, or the heuristic if the number is negative.
+// playBatch plays the games of one board: with e, whose name is given, or by the run's Player.
+func (r *Run) playBatch(ctx context.Context, b selfplay.Batch, e *eval.Evaluator, name string) error {
+	if r.player == nil {
+		return selfplay.Run(ctx, selfplay.Remember(e, name), b.Config, b.Dir, b.Games, b.Report)
+	}
+	if !r.noNetwork() {
+		b.Network = r.promoted(r.best())
+	}
+	return r.player(ctx, b)
+}
+
+// selfPlay is the configuration of a generation's games on one board.
+func (r *Run) selfPlay(g Generation, b *game.Board) selfplay.Config {
+	own := r.Config.on(b.Rules())
+	c := own.SelfPlay
+	c.Network, c.Seed = g.Player, r.Config.seed(g.Number)
+	if r.noNetwork() {
+		c.Visits, c.FastVisits, c.Path = c.Visits*own.FirstFactor, c.FastVisits*own.FirstFactor, ""
+	}
+	return c
+}
+
+// evaluator is that of a network that was promoted or that the run began with, or the heuristic if there is no network yet.
 func (r *Run) evaluator(generation int) (e *eval.Evaluator, done func(), err error) {
-	if generation < 0 {
+	if r.noNetwork() {
 		e, err = heuristic.New(eval.Bitsquares)
 		return e, func() {}, err
 	}
 	return r.evaluators(r.promoted(generation), name(generation))
 }
 
-// files are the records that a generation learns from, and how many games they have.
-func (r *Run) files(n int) (files []string, games int, err error) {
+// windows are how many of the last games on each board a generation learns from.
+func (r *Run) windows(generation int) []int {
+	windows, first, later := r.share(r.Config.Window), r.share(r.Config.games(0)), r.share(r.Config.Games)
+	for i := range windows {
+		windows[i] = max(windows[i], (first[i]+generation*later[i])/2)
+	}
+	return windows
+}
+
+// files are the records of the last games on a board that generation n learns from, and how many games they have: window or more,
+// in whole files.
+func (r *Run) files(n int, b *game.Board, window int) (files []string, games int, err error) {
 	kind := "games"
 	if r.Config.Labels == Solver {
 		kind = "labels"
 	}
-	window := max(r.Config.Window, (r.Config.FirstGames+n*r.Config.Games)/2)
 	for ; n >= 0 && games < window; n-- {
-		some, err := durable.Shards(r.folder(n, kind))
+		some, err := durable.Shards(r.folder(n, kind, r.sub(b)))
 		if err != nil {
 			return nil, 0, err
 		}
@@ -204,9 +244,12 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 			return fmt.Errorf("exact scores: %w", err)
 		}
 		for _, kind := range report.Kinds {
-			g.Accuracy = append(g.Accuracy, Accuracy{kind.Name, visits, kind})
+			g.Accuracy = append(g.Accuracy, Accuracy{"", kind.Name, visits, kind})
 		}
-		g.Accuracy = append(g.Accuracy, Accuracy{AllKinds, visits, report.All})
+		for _, board := range report.Boards {
+			g.Accuracy = append(g.Accuracy, Accuracy{board.Name, AllKinds, visits, board})
+		}
+		g.Accuracy = append(g.Accuracy, Accuracy{"", AllKinds, visits, report.All})
 	}
 	if g.Promoted, err = r.gate(ctx, g, candidate); err != nil {
 		return fmt.Errorf("gate: %w", err)

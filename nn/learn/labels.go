@@ -17,27 +17,30 @@ func (r *Run) label(ctx context.Context, generation int) error {
 	if r.Config.Labels != Solver {
 		return nil
 	}
-	games, err := filepath.Glob(r.folder(generation, "games", "*.parquet"))
-	if err != nil {
-		return err
-	}
-	slices.Sort(games)
-	if err := os.MkdirAll(r.folder(generation, "labels"), 0o755); err != nil {
-		return err
-	}
-	for _, file := range games {
-		to := r.folder(generation, "labels", filepath.Base(file))
-		if exists(to) {
-			continue
+	for _, b := range r.boards {
+		games, err := filepath.Glob(r.folder(generation, "games", r.sub(b), "*.parquet"))
+		if err != nil {
+			return err
 		}
-		if err := r.labelFile(ctx, generation, file, to); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+		slices.Sort(games)
+		labels := r.folder(generation, "labels", r.sub(b))
+		if err := os.MkdirAll(labels, 0o755); err != nil {
+			return err
+		}
+		for _, file := range games {
+			to := filepath.Join(labels, filepath.Base(file))
+			if exists(to) {
+				continue
+			}
+			if err := r.labelFile(ctx, b, generation, file, to); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
 		}
 	}
 	return nil
 }
 
-func (r *Run) labelFile(ctx context.Context, generation int, from, to string) error {
+func (r *Run) labelFile(ctx context.Context, b *game.Board, generation int, from, to string) error {
 	reader, err := record.Open(from)
 	if err != nil {
 		return err
@@ -51,7 +54,7 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 		if err := reader.Next(&rec); err != nil {
 			return err
 		}
-		if rec.Ply < firstPly(r.board) {
+		if rec.Ply < firstPly(b) {
 			continue
 		}
 		if rec.GameOver == game.NotOver {
@@ -62,13 +65,13 @@ func (r *Run) labelFile(ctx context.Context, generation int, from, to string) er
 	if len(records) == 0 {
 		return nil
 	}
-	solved, err := r.solve(ctx, positions, fmt.Sprintf("generation %d, exact labels", generation))
+	solved, err := r.solve(ctx, b, positions, fmt.Sprintf("generation %d, exact labels%s", generation, r.of(b)))
 	if err != nil {
 		return err
 	}
 	for j, i := range open {
 		was := records[i]
-		records[i] = record.FromScores(r.board, positions[j], solved[j].Scores)
+		records[i] = record.FromScores(b, positions[j], solved[j].Scores)
 		records[i].Game, records[i].Move = was.Game, was.Move
 	}
 	w, err := record.Create(to)

@@ -26,6 +26,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
+	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
@@ -50,8 +51,9 @@ func onCPU(file, _ string) (*eval.Evaluator, func(), error) {
 }
 
 // tiny is a run of a second or two.
-func tiny() learn.Config {
-	c := learn.DefaultConfig(game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true}))
+func tiny(t testing.TB) learn.Config {
+	t.Helper()
+	c := learn.DefaultConfig(gametest.Must(game.ParseMix("4x4x3"))(t))
 	c.Network, c.Seed, c.FirstGames, c.Games, c.Batch = "1x16", 5, 60, 40, 64
 	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.OpeningPlies = 16, 6, 3
 	c.GateVisits, c.GateGames, c.Opponents, c.OpponentGames = 8, 40, []string{"random"}, 8
@@ -60,10 +62,10 @@ func tiny() learn.Config {
 }
 
 // fast is a tiny run with the preset, of networks of pattern tables.
-func fast(t *testing.T) learn.Config {
-	c := learn.DefaultConfig(game.MustBoard(game.Connect4))
+func fast(t testing.TB) learn.Config {
+	c := learn.DefaultConfig(gametest.Must(game.ParseMix("7x6x4"))(t))
 	gametest.OK(t, c.Use(learn.Fast))
-	small := tiny()
+	small := tiny(t)
 	c.Network, c.Seed, c.FirstGames, c.Games, c.Batch = "pattern64x16x16", 5, small.FirstGames, small.Games, small.Batch
 	c.SelfPlay.Visits, c.GateVisits, c.GateGames, c.Opponents, c.OpponentGames = 8, 4, 20, []string{"random"}, 8
 	c.Positions, c.Visits = 30, []int{0, 8}
@@ -85,9 +87,14 @@ func learnBy(ctx context.Context, by train.Compute, dir string, c learn.Config, 
 func kept(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, pattern := range []string{"*.safetensors", "networks/*", "positions/*", "config.json", "*/games/*", "*/labels/*", "*/train/network.safetensors"} {
+	for _, pattern := range []string{
+		"*.safetensors", "networks/*", "positions/*", "positions/*/*", "config.json", "*/games/*", "*/games/*/*", "*/labels/*", "*/labels/*/*", "*/train/network.safetensors",
+	} {
 		paths := gametest.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		for _, path := range paths {
+			if info := gametest.Must(os.Stat(path))(t); info.IsDir() {
+				continue
+			}
 			text := gametest.Must(os.ReadFile(path))(t)
 			name, _ := filepath.Rel(dir, path)
 			files[name] = string(text)
@@ -113,17 +120,26 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 }
 
 // A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. One run learns from exact
-// labels, because it has all parts of one that does not; one with the preset. With EVALD_SOAK all run, for one generation more.
+// labels, because it has all parts of one that does not; one with the preset; one of several games, also from exact labels; and one that
+// begins with a network, whose file is needed only once. With EVALD_SOAK all run, for one generation more.
 func TestRepeatable(t *testing.T) {
-	kinds, count := []string{learn.Solver, learn.Fast}, 2
+	const games, begun = "games", "begun"
+	kinds, count := []string{learn.Solver, learn.Fast, games, begun}, 2
 	if gametest.Soak() {
-		kinds, count = []string{learn.Outcome, learn.Solver, learn.Fast}, 3
+		kinds, count = append(kinds, learn.Outcome), 3
 	}
 	for _, labels := range kinds {
-		c := tiny()
-		if labels == learn.Fast {
+		c := tiny(t)
+		switch labels {
+		case learn.Fast:
 			c = fast(t)
-		} else {
+		case games:
+			c = tinyMix(t)
+			c.Labels = learn.Solver
+		case begun:
+			gametest.OK(t, c.BeginWith(random(t, net.Config{Blocks: 1, Channels: 8, HeadChannels: 4, Hidden: 8})))
+			c.Network = "2x8/4/8"
+		default:
 			c.Labels = labels
 		}
 		dir := t.TempDir()
@@ -138,8 +154,11 @@ func TestRepeatable(t *testing.T) {
 		if len(want) < 14 {
 			t.Fatalf("%s: only %d files", labels, len(want))
 		}
-		if labels == learn.Solver {
-			sameGames(t, dir)
+		switch labels {
+		case learn.Solver:
+			sameGames(t, dir, "")
+		case games:
+			sameGames(t, dir, "4x4x3")
 		}
 		dir = t.TempDir()
 		stops := 0
@@ -159,6 +178,7 @@ func TestRepeatable(t *testing.T) {
 				t.Fatal(err)
 			}
 			stops++
+			c.Initial = nil
 		}
 		if stops < 5 {
 			t.Errorf("%s: only %d interrupts", labels, stops)
@@ -182,8 +202,9 @@ func keys(m map[string]string) map[string]int {
 	return sizes
 }
 
-// sameGames checks that the labels of a generation have the games and moves of the records that they were made from.
-func sameGames(t *testing.T, dir string) {
+// sameGames checks that the labels of a generation have the games and moves of the records that they were made from. rules names the
+// folders of a run of several games.
+func sameGames(t *testing.T, dir, rules string) {
 	t.Helper()
 	type key struct {
 		game int64
@@ -197,7 +218,7 @@ func sameGames(t *testing.T, dir string) {
 		}
 		return moves
 	}
-	played, labelled := read("001/games/*.parquet"), read("001/labels/*.parquet")
+	played, labelled := read(filepath.Join("001/games", rules, "*.parquet")), read(filepath.Join("001/labels", rules, "*.parquet"))
 	if len(labelled) < 100 {
 		t.Errorf("only %d labels", len(labelled))
 	}
@@ -227,8 +248,7 @@ func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 	if testing.Short() {
 		t.Skip("a run of a minute")
 	}
-	b := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})
-	c := learn.DefaultConfig(b)
+	c := learn.DefaultConfig(gametest.Must(game.ParseMix("5x4x4"))(t))
 	c.Network, c.Seed, c.Games, c.GateGames, c.OpponentGames = "3x24", 3, 1500, 60, 20
 	count, want := 5, []float64{0.93, 0.985, 0.96, 0.1, 50} // good policy, good and perfect search, gain of the policy, of Elo
 	if !gametest.Soak() {
@@ -237,7 +257,7 @@ func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 		want = []float64{0.83, 0.96, 0.945, 0.03, 30}
 	}
 	if exact > 0 { // games are short and cheap, and hardly see the end of the board
-		c.SelfPlay.Exact, c.SelfPlay.OpeningPlies = exact, b.Cells()
+		c.SelfPlay.Exact, c.SelfPlay.OpeningPlies = exact, 20
 		c.FirstGames, c.Games, c.Window = 4*c.FirstGames, 4*c.Games, 4*c.Window
 		want = []float64{0.83, 0.94, 0.93, 0.03, 30}
 	}
@@ -278,7 +298,7 @@ func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 // Errors come before anything is done.
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	good := tiny()
+	good := tiny(t)
 	run := gametest.Must(learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil))(t)
 	if _, err := learn.Open(dir, good, onCPU, train.Compute{Threads: 1}, nil); err == nil || !strings.Contains(err.Error(), "another run is writing") {
 		t.Errorf("opened twice: %v", err)
@@ -290,17 +310,21 @@ func TestOpenErrors(t *testing.T) {
 	}
 	run.Close()
 	for want, change := range map[string]func(*learn.Config){
-		"config.json: the run has seed":    func(c *learn.Config) { c.Seed++ },
-		"rules":                            func(c *learn.Config) { c.Rules = "7" },
-		"network":                          func(c *learn.Config) { c.Network = "6" },
-		"pattern64x16x16 is of pattern":    func(c *learn.Config) { c.Network = "pattern64x16x16" },
-		`network: shape "pattern64": want`: func(c *learn.Config) { c.Network = "pattern64" },
-		"labels is \"exact\"":              func(c *learn.Config) { c.Labels = "exact" },
-		"passes is 0":                      func(c *learn.Config) { c.Passes = 0 },
-		"opponents is 0":                   func(c *learn.Config) { c.Opponents = nil },
-		"opponent: agent":                  func(c *learn.Config) { c.Opponents = []string{"nobody"} },
-		"elo0 5":                           func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
-		"visits is -1":                     func(c *learn.Config) { c.Visits = []int{-1} },
+		"config.json: the run has seed":                func(c *learn.Config) { c.Seed++ },
+		"rules":                                        func(c *learn.Config) { c.Rules = "7" },
+		"network":                                      func(c *learn.Config) { c.Network = "6" },
+		"pattern64x16x16 is of pattern":                func(c *learn.Config) { c.Network = "pattern64x16x16" },
+		`network: shape "pattern64": want`:             func(c *learn.Config) { c.Network = "pattern64" },
+		"labels is \"exact\"":                          func(c *learn.Config) { c.Labels = "exact" },
+		"passes is 0":                                  func(c *learn.Config) { c.Passes = 0 },
+		"4x4x3 is there twice":                         func(c *learn.Config) { c.Rules = "4x4x3,4x4x3" },
+		"gate visits is 0":                             func(c *learn.Config) { c.GateVisits = 0 },
+		"first factor is -2":                           func(c *learn.Config) { c.FirstFactor = -2 },
+		"for 5x4x4,7x6x4 name a shape of convolutions": func(c *learn.Config) { c.Rules, c.Network = "5x4x4,7x6x4", "pattern64x16x16" },
+		"opponents is 0":                               func(c *learn.Config) { c.Opponents = nil },
+		"opponent: agent":                              func(c *learn.Config) { c.Opponents = []string{"nobody"} },
+		"elo0 5":                                       func(c *learn.Config) { c.Elo0, c.Elo1 = 5, 1 },
+		"visits is -1":                                 func(c *learn.Config) { c.Visits = []int{-1} },
 	} {
 		c := good
 		change(&c)
@@ -318,7 +342,7 @@ func TestOpenErrors(t *testing.T) {
 // Every network is measured on each kind of positions and on all of them, and files have these positions. A kill between the
 // end of a generation and its line in generations.jsonl loses no line.
 func TestFiles(t *testing.T) {
-	c, dir := tiny(), t.TempDir()
+	c, dir := tiny(t), t.TempDir()
 	gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}))
 	counts, all := map[string]int{}, 0
 	for _, kind := range sample.Kinds() {
@@ -354,7 +378,7 @@ func TestPositionsOfLargeBoard(t *testing.T) {
 		t.Skip("a minute of solving")
 	}
 	for rules, want := range map[string][]string{"7x6x4": {"random", "plausible", "openings", "all"}, "9x6x4": {"random", "plausible", "all"}} {
-		c, dir := tiny(), t.TempDir()
+		c, dir := tiny(t), t.TempDir()
 		c.Rules, c.SelfPlay.Rules, c.Positions, c.Visits, c.FirstGames = rules, rules, 20, []int{0}, 20
 		c.GateVisits, c.OpponentGames = 2, 4
 		gametest.OK(t, learnBy(t.Context(), onGorgonia, dir, c, 1, func(string) {}))

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -50,7 +51,7 @@ func draw(w *tensorboard.Writer, g Generation) error {
 		curves = append(curves, tensorboard.Scalar{Tag: "selfplay/proved", Value: float32(g.Proved) / float32(g.Games)})
 	}
 	for _, a := range g.Accuracy {
-		on := fmt.Sprintf("%s, %d visits", a.Kind, a.Visits)
+		on := fmt.Sprintf("%s, %d visits", cmp.Or(a.Rules, a.Kind), a.Visits)
 		curves = append(curves,
 			tensorboard.Scalar{Tag: "exact/good, " + on, Value: float32(a.Good.Value)},
 			tensorboard.Scalar{Tag: "exact/perfect, " + on, Value: float32(a.Perfect.Value)},

@@ -9,19 +9,20 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
 )
 
 // Meeting is the result of a match of a generation's network.
 type Meeting struct {
-	Against string  `json:"against"` // a network's number or an agent
+	Against string  `json:"against"` // a network's number, init (Config.Init), or an agent
 	Games   int     `json:"games"`
 	Pairs   [5]int  `json:"pairs"` // pairs of games on one opening by the network's points: 0, 0.5, 1, 1.5, 2
 	Points  float64 `json:"points"`
 	Ratio   float64 `json:"log_likelihood_ratio,omitempty"` // of the gate's sequential test
 }
 
-// The games of a match are played in rounds. The sequential test is asked after whole rounds, so its verdict does not
+// The games of a match are played in rounds. If a run has several games, each round has its share of all of them. The sequential test is asked after whole rounds, so its verdict does not
 // depend on which game ended first.
 const roundPairs = 10
 
@@ -30,16 +31,16 @@ const gamesAtOnce = 32
 
 // gate lets the new network play against the best one, and reports whether it is better.
 func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator) (promoted bool, err error) {
-	best := r.best()
-	if best < 0 {
+	if r.noNetwork() {
 		return true, nil
 	}
+	best := r.best()
 	e, done, err := r.evaluator(best)
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	m, err := r.match(ctx, g, candidate, "gate", r.spec(best), e)
+	m, err := r.match(ctx, g, candidate, "gate", agent.Spec{Model: name(best)}, e)
 	if err != nil {
 		return false, err
 	}
@@ -54,9 +55,10 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator
 	return 2*m.Points > float64(m.Games), nil
 }
 
-// match lets the generation's network play against an agent, and keeps the games in a file of that name. For the gate, best
-// is the evaluator of the best network, and the match ends with the verdict; otherwise best is nil.
-func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (Meeting, error) {
+// match lets the generation's network play against an agent, and keeps the games of each board in a file whose name begins so. For
+// the gate, best is the evaluator of the best network, whose name is against.Model, and the match ends with the verdict;
+// otherwise best is nil.
+func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (result Meeting, err error) {
 	games := r.Config.OpponentGames
 	if best != nil {
 		games = r.Config.GateGames
@@ -76,26 +78,50 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluato
 		}
 		return nil, fmt.Errorf("no network %q here: opponents are agents without one", model)
 	}}
-	openings, _, err := arena.RandomOpenings(r.board, arena.DefaultPlies(r.board), (games+1)/2, r.Config.seed(g.Number))
-	if err != nil {
-		return Meeting{}, err
+	var parts []part
+	defer func() {
+		for _, p := range parts {
+			if closed := p.record.Close(); err == nil {
+				err = closed
+			}
+		}
+	}()
+	pairs := (games + 1) / 2
+	for i, n := range r.share(pairs) {
+		b := r.boards[i]
+		openings, _, err := arena.RandomOpenings(b, arena.DefaultPlies(b), n, r.Config.seed(g.Number))
+		if err != nil {
+			return result, err
+		}
+		other := against
+		if best != nil {
+			other = r.spec(against.Model, b)
+		}
+		m := &arena.Match{Board: b, Players: arena.Players([]agent.Spec{r.spec(name(g.Number), b), other}, shared), Openings: openings, Seed: r.Config.seed(g.Number), Concurrency: gamesAtOnce}
+		path := file
+		if len(r.boards) > 1 {
+			path += "-" + b.Rules().String()
+		}
+		record, err := arena.OpenRecord(r.folder(g.Number, path+".parquet"), m, "random")
+		if err != nil {
+			return result, err
+		}
+		parts = append(parts, part{m, record, openings})
 	}
-	m := &arena.Match{Board: r.board, Players: arena.Players([]agent.Spec{r.spec(g.Number), against}, shared), Openings: openings, Seed: r.Config.seed(g.Number), Concurrency: gamesAtOnce}
-	record, err := arena.OpenRecord(r.folder(g.Number, file+".parquet"), m, "random")
-	if err != nil {
-		return Meeting{}, err
-	}
-	result, err := r.rounds(ctx, g, m, record, best != nil)
-	if closed := record.Close(); err == nil {
-		err = closed
-	}
-	return result, err
+	return r.rounds(ctx, g, parts, pairs, best != nil)
 }
 
-// spec is the agent that plays for a generation's network.
-func (r *Run) spec(number int) agent.Spec {
+// part is the part of a match that is played on one board.
+type part struct {
+	*arena.Match
+	record   *arena.Record
+	openings [][]int // of the whole match; Match.Openings are those of the rounds so far
+}
+
+// spec is the agent that plays for a network on a board.
+func (r *Run) spec(network string, b *game.Board) agent.Spec {
 	// Without probes, which would decide many games for both.
-	return agent.Spec{Name: "mcts", Model: name(number), Visits: r.Config.GateVisits, Exact: solver.NoProbes}
+	return agent.Spec{Name: "mcts", Model: network, Visits: r.Config.on(b.Rules()).GateVisits, Exact: solver.NoProbes}
 }
 
 // batcher lets many games ask a network together, if that is faster.
@@ -106,21 +132,32 @@ func batcher(e *eval.Evaluator) *eval.Evaluator {
 	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
 }
 
-// rounds plays a match's games. If it is the gate's, it ends as soon as the test has a verdict.
-func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record *arena.Record, gate bool) (result Meeting, err error) {
-	openings, self := m.Openings, m.Players[0].Name
-	for pairs := 0; pairs < len(openings); {
-		pairs = min(pairs+roundPairs, len(openings))
-		m.Openings = openings[:pairs]
-		err := m.Run(ctx, record.Games(), func(played arena.Game) error {
-			r.progress(fmt.Sprintf("generation %d against %s: %d of %d games", g.Number, m.Players[1].Name, len(record.Games())+1, 2*len(openings)))
-			return record.Add(played)
-		})
-		if err != nil {
-			return result, err
+// rounds plays a match's pairs of games. If it is the gate's, it ends as soon as the test has a verdict.
+func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int, gate bool) (result Meeting, err error) {
+	all := 0
+	for _, p := range parts {
+		all += 2 * len(p.openings)
+	}
+	for begun := 0; begun < pairs; {
+		begun = min(begun+roundPairs, pairs)
+		result = Meeting{}
+		for i, n := range r.share(begun) {
+			p := parts[i]
+			p.Openings = p.openings[:n]
+			err := p.Run(ctx, p.record.Games(), func(played arena.Game) error {
+				have := 1
+				for _, p := range parts {
+					have += len(p.record.Games())
+				}
+				r.progress(fmt.Sprintf("generation %d against %s: %d of %d games", g.Number, p.Players[1].Name, have, all))
+				return p.record.Add(played)
+			})
+			if err != nil {
+				return result, err
+			}
+			// A run that was killed may have some games of the next round already.
+			result.add(slices.DeleteFunc(slices.Clone(p.record.Games()), func(g arena.Game) bool { return int(g.Number) > 2*n }), p.Players[0].Name)
 		}
-		// A run that was killed may have some games of the next round already.
-		result = meeting(slices.DeleteFunc(slices.Clone(record.Games()), func(g arena.Game) bool { return int(g.Number) > 2*pairs }), self)
 		if !gate {
 			continue
 		}
@@ -132,19 +169,23 @@ func (r *Run) rounds(ctx context.Context, g *Generation, m *arena.Match, record 
 	return result, nil
 }
 
-func meeting(games []arena.Game, self string) Meeting {
-	m := Meeting{Games: len(games), Pairs: arena.CountPairs(games, self)}
-	for points, n := range m.Pairs {
+// add counts games, in which the network has the name self.
+func (m *Meeting) add(games []arena.Game, self string) {
+	m.Games += len(games)
+	for points, n := range arena.CountPairs(games, self) {
+		m.Pairs[points] += n
 		m.Points += float64(points*n) / 2
 	}
-	return m
 }
 
-// rate computes the ratings of all networks by all matches of the run.
+// rate computes the ratings of all networks by all matches of the run, on all boards together.
 func (r *Run) rate() {
 	players := map[string]int{}
 	for _, opponent := range r.Config.Opponents {
 		players[opponent] = len(players)
+	}
+	if r.Config.Init != "" {
+		players[name(beginning)] = len(players)
 	}
 	for i := range r.generations {
 		players[name(i)] = len(players)

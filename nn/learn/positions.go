@@ -22,7 +22,7 @@ const solvable = 30
 // firstPly is the number of stones of the earliest positions that are solved.
 func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 
-// openPositions reads the run's positions of each kind of play, or makes them. Positions with more than 30 empty cells are
+// openPositions reads the run's positions of each game and kind of play, or makes them. Positions with more than 30 empty cells are
 // left out, because a run should not begin with hours of solving. So on 7x6 a position has 12 stones or more; a hundred of
 // 1000 openings (4 to 12 stones) are left, and solving 1000 of each kind takes a minute on two cores. Larger boards may have
 // no positions of a kind.
@@ -31,67 +31,78 @@ func (r *Run) openPositions(ctx context.Context) error {
 		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
 	}
 	r.positions = nil
-	for _, kind := range sample.Kinds() {
-		path := r.path("positions", string(kind)+".txt")
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			if text, err = r.solvedPositions(ctx, kind); err != nil {
-				return fmt.Errorf("positions: %w", err)
+	for _, b := range r.boards {
+		for _, kind := range sample.Kinds() {
+			positions, err := r.positionsOf(ctx, b, kind)
+			if err != nil {
+				return err
 			}
-			err = durable.WriteFile(path, text)
+			r.positions = append(r.positions, positions...)
 		}
-		if err != nil {
-			return err
-		}
-		if err := score.CheckSeal(text); err != nil {
-			return fmt.Errorf("%s %w: remove it, and it is made again", path, err)
-		}
-		positions, err := score.Read(bytes.NewReader(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w: remove it, and it is made again", path, err)
-		}
-		for i := range positions {
-			positions[i].Kind = string(kind)
-		}
-		r.positions = append(r.positions, positions...)
 	}
 	return nil
 }
 
-// solvedPositions makes the file of one kind.
-func (r *Run) solvedPositions(ctx context.Context, kind sample.Kind) ([]byte, error) {
+// positionsOf reads or makes the file of one kind of play of a game.
+func (r *Run) positionsOf(ctx context.Context, b *game.Board, kind sample.Kind) ([]score.Position, error) {
+	path := r.path("positions", r.sub(b), string(kind)+".txt")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if text, err = r.solvedPositions(ctx, b, kind); err != nil {
+			return nil, fmt.Errorf("positions: %w", err)
+		}
+		err = durable.WriteFile(path, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := score.CheckSeal(text); err != nil {
+		return nil, fmt.Errorf("%s %w: remove it, and it is made again", path, err)
+	}
+	positions, err := score.Read(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove it, and it is made again", path, err)
+	}
+	for i := range positions {
+		positions[i].Kind = string(kind)
+	}
+	return positions, nil
+}
+
+// solvedPositions makes the file of one kind of play of a game.
+func (r *Run) solvedPositions(ctx context.Context, b *game.Board, kind sample.Kind) ([]byte, error) {
 	var games [][]int
-	if _, last := kind.Plies(r.board); last >= firstPly(r.board) {
+	if _, last := kind.Plies(b); last >= firstPly(b) {
 		var err error
 		start := time.Now()
-		games, err = sample.Draw(ctx, r.board, kind, r.Config.Positions, r.Config.Seed, func(done int) {
-			r.progress(fmt.Sprintf("positions, %s, drawing", kind) + pace(done, r.Config.Positions, start))
+		games, err = sample.Draw(ctx, b, kind, r.Config.Positions, r.Config.Seed, func(done int) {
+			r.progress(fmt.Sprintf("positions%s, %s, drawing", r.of(b), kind) + pace(done, r.Config.Positions, start))
 		})
 		if err != nil {
 			return nil, err
 		}
-		games = slices.DeleteFunc(games, func(moves []int) bool { return len(moves) < firstPly(r.board) })
+		games = slices.DeleteFunc(games, func(moves []int) bool { return len(moves) < firstPly(b) })
 	}
 	var positions []game.Position
 	for _, moves := range games {
-		positions = append(positions, r.board.PlayMoves(moves))
+		positions = append(positions, b.PlayMoves(moves))
 	}
-	solved, err := r.solve(ctx, positions, fmt.Sprintf("positions, %s, exact scores", kind))
+	solved, err := r.solve(ctx, b, positions, fmt.Sprintf("positions%s, %s, exact scores", r.of(b), kind))
 	if err != nil {
 		return nil, err
 	}
 	var lines []byte
 	for i, p := range solved {
-		lines = score.AppendLine(lines, game.FormatNotation(r.board.Rules(), games[i]), p.Scores)
+		lines = score.AppendLine(lines, game.FormatNotation(b.Rules(), games[i]), p.Scores)
 	}
-	head := fmt.Sprintf("# %v, %s play, seed %d: those of %d positions that leave %d empty cells or fewer", r.board.Rules(), kind, r.Config.Seed, r.Config.Positions, solvable)
+	head := fmt.Sprintf("# %v, %s play, seed %d: those of %d positions that leave %d empty cells or fewer", b.Rules(), kind, r.Config.Seed, r.Config.Positions, solvable)
 	return score.Seal(head, lines), nil
 }
 
 // solve finds exact scores, with as many threads as the run has.
-func (r *Run) solve(ctx context.Context, positions []game.Position, what string) ([]score.Position, error) {
+func (r *Run) solve(ctx context.Context, b *game.Board, positions []game.Position, what string) ([]score.Position, error) {
 	start, done := time.Now(), 0
-	return score.Solve(ctx, r.board, positions, score.SolveOptions{Threads: r.by.Threads, Solved: func(int, score.Position) error {
+	return score.Solve(ctx, b, positions, score.SolveOptions{Threads: r.by.Threads, Solved: func(int, score.Position) error {
 		done++
 		r.progress(what + pace(done, len(positions), start))
 		return nil

@@ -28,7 +28,8 @@ type Run struct {
 	player     Player        // nil: this process plays
 	by         train.Compute // of the training
 
-	board       *game.Board
+	mix         game.Mix
+	boards      []*game.Board // of the games of mix, in their order
 	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
@@ -44,25 +45,40 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.tables() && by.Python != "" {
 		return nil, fmt.Errorf("learn: network %s: networks of pattern tables learn without PyTorch", c.Network)
 	}
-	rules, err := game.ParseRules(c.Rules)
-	if err != nil {
+	if r.mix, err = game.ParseMix(c.Rules); err != nil {
 		return nil, err
 	}
-	if r.board, err = game.NewBoard(rules); err != nil {
-		return nil, err
+	for _, p := range r.mix {
+		board, err := game.NewBoard(p.Rules)
+		if err != nil {
+			return nil, err
+		}
+		r.boards = append(r.boards, board)
 	}
 	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	err = durable.KeepConfig(r.path("config.json"), c)
+	if !exists(r.path("config.json")) { // the network comes first, so that a run with a configuration can be resumed without --init
+		err = r.keepInitial()
+	}
+	if err == nil {
+		err = durable.KeepConfig(r.path("config.json"), c)
+	}
 	// A kill may have left half-written files in folders. Self-play and training sweep their own.
-	for _, dir := range []string{r.path("networks"), r.path("positions")} {
+	folders := []string{r.path("networks")}
+	for _, b := range r.boards {
+		folders = append(folders, r.path("positions", r.sub(b)))
+	}
+	for _, dir := range folders {
 		if err == nil {
 			err = os.MkdirAll(dir, 0o755)
 		}
 		if err == nil {
 			err = durable.Sweep(dir)
 		}
+	}
+	if err == nil {
+		err = r.keepInitial()
 	}
 	if err == nil {
 		err = r.readGenerations()
@@ -73,7 +89,8 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	return r, nil
 }
 
-// Player plays the games that are missing, as selfplay.Run does.
+// Player plays the games of a batch that are missing, as selfplay.Run does. It is called with all batches of a generation that is
+// not complete, in their order, also with those that have all their games.
 type Player func(context.Context, selfplay.Batch) error
 
 // PlayBy lets others play the games.
@@ -87,6 +104,32 @@ func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 // folder is the path of something in a generation's folder.
 func (r *Run) folder(generation int, names ...string) string {
 	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
+}
+
+// sub is the name of a game's folder in a folder that has one for each game. It is empty if the run has one game, whose files
+// are in the folder itself.
+func (r *Run) sub(b *game.Board) string {
+	if len(r.boards) == 1 {
+		return ""
+	}
+	return b.Rules().String()
+}
+
+// of names a game in what the run reports as its progress, if there are several.
+func (r *Run) of(b *game.Board) string {
+	if len(r.boards) == 1 {
+		return ""
+	}
+	return " of " + b.Rules().String()
+}
+
+// share is how many of n each game has by its share, and at least one.
+func (r *Run) share(n int) []int {
+	counts := r.mix.Counts(n)
+	for i := range counts {
+		counts[i] = max(1, counts[i])
+	}
+	return counts
 }
 
 // Generations are the generations that are complete.
@@ -154,23 +197,31 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	return nil
 }
 
-// best is the number of the network that was promoted last; -1 if there is none.
+// best is the number of the network that was promoted last, or else beginning.
 func (r *Run) best() int {
 	for n := len(r.generations) - 1; n >= 0; n-- {
 		if r.generations[n].Promoted {
 			return n
 		}
 	}
-	return -1
+	return beginning
 }
 
+// noNetwork reports whether there is no network to play games yet, so that the bitsquares heuristic plays them.
+func (r *Run) noNetwork() bool { return r.best() == beginning && r.Config.Init == "" }
+
 // name is the name of a generation's network.
-func name(generation int) string { return fmt.Sprintf("%03d", generation) }
+func name(generation int) string {
+	if generation == beginning {
+		return "init"
+	}
+	return fmt.Sprintf("%03d", generation)
+}
 
 // network is the path of a generation's network.
 func (r *Run) network(generation int) string { return r.folder(generation, "train", train.NetworkFile) }
 
-// promoted is the path of the network of a generation, if it was promoted.
+// promoted is the path of the network of a generation, if it was promoted, or of the one that the run began with.
 func (r *Run) promoted(generation int) string {
 	return r.path("networks", name(generation)+".safetensors")
 }
@@ -181,29 +232,31 @@ func (r *Run) promote() error {
 		if !g.Promoted {
 			continue
 		}
-		text, err := os.ReadFile(r.network(n))
-		if err != nil {
+		if err := r.copyNetwork(r.network(n), r.promoted(n)); err != nil {
 			return err
 		}
-		paths := []string{r.promoted(n)}
-		if n == r.best() {
-			paths = append(paths, r.path("best.safetensors"))
-		}
-		for _, path := range paths {
-			there, err := os.ReadFile(path)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			if err == nil && bytes.Equal(there, text) {
-				continue
-			}
-			if err := r.checkNetwork(n); err != nil {
-				return err
-			}
-			if err := durable.WriteFile(path, text); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	if r.noNetwork() {
+		return nil
+	}
+	return r.copyNetwork(r.promoted(r.best()), r.path("best.safetensors"))
+}
+
+// copyNetwork copies a file of a network, if the copy is missing or differs.
+func (r *Run) copyNetwork(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	there, err := os.ReadFile(to)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && bytes.Equal(there, text) {
+		return nil
+	}
+	if _, err := shapeOf(text); err != nil { // it is damaged
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return durable.WriteFile(to, text)
 }

@@ -16,35 +16,36 @@ import (
 // train trains the generation's network, beginning with the one before.
 func (r *Run) train(ctx context.Context, g *Generation) error {
 	c := r.Config
-	files, games, err := r.files(g.Number)
+	all, fresh, err := r.records(g)
+	defer func() {
+		for _, records := range all {
+			records.Close()
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	// The heuristic played the first generation's games. If none of them is in the window, records that a heuristic answered
-	// in place of a network are left out.
-	first := slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
-	options := train.RecordOptions{Seed: c.seed(g.Number), Heuristics: first, QShare: c.QShare}
-	records, err := train.OpenRecords(r.board, options, files...)
-	if err != nil {
-		return err
+	for _, records := range all {
+		g.Records += records.Rows()
 	}
-	defer records.Close()
-	fresh := records.Rows() * int64(g.Games) / int64(max(1, games))
-	g.Records, g.Steps = records.Rows(), max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
+	g.Steps = max(1, int(c.Passes*float64(fresh)/float64(c.Batch)))
 	config := train.Config{
 		Task: "all", Network: c.Network, Rules: c.Rules, Records: g.Records, Batch: c.Batch, Steps: g.Steps, LR: c.rate(g.Number), Schedule: train.Cosine,
 		Warmup: min(50, g.Steps/10), Optimizer: train.Muon, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
 		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
 	}
 	before := "" // the file of the network to begin with
-	if g.Number > 0 {
+	switch {
+	case g.Number > 0:
 		before, config.Init = r.network(g.Number-1), name(g.Number-1)
+	case c.Init != "":
+		before, config.Init = r.promoted(beginning), name(beginning)
 	}
 	open := r.openLayers
 	if r.tables() {
 		open = r.openTables
 	}
-	run, err := open(r.folder(g.Number, "train"), config, before, records)
+	run, err := open(r.folder(g.Number, "train"), config, before, all)
 	if err != nil {
 		return err
 	}
@@ -69,6 +70,31 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	return nil
 }
 
+// records opens the records of each game that a generation learns from. fresh is about how many of them are of the generation's own
+// games. The caller closes the records, also after an error.
+func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err error) {
+	played, windows := r.share(r.Config.games(g.Number)), r.windows(g.Number)
+	for i, b := range r.boards {
+		files, games, err := r.files(g.Number, b, windows[i])
+		if err != nil {
+			return all, 0, err
+		}
+		if len(files) == 0 {
+			return all, 0, fmt.Errorf("%v: its games have no positions to learn from: give it a larger share of --rules, or more games", b.Rules())
+		}
+		// The heuristic played the first generation's games, unless the run began with a network. If none of them is in the
+		// window, records that a heuristic answered in place of a network are left out.
+		first := r.Config.Init == "" && slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
+		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: first, QShare: r.Config.QShare}, files...)
+		if err != nil {
+			return all, 0, err
+		}
+		all = append(all, records)
+		fresh += records.Rows() * int64(played[i]) / int64(max(1, games))
+	}
+	return all, fresh, nil
+}
+
 // training is the training run of a network of either kind.
 type training struct {
 	*train.Folder
@@ -82,22 +108,26 @@ func (r *Run) tables() bool { return pattern.IsShape(r.Config.Network) }
 
 // openLayers begins or continues the training of a network of convolutions, which begins with the one in a file, if that is not
 // empty.
-func (r *Run) openLayers(dir string, c train.Config, before string, records *train.Records) (t training, err error) {
+func (r *Run) openLayers(dir string, c train.Config, before string, all []*train.Records) (t training, err error) {
 	var initial *net.Network
 	if before != "" {
 		if initial, err = net.ReadFile(before); err != nil {
 			return t, err
 		}
 	}
-	run, err := train.OpenRun(dir, c, initial, []train.Lesson{{Board: r.board, Source: train.WithRules(records.Source, r.board, c.Seed)}}, r.by)
+	var lessons []train.Lesson
+	for i, b := range r.boards {
+		lessons = append(lessons, train.Lesson{Board: b, Source: train.WithRules(all[i].Source, b, c.Seed)})
+	}
+	run, err := train.OpenRun(dir, c, initial, lessons, r.by)
 	if err != nil {
 		return t, err
 	}
 	return training{run.Folder, run.Trainer, run.About(), run.Close}, nil
 }
 
-// openTables is openLayers for a network of pattern tables.
-func (r *Run) openTables(dir string, c train.Config, before string, records *train.Records) (t training, err error) {
+// openTables is openLayers for a network of pattern tables, which learns one game.
+func (r *Run) openTables(dir string, c train.Config, before string, all []*train.Records) (t training, err error) {
 	var initial *pattern.Network
 	if before != "" {
 		if initial, err = pattern.ReadFile(before); err != nil {
@@ -105,20 +135,10 @@ func (r *Run) openTables(dir string, c train.Config, before string, records *tra
 		}
 	}
 	c = c.ForTables()
-	steps, err := tables.New(c, initial, records.Source, r.by.Threads)
+	steps, err := tables.New(c, initial, all[0].Source, r.by.Threads)
 	if err != nil {
 		return t, err
 	}
 	folder, err := train.OpenFolder(dir, c, steps)
 	return training{folder, steps, "plain Go", folder.Close}, err
-}
-
-// checkNetwork returns an error if a generation's network is damaged.
-func (r *Run) checkNetwork(generation int) (err error) {
-	if r.tables() {
-		_, err = pattern.ReadFile(r.network(generation))
-	} else {
-		_, err = net.ReadFile(r.network(generation))
-	}
-	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
@@ -124,7 +125,7 @@ func (p Parsed) Metadata() map[string]string {
 }
 
 // Rules are the games that the network was trained on according to its file: those that evald.rules lists with commas, or else
-// that of the run of evald train that made it. None: the file names none.
+// those of the run of evald train that made it. None: the file names none.
 func (p Parsed) Rules() []string {
 	if text := p.Metadata()["evald.rules"]; text != "" {
 		return strings.Split(text, ",")
@@ -138,7 +139,15 @@ func (p Parsed) Rules() []string {
 	if err := json.Unmarshal([]byte(p.Metadata()["evald.training"]), &run); err != nil || run.Step == 0 || run.Config.Rules == "" {
 		return []string{}
 	}
-	return []string{run.Config.Rules}
+	games, err := game.ParseMix(run.Config.Rules)
+	if err != nil {
+		return []string{run.Config.Rules} // whoever needs the games reports it
+	}
+	rules := make([]string, len(games))
+	for i, p := range games {
+		rules[i] = p.Rules.String()
+	}
+	return rules
 }
 
 // Model is Any for those who need a network of convolutions. The error of another one says so.

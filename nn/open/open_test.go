@@ -169,6 +169,7 @@ func TestRulesOfFile(t *testing.T) {
 	}{
 		{"evald.rules", "7x6x4,9x5x4", []string{"7x6x4", "9x5x4"}},
 		{"evald.training", `{"config":{"task":"all","rules":"5x4x4"},"step":50}`, []string{"5x4x4"}},
+		{"evald.training", `{"config":{"task":"all","rules":"5x4x4,6x5x4=2"},"step":50}`, []string{"5x4x4", "6x5x4"}},
 		{"evald.training", `{"config":{"task":"all","rules":"5x4x4"},"step":0}`, []string{}},
 		{"evald.training", `{"config":7}`, []string{}},
 		{"evald.training", "x", []string{}},

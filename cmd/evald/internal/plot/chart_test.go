@@ -3,6 +3,9 @@ package plot
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,6 +95,40 @@ func TestLearningPicture(t *testing.T) {
 	for _, want := range []string{"a <run>", "generation", "28"} {
 		if _, ok := rows[want]; !ok {
 			t.Errorf("the picture does not say %q", want)
+		}
+	}
+}
+
+// A run of several games has curves of each, whose names stand beside the frames, one under the other. What one chart has no room for is
+// in another one.
+func TestLearningPictureOfGames(t *testing.T) {
+	var generations []learn.Generation
+	for n := range 3 {
+		g := learn.Generation{Number: n}
+		for _, visits := range []int{0, 100} {
+			for game := range most + 1 {
+				a := learn.Accuracy{Rules: fmt.Sprintf("%dx4x4", game+4), Kind: learn.AllKinds, Visits: visits}
+				a.Good = score.Mean{Value: 0.6, Low: 0.4, High: 0.7}
+				g.Accuracy = append(g.Accuracy, a)
+			}
+			g.Accuracy = append(g.Accuracy, learn.Accuracy{Kind: learn.AllKinds, Visits: visits})
+		}
+		generations = append(generations, g)
+	}
+	var picture bytes.Buffer
+	gametest.OK(t, Learning(&picture, "games", generations))
+	names := regexp.MustCompile(`y="(\d+)"[^>]*>(\d+x4x4)<`).FindAllStringSubmatch(picture.String(), -1)
+	if len(names) != 2*(most+1) || strings.Count(picture.String(), "% good moves, ") != 4 {
+		t.Fatalf("the names %v, %s", names, picture.String())
+	}
+	taken := map[int]bool{}
+	for _, name := range names {
+		y := gametest.Must(strconv.Atoi(name[1]))(t)
+		for near := y - lineHeight/2; near < y+lineHeight/2; near++ {
+			if taken[near] {
+				t.Errorf("the name %s is at %d, where another one is", name[2], y)
+			}
+			taken[near] = true
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// Learning draws the accuracy of a run's networks over its generations, with their ratings and losses below.
+// Learning draws the accuracy of a run's networks over its generations, with their ratings and losses below. If the run has
+// several games, it also draws the rates of good moves of each.
 func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	if len(generations) == 0 {
 		return fmt.Errorf("plot: the run has no generations yet")
@@ -18,13 +19,10 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	}
 	accuracy := chart{title: []string{title}, x: x, y: axis{label: "% of positions"}}
 	for i, a := range generations[0].Accuracy {
-		if a.Kind != learn.AllKinds {
+		if !a.Whole() {
 			continue
 		}
-		who := "policy"
-		if a.Visits > 0 {
-			who = fmt.Sprintf("%d visits", a.Visits)
-		}
+		who := player(a)
 		var good, perfect []point
 		for _, g := range generations {
 			good = append(good, percent(float64(g.Number), g.Accuracy[i].Good))
@@ -66,5 +64,37 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	if promoted.points != nil {
 		elo.curves = append(elo.curves, promoted)
 	}
-	return draw(w, accuracy, elo, loss)
+	return draw(w, append(append([]chart{accuracy}, byGame(x, generations)...), elo, loss)...)
+}
+
+// player says whose accuracy it is.
+func player(a learn.Accuracy) string {
+	if a.Visits > 0 {
+		return fmt.Sprintf("%d visits", a.Visits)
+	}
+	return "policy"
+}
+
+// most is how many curves a chart has at most, so that there is room for their names.
+const most = 12
+
+// byGame are charts of the rates of good moves of each game of a run, for the network and for each search; none if there is one game.
+func byGame(x axis, generations []learn.Generation) (charts []chart) {
+	visits := -1 // of the last chart
+	for i, a := range generations[0].Accuracy {
+		if a.Rules == "" {
+			continue
+		}
+		if a.Visits != visits || len(charts[len(charts)-1].curves) == most {
+			charts, visits = append(charts, chart{x: x, y: axis{label: "% good moves, " + player(a)}}), a.Visits
+		}
+		last := &charts[len(charts)-1]
+		next := len(last.curves)
+		game := curve{name: a.Rules, colour: colours[next%len(colours)], dots: []dots{fullDots, rings, noDots}[next/len(colours)]}
+		for _, g := range generations {
+			game.points = append(game.points, percent(float64(g.Number), g.Accuracy[i].Good))
+		}
+		last.curves = append(last.curves, game)
+	}
+	return charts
 }

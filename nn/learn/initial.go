@@ -1,0 +1,101 @@
+package learn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
+)
+
+// beginning is, as the number of a generation, that of the network that the run began with (Config.Init).
+const beginning = -1
+
+// BeginWith lets a run begin with a network in place of random weights. network is the content of its file. The network
+// plays the games of the first generation, whose network begins with its weights and is promoted if it wins against it.
+// Config.Network becomes its shape, to which blocks may be added (net.Network.Grow).
+func (c *Config) BeginWith(network []byte) error {
+	shape, err := shapeOf(network)
+	if err != nil {
+		return err
+	}
+	c.Init, c.Initial, c.Network = sum(network), network, shape
+	c.FirstGames, c.FirstFactor = 0, 0
+	return nil
+}
+
+// sum is the SHA-256 of a file in hexadecimal.
+func sum(file []byte) string {
+	s := sha256.Sum256(file)
+	return hex.EncodeToString(s[:])
+}
+
+// shapeOf is the shape of the network in a file, of either kind.
+func shapeOf(file []byte) (string, error) {
+	if pattern.Is(file) {
+		n, err := pattern.Parse(file)
+		if err != nil {
+			return "", err
+		}
+		return n.String(), nil
+	}
+	n, err := net.Parse(file)
+	if err != nil {
+		return "", err
+	}
+	return n.Config().String(), nil
+}
+
+// checkInitial checks that the network that the run begins with can become one of the run's shape.
+func (c Config) checkInitial() error {
+	if c.Initial == nil {
+		return nil
+	}
+	if sum(c.Initial) != c.Init {
+		return fmt.Errorf("the network has the SHA-256 %s, want %s", sum(c.Initial), c.Init)
+	}
+	shape, err := shapeOf(c.Initial)
+	if err != nil || shape == c.Network {
+		return err
+	}
+	if pattern.IsShape(shape) || pattern.IsShape(c.Network) {
+		return fmt.Errorf("network %s cannot become %s: only convolutions can grow, and by blocks alone", shape, c.Network)
+	}
+	n, err := net.Parse(c.Initial)
+	if err != nil {
+		return err
+	}
+	larger, err := net.ParseConfig(c.Network)
+	if err != nil {
+		return err
+	}
+	_, err = n.Grow(larger, c.Seed)
+	return err
+}
+
+// keepInitial keeps a copy of the network that the run begins with in the run's folder, so that the run can be resumed without
+// the other file.
+func (r *Run) keepInitial() error {
+	if r.Config.Init == "" {
+		return nil
+	}
+	path := r.promoted(beginning)
+	there, err := os.ReadFile(path)
+	switch {
+	case err == nil && sum(there) == r.Config.Init:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case r.Config.Initial == nil:
+		return fmt.Errorf("%s: is not the network that the run began with, whose SHA-256 is %s: give that network again with --init", path, r.Config.Init)
+	}
+	if err := os.MkdirAll(r.path("networks"), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, r.Config.Initial)
+}
