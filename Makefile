@@ -49,6 +49,7 @@ LIBTAG ?= -tags=library
 
 library: $(GPULIB) ## build bin/libevald.so for the Python package, which finds it by EVALD_LIBRARY; it is a program too
 	GOGC=300 $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(LIBTAG))" $(GO) build -buildmode=c-shared -o bin/libevald.so ./cmd/evald
+	@chmod +x bin/libevald.so
 
 ifdef GPULIB
 $(GPULIB): $(GPUSRC)

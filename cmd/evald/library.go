@@ -288,6 +288,29 @@ func evald_selfplay(evaluator, board C.longlong, options, err *C.char) C.longlon
 	})
 }
 
+//export evald_records
+func evald_records(files, rules *C.char, size C.longlong, err *C.char) C.longlong {
+	rows, of, problem := library.Records(C.GoString(files))
+	if problem != nil {
+		say(problem, err)
+		return -1
+	}
+	text(of, rules, size)
+	return C.longlong(rows)
+}
+
+//export evald_read
+func evald_read(board, n C.longlong, files *C.char, other C.int, positions, visits, q, weight, z, over, ply, move, number, who unsafe.Pointer, err *C.char) C.longlong {
+	return start(0, board, n, positions, err, func(_ *library.Evaluator, b *game.Board, positions []game.Position) (*library.Work, error) {
+		rows := int(n)
+		return library.Read(b, C.GoString(files), other != 0, library.RecordRows{
+			Positions: positions, Visits: slice[uint32](visits, rows*b.Actions()), Q: slice[float32](q, rows), Weight: slice[float32](weight, rows),
+			Z: slice[int8](z, rows), GameOver: slice[uint8](over, rows), Ply: slice[int32](ply, rows), Move: slice[int32](move, rows),
+			Game: slice[int64](number, rows), Who: slice[uint8](who, rows),
+		})
+	})
+}
+
 //export evald_wait
 func evald_wait(number, ms C.longlong, event *C.evald_event, err *C.char) C.int {
 	c, ok := kept[*call](number)

@@ -5,6 +5,7 @@
     evald.search(positions, network=f, visits=400)       # your network, our batched search
     for game in evald.selfplay(1000, network=f): ...
     evald.solve(positions)                               # exact scores of all moves
+    evald.read("games/*.parquet")                        # records, as arrays
 
 Positions come in many forms: see Positions. Actions count from 0. All values are those of the side to move.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
     from ._library import ClosedError as ClosedError, EvaldError as EvaldError
     from ._positions import Board as Board, Positions as Positions, board as board
+    from ._records import Records as Records, read as read
     from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, search as search, selfplay as selfplay, solve as solve
     from ._work import Network as Network
 
@@ -26,6 +28,7 @@ _modules = {
     "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
     "_library": ["ClosedError", "EvaldError"],
     "_positions": ["Board", "Positions", "board"],
+    "_records": ["Records", "read"],
     "_search": ["NO_MOVE", "Game", "Searched", "search", "selfplay", "solve"],
     "_work": ["Network"],
 }

@@ -25,6 +25,12 @@ def version() -> str:
     return str(_about()["version"])
 
 
+def names(codes: npt.NDArray[np.uint8]) -> list[str]:
+    """[N] the names of those who answered."""
+    sources = _about()["sources"]
+    return [sources[code] for code in codes.tolist()]
+
+
 class Answers:
     """What an evaluator says of positions, for their sides to move.
 
@@ -53,8 +59,7 @@ class Answers:
     @property
     def source(self) -> list[str]:
         """[N] who answered."""
-        names = _about()["sources"]
-        return [names[code] for code in self._codes.tolist()]
+        return names(self._codes)
 
     def __repr__(self) -> str:
         return f"<answers to {self.positions!r}>"

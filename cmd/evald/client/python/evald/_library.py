@@ -53,6 +53,8 @@ _calls: dict[str, tuple[Any, list[Any]]] = {
     "search": (_n, [_n, _n, _n, _p, _s, _p, _p, _p, _p, _p, _p, _s]),
     "solve": (_n, [_n, _n, _p, _s, _p, _s]),
     "selfplay": (_n, [_n, _n, _s, _s]),
+    "records": (_n, [_s, _s, _n, _s]),
+    "read": (_n, [_n, _n, _s, _i, _p, _p, _p, _p, _p, _p, _p, _p, _p, _p, _s]),
     "wait": (_i, [_n, _n, ctypes.POINTER(Event), _s]),
     "batch": (_i, [_n, _n, _p]),
     "answer": (_i, [_n, _n, _p, _p, _s, _s]),

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import ctypes
 from types import TracebackType
-from typing import Any, Callable, Protocol, Sequence, Union
+from typing import Any, Callable, Protocol, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import ClosedError, EvaldError, Event, error_text, failed, library
+from ._library import EvaldError, Event, error_text, failed, library
 from ._positions import Board, Positions, pointer
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
@@ -40,6 +40,11 @@ class Work:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         library.release(self._number)
+
+    @property
+    def done(self) -> int:
+        """How many things the call has done."""
+        return int(self._event.done)
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Event | None:
         """The next game, or None when the call has ended. progress hears how many of how many things are done."""
@@ -98,7 +103,3 @@ def _wdl(of: Any, rows: int) -> Array:
         return np.stack([(1 + value) / 2, np.zeros_like(value), (1 - value) / 2], 1)
     return _array("win, draw and loss, or value,", array, (rows, 3))
 
-
-Evaluating = Union[Network, "Any"]
-
-__all__ = ["ClosedError", "Network", "Work"]

@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -297,8 +298,6 @@ class Searches(unittest.TestCase):
         e = evald.Evaluator("default-fast")
 
         def same(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
-            raw = evald.search(p, visits=1, network=e, exact=False)
-            del raw
             a = e.evaluate(p)
             return a.policy, a.wdl
 
@@ -420,6 +419,51 @@ class Solving(unittest.TestCase):
                 if child.stdout.readline() == "interrupted\n":
                     break
             self.assertEqual(child.stdout.readline(), "['rules']\n")
+
+
+class Reading(unittest.TestCase):
+    def test_records(self) -> None:
+        """Records of the program's own games, beside what another reader of Parquet says."""
+        program = os.environ.get("EVALD_PROGRAM") or os.environ["EVALD_LIBRARY"]
+        with tempfile.TemporaryDirectory() as folder:
+            for rules in ("7x6x4", "5x4x4"):
+                flags = ["--backend", "bitsquares", "--games", "6", "--visits", "8", "--full-share", "0.5", "--rules", rules, "-o", os.path.join(folder, rules)]
+                subprocess.run([program, "selfplay", *flags], check=True, capture_output=True)
+            heard: list[tuple[int, int]] = []
+            r = evald.read(os.path.join(folder, "7x6x4", "*.parquet"), progress=lambda done, all_: heard.append((done, all_)))
+            self.assertEqual(heard[-1], (len(r), len(r)))
+            self.assertEqual(sorted(set(r.game.tolist())), list(range(6)))
+            np.testing.assert_array_equal(r.ply, r.positions.stones)
+            going = r.move >= 0
+            self.assertTrue(r.positions.legal()[going, r.move[going]].all())
+            self.assertTrue(np.isin(r.policy.sum(1).round(5), (0, 1)).all())
+            self.assertEqual(set(r.source) - {"bitsquares", "rules", "forced", "terminal", "solver", "search"}, set())
+            both = [os.path.join(folder, rules, "*.parquet") for rules in ("5x4x4", "7x6x4")]
+            with self.assertRaises(evald.EvaldError) as raised:
+                evald.read(both)
+            self.assertIn("is of 7x6x4, and others are of 5x4x4", str(raised.exception))
+            again = evald.read(both, "7x6x4")
+            np.testing.assert_array_equal(again.positions.words, r.positions.words)
+            np.testing.assert_array_equal(again.visits, r.visits)
+            try:
+                import pyarrow.parquet
+            except ImportError:
+                self.skipTest("pyarrow, which this compares with, is not there")
+            table = pyarrow.parquet.read_table(os.path.join(folder, "7x6x4")).to_pydict()
+            self.assertEqual(table["own_lo"], r.positions.words[:, 0].tolist())
+            self.assertEqual([v or [0] * 7 for v in table["visits"]], r.visits.tolist())
+            self.assertEqual((table["z"], table["game"], table["source"]), (r.z.tolist(), r.game.tolist(), r.source))
+            self.assertEqual([m - 1 for m in table["move"]], r.move.tolist())
+
+    def test_wrong(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            damaged = os.path.join(folder, "damaged.parquet")
+            with open(damaged, "wb") as f:
+                f.write(b"PAR1" + bytes(100))
+            for path, says in [(damaged, "damaged.parquet"), (os.path.join(folder, "none.parquet"), "none.parquet"), (os.path.join(folder, "*.x"), "no such files")]:
+                with self.assertRaises(evald.EvaldError) as raised:
+                    evald.read(path)
+                self.assertIn(says, str(raised.exception))
 
 
 class SelfPlay(unittest.TestCase):

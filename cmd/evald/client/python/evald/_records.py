@@ -1,0 +1,79 @@
+"""Training records, as evald's commands write them."""
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any, Iterable, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._evaluator import names
+from ._library import EvaldError, error_text, failed, library, options
+from ._positions import Positions, board, pointer
+from ._search import Progress
+from ._work import Work
+
+
+class Records:
+    """Records of one game, a row for each position. All values are those of the side to move.
+
+    `positions`, `visits` [N,A] of the search (all 0 where there was none), `q` [N] its value, `z` [N] how the game ended (1, 0, -1), `gameover` [N]
+    (0 not over, 2 the other side has won, 3 drawn), `ply` [N] stones, `weight` [N] in the loss, `game` [N] its number in the run (-1: none),
+    `move` [N] the action that was played (-1: none), and `source` who answered.
+    """
+
+    def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8]) -> None:
+        self.positions = positions
+        self.visits: npt.NDArray[np.uint32] = columns["visits"]
+        self.q: npt.NDArray[np.float32] = columns["q"]
+        self.weight: npt.NDArray[np.float32] = columns["weight"]
+        self.z: npt.NDArray[np.int8] = columns["z"]
+        self.gameover: npt.NDArray[np.uint8] = columns["gameover"]
+        self.ply: npt.NDArray[np.int32] = columns["ply"]
+        self.move: npt.NDArray[np.int32] = columns["move"]
+        self.game: npt.NDArray[np.int64] = columns["game"]
+        self._codes = codes
+
+    @property
+    def source(self) -> list[str]:
+        """[N] who answered."""
+        return names(self._codes)
+
+    @property
+    def policy(self) -> npt.NDArray[np.float32]:
+        """[N,A] each action's share of the visits; all 0 where there was no search."""
+        total = self.visits.sum(1, keepdims=True)
+        shares: npt.NDArray[np.float32] = np.divide(self.visits, total, out=np.zeros(self.visits.shape, np.float32), where=total > 0)
+        return shares
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} records of {self.positions.board.rules}>"
+
+
+def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], rules: str | None = None, *, progress: Progress | None = None) -> Records:
+    """The records of files (Parquet), by paths or patterns such as "games/*.parquet". With `rules` those of other games are left out; without, all
+    must be of one game."""
+    patterns = [os.fspath(paths)] if isinstance(paths, (str, os.PathLike)) else [os.fspath(path) for path in paths]
+    files: list[str] = []
+    for pattern in patterns:
+        found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
+        if not found:
+            raise EvaldError(f"{pattern}: there are no such files")
+        files += found
+    chosen, first, error = options(dict(files=files)), error_text(), error_text()
+    n = library.records(chosen, first, len(first), error)
+    if n < 0:
+        raise failed(1, error)
+    of = board(rules or first.value.decode() or "7x6x4")
+    types = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in types.items()}
+    words, codes = np.empty((n, 4), np.uint64), np.empty(n, np.uint8)
+    call = library.read(of.number, n, chosen, int(rules is not None), pointer(words), *(pointer(c) for c in columns.values()), pointer(codes), error)
+    with Work(call, of, None, error, (words, columns, codes)) as work:
+        work.wait(progress)
+        rows = work.done
+    return Records(Positions.of_words(words[:rows], of), {name: c[:rows] for name, c in columns.items()}, codes[:rows])

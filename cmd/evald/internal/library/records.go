@@ -1,0 +1,94 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
+
+// RecordPaths are files of records, as JSON.
+type RecordPaths struct {
+	Files []string `json:"files"`
+}
+
+func openRecords(options string) (*record.Reader, error) {
+	var o RecordPaths
+	if err := decode(options, &o); err != nil {
+		return nil, fmt.Errorf("files of records: %w", err)
+	}
+	if len(o.Files) == 0 {
+		return nil, errors.New("no files of records")
+	}
+	return record.Open(o.Files...)
+}
+
+// Records is how many records files have, and the rules of the first one, "" if there is none. options is RecordPaths as JSON.
+func Records(options string) (rows int64, rules string, err error) {
+	r, err := openRecords(options)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Close()
+	var first record.Record
+	switch err := r.Next(&first); {
+	case errors.Is(err, io.EOF):
+		return 0, "", nil
+	case err != nil:
+		return 0, "", err
+	}
+	return r.Rows(), first.Rules.String(), nil
+}
+
+// RecordRows is memory for records, with room for all. The columns are those of package record.
+type RecordRows struct {
+	Positions []game.Position // [N]
+	Visits    []uint32        // [N,A]; all 0 if there was no search
+	Q, Weight []float32       // [N]
+	Z         []int8          // [N]
+	GameOver  []uint8         // [N]
+	Ply, Move []int32         // [N]; actions count from 0 here, and -1 is none
+	Game      []int64         // [N]
+	Who       []uint8         // [N] as Evaluate says it
+}
+
+// Read reads the records of a board; those of other games are left out if any is set, and else an error. The call's progress ends at the number of
+// records that were read.
+func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, error) {
+	r, err := openRecords(options)
+	if err != nil {
+		return nil, err
+	}
+	return begin(nil, int(r.Rows()), nil, func(ctx context.Context, w *Work) error {
+		defer r.Close()
+		n := b.Actions()
+		var rec record.Record
+		for i := 0; ; {
+			err := r.Next(&rec)
+			switch {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case rec.Rules != b.Rules() && other:
+				continue
+			case rec.Rules != b.Rules():
+				return fmt.Errorf("%s: is of %v, and others are of %v: name the rules of those that are to be read", r.Where(), rec.Rules, b.Rules())
+			case i == len(rows.Q):
+				return fmt.Errorf("%s: the files have more records than before: read them again", r.Where())
+			}
+			rows.Positions[i] = rec.Position
+			clear(rows.Visits[i*n : (i+1)*n])
+			copy(rows.Visits[i*n:(i+1)*n], rec.Visits)
+			rows.Q[i], rows.Weight[i], rows.Z[i], rows.GameOver[i] = rec.Q, rec.Weight, rec.Z, rec.GameOver
+			rows.Ply[i], rows.Move[i], rows.Game[i], rows.Who[i] = int32(rec.Ply), int32(rec.Move)-1, rec.Game, code(rec.Source)
+			i++
+			w.done.Store(int64(i))
+		}
+	}), nil
+}
