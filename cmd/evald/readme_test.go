@@ -237,7 +237,7 @@ func (r *reader) start(text string, shows []string) string {
 var printed = regexp.MustCompile(`(?m)^print\(.*\)  # (.+)$`)
 
 // Every command of README runs in a new folder, in the order in which it stands there, and its output has the lines that README
-// shows. The Python code runs where EVALD_PYTHON names a Python with tritonclient. The Go code is part of an example, which go
+// shows. The Python code runs where EVALD_PYTHON names a Python with numpy and EVALD_LIBRARY the library. The Go code is part of an example, which go
 // test compiles and runs. What else stands in a block is text.
 func TestReadme(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
@@ -265,11 +265,13 @@ func TestReadme(t *testing.T) {
 				}
 			}
 		case "python":
-			if python == "" {
-				t.Logf("README.md:%d: EVALD_PYTHON names no Python with tritonclient (see .ci/requirements.txt)", b.line)
+			if python == "" || os.Getenv("EVALD_LIBRARY") == "" {
+				t.Logf("README.md:%d: EVALD_PYTHON names no Python (see .ci/requirements.txt), or EVALD_LIBRARY no library (make library)", b.line)
 				continue
 			}
-			out, err := r.process(python, "-c", strings.NewReplacer(r.ports...).Replace(b.text)).CombinedOutput()
+			p := r.process(python, "-c", strings.NewReplacer(r.ports...).Replace(b.text))
+			p.Env = append(slices.Clone(p.Env), "EVALD_LIBRARY="+os.Getenv("EVALD_LIBRARY"), "PYTHONPATH="+gametest.Must(filepath.Abs("client/python"))(t))
+			out, err := p.CombinedOutput()
 			if err != nil {
 				t.Errorf("README.md:%d: %v\n%s", b.line, err, out)
 			}
