@@ -8,7 +8,7 @@ from typing import Any, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ._library import ClosedError, error_text, failed, library, options, told
+from ._library import ClosedError, error_text, failed, library, options, thread, told
 from ._positions import Positions, PositionsLike, pointer, svg
 
 Floats = npt.NDArray[np.float32]
@@ -102,8 +102,10 @@ class Evaluator:
         n, board = len(positions.words), positions.board
         wdl, policy = np.empty((n, 3), np.float32), np.empty((n, board.actions), np.float32)
         codes = np.empty(n, np.uint8)
-        error = error_text()
-        words = np.ascontiguousarray(positions.words)
+        error = thread.error
+        words = positions.words
+        if not words.flags.c_contiguous:
+            words = np.ascontiguousarray(words)
         at, to, moves, who = pointer(words), pointer(wdl), pointer(policy), pointer(codes)
         for i in range(0, n, PART):
             status = library.evaluate(self._number, board.number, min(PART, n - i), at + 32 * i, to + 12 * i, moves + 4 * board.actions * i, who + i, error)

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -105,9 +106,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=library.forget)
 
 
+class _Thread(threading.local):
+    """What each thread has of its own."""
+
+    def __init__(self) -> None:
+        self.error = error_text()
+
+
 def error_text() -> ctypes.Array[ctypes.c_char]:
-    """Memory for the text of an error."""
+    """Memory for the text of an error of a call that takes long."""
     return ctypes.create_string_buffer(ERROR_SIZE)
+
+
+thread = _Thread()  # thread.error is that of other calls: making it would take as long as the call
 
 
 def failed(status: int, text: ctypes.Array[ctypes.c_char]) -> Exception:

@@ -7,7 +7,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import EvaldError, error_text, failed, library
+from ._library import EvaldError, error_text, failed, library, thread
 
 Words = npt.NDArray[np.uint64]
 
@@ -106,7 +106,7 @@ class Positions:
         return cls.of_words(np.zeros((n, 4), np.uint64), board(rules))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        error = error_text()
+        error = thread.error
         status = getattr(library, name)(self.board.number, len(self.words), *arguments, error)
         if status != 0:
             raise failed(status, error)
