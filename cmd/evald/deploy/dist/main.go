@@ -179,7 +179,12 @@ func asLibrary(p platform, this bool, flags []string) (env, args []string) {
 		fmt.Fprintf(os.Stderr, "dist: %s is not there (Debian: %s): the wheel for %s has the program alone, and no Python package that works\n", c.name, c.from, p)
 		return nil, nil
 	}
-	return []string{"CGO_ENABLED=1", "CC=" + c.name, "CGO_CFLAGS=-O2 -fstack-protector-strong", "CGO_LDFLAGS=-O2"}, []string{tags, "-buildmode=c-shared"}
+	cflags, ldflags := "-O2 -fstack-protector-strong", "-O2"
+	if p.system == "windows" {
+		cflags = "-O2 -Wa,-muse-unaligned-vector-move" // gcc takes the stack for aligned to 32 bytes there, and it is to 16
+		ldflags += " -static-libgcc"
+	}
+	return []string{"CGO_ENABLED=1", "CC=" + c.name, "CGO_CFLAGS=" + cflags, "CGO_LDFLAGS=" + ldflags}, []string{tags, "-buildmode=c-shared"}
 }
 
 // build builds the program for a platform. -trimpath and the empty build ID leave out what depends on the folders here.
