@@ -74,7 +74,9 @@ class Library:
         self._process = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        result, arguments = _calls[name]  # a name that is not there is a mistake of this package
+        if name not in _calls:  # inspect and doctest ask for such names
+            raise AttributeError(name)
+        result, arguments = _calls[name]
         call = getattr(self._loaded(), "evald_" + name)
         call.restype, call.argtypes = result, arguments
         setattr(self, name, call)
