@@ -18,7 +18,7 @@ class Environment:
 
     >>> games = Environment(2)
     >>> rewards, done = games.step([3, 3])
-    >>> games.cells()[0, 5, 3]               # the other side's stone: the sides take turns
+    >>> int(games.cells()[0, 5, 3])          # the other side's stone: the sides take turns
     -1
     """
 
