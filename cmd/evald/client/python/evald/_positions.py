@@ -211,6 +211,16 @@ class Positions:
         after._call("step", pointer(after.words), pointer(moves), pointer(rewards), pointer(done), 0)
         return after
 
+    def text(self) -> list[str]:
+        """[N] boards as lines of text, top row first: X the first player, O the second, . empty.
+
+        >>> print(Positions("445", "7x2x4").text()[0])
+        . . . O . . .
+        . . . X X . .
+        """
+        first = np.where(self.stones % 2 == 0, 1, -1)[:, None, None]  # whose stones are the first player's
+        return ["\n".join(" ".join(".XO"[cell] for cell in row) for row in board) for board in self.cells() * first]
+
     def _repr_svg_(self) -> str:
         """The first position, for notebooks."""
         return svg(self[:1])
