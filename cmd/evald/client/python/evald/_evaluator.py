@@ -47,8 +47,8 @@ class Answers:
 
     @property
     def best(self) -> npt.NDArray[np.int64]:
-        """[N] the likeliest action, counted from 0."""
-        return self.policy.argmax(1)
+        """[N] the likeliest action, counted from 0; -1 if the game is over."""
+        return np.where(self.policy.any(1), self.policy.argmax(1), -1)
 
     @property
     def source(self) -> list[str]:
@@ -145,7 +145,8 @@ PART = 1 << 14  # positions of one call of the library
 def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
     """The positions of a batch of columns; see Evaluator.__call__."""
     if "moves" in batch:
-        return Positions([str(moves) for moves in batch["moves"]], rules)
+        moves = np.asarray(batch["moves"])
+        return Positions(moves.astype(str) if moves.dtype.kind in "iu" else moves, rules)  # readers of CSV files make moves integers
     for names in (("own_lo", "own_hi", "all_lo", "all_hi"), ("own", "all")):
         if all(name in batch for name in names):
             return Positions(np.stack([np.asarray(batch[name], np.uint64) for name in names], 1), rules)
