@@ -76,7 +76,7 @@ class Evaluator:
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
                  rules: str = "7x6x4") -> None:
-        self._options = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
+        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
         self.rules = rules
         error = error_text()
         self._number: int = library.open(options(self._options), error)

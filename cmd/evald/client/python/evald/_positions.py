@@ -180,7 +180,8 @@ class Positions:
     def stones(self) -> npt.NDArray[np.int64]:
         """[N] how many stones are on each board."""
         bits = np.unpackbits(self.words[:, 2:].copy().view(np.uint8), axis=1)
-        return bits.sum(1, dtype=np.int64)
+        stones: npt.NDArray[np.int64] = bits.sum(1, dtype=np.int64)
+        return stones
 
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty."""
