@@ -63,8 +63,9 @@ def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model:
         words = _positions(columns, rules).words
         return pa.StructArray.from_arrays([pa.array(np.ascontiguousarray(column)) for column in words.T], ["own_lo", "own_hi", "all_lo", "all_hi"])
 
+    create: Any = connection.create_function  # its types know no functions of Arrow's arrays
     for suffix, function, result in (("", answer, ANSWER), ("_value", value, "FLOAT"), ("_scores", scores, "INTEGER[]"), ("_bits", bits, BITS)):
-        connection.create_function(name + suffix, function, None, result, type="arrow")  # type: ignore[arg-type]
+        create(name + suffix, function, None, result, type="arrow")
 
 
 def _positions(columns: tuple[Any, ...], rules: str) -> Positions:

@@ -110,7 +110,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         after = self.positions()[rows].play(actions)
         results = after.results()  # of the other side
         self._words[rows], self._over[rows] = after.words, results != 2
-        return (results == -1).astype(np.float64)
+        return np.asarray(results == -1, np.float64)
 
     def _answer(self, rows: Array) -> Array:
         """The opponent's actions."""
@@ -121,7 +121,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
             legal = positions.legal()
             return np.asarray((self.np_random.random(legal.shape) * legal).argmax(1))
         if isinstance(self.opponent, Evaluator):
-            return self.opponent.evaluate(positions).best
+            return np.asarray(self.opponent.evaluate(positions).best)
         return np.asarray(self.opponent(positions))
 
     def _observe(self) -> Array:

@@ -108,5 +108,6 @@ def _on_host(function: Callable[..., tuple[Array, ...]], batch: tuple[int, ...],
         return [array.reshape(lead + array.shape[1:]) for array in function(*arrays)]
 
     inner = len(arguments[0].shape) - len(batch)
-    results = [jax.ShapeDtypeStruct((*batch, *shape), kind) for shape, kind in shapes]
+    struct: Any = jax.ShapeDtypeStruct
+    results = [struct((*batch, *shape), kind) for shape, kind in shapes]
     return jax.pure_callback(call, results, *arguments, vmap_method="broadcast_all")

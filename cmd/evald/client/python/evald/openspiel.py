@@ -48,7 +48,7 @@ def _parse(text: str, rules: str) -> Positions:
     return Positions(np.array([[CELLS[c] for c in line] for line in text.split()], np.int8), rules)
 
 
-class Evaluator(mcts.Evaluator):  # type: ignore[misc]  # OpenSpiel has no types
+class Evaluator(mcts.Evaluator):
     """An evaluator for open_spiel.python.algorithms.mcts. The answers to the last `cache` states are kept, because a search asks for the
     value of a state and later for its prior."""
 
@@ -72,7 +72,7 @@ class Evaluator(mcts.Evaluator):  # type: ignore[misc]  # OpenSpiel has no types
         return [(action, float(policy[action])) for action in state.legal_actions()]
 
 
-class Bot(pyspiel.Bot):  # type: ignore[misc]
+class Bot(pyspiel.Bot):
     """A bot that plays the best action of evald's search. `network` and `options` are those of evald.search."""
 
     def __init__(self, network: Network | _Evaluator | str | None = None, *, visits: int = 800, **options: Any) -> None:

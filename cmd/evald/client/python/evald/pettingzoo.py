@@ -70,7 +70,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
         self._cumulative_rewards = dict.fromkeys(AGENTS, 0)
         self.terminations = dict.fromkeys(AGENTS, False)
         self.truncations = dict.fromkeys(AGENTS, False)
-        self.infos = {agent: {} for agent in AGENTS}
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in AGENTS}
 
     def step(self, action: Any) -> None:
         """Plays the selected agent's action, counted from 0."""
