@@ -6,6 +6,9 @@
     for game in evald.selfplay(1000, network=f): ...
     evald.solve(positions)                               # exact scores of all moves
 
+A module of its own, which is imported by its name, connects evald with each framework: evald.torch, evald.gymnasium, evald.pettingzoo,
+evald.openspiel, evald.mctx, evald.kaggle, evald.columns (pandas, Spark, Dask, Ray) and evald.duckdb.
+
 Positions come in many forms: see Positions. Actions count from 0. All values are those of the side to move.
 """
 from ._environment import Environment

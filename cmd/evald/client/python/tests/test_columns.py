@@ -109,7 +109,7 @@ class Columns(unittest.TestCase):
                  runtime_env={"env_vars": {"PYTHONPATH": str(HOST), "EVALD_LIBRARY": os.environ.get("EVALD_LIBRARY", "")}})
         self.addCleanup(ray.shutdown)
         ray.data.DataContext.get_current().enable_progress_bars = False
-        dataset = ray.data.read_parquet(str(self.folder / "in.parquet")).map_batches(evald.Evaluator, batch_size=64, concurrency=1)
+        dataset = ray.data.read_parquet(str(self.folder / "in.parquet")).map_batches(evald.Evaluator, batch_size=64, compute=ray.data.ActorPoolStrategy(size=1))
         dataset.write_parquet(str(self.folder / "out"))
         rows = ray.data.read_parquet(str(self.folder / "out")).take_all()
         self.check(rows)

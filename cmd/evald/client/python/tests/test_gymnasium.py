@@ -50,7 +50,7 @@ class Single(unittest.TestCase):
     def test_checker(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for rules in ("7x6x4", "4x4x3"):
+            for rules in ("7x6x4", "4x4x3", "3x3x3free"):
                 check_env(gymnasium.make("evald/ConnectX-v0", rules=rules).unwrapped)
                 check_env(ConnectX(rules, lowest, begins=0), skip_render_check=True)
 
