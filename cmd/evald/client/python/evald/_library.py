@@ -74,7 +74,7 @@ class Library:
         self._process = 0
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in _calls:  # inspect and doctest ask for such names
+        if name not in _calls:
             raise AttributeError(name)
         result, arguments = _calls[name]
         call = getattr(self._loaded(), "evald_" + name)

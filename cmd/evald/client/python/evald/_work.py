@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from types import TracebackType
-from typing import Any, Callable, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -98,5 +98,7 @@ def _wdl(of: Any, rows: int) -> Array:
         return np.stack([(1 + value) / 2, np.zeros_like(value), (1 - value) / 2], 1)
     return _array("win, draw and loss, or value,", array, (rows, 3))
 
+
+Evaluating = Union[Network, "Any"]
 
 __all__ = ["ClosedError", "Network", "Work"]

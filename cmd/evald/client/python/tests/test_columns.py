@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from reference import needs, random_games
+from reference import needs, random_games, require
 
 needs("pandas", "pyarrow")
 
@@ -55,9 +55,8 @@ class Columns(unittest.TestCase):
             evald.columns.answers(pd.Series(["4", None], dtype=object))
 
     def test_duckdb(self) -> None:
-        needs("duckdb")
+        require("duckdb")
         import duckdb
-
         import evald.duckdb
 
         connection = duckdb.connect()
@@ -72,9 +71,8 @@ class Columns(unittest.TestCase):
         self.assertTrue(np.allclose([value for _, value in values], self.direct.value))
 
     def test_duckdb_scores_nulls_and_errors(self) -> None:
-        needs("duckdb")
+        require("duckdb")
         import duckdb
-
         import evald.duckdb
 
         connection = duckdb.connect()
@@ -92,7 +90,7 @@ class Columns(unittest.TestCase):
             connection.sql("SELECT evald_value('48')").fetchall()
 
     def test_dask(self) -> None:
-        needs("dask.dataframe")
+        require("dask.dataframe")
         import dask
         import dask.dataframe
 
@@ -102,7 +100,7 @@ class Columns(unittest.TestCase):
             self.check(joined.compute().to_dict("records"))
 
     def test_ray(self) -> None:
-        needs("ray")
+        require("ray")
         import ray
 
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
@@ -115,7 +113,7 @@ class Columns(unittest.TestCase):
         self.check(rows)
 
     def test_spark(self) -> None:
-        needs("pyspark")
+        require("pyspark")
         from pyspark.sql import SparkSession
         from pyspark.sql.functions import pandas_udf
 
