@@ -132,7 +132,7 @@ class Evaluator:
         if getattr(self, "_number", 0) != 0:
             try:
                 self.close()
-            except (ClosedError, TypeError, AttributeError):  # in a forked child, or when Python ends
+            except Exception:  # in a forked child, or when Python ends and has cleared the names of this module
                 pass
 
     def __repr__(self) -> str:
