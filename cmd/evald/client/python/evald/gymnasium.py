@@ -30,12 +30,12 @@ Step = tuple[Array, Array, Array, Array, Info]
 
 
 class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """num_envs games of the same rules against an opponent, which answers in all of them at once.
+    """num_envs games of the same rules against an opponent, which is called with all positions at once.
 
     `opponent` is a function of Positions, such as `lambda p: evald.search(p, visits=50).best`, an Evaluator, or None for random play.
-    `begins` is the probability that the agent makes a game's first move. All modes of Gymnasium's autoreset are there; with DISABLED,
-    reset(options={"reset_mask": mask}) begins new games. In the step after the end of a game, NEXT_STEP ignores the action; info therefore
-    allows every action of a game that is over.
+    `begins` is the probability that the agent makes a game's first move. All of Gymnasium's autoreset modes are supported; with DISABLED,
+    reset(options={"reset_mask": mask}) begins new games. NEXT_STEP ignores the action in the step after the end of a game; the action_mask of a
+    game that is over therefore allows every action.
 
     >>> envs = VectorConnectX(2, begins=1)
     >>> observation, info = envs.reset(seed=1)
@@ -84,7 +84,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return Positions.of_words(self._words, self.board)
 
     def _begin(self, rows: Array) -> None:
-        """Begins the games of rows, in some of them with the opponent's move."""
+        """Begins the games of rows. In some of them the opponent makes the first move."""
         if len(rows) == 0:
             return
         self._words[rows], self._ours[rows], self._over[rows] = 0, True, False

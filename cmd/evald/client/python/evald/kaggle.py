@@ -57,7 +57,7 @@ class Agent:
         return self._search(position, action, time.monotonic() + MARGIN * seconds)
 
     def _search(self, position: Positions, action: int, deadline: float) -> int:
-        """The best action that is found before the deadline, or the one that is given."""
+        """The best action that a search finds before the deadline; without any, the given one."""
 
         def check(_done: int, _all: int) -> None:
             if time.monotonic() > deadline:

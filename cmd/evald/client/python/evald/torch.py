@@ -25,10 +25,10 @@ Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 class SelfPlay(IterableDataset[Row]):
     """The positions of games that a network plays against itself, as rows of planes [5,H,W], policy [A] and value [], all float32.
 
-    The policy is the shares of the visits; positions without a full search have none and are left out. The value is the game's result for the
-    side to move. The arguments are those of evald.selfplay. The workers of a DataLoader share the games: worker k of w plays every game once
-    that no other worker plays, and together they play the same games as one process. The arguments must then be picklable; an Evaluator and a
-    ModuleNetwork are. Each pass plays the same games, unless `first` is increased in between.
+    The policy is each action's share of the visits; positions without a full search have none and are left out. The value is the game's result
+    for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games between them, and together play
+    the same games as one process. The arguments must then be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
+    again: increase `first` by `games` between passes for new ones.
     """
 
     def __init__(self, games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, **options: Any) -> None:
