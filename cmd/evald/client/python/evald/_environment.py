@@ -1,7 +1,7 @@
 """Games to play in, thousands at once."""
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Any, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ class Environment:
         """Empties all boards, or those of a mask [N]."""
         self.positions.words[slice(None) if which is None else which] = 0
 
-    def step(self, actions: Iterable[int] | npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    def step(self, actions: Sequence[int] | npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
         """Plays actions [N], counted from 0. Returns rewards [N] for the sides that played, and which games [N] are over. Both are overwritten by
         the next step. An action that cannot be played raises an EvaldError that names the game, and nothing is played."""
         self._actions[:] = actions

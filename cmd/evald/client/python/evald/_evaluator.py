@@ -53,8 +53,8 @@ class Answers:
 
     @property
     def best(self) -> npt.NDArray[np.int64]:
-        """[N] the likeliest action, counted from 0."""
-        return self.policy.argmax(1)
+        """[N] the likeliest action, counted from 0; -1 if the game is over."""
+        return np.where(self.policy.any(1), self.policy.argmax(1), -1)
 
     @property
     def source(self) -> list[str]:
@@ -81,7 +81,7 @@ class Evaluator:
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
                  rules: str = "7x6x4") -> None:
-        self._options = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
+        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
         self.rules = rules
         error = error_text()
         self._number: int = library.open(options(self._options), error)
@@ -139,7 +139,7 @@ class Evaluator:
         if getattr(self, "_number", 0) != 0:
             try:
                 self.close()
-            except (ClosedError, TypeError, AttributeError):  # in a forked child, or when Python ends
+            except Exception:  # in a forked child, or when Python ends and has cleared the names of this module
                 pass
 
     def __repr__(self) -> str:
@@ -152,7 +152,8 @@ PART = 1 << 14  # positions of one call of the library
 def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
     """The positions of a batch of columns; see Evaluator.__call__."""
     if "moves" in batch:
-        return Positions([str(moves) for moves in batch["moves"]], rules)
+        moves = np.asarray(batch["moves"])
+        return Positions(moves.astype(str) if moves.dtype.kind in "iu" else moves, rules)  # readers of CSV files make moves integers
     for names in (("own_lo", "own_hi", "all_lo", "all_hi"), ("own", "all")):
         if all(name in batch for name in names):
             return Positions(np.stack([np.asarray(batch[name], np.uint64) for name in names], 1), rules)

@@ -54,7 +54,7 @@ class Positions:
 
     They are made of
 
-    - moves as text, "445566", "-" for the empty board, or a list of such texts; columns count from 1,
+    - moves as text, "445566", "-" for the empty board, or a list, an array or a pandas Series of such texts; columns count from 1,
     - boards as integers [N,H,W] or [H,W], top row first: 1 and 2 are the first and the second player, whose turn it is follows from their
       number; or 1 is the side to move and -1 the other side,
     - bitboards as uint64 [N,2], own and all stones: cell r of column c, counted from 0 at the bottom left, is bit c * (rows + 1) + r; or [N,4]
@@ -112,6 +112,9 @@ class Positions:
             raise failed(status, error)
 
     def _from_text(self, lines: Sequence[str]) -> Words:
+        for i, line in enumerate(lines):
+            if not isinstance(line, str):
+                raise EvaldError(f"position {i} is {line!r}, and must be text")
         text = "\n".join(lines).encode()
         self.words = np.zeros((len(lines), 4), np.uint64)
         if len(lines) > 0:
@@ -136,6 +139,8 @@ class Positions:
 
     def _from_array(self, array: npt.NDArray[Any]) -> Words:
         b = self.board
+        if array.dtype.kind in "UOT" and array.ndim == 1:
+            return self._from_text(array.tolist())
         if array.dtype == np.uint64 and array.ndim in (1, 2) and array.shape[-1] in (2, 4):
             rows = array.reshape(-1, array.shape[-1])
             if rows.shape[1] == 4:
@@ -147,7 +152,7 @@ class Positions:
             return self.words
         if array.ndim not in (2, 3) or array.shape[-2:] != (b.rows, b.columns) or array.dtype.kind not in "iub":
             raise EvaldError(
-                f"positions are an array of {array.dtype} {list(array.shape)}, and must be uint64 [N,2] or [N,4], or integers "
+                f"positions are an array of {array.dtype} {list(array.shape)}, and must be text [N], uint64 [N,2] or [N,4], or integers "
                 f"[N,{b.rows},{b.columns}] with the cells of {b.rules}"
             )
         small = array.reshape(-1, b.rows, b.columns)
@@ -175,7 +180,8 @@ class Positions:
     def stones(self) -> npt.NDArray[np.int64]:
         """[N] how many stones are on each board."""
         bits = np.unpackbits(self.words[:, 2:].copy().view(np.uint8), axis=1)
-        return bits.sum(1, dtype=np.int64)
+        stones: npt.NDArray[np.int64] = bits.sum(1, dtype=np.int64)
+        return stones
 
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty."""
@@ -210,6 +216,16 @@ class Positions:
         rewards, done = np.empty(n, np.float32), np.empty(n, np.uint8)
         after._call("step", pointer(after.words), pointer(moves), pointer(rewards), pointer(done), 0)
         return after
+
+    def text(self) -> list[str]:
+        """[N] boards as lines of text, top row first: X the first player, O the second, . empty.
+
+        >>> print(Positions("445", "7x2x4").text()[0])
+        . . . O . . .
+        . . . X X . .
+        """
+        first = np.where(self.stones % 2 == 0, 1, -1)[:, None, None]  # whose stones are the first player's
+        return ["\n".join(" ".join(".XO"[cell] for cell in row) for row in board) for board in self.cells() * first]
 
     def _repr_svg_(self) -> str:
         """The first position, for notebooks."""

@@ -134,16 +134,16 @@ class Game:
 
 
 def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, seed: int = 0, visits: int = 200,
-             batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
+             exact: int | bool = False, batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
-    `network` is as in search. `config` are fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies,
-    temperature_plies or exact. A game follows from the seed, its number and the network.
+    `network` is as in search. With `exact` a game ends as soon as its result is proved within that many nodes, or 1000 for True. `config` are
+    fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game follows from the seed, its number and the network.
     """
     of = board(rules)
     number, function, _open = _asks(network)
     name = network if isinstance(network, str) else None
-    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, batch=batch, parallel=parallel, name=name, **config))
+    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, exact=exact or None, batch=batch, parallel=parallel, name=name, **config))
     error = error_text()
     call = library.selfplay(number, of.number, chosen, error)
     with Work(call, of, function, error, (_open,)) as work:

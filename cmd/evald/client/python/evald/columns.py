@@ -1,0 +1,42 @@
+"""For pandas, and what calls functions of pandas, such as Spark and Dask: answers as columns.
+
+    frame.join(evald.columns.answers(frame))                              # pandas
+    ddf.map_partitions(evald.columns.answers, meta=evald.columns.META)    # Dask
+
+    @pandas_udf(evald.columns.SCHEMA)                                     # Spark
+    def answers(moves: pd.Series) -> pd.DataFrame:
+        return evald.columns.answers(moves)
+
+Ray needs no function: dataset.map_batches(evald.Evaluator, compute=ray.data.ActorPoolStrategy(size=2)). For DuckDB see evald.duckdb.
+"""
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+import pandas as pd
+
+from ._evaluator import Evaluator, evaluator, from_columns
+
+# The columns of answers, as Spark writes them, and as an empty frame.
+SCHEMA = "win float, draw float, loss float, value float, best int, policy array<float>, source string"
+META = pd.DataFrame({
+    **{name: np.empty(0, np.float32) for name in ("win", "draw", "loss", "value")},
+    "best": np.empty(0, np.int32), "policy": np.empty(0, object), "source": pd.Series([""])[:0],  # the dtype of text depends on pandas
+})
+
+
+def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str = "7x6x4", model: str | Evaluator | None = None) -> pd.DataFrame:
+    """The answers of a network to a column of moves, or to a frame with the column `moves`, or `own` and `all`, or `own_lo`, `own_hi`, `all_lo`
+    and `all_hi` (see Positions). The index is that of the data. `best` is the likeliest action, counted from 0, or -1 if the game is over.
+    `model` is as in evald.evaluate; a named model is opened once in each process.
+
+    >>> answers(pd.Series(["445566", "1212121"]))[["best", "source"]].values.tolist()
+    [[2, 'rules'], [-1, 'terminal']]
+    """
+    batch = {str(name): data[name] for name in data} if isinstance(data, pd.DataFrame) else {"moves": data}
+    a = evaluator(model).evaluate(from_columns(batch, rules))
+    return pd.DataFrame({
+        "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "value": a.value, "best": a.best.astype(np.int32),
+        "policy": list(a.policy), "source": pd.Series(a.source, data.index, META["source"].dtype),
+    }, index=data.index)

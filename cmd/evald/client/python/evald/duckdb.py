@@ -1,0 +1,80 @@
+"""For DuckDB: functions of positions in SQL.
+
+    evald.duckdb.register(connection)
+    connection.sql("SELECT moves, evald(moves).value, evald_scores(moves) FROM 'positions.parquet'")
+
+A position is given by moves (VARCHAR), by own and all stones (UBIGINT), or by own_lo, own_hi, all_lo and all_hi (UBIGINT); see evald.Positions.
+Where an argument is NULL, the result is NULL. Actions count from 0.
+
+| function | result |
+|---|---|
+| evald(...) | STRUCT(win, draw, loss, value, best, policy, source): a network's answer |
+| evald_value(...) | FLOAT: win minus loss, the same network |
+| evald_scores(...) | INTEGER[]: the exact score of each action (see evald.solve), NULL for those that cannot be played, [] if the game is over |
+| evald_bits(...) | STRUCT(own_lo, own_hi, all_lo, all_hi), UBIGINT |
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ._evaluator import Evaluator, evaluator
+from ._positions import Positions
+from ._search import NO_MOVE, solve
+
+ANSWER = "STRUCT(win FLOAT, draw FLOAT, loss FLOAT, value FLOAT, best INTEGER, policy FLOAT[], source VARCHAR)"
+BITS = "STRUCT(own_lo UBIGINT, own_hi UBIGINT, all_lo UBIGINT, all_hi UBIGINT)"
+
+
+def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model: str | Evaluator | None = None, *, name: str = "evald") -> None:
+    """Adds the functions to a connection. `model` is as in evald.evaluate. `name` begins their names, so that a connection can have functions
+    for several rules.
+
+    >>> connection = duckdb.connect()
+    >>> register(connection)
+    >>> connection.sql("SELECT evald('445566').best, evald_value('445566'), evald_bits('4').all_lo").fetchall()
+    [(2, 1.0, 2097152)]
+    """
+    opened = evaluator(model)
+
+    def answer(*columns: Any) -> pa.StructArray:
+        a = opened.evaluate(_positions(columns, rules))
+        fields = [*a.wdl.T, a.value, a.best.astype(np.int32)]
+        arrays = [*(pa.array(np.ascontiguousarray(field)) for field in fields), _lists(a.policy), pa.array(a.source, pa.string())]
+        return pa.StructArray.from_arrays(arrays, ["win", "draw", "loss", "value", "best", "policy", "source"])
+
+    def value(*columns: Any) -> pa.Array:
+        return pa.array(opened.evaluate(_positions(columns, rules)).value)
+
+    def scores(*columns: Any) -> pa.Array:
+        of = _positions(columns, rules)
+        going = np.flatnonzero(of.results() == 2)
+        found = np.full((len(of), of.board.actions), NO_MOVE, np.int32)
+        found[going] = solve(of[going])
+        lists: list[list[int | None]] = [[] for _ in range(len(of))]
+        for row in going:
+            lists[row] = [None if score == NO_MOVE else score for score in found[row].tolist()]
+        return pa.array(lists, pa.list_(pa.int32()))
+
+    def bits(*columns: Any) -> pa.StructArray:
+        words = _positions(columns, rules).words
+        return pa.StructArray.from_arrays([pa.array(np.ascontiguousarray(column)) for column in words.T], ["own_lo", "own_hi", "all_lo", "all_hi"])
+
+    create: Any = connection.create_function  # its types know no functions of Arrow's arrays
+    for suffix, function, result in (("", answer, ANSWER), ("_value", value, "FLOAT"), ("_scores", scores, "INTEGER[]"), ("_bits", bits, BITS)):
+        create(name + suffix, function, None, result, type="arrow")
+
+
+def _positions(columns: tuple[Any, ...], rules: str) -> Positions:
+    if len(columns) == 1:
+        return Positions(columns[0].to_pylist(), rules)
+    return Positions(np.stack([column.to_numpy().astype(np.uint64) for column in columns], 1), rules)
+
+
+def _lists(rows: Any) -> pa.Array:
+    """Rows [N,A] as lists."""
+    n, a = rows.shape
+    return pa.ListArray.from_arrays(pa.array(np.arange(0, n * a + 1, a, dtype=np.int32)), pa.array(rows.reshape(-1)))

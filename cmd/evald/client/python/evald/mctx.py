@@ -1,0 +1,113 @@
+"""For mctx: the root and recurrent functions of its searches, with evald's engine and networks, which run on the host.
+
+    model = evald.mctx.Model()
+    root = model.root(state.observation)                     # Pgx's connect_four: bool [B,6,7,2]
+    mctx.gumbel_muzero_policy(None, key, root, model.recurrent, num_simulations=32, invalid_actions=~state.legal_action_mask)
+
+All functions take and return batches [B,...], and work under jax.jit and jax.vmap.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import numpy.typing as npt
+
+from ._evaluator import Evaluator, evaluator
+from ._positions import Board, Positions, board
+
+Array = npt.NDArray[Any]
+
+Shape = tuple[tuple[int, ...], Any]  # without the batch, and the dtype
+
+WORDS = 8  # of 32 bits: JAX has no 64 bits by default
+IMPOSSIBLE = float(np.finfo(np.float32).min)  # the logit of an action that cannot be played
+SCALAR: Shape = ((), np.float32)
+EMBEDDING: Shape = ((WORDS,), np.uint32)
+
+
+class Model:
+    """The game and its evaluator, as mctx sees a model. `model` is as in evald.evaluate. The embedding is the position, uint32 [B,8].
+
+    The reward is 1 for an action that wins, and the discount is -1, because the sides take turns, or 0 where the game is over. An action that
+    cannot be played has a logit of -3.4e38; playing it loses.
+
+    >>> found = Model().root(jnp.zeros((3, 6, 7, 2), bool))
+    >>> found.prior_logits.shape, found.value.shape, found.embedding.shape
+    ((3, 7), (3,), (3, 8))
+    """
+
+    def __init__(self, rules: str | Board = "7x6x4", model: str | Evaluator | None = None) -> None:
+        self.board = board(rules)
+        self._evaluator = evaluator(model)
+
+    def root(self, observation: Any) -> Any:
+        """The RootFnOutput of observations [B,H,W,2]: stones of the side to move, and of the other side."""
+        logits, value, embedding = _on_host(self._root, observation.shape[:-3], (self._logits, SCALAR, EMBEDDING), observation)
+        return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
+
+    def recurrent(self, params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple[Any, Any]:
+        """The RecurrentFnOutput of actions [B], and the new embedding. params and rng_key are not used."""
+        reward, discount, logits, value, after = _on_host(
+            self._recurrent, action.shape, (SCALAR, SCALAR, self._logits, SCALAR, EMBEDDING), action, embedding
+        )
+        return mctx.RecurrentFnOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
+
+    def observe(self, embedding: Any) -> tuple[Any, Any]:
+        """The observation, bool [B,H,W,2], and the legal_action_mask, bool [B,A], as Pgx has them."""
+        shapes = (((self.board.rows, self.board.columns, 2), np.bool_), ((self.board.actions,), np.bool_))
+        observation, mask = _on_host(self._observe, embedding.shape[:-1], shapes, embedding)
+        return observation, mask
+
+    @property
+    def _logits(self) -> Shape:
+        return (self.board.actions,), np.float32
+
+    def _root(self, observation: Array) -> tuple[Array, ...]:
+        stones = observation.reshape(-1, self.board.rows, self.board.columns, 2).astype(np.int8)
+        positions = Positions(stones[..., 0] - stones[..., 1], self.board)
+        return *self._ask(positions), positions.words.view(np.uint32)
+
+    def _recurrent(self, action: Array, embedding: Array) -> tuple[Array, ...]:
+        positions, action = self._positions(embedding), action.reshape(-1)
+        going = positions.results() == 2
+        rows = np.flatnonzero(positions.legal()[np.arange(len(action)), action])  # where the action can be played
+        after = Positions.of_words(positions.words.copy(), self.board)
+        played = positions[rows].play(action[rows])
+        after.words[rows] = played.words
+        reward, discount = np.where(going, np.float32(-1), np.float32(0)), np.zeros(len(action), np.float32)
+        results = played.results()  # of the other side
+        reward[rows], discount[rows] = results == -1, np.where(results == 2, -1, 0)
+        logits, value = self._ask(after)
+        return reward, discount, logits, np.where(discount == 0, np.float32(0), value), after.words.view(np.uint32)
+
+    def _observe(self, embedding: Array) -> tuple[Array, ...]:
+        positions = self._positions(embedding)
+        cells = positions.cells()
+        return np.stack([cells == 1, cells == -1], -1), positions.legal()
+
+    def _positions(self, embedding: Array) -> Positions:
+        return Positions.of_words(np.ascontiguousarray(embedding).reshape(-1, WORDS).view(np.uint64), self.board)
+
+    def _ask(self, positions: Positions) -> tuple[Array, Array]:
+        answers = self._evaluator.evaluate(positions)
+        logits = np.log(answers.policy.clip(1e-30))
+        logits[~positions.legal()] = IMPOSSIBLE
+        return logits, answers.value
+
+
+def _on_host(function: Callable[..., tuple[Array, ...]], batch: tuple[int, ...], shapes: Sequence[Shape], *arguments: Any) -> Any:
+    """Calls a function of numpy arrays with any batch dimensions, which returns arrays with one."""
+
+    def call(*arguments: Any) -> list[Array]:
+        arrays = [np.asarray(argument) for argument in arguments]
+        lead = arrays[0].shape[: arrays[0].ndim - inner]
+        return [array.reshape(lead + array.shape[1:]) for array in function(*arrays)]
+
+    inner = len(arguments[0].shape) - len(batch)
+    struct: Any = jax.ShapeDtypeStruct
+    results = [struct((*batch, *shape), kind) for shape, kind in shapes]
+    return jax.pure_callback(call, results, *arguments, vmap_method="broadcast_all")

@@ -1,0 +1,109 @@
+"""For PettingZoo: the game for two agents on any board, with the spaces of pettingzoo.classic.connect_four_v3.
+
+    env = evald.pettingzoo.env("9x7x5")
+
+Observations are dicts: `observation` [H,W,2] has the agent's stones and the other agent's, `action_mask` [A] is 1 for the actions that can be
+played. The winner's reward is 1, the loser's -1.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.utils import EzPickle
+from pettingzoo import AECEnv
+from pettingzoo.utils import wrappers
+
+from ._environment import Environment
+
+AGENTS = ["player_0", "player_1"]
+
+
+def env(rules: str = "7x6x4", *, render_mode: str | None = None) -> Any:
+    """The environment with PettingZoo's usual checks: an action that cannot be played ends the game with a reward of -1.
+
+    >>> game = env("4x4x3")
+    >>> game.reset()
+    >>> for action in (0, 1, 0, 1, 0):
+    ...     game.step(action)
+    >>> game.rewards
+    {'player_0': 1, 'player_1': -1}
+    """
+    checked: Any = wrappers.TerminateIllegalWrapper(raw_env(rules, render_mode=render_mode), illegal_reward=-1)
+    return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(checked))
+
+
+class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
+    """The environment without checks."""
+
+    metadata = {"render_modes": ["ansi", "human"], "name": "evald_v0", "is_parallelizable": False, "render_fps": 2}
+
+    def __init__(self, rules: str = "7x6x4", *, render_mode: str | None = None) -> None:
+        EzPickle.__init__(self, rules, render_mode=render_mode)
+        super().__init__()
+        self.render_mode = render_mode
+        self._game = Environment(1, rules, reset=False)
+        of = self._game.board
+        self.possible_agents = AGENTS[:]
+        space = spaces.Dict({
+            "observation": spaces.Box(0, 1, (of.rows, of.columns, 2), np.int8),
+            "action_mask": spaces.Box(0, 1, (of.actions,), np.int8),
+        })
+        self.observation_spaces = {agent: space for agent in AGENTS}
+        self.action_spaces = {agent: spaces.Discrete(of.actions) for agent in AGENTS}
+
+    def observation_space(self, agent: str) -> Any:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begins a game. The game has no chance, so the seed changes nothing."""
+        self._game.reset()
+        self._plies = 0
+        self.agents = AGENTS[:]
+        self.agent_selection = AGENTS[0]
+        self.rewards = dict.fromkeys(AGENTS, 0)
+        self._cumulative_rewards = dict.fromkeys(AGENTS, 0)
+        self.terminations = dict.fromkeys(AGENTS, False)
+        self.truncations = dict.fromkeys(AGENTS, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in AGENTS}
+
+    def step(self, action: Any) -> None:
+        """Plays the selected agent's action, counted from 0."""
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        rewards, done = self._game.step([action])
+        other = AGENTS[1 - AGENTS.index(agent)]
+        reward = int(rewards[0])
+        self._plies += 1
+        self._cumulative_rewards[agent] = 0
+        self.rewards = {AGENTS[0]: 0, AGENTS[1]: 0, agent: reward, other: -reward}
+        self.terminations = dict.fromkeys(AGENTS, bool(done[0]))
+        self.agent_selection = other
+        self._accumulate_rewards()
+        if self.render_mode == "human":
+            self.render()
+
+    def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
+        """The agent's observation. Its action_mask is 0 where another agent is to act."""
+        stones = self._game.observation()[0]
+        mask = self._game.legal()[0]
+        if agent != AGENTS[self._plies % 2]:  # agent_selection does not follow turns once the game is over
+            stones, mask = stones[..., ::-1], np.zeros_like(mask)
+        return {"observation": stones.astype(np.int8), "action_mask": mask.astype(np.int8)}
+
+    def render(self) -> str | None:
+        """The board as text: returned for render_mode "ansi", printed for "human"."""
+        text = self._game.positions.text()[0]
+        if self.render_mode == "human":
+            print(text, end="\n\n")
+        return text if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        pass

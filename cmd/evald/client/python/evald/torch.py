@@ -1,0 +1,80 @@
+"""For PyTorch: games of self-play as a data set, and a module as the network of searches.
+
+    network = evald.torch.ModuleNetwork(module)
+    data = evald.torch.SelfPlay(1000, network=network, visits=200)
+    for planes, policy, value in DataLoader(data, batch_size=256, num_workers=2, multiprocessing_context="spawn"): ...
+
+Workers must be spawned: evald does not work in the child of a process that has used it and then forked.
+"""
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ._evaluator import Evaluator
+from ._positions import Positions
+from ._search import selfplay
+from ._work import Network
+
+Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class SelfPlay(IterableDataset[Row]):
+    """The positions of games that a network plays against itself, as rows of planes [5,H,W], policy [A] and value [], all float32.
+
+    The policy is each action's share of the visits; positions without a full search have none and are left out. The value is the game's result
+    for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games between them, and together play
+    the same games as one process. The arguments must then be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
+    again: increase `first` by `games` between passes for new ones.
+    """
+
+    def __init__(self, games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, **options: Any) -> None:
+        super().__init__()
+        self.games, self.rules, self.network, self.first, self.options = games, rules, network, first, options
+
+    def __iter__(self) -> Iterator[Row]:
+        start, end = 0, self.games
+        worker = get_worker_info()
+        if worker is not None:
+            start, end = (self.games * k // worker.num_workers for k in (worker.id, worker.id + 1))
+        for game in selfplay(end - start, self.rules, network=self.network, first=self.first + start, **self.options):
+            searched = game.visits.sum(1) > 0
+            visits = game.visits[searched].astype(np.float32)
+            planes = torch.from_numpy(game.positions[searched].planes())
+            policy = torch.from_numpy(visits / visits.sum(1, keepdims=True))
+            value = torch.from_numpy(game.z[searched].astype(np.float32))
+            yield from zip(planes, policy, value)
+
+
+class ModuleNetwork:
+    """A module as a network (see evald.Network) for evald.search and evald.selfplay.
+
+    The module takes planes [N,5,H,W] (Positions.planes), float32 on the device of its parameters, or `device`. It returns logits of the policy
+    [N,A] and either values from -1 to 1, [N] or [N,1], or logits of win, draw and loss [N,3]. It is called without gradients, and in evaluation
+    mode; afterwards it is in the mode it had before.
+    """
+
+    def __init__(self, module: torch.nn.Module, device: torch.device | str | None = None) -> None:
+        self.module = module if device is None else module.to(device)
+        self.device = device
+
+    def __call__(self, positions: Positions) -> tuple[torch.Tensor, torch.Tensor]:
+        device = self.device
+        if device is None:
+            parameter = next(self.module.parameters(), None)
+            device = "cpu" if parameter is None else parameter.device
+        planes = torch.from_numpy(positions.planes()).to(device)
+        training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                logits, value = self.module(planes)
+                policy = logits.float().softmax(1)
+                if value.ndim == 2 and value.shape[1] == 3:
+                    value = value.float().softmax(1)
+        finally:
+            self.module.train(training)
+        return policy, value

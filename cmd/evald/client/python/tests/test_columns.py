@@ -1,0 +1,136 @@
+"""Answers as columns: pandas, DuckDB, Dask, Ray and Spark, each from Parquet to Parquet, equal to direct answers."""
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from reference import needs, random_games, require
+
+needs("pandas", "pyarrow")
+
+import evald  # noqa: E402
+import evald.columns  # noqa: E402
+import pandas as pd  # noqa: E402
+
+MOVES = [game.text() for game in random_games(300, 1)] + ["1212121", "445566"]
+HOST = pathlib.Path(evald.__file__).parent.parent
+
+
+class Columns(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        words = evald.Positions(MOVES).words
+        self.frame = pd.DataFrame({"id": range(len(MOVES)), "moves": MOVES, "own": words[:, 0], "all": words[:, 2]})
+        self.frame.to_parquet(self.folder / "in.parquet", row_group_size=100)
+        self.direct = evald.evaluate(MOVES)
+
+    def check(self, rows) -> None:
+        """Compares a list of dicts with the direct answers."""
+        self.assertEqual(len(rows), len(MOVES))
+        for row in rows:
+            i = int(row["id"])
+            self.assertEqual(row["moves"], MOVES[i])
+            wdl = self.direct.wdl[i]
+            self.assertTrue(np.allclose([row["win"], row["draw"], row["loss"]], wdl, atol=1e-6))
+            self.assertTrue(np.allclose(np.asarray(row["policy"], float), self.direct.policy[i], atol=1e-6))
+            self.assertEqual(row["source"], self.direct.source[i])
+            if "best" in row:
+                self.assertEqual(row["best"], self.direct.best[i])
+                self.assertAlmostEqual(row["value"], float(wdl[0] - wdl[2]), 5)
+
+    def test_pandas(self) -> None:
+        for columns in (["moves"], ["own", "all"]):
+            odd = self.frame[columns][1::2]  # its index has gaps
+            self.check(self.frame.join(pd.concat([evald.columns.answers(odd), evald.columns.answers(self.frame[columns][::2])])).to_dict("records"))
+        answers = evald.columns.answers(self.frame.moves)
+        self.assertEqual([str(kind) for kind in answers.dtypes], [str(kind) for kind in evald.columns.META.dtypes])
+        self.assertEqual(list(answers), list(evald.columns.META))
+        self.assertEqual(list(evald.columns.answers(self.frame[:0])), list(evald.columns.META))
+        self.assertEqual(evald.columns.answers(pd.Series(["-"]), "5x4x3", "default").shape, (1, 7))
+        with self.assertRaisesRegex(evald.EvaldError, "position 1 is None"):
+            evald.columns.answers(pd.Series(["4", None], dtype=object))
+
+    def test_duckdb(self) -> None:
+        require("duckdb")
+        import duckdb
+        import evald.duckdb
+
+        connection = duckdb.connect()
+        evald.duckdb.register(connection)
+        for arguments in ("moves", '"own", "all"', "b.own_lo, b.own_hi, b.all_lo, b.all_hi"):
+            connection.execute(
+                f"COPY (SELECT id, moves, unnest(evald({arguments})) FROM (SELECT *, evald_bits(moves) AS b FROM '{self.folder}/in.parquet')) "
+                f"TO '{self.folder}/out.parquet'"
+            )
+            self.check(pd.read_parquet(self.folder / "out.parquet").to_dict("records"))
+        values = connection.sql(f"SELECT id, evald_value(moves) FROM '{self.folder}/in.parquet' ORDER BY id").fetchall()
+        self.assertTrue(np.allclose([value for _, value in values], self.direct.value))
+
+    def test_duckdb_scores_nulls_and_errors(self) -> None:
+        require("duckdb")
+        import duckdb
+        import evald.duckdb
+
+        connection = duckdb.connect()
+        evald.duckdb.register(connection)
+        evald.duckdb.register(connection, "5x4x3", name="small")
+        scores = connection.sql("SELECT evald_scores(x) FROM (VALUES ('4444437'), ('1212121'), (NULL), ('444444')) t(x)").fetchall()
+        want = [None if score == evald.NO_MOVE else score for score in evald.solve(["4444437", "444444"]).tolist()[0]]
+        self.assertEqual(scores[:3], [(want,), ([],), (None,)])
+        self.assertIsNone(scores[3][0][3])
+        self.assertEqual(connection.sql("SELECT evald(NULL::VARCHAR), len(small('-').policy)").fetchall(), [(None, 5)])
+        rows = connection.sql("SELECT evald_value(x) FROM (VALUES ('4'), (NULL), ('44')) t(x)").fetchall()
+        self.assertTrue(np.allclose([rows[0][0], rows[2][0]], evald.evaluate(["4", "44"]).value))
+        self.assertIsNone(rows[1][0])
+        with self.assertRaisesRegex(duckdb.Error, 'moves "48"'):
+            connection.sql("SELECT evald_value('48')").fetchall()
+
+    def test_dask(self) -> None:
+        require("dask.dataframe")
+        import dask
+        import dask.dataframe
+
+        frame = dask.dataframe.read_parquet(self.folder / "in.parquet", split_row_groups=True).repartition(npartitions=3)
+        joined = dask.dataframe.concat([frame, frame.map_partitions(evald.columns.answers, meta=evald.columns.META)], axis=1)
+        with dask.config.set(scheduler="threads", num_workers=2, **{"dataframe.convert-string": False}):
+            self.check(joined.compute().to_dict("records"))
+
+    def test_ray(self) -> None:
+        require("ray")
+        import ray
+
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+                 runtime_env={"env_vars": {"PYTHONPATH": str(HOST), "EVALD_LIBRARY": os.environ.get("EVALD_LIBRARY", "")}})
+        self.addCleanup(ray.shutdown)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        dataset = ray.data.read_parquet(str(self.folder / "in.parquet")).map_batches(evald.Evaluator, batch_size=64, compute=ray.data.ActorPoolStrategy(size=1))
+        dataset.write_parquet(str(self.folder / "out"))
+        rows = ray.data.read_parquet(str(self.folder / "out")).take_all()
+        self.check(rows)
+
+    def test_spark(self) -> None:
+        require("pyspark")
+        from pyspark.sql import SparkSession
+        from pyspark.sql.functions import pandas_udf
+
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            os.environ[name] = sys.executable
+        spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.driver.memory", "1g")
+                 .config("spark.sql.execution.arrow.maxRecordsPerBatch", "128").getOrCreate())
+        self.addCleanup(spark.stop)
+
+        @pandas_udf(evald.columns.SCHEMA)
+        def answers(moves: pd.Series) -> pd.DataFrame:
+            return evald.columns.answers(moves)
+
+        frame = spark.read.parquet(str(self.folder / "in.parquet"))
+        frame.select("id", "moves", answers("moves").alias("a")).select("id", "moves", "a.*").write.parquet(str(self.folder / "spark"))
+        self.check([row.asDict() for row in spark.read.parquet(str(self.folder / "spark")).collect()])
+
+
+if __name__ == "__main__":
+    unittest.main()
