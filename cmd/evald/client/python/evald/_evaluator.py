@@ -8,7 +8,7 @@ from typing import Any, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ._library import ClosedError, error_text, failed, library, options, thread, told
+from ._library import error_text, failed, library, options, thread, told
 from ._positions import Positions, PositionsLike, pointer, svg
 
 Floats = npt.NDArray[np.float32]

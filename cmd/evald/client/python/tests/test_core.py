@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import doctest
 import gc
+import glob
 import importlib
 import json
 import os
@@ -449,7 +450,7 @@ class Reading(unittest.TestCase):
                 import pyarrow.parquet
             except ImportError:
                 self.skipTest("pyarrow, which this compares with, is not there")
-            table = pyarrow.parquet.read_table(os.path.join(folder, "7x6x4")).to_pydict()
+            table = pyarrow.parquet.read_table(glob.glob(os.path.join(folder, "7x6x4", "*.parquet"))).to_pydict()
             self.assertEqual(table["own_lo"], r.positions.words[:, 0].tolist())
             self.assertEqual([v or [0] * 7 for v in table["visits"]], r.visits.tolist())
             self.assertEqual((table["z"], table["game"], table["source"]), (r.z.tolist(), r.game.tolist(), r.source))
