@@ -2,6 +2,7 @@ package eval
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -40,10 +41,13 @@ type slot struct {
 	pos    game.Position
 	tag    uint64 // rules and model; 0 marks an empty slot
 	used   uint32 // the shard's clock at the last use
-	gpu    bool   // the network answered on a GPU, and otherwise on the CPU
+	by     uint8  // who answered: its place in lasting
 	wdl    [3]float32
 	policy []float32
 }
+
+// lasting are the sources whose answers are kept.
+var lasting = []Source{GPU, CPU, Function}
 
 // missed is the part of a batch that was not in the cache.
 type missed struct {
@@ -107,14 +111,14 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 	return m
 }
 
-// keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions.
+// keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions and of the caller's networks.
 func (c *Cache) keep(b *Batch, m *missed) {
 	for j, i := range m.rows {
 		if b.Board.Mirror(m.batch.Pos[j]) == m.batch.Pos[j] {
 			symmetrise(b.Board, m.batch.PolicyRow(j))
 		}
-		if s := m.batch.Source[j]; s == GPU || s == CPU {
-			c.store(&m.batch, j, m.tag)
+		if by := slices.Index(lasting, m.batch.Source[j]); by >= 0 {
+			c.store(&m.batch, j, m.tag, uint8(by))
 		}
 		copyMirrored(b, i, m.batch.WDLRow(j), m.batch.PolicyRow(j), m.mirrored[j])
 		b.Source[i] = m.batch.Source[j]
@@ -162,13 +166,8 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 			s.clock++
 			e.used = s.clock
 			copyMirrored(b, i, e.wdl[:], e.policy, mirrored)
-			switch {
-			case !c.Transparent:
-				b.Source[i] = Cached
-			case e.gpu:
-				b.Source[i] = GPU
-			default:
-				b.Source[i] = CPU
+			if b.Source[i] = Cached; c.Transparent {
+				b.Source[i] = lasting[e.by]
 			}
 			return true
 		}
@@ -177,7 +176,7 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 }
 
 // store keeps row j in its old slot, an empty one, or the one that was used longest ago.
-func (c *Cache) store(b *Batch, j int, tag uint64) {
+func (c *Cache) store(b *Batch, j int, tag uint64, by uint8) {
 	p := b.Pos[j]
 	s, slots := c.set(p, tag)
 	s.mu.Lock()
@@ -194,7 +193,7 @@ func (c *Cache) store(b *Batch, j int, tag uint64) {
 			victim = e
 		}
 	}
-	victim.pos, victim.tag, victim.used, victim.gpu = p, tag, s.clock, b.Source[j] == GPU
+	victim.pos, victim.tag, victim.used, victim.by = p, tag, s.clock, by
 	copy(victim.wdl[:], b.WDLRow(j))
 	victim.policy = append(victim.policy[:0], b.PolicyRow(j)...)
 }

@@ -47,14 +47,16 @@ func TestCacheRoom(t *testing.T) {
 
 // Mirror images count as the same position.
 func TestCacheAsksOnce(t *testing.T) {
-	asksOnce(t, false, eval.Cached)
-	asksOnce(t, true, eval.GPU)
+	for _, by := range []eval.Source{eval.GPU, eval.CPU, eval.Function} {
+		asksOnce(t, by, false, eval.Cached)
+		asksOnce(t, by, true, by)
+	}
 }
 
-func asksOnce(t *testing.T, transparent bool, source eval.Source) {
+func asksOnce(t *testing.T, by eval.Source, transparent bool, source eval.Source) {
 	cache := eval.NewCache(1 << 12)
 	cache.Transparent = transparent
-	stub := &evaltest.Stub{Source: eval.GPU}
+	stub := &evaltest.Stub{Source: by}
 	e := cached(cache, "m", stub)
 	ps := positions(1, 200)
 	first, second := batch(ps...), batch(ps...)
