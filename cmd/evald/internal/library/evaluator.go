@@ -30,7 +30,6 @@ type Evaluator struct {
 	evaluator *eval.Evaluator
 	model     string // what answers are kept under
 	about     About
-	notes     []string
 
 	using  sync.RWMutex // held for reading while it answers
 	closed bool
