@@ -4,7 +4,7 @@ package main
 
 // #include <stdint.h>
 // typedef struct {
-//   int64_t board, rows;        // of a batch or of a game
+//   int64_t rows;               // of a batch or of a game
 //   int64_t number, first;      // of a game: its number, and the result for the first player
 //   int64_t done, all;          // how many things the call has done and has to do
 // } evald_event;
@@ -122,7 +122,7 @@ func evald_board(rules *C.char, shape *C.longlong, err *C.char) C.longlong {
 		say(problem, err)
 		return -1
 	}
-	copy(unsafe.Slice(shape, 6), []C.longlong{C.longlong(b.Columns()), C.longlong(b.Rows()), C.longlong(b.InARow()), C.longlong(b.Actions()), C.longlong(b.Cells()), 0})
+	copy(unsafe.Slice(shape, 5), []C.longlong{C.longlong(b.Columns()), C.longlong(b.Rows()), C.longlong(b.InARow()), C.longlong(b.Actions()), C.longlong(b.Cells())})
 	return C.longlong(number)
 }
 

@@ -24,7 +24,7 @@ class ClosedError(RuntimeError):
 class Event(ctypes.Structure):
     """What a call that takes long wants or has, and how far it is."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("board", "rows", "number", "first", "done", "all")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("rows", "number", "first", "done", "all")]
 
 
 def find() -> Path:

@@ -36,11 +36,11 @@ def board(rules: str | Board) -> Board:
         return rules
     known = _boards.get(rules)
     if known is None:
-        shape, error = (ctypes.c_longlong * 6)(), error_text()
+        shape, error = (ctypes.c_longlong * 5)(), error_text()
         number = library.board(rules.encode(), shape, error)
         if number < 0:
             raise failed(1, error)
-        known = _boards[rules] = Board(number, rules, *shape[:5])
+        known = _boards[rules] = Board(number, rules, *shape)
     return known
 
 
