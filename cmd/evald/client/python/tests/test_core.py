@@ -405,6 +405,7 @@ class Solving(unittest.TestCase):
         """Ctrl-C ends a search that would take hours, within a second."""
         code = (
             "import evald\n"
+            "evald.evaluate('4')\n"  # an interrupt while modules are loaded would end the child
             "print('ready', flush=True)\n"
             "try:\n    evald.solve('-', '9x8x4')\n"
             "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
