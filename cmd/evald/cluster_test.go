@@ -58,6 +58,18 @@ func beginProgram(t *testing.T, args ...string) *exec.Cmd {
 	return p
 }
 
+// joined starts n workers of the learner at url.
+func joined(t *testing.T, n int, spool, url string) (workers []*exec.Cmd) {
+	t.Helper()
+	for range n {
+		w := beginProgram(t, "selfplay", "--spool", spool)
+		w.Env = append(w.Env, "EVALD_JOIN="+url)
+		gametest.OK(t, w.Start())
+		workers = append(workers, w)
+	}
+	return workers
+}
+
 // A run of several games on two workers ends with the files of one machine.
 func TestLearnClusterGames(t *testing.T) {
 	if testing.Short() {
@@ -67,13 +79,7 @@ func TestLearnClusterGames(t *testing.T) {
 	games := []string{"--generations", "2", "--cpu-path", "go", "--rules", "4x4x3,5x4x4=2"}
 	must(t, "", learnArgs(one, games...)...)
 	learner, url := clustered(t, learnArgs(many, games...)...)
-	var workers []*exec.Cmd
-	for range 2 {
-		w := beginProgram(t, "selfplay", "--spool", spool)
-		w.Env = append(w.Env, "EVALD_JOIN="+url)
-		gametest.OK(t, w.Start())
-		workers = append(workers, w)
-	}
+	workers := joined(t, 2, spool, url)
 	gametest.OK(t, learner.Wait())
 	for i, w := range workers {
 		_ = w.Process.Signal(os.Interrupt)
@@ -98,13 +104,7 @@ func TestLearnCluster(t *testing.T) {
 	must(t, "", learnArgs(one, "--generations", "2", "--cpu-path", "go")...)
 	metrics := unused(t)
 	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--cpu-path", "go", "--metrics", metrics)...)
-	var workers []*exec.Cmd
-	for range 3 {
-		w := beginProgram(t, "selfplay", "--spool", spool)
-		w.Env = append(w.Env, "EVALD_JOIN="+url)
-		gametest.OK(t, w.Start())
-		workers = append(workers, w)
-	}
+	workers := joined(t, 3, spool, url)
 	kill := time.AfterFunc(300*time.Millisecond, func() { _ = workers[0].Process.Kill() })
 	defer kill.Stop()
 	status, out, stderr := evald(t, "", "cluster", "status", url, "--json")

@@ -27,9 +27,9 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The calls below are those of package library in C, for a program that is built with -buildmode=c-shared. Their statuses are 0, or wrong, or
-// lost. Behind a status the text at err, of at most errSize bytes with its end, says why. Arrays are the caller's and of the sizes that package
-// library says.
+// The calls below are those of package library in C, for a program that is built with -buildmode=c-shared. Their statuses are fine, wrong and
+// lost; calls with another result return such a status as a negative number. The text at err, of at most errSize bytes with its end, says what
+// is wrong. Arrays are the caller's and of the sizes that package library says.
 const (
 	fine  = 0
 	wrong = 1 // what the caller gave
@@ -119,8 +119,7 @@ func evald_about(into *C.char, size C.longlong) C.longlong {
 func evald_board(rules *C.char, shape *C.longlong, err *C.char) C.longlong {
 	number, b, problem := library.Board(C.GoString(rules))
 	if problem != nil {
-		say(problem, err)
-		return -1
+		return C.longlong(-say(problem, err))
 	}
 	copy(unsafe.Slice(shape, 5), []C.longlong{C.longlong(b.Columns()), C.longlong(b.Rows()), C.longlong(b.InARow()), C.longlong(b.Actions()), C.longlong(b.Cells())})
 	return C.longlong(number)
@@ -197,8 +196,7 @@ func evald_step(board, n C.longlong, positions, actions, rewards, done unsafe.Po
 func evald_open(options, err *C.char) C.longlong {
 	e, problem := library.Open(C.GoString(options))
 	if problem != nil {
-		say(problem, err)
-		return 0
+		return C.longlong(-say(problem, err))
 	}
 	return keep(e)
 }
@@ -246,8 +244,7 @@ func start(evaluator, board, n C.longlong, positions unsafe.Pointer, err *C.char
 	if evaluator != 0 {
 		var ok bool
 		if e, ok = kept[*library.Evaluator](evaluator); !ok {
-			say(errLost, err)
-			return 0
+			return C.longlong(-say(errLost, err))
 		}
 	}
 	var w *library.Work
@@ -258,7 +255,7 @@ func start(evaluator, board, n C.longlong, positions unsafe.Pointer, err *C.char
 		return problem
 	})
 	if status != fine {
-		return 0
+		return C.longlong(-status)
 	}
 	return keep(&call{Work: w, board: of})
 }
@@ -292,8 +289,7 @@ func evald_selfplay(evaluator, board C.longlong, options, err *C.char) C.longlon
 func evald_records(files, rules *C.char, size C.longlong, err *C.char) C.longlong {
 	rows, of, problem := library.Records(C.GoString(files))
 	if problem != nil {
-		say(problem, err)
-		return -1
+		return C.longlong(-say(problem, err))
 	}
 	text(of, rules, size)
 	return C.longlong(rows)
@@ -315,15 +311,13 @@ func evald_read(board, n C.longlong, files *C.char, other C.int, positions, visi
 func evald_wait(number, ms C.longlong, event *C.evald_event, err *C.char) C.int {
 	c, ok := kept[*call](number)
 	if !ok {
-		say(errLost, err)
-		return -1
+		return -say(errLost, err)
 	}
 	r, problem := c.Wait(time.Duration(ms) * time.Millisecond)
 	done, all := c.Progress()
 	event.done, event.all = C.int64_t(done), C.int64_t(all)
 	if problem != nil {
-		say(problem, err)
-		return -1
+		return -say(problem, err)
 	}
 	c.found = r
 	switch r.Event {

@@ -223,7 +223,7 @@ func (p *positionSet) forget() error {
 
 // solve returns the scores of all positions: those in the journal, and the others, which it adds to the journal.
 func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Book, threads int, progress *progress) ([][]int, error) {
-	journal, solved, hard, err := p.openJournal()
+	journal, solved, err := p.openJournal()
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +232,9 @@ func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Boo
 	var todo []int // indices of games
 	var positions []game.Position
 	for i, moves := range games {
-		at := p.board.PlayMoves(moves)
-		if scores[i] = solved[at]; scores[i] == nil && !hard[game.FormatNotation(p.board.Rules(), moves)] {
-			todo, positions = append(todo, i), append(positions, at)
+		known := false
+		if scores[i], known = solved[game.FormatNotation(p.board.Rules(), moves)]; !known {
+			todo, positions = append(todo, i), append(positions, p.board.PlayMoves(moves))
 		}
 	}
 	p.kept = len(games) - len(todo)
@@ -262,10 +262,10 @@ type solvedPosition struct {
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal for appending and reads its scores, and which positions take too many nodes. The caller must close it.
-func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position][]int, hard map[string]bool, err error) {
+// openJournal opens the journal for appending, and reads the scores that it has, by positions in text. The caller must close it.
+func (p *positionSet) openJournal() (journal *os.File, solved map[string][]int, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -274,38 +274,31 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[game.Position]
 	}()
 	text, err := p.lines(p.partial())
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	head, behind, _ := bytes.Cut(text, []byte{'\n'})
 	lines, err := durable.Lines[solvedPosition](behind, 1)
 	plain := fmt.Appendf(nil, "%s\n", head)
-	hard = map[string]bool{}
+	solved = map[string][]int{}
 	for _, l := range lines {
-		if l.Scores == nil {
-			hard[l.Position] = true
-			continue
+		if solved[l.Position] = l.Scores; l.Scores != nil {
+			plain = score.AppendLine(plain, l.Position, l.Scores)
 		}
-		plain = score.AppendLine(plain, l.Position, l.Scores)
 	}
-	var positions []score.Position
 	if err == nil {
-		positions, err = score.Read(bytes.NewReader(plain))
+		_, err = score.Read(bytes.NewReader(plain)) // which checks them
 	}
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
-	}
-	solved = map[game.Position][]int{}
-	for _, one := range positions {
-		solved[one.State.Position] = one.Scores
+		return nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)
 	}
 	if err := journal.Truncate(int64(len(text))); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	if _, err := journal.Seek(0, io.SeekEnd); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	if len(text) == 0 {
 		_, err = journal.WriteString(p.head + "\n")
 	}
-	return journal, solved, hard, err
+	return journal, solved, err
 }

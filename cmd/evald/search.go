@@ -49,7 +49,8 @@ type explore struct {
 
 // config returns the configuration of a selection rule.
 func (f explore) config(selection string) mcts.Config {
-	c := mcts.DefaultConfig(map[string]mcts.Selection{"puct": mcts.PUCT, "uct": mcts.UCT, "gumbel": mcts.Gumbel}[selection])
+	rule, _ := mcts.ParseSelection(selection) // the flag has no others
+	c := mcts.DefaultConfig(rule)
 	c.C = cmp.Or(f.Explore, c.C)
 	return c
 }

@@ -67,11 +67,12 @@ func (f selfplayFlags) config(network string, board *game.Board) selfplay.Config
 		c.Openings = f.Openings
 	}
 	c.OpeningPlies, c.Temperature, c.TemperaturePlies = f.OpeningPlies, f.Temperature, f.TemperaturePlies
+	opening, temperature := selfplay.PliesFor(board)
 	if c.OpeningPlies < 0 {
-		c.OpeningPlies = board.Cells() / 7
+		c.OpeningPlies = opening
 	}
 	if c.TemperaturePlies < 0 {
-		c.TemperaturePlies = board.Cells() * 2 / 7
+		c.TemperaturePlies = temperature
 	}
 	c.Exact, c.Parallel, c.Batch = max(0, f.Exact.Nodes), f.AtOnce, f.Batch
 	return c

@@ -39,6 +39,11 @@ var ranks = []Source{None, GPU, CPU, Fast, Function, Cached, Terminal, anyHeuris
 
 const anyHeuristic Source = "heuristic"
 
+// Sources are all sources of this package but the heuristics', None first.
+func Sources() []Source {
+	return slices.DeleteFunc(slices.Clone(ranks), func(s Source) bool { return s == anyHeuristic })
+}
+
 // String is the name of the source, and "none" for None.
 func (s Source) String() string {
 	if s == None {
@@ -50,11 +55,12 @@ func (s Source) String() string {
 // ParseSource is the source that String calls so; ok is false for a name that is no source of this package, such as a
 // heuristic's.
 func ParseSource(name string) (s Source, ok bool) {
-	i := slices.IndexFunc(ranks, func(s Source) bool { return s != anyHeuristic && s.String() == name })
+	all := Sources()
+	i := slices.IndexFunc(all, func(s Source) bool { return s.String() == name })
 	if i < 0 {
 		return None, false
 	}
-	return ranks[i], true
+	return all[i], true
 }
 
 // Network reports whether the answer is a network's, now or from a cache.

@@ -42,6 +42,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
@@ -63,7 +64,15 @@ const (
 	Gumbel
 )
 
-func (s Selection) String() string { return [...]string{"puct", "uct", "gumbel"}[s] }
+var selectionNames = []string{"puct", "uct", "gumbel"}
+
+func (s Selection) String() string { return selectionNames[s] }
+
+// ParseSelection is the rule that String calls so.
+func ParseSelection(name string) (s Selection, ok bool) {
+	i := slices.Index(selectionNames, name)
+	return Selection(max(0, i)), i >= 0
+}
 
 // Config is the configuration of a Tree. DefaultConfig is a good start.
 type Config struct {

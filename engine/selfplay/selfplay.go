@@ -92,6 +92,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// PliesFor are the OpeningPlies and TemperaturePlies that suit a board: a seventh and two sevenths of its cells, as DefaultConfig has for 7x6.
+func PliesFor(b *game.Board) (opening, temperature int) { return b.Cells() / 7, b.Cells() * 2 / 7 }
+
 // Validate names the field that is out of range, or is nil.
 func (c Config) Validate() error {
 	if _, err := game.ParseRules(c.Rules); err != nil {

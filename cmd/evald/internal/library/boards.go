@@ -16,6 +16,7 @@ package library
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -101,10 +102,12 @@ func unfinished(b *game.Board, positions []game.Position) error {
 func Parse(b *game.Board, texts []string, positions []game.Position) error {
 	var parser game.Parser
 	for i, text := range texts {
-		if b.Rules() != game.Connect4 && isMoves(text) {
-			text = b.Rules().String() + ":" + text
+		s, err := game.State{Board: b}, error(nil)
+		if strings.ContainsAny(text, ":{") {
+			s, err = parser.Parse(text)
+		} else { // moves without rules
+			s.Position, _, err = b.ParseMoves(text)
 		}
-		s, err := parser.Parse(text)
 		if err == nil && s.Board.Rules() != b.Rules() {
 			err = fmt.Errorf("is of %v, and the others are of %v", s.Board.Rules(), b.Rules())
 		}
@@ -114,11 +117,6 @@ func Parse(b *game.Board, texts []string, positions []game.Position) error {
 		positions[i] = s.Position
 	}
 	return nil
-}
-
-// isMoves reports whether a text is moves without rules.
-func isMoves(text string) bool {
-	return text == "" || text == "-" || text[0] >= '1' && text[0] <= '9' && !slices.Contains([]byte(text), ':')
 }
 
 // Cells writes the cells of each position into cells [N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty.

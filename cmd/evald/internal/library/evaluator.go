@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
 )
@@ -28,7 +30,6 @@ var ErrClosed = errors.New("the evaluator is closed")
 // Evaluator answers positions. It is safe for concurrent use, also its Close.
 type Evaluator struct {
 	evaluator *eval.Evaluator
-	model     string // what answers are kept under
 	about     About
 
 	using  sync.RWMutex // held for reading while it answers
@@ -60,7 +61,7 @@ func Open(options string) (*Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.evaluator, e.model, e.close = opened.Evaluator, opened.Model, opened.Close
+	e.evaluator, e.close = opened.Evaluator, opened.Close
 	e.about.Model, e.about.How, e.about.Network = opened.Model, opened.How, opened.Network
 	for _, r := range opened.Games {
 		e.about.Games = append(e.about.Games, r.String())
@@ -98,11 +99,14 @@ func (e *Evaluator) use() (done func(), err error) {
 	return e.using.RUnlock, nil
 }
 
-// sources are the codes of Evaluate, in their order. New ones come at the end.
-var sources = []eval.Source{
-	eval.None, eval.GPU, eval.CPU, eval.Fast, eval.Cached, eval.Function, eval.Terminal, eval.Searched, eval.Solved, eval.Rules, eval.Forced,
-	eval.Bitsquares, eval.Gameovers, eval.OddEven, eval.Rollout, eval.Uniform,
-}
+// sources are all there are, by the codes of Evaluate. The codes are those of one process: Sources says what they mean.
+var sources = func() []eval.Source {
+	all := eval.Sources()
+	for _, h := range heuristic.All() {
+		all = append(all, h.Source)
+	}
+	return all
+}()
 
 // Sources are the names of the codes of Evaluate.
 func Sources() []string {
@@ -139,12 +143,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []gam
 	return nil
 }
 
-// code is the place of a source in sources.
+// code is the place of a source in sources, which has all.
 func code(s eval.Source) uint8 {
-	for i, known := range sources {
-		if s == known {
-			return uint8(i)
-		}
-	}
-	return 0
+	return uint8(slices.Index(sources, s))
 }

@@ -2,6 +2,7 @@ package library
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -15,7 +16,7 @@ type Function struct {
 	asks chan *Ask
 }
 
-// NewFunction makes a Function that prefers so many rows a batch.
+// NewFunction makes a Function that prefers batches of this many rows.
 func NewFunction(rows int) *Function { return &Function{rows, make(chan *Ask, 64)} }
 
 // Attributes implements eval.Backend.
@@ -27,7 +28,7 @@ type Ask struct {
 	answered chan error
 
 	mu   sync.Mutex
-	gone bool // nobody waits for the answers any more, and the batch's memory is used otherwise
+	gone bool // the search was given up, and has taken the batch's memory back
 }
 
 // Compute implements eval.Backend.
@@ -49,7 +50,7 @@ func (f *Function) Compute(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// Use calls f with the batch, whose positions are to be read and whose WDL and Policy are to be filled, unless nobody waits for it any more.
+// Use lets f read the batch's positions, and fill its WDL and Policy. It does nothing once the search was given up.
 func (a *Ask) Use(f func(b *eval.Batch)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,8 +59,8 @@ func (a *Ask) Use(f func(b *eval.Batch)) {
 	}
 }
 
-// Answer ends the waiting: with an error, or with answers that are checked first, and made to sum to 1. wdl are rows of win, draw and loss, or
-// of the value alone (-1 to 1). What is wrong with them is returned, and ends the search.
+// Answer ends the waiting for a batch: with an error, or with the answers that Use has written, which are checked first and made to sum to 1.
+// What is wrong with them is returned, and ends the search.
 func (a *Ask) Answer(err error) error {
 	if err == nil {
 		a.Use(func(b *eval.Batch) { err = tidy(b) })
@@ -81,7 +82,7 @@ func tidy(b *eval.Batch) error {
 			total += wdl[k]
 		}
 		if !(total > 0) {
-			return &RowError{i, fmt.Errorf("the network's function answers win, draw and loss with 0 all three")}
+			return &RowError{i, errors.New("the network's function answers win, draw and loss with 0 all three")}
 		}
 		for k := range wdl {
 			wdl[k] /= total

@@ -11,11 +11,10 @@ import (
 // GameOptions are options of self-play, as JSON: those of selfplay.Config, with its defaults, and these.
 type GameOptions struct {
 	selfplay.Config
-	Games    int    `json:"games"` // how many
-	First    int    `json:"first"` // the number of the first one
-	Parallel int    `json:"parallel"`
-	Batch    int    `json:"batch"`
-	Name     string `json:"name"` // of the network, for records
+	Games    int `json:"games"` // how many
+	First    int `json:"first"` // the number of the first one
+	Parallel int `json:"parallel"`
+	Batch    int `json:"batch"`
 }
 
 // gamesAhead is how many games wait for the caller at most, until self-play waits.
@@ -24,7 +23,7 @@ const gamesAhead = 1024
 // Play plays games of an evaluator against itself, or of the caller's function if e is nil, and gives each by Wait when it is over.
 func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
-	o.Config.OpeningPlies, o.Config.TemperaturePlies = b.Cells()/7, b.Cells()*2/7
+	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of self-play: %w", err)
 	}
@@ -39,14 +38,13 @@ func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e != nil && o.Name == "" {
-		o.Name = e.model
+	if e != nil && o.Network == "" {
+		o.Network = e.about.Model
 	}
-	o.Network = o.Name
 	games := make(chan *selfplay.Game, gamesAhead)
 	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
 		defer done()
-		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Name), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
+		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Network), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
 			select {
 			case games <- g:
 				w.done.Add(1)

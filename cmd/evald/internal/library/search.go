@@ -41,7 +41,7 @@ const (
 
 // config checks the options.
 func (o SearchOptions) config() (mcts.Config, error) {
-	selection, ok := map[string]mcts.Selection{"puct": mcts.PUCT, "uct": mcts.UCT, "gumbel": mcts.Gumbel}[cmp.Or(o.Selection, "puct")]
+	selection, ok := mcts.ParseSelection(cmp.Or(o.Selection, mcts.PUCT.String()))
 	switch {
 	case !ok:
 		return mcts.Config{}, fmt.Errorf("selection is %q, must be puct, uct or gumbel", o.Selection)

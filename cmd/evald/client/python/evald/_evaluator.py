@@ -31,25 +31,39 @@ def names(codes: npt.NDArray[np.uint8]) -> list[str]:
     return [sources[code] for code in codes.tolist()]
 
 
-class Answers:
+class Rows:
+    """What evaluators and searches have in common: rows of `wdl` and `policy` for `positions`."""
+
+    __slots__ = ("positions", "wdl", "policy")
+
+    positions: Positions
+    wdl: Floats
+    policy: Floats
+
+    @property
+    def value(self) -> Floats:
+        """[N] win minus loss, -1 to 1."""
+        return self.wdl[:, 0] - self.wdl[:, 2]
+
+    def __len__(self) -> int:
+        return len(self.wdl)
+
+    def _repr_svg_(self) -> str:
+        """The first position with its policy, for notebooks."""
+        return svg(self.positions[:1], self.policy[0] if len(self) else None)
+
+
+class Answers(Rows):
     """What an evaluator says of positions, for their sides to move.
 
     `wdl` [N,3] are probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for those that cannot be played. `value` [N] is
     win minus loss. `source` names who answered each position: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
     """
 
-    __slots__ = ("positions", "wdl", "policy", "_codes")
+    __slots__ = ("_codes",)
 
     def __init__(self, positions: Positions, wdl: Floats, policy: Floats, codes: npt.NDArray[np.uint8]) -> None:
         self.positions, self.wdl, self.policy, self._codes = positions, wdl, policy, codes
-
-    def __len__(self) -> int:
-        return len(self.wdl)
-
-    @property
-    def value(self) -> Floats:
-        """[N] win minus loss, -1 to 1."""
-        return self.wdl[:, 0] - self.wdl[:, 2]
 
     @property
     def best(self) -> npt.NDArray[np.int64]:
@@ -64,33 +78,30 @@ class Answers:
     def __repr__(self) -> str:
         return f"<answers to {self.positions!r}>"
 
-    def _repr_svg_(self) -> str:
-        """The first position with its policy, for notebooks."""
-        return svg(self.positions[:1], self.policy[0] if len(self) else None)
-
 
 class Evaluator:
     """A network or a heuristic that is ready to answer.
 
     `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors file. Without
     it the network that ships answers the games that it knows, and the heuristic bitsquares the others. `backend` is "auto", "gpu", "cpu" or a
-    heuristic's name. `mirror` answers the mean of a position and its mirror image. `exact` answers what a solver proves within so many nodes.
+    heuristic's name. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
+    the positions whose result it finds within that many nodes.
 
     It may be used by several threads. It is a context manager, and a callable for batches of columns; see __call__.
     """
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
                  rules: str = "7x6x4") -> None:
-        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror or None, exact=exact or None)
+        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact)
         self.rules = rules
         error = error_text()
         self._number: int = library.open(options(self._options), error)
-        if self._number == 0:
-            raise failed(1, error)
+        if self._number < 0:
+            raise failed(self._number, error)
         self.about: dict[str, Any] = told(library.evaluator, self._number)
 
     def __reduce__(self) -> Any:  # for workers of other processes
-        return functools.partial(Evaluator, **{**self._options, "mirror": bool(self._options["mirror"]), "exact": self._options["exact"] or 0}, rules=self.rules), ()
+        return functools.partial(Evaluator, **self._options, rules=self.rules), ()
 
     def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
         """The answers to positions, whatever their form (see Positions). Large arrays are answered in parts, so that an interrupt ends the
@@ -122,8 +133,8 @@ class Evaluator:
 
     def close(self) -> None:
         """Gives back what the evaluator holds. Later calls raise a ClosedError."""
-        number, self._number = self._number, 0
-        if number != 0:
+        number, self._number = self._number, CLOSED
+        if number != CLOSED:
             error = error_text()
             status = library.close(number, error)
             if status != 0:
@@ -136,16 +147,17 @@ class Evaluator:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_number", 0) != 0:
+        if getattr(self, "_number", CLOSED) > 0:
             try:
                 self.close()
             except Exception:  # in a forked child, or when Python ends and has cleared the names of this module
                 pass
 
     def __repr__(self) -> str:
-        return f"<evaluator {self.about['how']}>" if self._number else "<evaluator, closed>"
+        return f"<evaluator {self.about['how']}>" if self._number != CLOSED else "<evaluator, closed>"
 
 
+CLOSED = -1  # the number of no evaluator, and not 0, which stands for a function
 PART = 1 << 14  # positions of one call of the library
 
 
@@ -160,12 +172,6 @@ def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
     raise KeyError(f"a batch has the columns {sorted(batch)}, and needs moves, or own and all, or own_lo, own_hi, all_lo and all_hi")
 
 
-@functools.cache
-def default(rules: str = "7x6x4") -> Evaluator:
-    """The evaluator of calls that name none."""
-    return Evaluator(rules=rules)
-
-
 def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str | Evaluator | None = None) -> Answers:
     """The answers of the network that ships, or of another one, to positions of any form.
 
@@ -178,12 +184,10 @@ def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str |
 
 
 @functools.lru_cache(8)
-def _named(model: str) -> Evaluator:
+def _named(model: str | None) -> Evaluator:
     return Evaluator(model)
 
 
 def evaluator(model: str | Evaluator | None) -> Evaluator:
-    """The evaluator that a call names: itself, or one that is kept for the next call of that name."""
-    if model is None:
-        return default()
+    """The evaluator that a call names: itself, or one that is kept for the next call of that name, or of none."""
     return model if isinstance(model, Evaluator) else _named(model)

@@ -122,9 +122,9 @@ thread = _Thread()  # thread.error is that of other calls: making it would take 
 
 
 def failed(status: int, text: ctypes.Array[ctypes.c_char]) -> Exception:
-    """The exception for a status that is not 0."""
+    """The exception for a status that is not 0, or for a result below 0, which is such a status."""
     said = text.value.decode("utf-8", "replace")
-    return ClosedError(said) if status == LOST else EvaldError(said)
+    return ClosedError(said) if abs(status) == LOST else EvaldError(said)
 
 
 def told(call: Callable[..., int], *arguments: Any) -> Any:

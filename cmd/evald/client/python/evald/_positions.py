@@ -39,7 +39,7 @@ def board(rules: str | Board) -> Board:
         shape, error = (ctypes.c_longlong * 5)(), error_text()
         number = library.board(rules.encode(), shape, error)
         if number < 0:
-            raise failed(1, error)
+            raise failed(number, error)
         known = _boards[rules] = Board(number, rules, *shape)
     return known
 

@@ -67,7 +67,7 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     chosen, first, error = options(dict(files=files)), error_text(), error_text()
     n = library.records(chosen, first, len(first), error)
     if n < 0:
-        raise failed(1, error)
+        raise failed(n, error)
     of = board(rules or first.value.decode() or "7x6x4")
     types = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
     columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in types.items()}

@@ -6,25 +6,24 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ._evaluator import Evaluator, evaluator
+from ._evaluator import Evaluator, Rows, evaluator
 from ._library import error_text, failed, library, options
-from ._positions import Board, Positions, PositionsLike, board, pointer, svg
+from ._positions import Board, Positions, PositionsLike, board, pointer
 from ._work import Network, Work
 
-Floats = npt.NDArray[np.float32]
 Progress = Callable[[int, int], object]
 
 NO_MOVE = -1000  # the score of an action that cannot be played
 
 
-class Searched:
+class Searched(Rows):
     """What searches have found, for the sides to move.
 
     `visits` [N,A] of each action, `policy` [N,A] their shares, `q` [N,A] mean values of actions, `wdl` [N,3], `value` [N], `best` [N] the
     action to play (-1 if the game is over), and `proved` [N]: 1, 0 or -1 where the result is certain, else 2.
     """
 
-    __slots__ = ("positions", "visits", "policy", "q", "wdl", "best", "proved")
+    __slots__ = ("visits", "q", "best", "proved")
 
     def __init__(self, positions: Positions) -> None:
         n, a = len(positions), positions.board.actions
@@ -34,28 +33,14 @@ class Searched:
         self.wdl = np.zeros((n, 3), np.float32)
         self.best, self.proved = np.zeros(n, np.int32), np.zeros(n, np.int8)
 
-    @property
-    def value(self) -> Floats:
-        """[N] win minus loss, -1 to 1."""
-        return self.wdl[:, 0] - self.wdl[:, 2]
-
-    def __len__(self) -> int:
-        return len(self.best)
-
     def __repr__(self) -> str:
         return f"<searches of {self.positions!r}>"
-
-    def _repr_svg_(self) -> str:
-        """The first position with its policy, for notebooks."""
-        return svg(self.positions[:1], self.policy[0] if len(self) else None)
 
 
 def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | None, Evaluator | None]:
     """The library's number of the evaluator, 0 if a function answers; the function; what must stay open."""
     if network is None or isinstance(network, (str, Evaluator)):
         e = evaluator(network)
-        if e._number == 0:
-            e.evaluate("-")  # raises that it is closed
         return e._number, None, e
     return 0, network, None
 
@@ -87,8 +72,8 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
 
 def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
-    """The exact score of each action [N,A], for the side to move: above 0 it wins, the more the sooner, below 0 it loses, and NO_MOVE is of
-    actions that cannot be played. With `nodes`, positions that take more have NO_MOVE everywhere. No game may be over.
+    """The exact score of each action [N,A], for the side to move: above 0 it wins, and a higher score wins sooner; below 0 it loses. Actions that cannot
+    be played have NO_MOVE. With `nodes`, positions that take more have NO_MOVE everywhere. No game may be over.
 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
     [-3, -3, -1, -2, -2, 2, -3]
@@ -143,7 +128,7 @@ def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator |
     of = board(rules)
     number, function, _open = _asks(network)
     name = network if isinstance(network, str) else None
-    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, exact=exact or None, batch=batch, parallel=parallel, name=name, **config))
+    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, exact=exact or None, batch=batch, parallel=parallel, network=name, **config))
     error = error_text()
     call = library.selfplay(number, of.number, chosen, error)
     with Work(call, of, function, error, (_open,)) as work:

@@ -29,8 +29,8 @@ class Work:
     """A call of the library that takes long. It is a context manager, which ends the call at its end."""
 
     def __init__(self, number: int, of: Board, network: Network | None, error: ctypes.Array[ctypes.c_char], keep: Sequence[Any]) -> None:
-        if number == 0:
-            raise failed(1 if b"closed" not in error.value else 2, error)
+        if number < 0:
+            raise failed(number, error)
         self._number, self._board, self._network = number, of, network
         self._error, self._event = error, Event()
         self._keep = keep  # the memory that the call writes to
@@ -47,13 +47,14 @@ class Work:
         return int(self._event.done)
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Event | None:
-        """The next game, or None when the call has ended. progress hears how many of how many things are done."""
+        """The next game, or None when the call has ended. progress is called with the number of things that are done, and that of
+        all."""
         while True:
             what = library.wait(self._number, TURN, self._event, self._error)
             if progress is not None:
                 progress(self._event.done, self._event.all)
             if what < 0:
-                raise failed(1, self._error)
+                raise failed(what, self._error)
             if what == ENDED:
                 return None
             if what == PLAYED:
@@ -75,8 +76,9 @@ class Work:
         except BaseException as error:
             library.answer(self._number, 0, None, None, f"the network's function raised {error!r}"[:1000].encode(), self._error)
             raise
-        if library.answer(self._number, rows, pointer(wdl), pointer(policy), None, self._error) != 0:
-            raise failed(1, self._error)
+        status = library.answer(self._number, rows, pointer(wdl), pointer(policy), None, self._error)
+        if status != 0:
+            raise failed(status, self._error)
 
 
 def _numpy(of: Any) -> Array:

@@ -11,20 +11,33 @@ import numpy as np
 
 
 class Game:
-    """A game of columns x rows x in_a_row. cells[row][column] is 0, 1 or 2, row 0 at the top."""
+    """A game of columns x rows x in_a_row, with gravity or, if free, without. cells[row][column] is 0, 1 or 2, row 0 at the top. Moves are
+    columns, or without gravity cells, row by row from the top left."""
 
-    def __init__(self, columns: int = 7, rows: int = 6, in_a_row: int = 4) -> None:
-        self.columns, self.rows, self.in_a_row = columns, rows, in_a_row
+    def __init__(self, columns: int = 7, rows: int = 6, in_a_row: int = 4, free: bool = False) -> None:
+        self.columns, self.rows, self.in_a_row, self.free = columns, rows, in_a_row, free
         self.cells = [[0] * columns for _ in range(rows)]
         self.moves: list[int] = []
 
-    def legal(self) -> list[int]:
-        return [] if self.winner() or len(self.moves) == self.columns * self.rows else [c for c in range(self.columns) if self.cells[0][c] == 0]
+    @classmethod
+    def of(cls, rules: str) -> Game:
+        """The empty board of rules such as 3x3x3free."""
+        return cls(*(int(x) for x in rules.removesuffix("free").split("x")), free=rules.endswith("free"))
 
-    def play(self, column: int) -> None:
-        row = max(r for r in range(self.rows) if self.cells[r][column] == 0)
+    def legal(self) -> list[int]:
+        if self.winner() or len(self.moves) == self.columns * self.rows:
+            return []
+        if self.free:
+            return [i for i in range(self.columns * self.rows) if self.cells[i // self.columns][i % self.columns] == 0]
+        return [c for c in range(self.columns) if self.cells[0][c] == 0]
+
+    def play(self, move: int) -> None:
+        if self.free:
+            row, column = divmod(move, self.columns)
+        else:
+            row, column = max(r for r in range(self.rows) if self.cells[r][move] == 0), move
         self.cells[row][column] = self.player()
-        self.moves.append(column)
+        self.moves.append(move)
 
     def player(self) -> int:
         """The player to move."""

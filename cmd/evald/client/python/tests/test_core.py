@@ -1,10 +1,9 @@
 """Tests of the package beside slow, obvious versions, and of everything that goes wrong."""
 from __future__ import annotations
 
-import doctest
+import copy
 import gc
 import glob
-import importlib
 import json
 import os
 import pickle
@@ -19,63 +18,21 @@ import unittest
 import numpy as np
 
 import evald
+from reference import Game
 
 BOARDS = ["7x6x4", "5x4x4", "4x4x3", "3x3x3free", "11x10x5", "12x9x6"]
 
 
-class Slow:
-    """A board of lists, and the rules in the plainest way."""
-
-    def __init__(self, rules: str) -> None:
-        self.free = rules.endswith("free")
-        self.w, self.h, self.k = (int(x) for x in rules.removesuffix("free").split("x"))
-        self.cells = [[0] * self.w for _ in range(self.h)]  # top row first; 1 the first player
-        self.turn = 1
-
-    def actions(self) -> list[int]:
-        if self.over():
-            return []
-        if self.free:
-            return [i for i in range(self.w * self.h) if self.cells[i // self.w][i % self.w] == 0]
-        return [c for c in range(self.w) if self.cells[0][c] == 0]
-
-    def play(self, action: int) -> None:
-        if self.free:
-            self.cells[action // self.w][action % self.w] = self.turn
-        else:
-            row = max(r for r in range(self.h) if self.cells[r][action] == 0)
-            self.cells[row][action] = self.turn
-        self.turn = 3 - self.turn
-
-    def won(self) -> int:
-        for r in range(self.h):
-            for c in range(self.w):
-                for dr, dc in ((0, 1), (1, 0), (1, 1), (1, -1)):
-                    line = [(r + i * dr, c + i * dc) for i in range(self.k)]
-                    if all(0 <= y < self.h and 0 <= x < self.w for y, x in line):
-                        stones = {self.cells[y][x] for y, x in line}
-                        if len(stones) == 1 and 0 not in stones:
-                            return stones.pop()
-        return 0
-
-    def full(self) -> bool:
-        return all(cell for row in self.cells for cell in row)
-
-    def over(self) -> bool:
-        return self.won() != 0 or self.full()
-
-
-def games(rules: str, n: int, seed: int) -> list[tuple[list[int], Slow]]:
-    """Random games, each up to a random number of moves."""
+def games(rules: str, n: int, seed: int) -> list[Game]:
+    """Random games, each up to a random number of moves or its end."""
     random, all_ = np.random.default_rng(seed), []
     for _ in range(n):
-        slow, moves = Slow(rules), []
-        for _ in range(int(random.integers(0, slow.w * slow.h + 1))):
-            if not (legal := slow.actions()):
+        game = Game.of(rules)
+        for _ in range(int(random.integers(0, game.columns * game.rows + 1))):
+            if not (legal := game.legal()):
                 break
-            moves.append(int(random.choice(legal)))
-            slow.play(moves[-1])
-        all_.append((moves, slow))
+            game.play(int(random.choice(legal)))
+        all_.append(game)
     return all_
 
 
@@ -86,28 +43,28 @@ class Positions(unittest.TestCase):
             some = games(rules, 30, 1)
             board = evald.board(rules)
             words = np.zeros((len(some), 4), np.uint64)
-            for i, (moves, slow) in enumerate(some):
+            for i, slow in enumerate(some):
                 position = evald.Positions.empty(1, rules)
-                for m in moves:
+                for m in slow.moves:
                     position = position.play(m)
                 words[i] = position.words[0]
-            players = np.array([slow.cells for _, slow in some], np.int32)
-            sides = np.array([np.where(p == 0, 0, np.where(p == slow.turn, 1, -1)) for p, (_, slow) in zip(players, some)], np.int8)
-            observations = [{"board": p.reshape(-1).tolist(), "mark": slow.turn} for p, (_, slow) in zip(players, some)]
+            players = np.array([slow.cells for slow in some], np.int32)
+            sides = np.array([np.where(p == 0, 0, np.where(p == slow.player(), 1, -1)) for p, slow in zip(players, some)], np.int8)
+            observations = [{"board": p.reshape(-1).tolist(), "mark": slow.player()} for p, slow in zip(players, some)]
             forms = {"words": words, "players": players, "sides": sides, "observations": observations, "positions": evald.Positions(words, rules), "lists": players.tolist()}
             if board.cells <= 42 and not rules.endswith("free"):
                 forms["two words"] = np.ascontiguousarray(words[:, ::2])
-            if board.actions <= 9:
-                forms["text"] = ["".join(str(m + 1) for m in moves) or "-" for moves, _ in some]
+            forms["text"] = ["".join("123456789abcdefghijklmnopqrstuvwxyz"[m] for m in slow.moves) or "-" for slow in some]
+            forms["text with rules"] = [f"{rules}:{moves}" for moves in forms["text"]]
             for name, form in forms.items():
                 with self.subTest(rules=rules, form=name):
                     np.testing.assert_array_equal(evald.Positions(form, rules).words, words)
             p = evald.Positions(words, rules)
             np.testing.assert_array_equal(p.cells(), sides)
             np.testing.assert_array_equal(p.stones, (players != 0).sum((1, 2)))
-            for i, (_, slow) in enumerate(some):
-                self.assertEqual(np.flatnonzero(p.legal()[i]).tolist(), slow.actions())
-                want = 2 if not slow.over() else 0 if slow.won() == 0 else -1 if slow.won() != slow.turn else 1
+            for i, slow in enumerate(some):
+                self.assertEqual(np.flatnonzero(p.legal()[i]).tolist(), slow.legal())
+                want = 2 if not slow.over() else 0 if slow.winner() == 0 else -1 if slow.winner() != slow.player() else 1
                 self.assertEqual(p.results()[i], want)
             planes = p.planes()
             np.testing.assert_array_equal(planes[:, 0], sides == 1)
@@ -156,20 +113,20 @@ class Environments(unittest.TestCase):
         """Thousands of steps beside a plain board, with games that begin anew."""
         for rules in BOARDS:
             random = np.random.default_rng(3)
-            slow = [Slow(rules) for _ in range(5)]
+            slow = [Game.of(rules) for _ in range(5)]
             env = evald.Environment(5, rules)
             ends = 0
             for _ in range(200):
-                actions = [int(random.choice(s.actions())) for s in slow]
+                actions = [int(random.choice(s.legal())) for s in slow]
                 mask = env.legal()
                 for i, s in enumerate(slow):
-                    self.assertEqual(np.flatnonzero(mask[i]).tolist(), s.actions())
+                    self.assertEqual(np.flatnonzero(mask[i]).tolist(), s.legal())
                 rewards, done = env.step(actions)
                 for i, a in enumerate(actions):
                     slow[i].play(a)
-                    self.assertEqual((rewards[i], done[i]), (1 if slow[i].won() else 0, slow[i].over()), rules)
+                    self.assertEqual((rewards[i], done[i]), (1 if slow[i].winner() else 0, slow[i].over()), rules)
                     if slow[i].over():
-                        slow[i], ends = Slow(rules), ends + 1
+                        slow[i], ends = Game.of(rules), ends + 1
             self.assertGreater(ends, 5)
 
     def test_refused(self) -> None:
@@ -377,22 +334,21 @@ class Searches(unittest.TestCase):
 class Solving(unittest.TestCase):
     def test_minimax(self) -> None:
         """Signs of scores beside the plainest search, on a small board."""
-        def result(s: Slow, moves: list[int]) -> int:
-            if s.won():
+        def result(s: Game) -> int:
+            if s.winner():
                 return -1
-            return max((-result(after(moves + [a]), moves + [a]) for a in s.actions()), default=0)
+            return max((-result(after(s, a)) for a in s.legal()), default=0)
 
-        def after(moves: list[int]) -> Slow:
-            s = Slow("4x3x3")
-            for m in moves:
-                s.play(m)
+        def after(s: Game, move: int) -> Game:
+            s = copy.deepcopy(s)
+            s.play(move)
             return s
 
-        some = [(moves, s) for moves, s in games("4x3x3", 60, 5) if len(moves) > 5 and not s.over()]
-        scores = evald.solve(["".join(str(m + 1) for m in moves) for moves, _ in some], "4x3x3")
-        for (moves, s), row in zip(some, scores):
+        some = [s for s in games("4x3x3", 60, 5) if len(s.moves) > 5 and not s.over()]
+        scores = evald.solve([s.text() for s in some], "4x3x3")
+        for s, row in zip(some, scores):
             for a in range(4):
-                want = evald.NO_MOVE if a not in s.actions() else -result(after(moves + [a]), moves + [a])
+                want = evald.NO_MOVE if a not in s.legal() else -result(after(s, a))
                 self.assertEqual(row[a] if want == evald.NO_MOVE else np.sign(row[a]), want)
 
     def test_limits(self) -> None:
@@ -527,12 +483,6 @@ class Processes(unittest.TestCase):
         for line, status in (("44554", 0), ("wrong", 1)):
             done = subprocess.run([sys.executable, "-m", "evald", "eval", "--backend", "bitsquares"], input=line, capture_output=True, text=True)
             self.assertEqual(done.returncode, status, done.stderr)
-
-
-def load_tests(loader: unittest.TestLoader, tests: unittest.TestSuite, pattern: object) -> unittest.TestSuite:
-    for name in ("_positions", "_evaluator", "_search", "_environment"):
-        tests.addTests(doctest.DocTestSuite(importlib.import_module("evald." + name)))
-    return tests
 
 
 if __name__ == "__main__":
