@@ -103,7 +103,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 		if !s.goesOn(l) {
 			return false
 		}
-		t.begin(l.leaf)
+		t.begin(s.ctx, l.leaf)
 	}
 	if t.step(l.leaf) {
 		if first := t.nodes[l.leaf.path[l.leaf.depth]].first; first != 0 {

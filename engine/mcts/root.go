@@ -1,6 +1,7 @@
 package mcts
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
@@ -22,10 +23,10 @@ func (t *Tree) startRoot() {
 // consult proves the root's moves that are found to give its result away. The other moves stay open: which of them is best against
 // a fallible opponent, the search says and proofs do not. It belongs to the second visit, since visits of many trees begin on
 // all processors, and their first leaves are answered by one.
-func (t *Tree) consult() {
+func (t *Tree) consult(ctx context.Context) {
 	n := &t.nodes[rootNode]
 	t.consulted = true
-	result, draw, lose := t.rootProber.Away(t.root)
+	result, draw, lose := t.rootProber.Away(ctx, t.root)
 	t.wins = result == game.Win
 	for i := range t.moves(n) {
 		c := &t.nodes[n.first+uint32(i)]

@@ -2,6 +2,7 @@ package mcts
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -78,7 +79,7 @@ func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 // descend makes one visit. A leaf that wants an evaluation is named by the next letter.
 // Descend makes one visit; see arrive.
 func (t *Tree) Descend(leaf *Leaf) (wants, free bool) {
-	t.begin(leaf)
+	t.begin(context.Background(), leaf)
 	for t.step(leaf) {
 	}
 	return t.arrive(leaf)

@@ -1,6 +1,7 @@
 package mcts
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 
@@ -157,9 +158,9 @@ type Leaf struct {
 }
 
 // A visit is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
-func (t *Tree) begin(leaf *Leaf) {
+func (t *Tree) begin(ctx context.Context, leaf *Leaf) {
 	if t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0 {
-		t.consult()
+		t.consult(ctx)
 	}
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
 }

@@ -93,8 +93,12 @@ func Positions(b *game.Board, games [][]int) []game.Position {
 	return positions
 }
 
-// enough is the number of games in a row without a new position after which there is probably no more to find.
-const enough = 1000
+// Of a number of plies no more is drawn after this many games in a row without a new position, for there is probably none; or if,
+// after as many games, fewer than one in rare has brought one, for it would take too long.
+const (
+	enough = 1000
+	rare   = 200
+)
 
 // Draw returns n positions of a kind as the moves that lead there. No game is over, each position is from another game, and
 // the numbers of plies are about equally frequent. Positions are distinct, also up to mirror images, and are determined by
@@ -112,23 +116,30 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	}
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
-	var plies []int // numbers of plies that may have more positions
+	var lengths []length // that may have more positions
 	for ; from <= to; from++ {
-		plies = append(plies, from)
+		lengths = append(lengths, length{plies: from})
 	}
 	var all [][]int
-	for len(all) < n && len(plies) > 0 {
-		i := r.IntN(len(plies))
+	for len(all) < n && len(lengths) > 0 {
+		i := r.IntN(len(lengths))
 		// A game that ends too soon is discarded. A shorter position in its place would leave few positions with many stones.
-		moves, err := player.fresh(ctx, k, plies[i], r, seen)
+		l := &lengths[i]
+		moves, games, err := player.fresh(ctx, k, l.plies, r, seen)
 		if err != nil {
 			return nil, err
 		}
+		l.games += games
+		if moves != nil {
+			l.found++
+			all = append(all, moves)
+		}
+		if moves == nil || l.games >= enough && l.found*rare < l.games {
+			lengths = slices.Delete(lengths, i, i+1)
+		}
 		if moves == nil {
-			plies = slices.Delete(plies, i, i+1)
 			continue
 		}
-		all = append(all, moves)
 		if progress != nil {
 			progress(len(all))
 		}
@@ -136,21 +147,24 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	return all, nil
 }
 
+// length is a number of plies, with how many games were played for it and how many of these brought a position.
+type length struct{ plies, games, found int }
+
 // fresh plays games until one reaches a position of the given number of plies that is not over and not in seen, and adds it
-// to seen. It returns the moves, or nil if it finds none.
-func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) ([]int, error) {
-	for range enough {
+// to seen. It returns the moves, or nil if it finds none, and the number of games.
+func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) (moves []int, games int, err error) {
+	for games = range enough {
 		moves, at, err := p.Game(ctx, k, plies, r)
 		if err != nil {
-			return nil, err
+			return nil, games, err
 		}
 		if len(moves) < plies || p.board.Result(at) != game.Ongoing {
 			continue
 		}
 		if key, _ := p.board.Canonical(at); !seen[key] {
 			seen[key] = true
-			return moves, nil
+			return moves, games + 1, nil
 		}
 	}
-	return nil, nil
+	return nil, enough, nil
 }

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
 	"runtime"
@@ -225,7 +226,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 // and probes find, with the bound on nodes for all probes together. Actions should be all that are legal, the most likely first: they
 // are asked in this order. Of mirror images the caller asks for one, because nodes may suffice for one alone.
 func (p *Prober) Choose(pos game.Position, actions []int) int {
-	s := sharing{Prober: p}
+	s := sharing{Prober: p, ctx: context.Background()}
 	defer s.end()
 	result := s.find(pos, -1, 1)
 	if result == game.Ongoing || result == game.Loss {
@@ -247,10 +248,10 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 
 // Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and
 // those that lose. It is what Known and probes find, with the bound on nodes for all probes together. So some of these moves may
-// be missing, and all are if the result is Ongoing.
-func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bits) {
+// be missing, and all are if the result is Ongoing. Once ctx has ended no probe begins.
+func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Result, draw, lose game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
-	s := sharing{Prober: p}
+	s := sharing{Prober: p, ctx: ctx}
 	defer s.end()
 	result = s.find(c, -1, 1)
 	if result == game.Ongoing || result == game.Loss {
@@ -272,6 +273,7 @@ func (p *Prober) Away(pos game.Position) (result game.Result, draw, lose game.Bi
 // sharing is the probes of one call, with the bound on nodes for all of them together.
 type sharing struct {
 	*Prober
+	ctx   context.Context
 	probe *probe // nil before the first
 	last  uint64 // how many nodes the probe has when no more are left
 }
@@ -291,7 +293,7 @@ func (s *sharing) find(pos game.Position, least, most int) game.Result {
 		s.last = s.probe.solver.prover.nodes() + s.nodes
 	}
 	used := s.probe.solver.prover.nodes()
-	if used >= s.last {
+	if used >= s.last || s.ctx.Err() != nil { // it may have waited for a table
 		return game.Ongoing
 	}
 	return s.probe.result(pos, least, most, s.last-used)

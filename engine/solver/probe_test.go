@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -111,7 +112,7 @@ func ask(t *testing.T, prober *Prober, p game.Position) (a probeAnswer) {
 		t.Errorf("%+v is a %v by Probe, a %v by Moves", p, r, a.result)
 	}
 	if prober.Known(p) == game.Ongoing {
-		a.away, a.draw, a.lose = prober.Away(p)
+		a.away, a.draw, a.lose = prober.Away(context.Background(), p)
 	}
 	return a
 }
