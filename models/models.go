@@ -37,6 +37,7 @@ type Entry struct {
 	Config  string    `json:"config"`  // the network's shape as package net writes it, "6x64", or package pattern, "pattern128x64x32"
 	Trained bool      `json:"trained"` // false: its answers mean nothing; it is for tests only
 	Rules   []string  `json:"rules"`   // the games it was trained on, such as "7x6x4"; empty if untrained
+	Range   []string  `json:"range,omitempty"` // more games that it is for, game.ParseRanges: "3-12x3-13x3-6"
 	Note    string    `json:"note"`    // one or two sentences for people
 	Created time.Time `json:"created,omitzero"`
 }

@@ -31,7 +31,7 @@ type learnCmd struct {
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
 	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for little time on a processor: --exact, and on 7x6x4 alone a network of pattern tables and many games."`
-	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share, such as 5x4x4,6x5x4=2,7x6x4=2.5. One network then learns all of them, and they share games, training steps and matches."`
+	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 45 games. One network then learns all of them, and they share games, training steps and matches."`
 	Init    string  `placeholder:"NAME|PATH" help:"Begin with this network in place of random weights. It also plays the games of the first generation, in place of the heuristic, and is the opponent of the first match for promotion. The run keeps a copy."`
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default, or that of --init, which may get more blocks. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
 	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`

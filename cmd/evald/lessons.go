@@ -2,10 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -71,13 +69,10 @@ func (c *trainCmd) lessons(games game.Mix) (all lessons, err error) {
 	if c.Task == "gameover" {
 		return all, nil
 	}
-	if err := c.share(all); err != nil {
+	if err := c.share(games, all); err != nil {
 		return all, err
 	}
 	for i := range all {
-		if len(all[i].files) == 0 {
-			return all, fmt.Errorf("--rules %s: no file has records of %v: give some, or leave the game out", c.Rules, all[i].board.Rules())
-		}
 		if all[i].records, err = c.records(all[i].board, all[i].files); err != nil {
 			return all, err
 		}
@@ -86,46 +81,15 @@ func (c *trainCmd) lessons(games game.Mix) (all lessons, err error) {
 }
 
 // share gives each file to the game of its first record. If there is one game, all are said to be of it, and are checked when they are read.
-func (c *trainCmd) share(all lessons) error {
+func (c *trainCmd) share(games game.Mix, all lessons) error {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {
 			return err
 		}
-		of := 0
-		if len(all) > 1 {
-			rules, err := c.rulesOf(file)
-			if err != nil {
-				return err
-			}
-			for of < len(all) && all[of].board.Rules() != rules {
-				of++
-			}
-			if of == len(all) {
-				return fmt.Errorf("%s: is of %v, and --rules is %s: leave the file out, or give the game a share", file, rules, c.Rules)
-			}
-		}
-		all[of].files = append(all[of].files, file)
 	}
-	return nil
-}
-
-// rulesOf are the rules of a file's first record.
-func (c *trainCmd) rulesOf(file string) (rules game.Rules, err error) {
-	var r interface {
-		Next(*record.Record) error
-		Close() error
+	files, err := filesOfAll(games, c.Rules, c.Files, c.Task == "exact")
+	for i := range files {
+		all[i].files = files[i]
 	}
-	if c.Task == "exact" {
-		r, err = record.OpenSolved(file)
-	} else {
-		r, err = record.Open(file)
-	}
-	if err != nil {
-		return rules, err
-	}
-	var first record.Record
-	if err := errors.Join(r.Next(&first), r.Close()); err != nil {
-		return rules, fmt.Errorf("%s: its first record: %w", file, err)
-	}
-	return first.Rules, nil
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -20,10 +21,10 @@ import (
 type mergeCmd struct {
 	Files   []string `arg:"" type:"existingfile" help:"Records of exact results, such as those of evald positions --train."`
 	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
-	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of --records, such as 5x4x4,6x5x4=2,7x6x4=2.5, and each with a folder of its own; or any, 45 games for one network to learn."`
 	Without []string `type:"existingfile" placeholder:"SET" help:"Leave the positions of these files out, and their mirror images: sets that networks are measured on, in the formats of evald score."`
 	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of each position once."`
-	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. Without it, all have their share of the positions."`
+	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. With roots, each number of stones has a share like the root of the number of its positions. Without it, all have their share of the positions."`
 	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share that is positions where some moves keep the result and others do not. The more, the more a policy learns; but such positions are won more often than others, and values learn that."`
 	Seed    uint64   `help:"Of the order and of what is drawn."`
 
@@ -44,10 +45,33 @@ type mergeConfig struct {
 }
 
 func (c *mergeCmd) Run(ctx context.Context, s streams) error {
-	board, err := boardOf(c.Rules)
+	mix, boards, err := boardsOf(c.Rules)
 	if err != nil {
 		return err
 	}
+	files, err := filesOfAll(mix, c.Rules, c.Files, false)
+	if err != nil {
+		return err
+	}
+	var counts []int
+	if c.Records != nil {
+		counts = mix.Counts(*c.Records)
+	}
+	for i, board := range boards {
+		one := *c
+		one.Rules, one.Files, one.Out = board.Rules().String(), files[i], folderOf(mix, c.Out, board.Rules())
+		if counts != nil {
+			one.Records = &counts[i]
+		}
+		if err := one.mergeGame(ctx, s, board); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeGame merges the records of one game.
+func (c *mergeCmd) mergeGame(ctx context.Context, s streams, board *game.Board) error {
 	shares, err := c.shares(board)
 	if err != nil {
 		return err
@@ -102,6 +126,9 @@ func (c *mergeCmd) merge(ctx context.Context, s streams, pool *labels.Pool, lear
 	if c.Records == nil {
 		choice = pool.All(c.Seed)
 	} else {
+		if c.roots() {
+			shares = pool.Roots()
+		}
 		var err error
 		if choice, drawn, err = pool.Draw(shares, *c.Records, c.Matter, c.Seed); err != nil {
 			return fmt.Errorf("--shares: %w", err)
@@ -133,9 +160,12 @@ func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, dr
 	return t.Flush()
 }
 
+// roots reports whether the shares follow from the positions that there are.
+func (c *mergeCmd) roots() bool { return slices.Equal(c.Shares, []string{"roots"}) }
+
 // shares reads --shares; one of all numbers of stones if it is missing.
 func (c *mergeCmd) shares(b *game.Board) (all []labels.Share, err error) {
-	if len(c.Shares) == 0 {
+	if len(c.Shares) == 0 || c.roots() {
 		return []labels.Share{{Plies: labels.Plies{To: b.Cells()}, Share: 1}}, nil
 	}
 	for _, text := range c.Shares {

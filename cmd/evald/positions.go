@@ -28,7 +28,7 @@ type positionsCmd struct {
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. A complete file is left as it is, and the same command resumes an interrupted or killed one."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
 	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
-	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
+	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several with commas, such as 5x4x4,7x6x4, each in a folder of its own; or any, 45 games for one network to learn, or unseen, ten others to measure it on."`
 	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
 	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
@@ -48,7 +48,7 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	case slices.Contains(c.Kinds, bookKind):
 		return usage("--kinds %s: is taken with --train alone, which makes records", bookKind)
 	}
-	board, err := boardOf(c.Rules)
+	mix, boards, err := boardsOf(c.Rules)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,25 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	known := books(board.Rules())
+	files, err := filesOf(mix, c.Rules, c.Files, false)
+	if err != nil {
+		return err
+	}
+	for i, board := range boards {
+		if len(c.Files) > 0 && len(files[i]) == 0 {
+			continue
+		}
+		one := *c
+		one.Rules, one.Files, one.Out = board.Rules().String(), files[i], folderOf(mix, c.Out, board.Rules())
+		if err := one.ofGame(ctx, s, board, books(board.Rules())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofGame makes the files of one game.
+func (c *positionsCmd) ofGame(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
 	dir, err := durable.OpenDir(c.Out)
 	if errors.Is(err, durable.ErrFolderInUse) {
 		return fmt.Errorf("%s: another program is making positions in this folder: wait for it, or name another one with -o", c.Out)

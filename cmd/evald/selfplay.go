@@ -26,7 +26,7 @@ type selfplayCmd struct {
 
 // selfplayFlags describe how games are played.
 type selfplayFlags struct {
-	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5."`
+	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 45 games."`
 	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
 	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
 	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
@@ -97,11 +97,7 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	if err := fitsMemory("at-once", min(c.AtOnce, c.Games), node*c.Visits); err != nil {
 		return err
 	}
-	mix, err := game.ParseMix(c.Rules)
-	if err != nil {
-		return usage("--rules: %w", err)
-	}
-	runs, err := c.runs(mix)
+	runs, err := c.runs()
 	if err != nil {
 		return err
 	}
@@ -126,19 +122,15 @@ type boardRun struct {
 }
 
 // runs shares the games among the boards.
-func (c *selfplayCmd) runs(mix game.Mix) (runs []boardRun, err error) {
+func (c *selfplayCmd) runs() (runs []boardRun, err error) {
+	mix, boards, err := boardsOf(c.Rules)
+	if err != nil {
+		return nil, err
+	}
 	counts := mix.Counts(c.Games)
-	for i, part := range mix {
-		board, err := game.NewBoard(part.Rules)
-		if err != nil {
-			return nil, usage("--rules: %w", err)
-		}
-		dir := c.Out
-		if len(mix) > 1 {
-			dir = filepath.Join(c.Out, part.Rules.String())
-		}
+	for i, board := range boards {
 		if counts[i] > 0 {
-			runs = append(runs, boardRun{board, counts[i], dir})
+			runs = append(runs, boardRun{board, counts[i], folderOf(mix, c.Out, board.Rules())})
 		}
 	}
 	return runs, nil

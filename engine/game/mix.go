@@ -21,7 +21,13 @@ type Part struct {
 const maxParts = 256
 
 // ParseMix reads rules with commas between, each with a share or with 1: 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game is there twice.
+// A name of Mixes stands for its games.
 func ParseMix(s string) (m Mix, err error) {
+	for _, named := range Mixes() {
+		if s == named.Name {
+			s = named.Games
+		}
+	}
 	for _, text := range strings.Split(s, ",") {
 		rules, number, hasShare := strings.Cut(text, "=")
 		p := Part{Share: 1}

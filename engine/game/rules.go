@@ -5,7 +5,8 @@
 //
 // Read the files in this order:
 //
-//	rules.go               Rules of a game; mix.go: several games with shares
+//	rules.go               Rules of a game; ranges.go: games between bounds
+//	mix.go                 several games with shares; mixes.go: those with names
 //	bits.go                sets of cells
 //	board.go, position.go  Rules made ready for play; the stones of one moment; boards.go: Boards by their Rules
 //	result.go, outlook.go  how a game stands, and what the next stones decide

@@ -129,6 +129,21 @@ type Share struct {
 	Share float64 // of all records, greater than 0; shares need not sum to 1
 }
 
+// Roots are shares of all numbers of stones, each the root of the number of its positions. So the few positions of the first moves count for
+// more than they are, and are not drawn as often as the many of the last ones.
+func (p *Pool) Roots() (shares []Share) {
+	positions := make([]int, p.board.Cells())
+	for _, k := range p.all {
+		positions[k.position.Plies()]++
+	}
+	for stones, n := range positions {
+		if n > 0 {
+			shares = append(shares, Share{Plies{stones, stones}, math.Sqrt(float64(n))})
+		}
+	}
+	return shares
+}
+
 // Drawn is what was drawn from the positions of a Share.
 type Drawn struct {
 	Share
@@ -149,7 +164,9 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	p.measure(kinds)
 	random := randomOf(seed)
 	var choice Choice
+	upTo := 0.0 // the shares of the kinds so far
 	for i, k := range kinds {
+		upTo += k.share
 		if k.share == 0 {
 			continue
 		}
@@ -157,7 +174,7 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 		if p.surprise != nil {
 			n = int(math.Round(float64(records) * k.share * p.meanLack(k.of) / p.mean))
 		} else if i%2 == 1 { // the rest of the share
-			n = int(math.Round(float64(records)*(k.share+kinds[i-1].share))) - drawn[i/2].Records
+			n = int(math.Round(float64(records)*upTo)) - len(choice)
 		}
 		choice = p.draw(choice, k.of, n, random)
 		drawn[i/2].Records += n

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -150,19 +151,26 @@ func (o Options) suggestInt8(e *Opened) {
 	}
 }
 
-// ModelOn is who is asked about positions of a game, as answers call it: the model, or bitsquares.
+// ModelOn is who is asked about positions of a game, as answers call it: the model, AnyModel, or bitsquares.
 func (o *Opened) ModelOn(r game.Rules) string {
-	if o.Games != nil && !slices.Contains(o.Games, r) {
-		return eval.Bitsquares.String()
+	switch {
+	case o.Games == nil || slices.Contains(o.Games, r):
+		return o.Model
+	case o.any != nil && o.any.ranges.Contains(r):
+		return AnyModel + strings.TrimPrefix(o.Model, DefaultModel) // it is mirrored if the other is
 	}
-	return o.Model
+	return eval.Bitsquares.String()
 }
 
 // Close waits for the batches that are under way on GPUs, and gives their memory back. Without a GPU there is nothing to
 // give back. Calls after the first do nothing.
 func (o *Opened) Close() error {
-	if o.gpu == nil {
-		return nil
+	var errs [2]error
+	if o.gpu != nil {
+		errs[0] = o.gpu.Close()
 	}
-	return o.gpu.Close()
+	if o.any != nil {
+		errs[1] = o.any.close()
+	}
+	return errors.Join(errs[:]...)
 }

@@ -13,8 +13,10 @@ package open
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -39,8 +41,8 @@ const DefaultModel = "default"
 // Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
 type Options struct {
 	// Model is the network, of convolutions or of pattern tables (nn/pattern): the name of a shipped one, NAME or
-	// NAME@VERSION of the user's store, or the path of a safetensors file. If it is empty, the network that ships evaluates
-	// the games that it was trained on, and bitsquares all others. It must be empty if the backend is a heuristic.
+	// NAME@VERSION of the user's store, or the path of a safetensors file. If it is empty, the networks that ship evaluate
+	// the games that they are for, and bitsquares all others. It must be empty if the backend is a heuristic.
 	Model string
 
 	// Backend says who evaluates: Auto, GPU, CPU or a heuristic's name. Empty is Auto.
@@ -87,10 +89,11 @@ type Opened struct {
 	How     string // how answers are computed, for people
 	CPUPath string // by which the CPU computes the network, if it does; "" unless it is one of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest; bitsquares answers all others. Nil: the
-	// model answers every game.
+	// Games are the games that the model answers, in the order of its manifest; AnyModel answers others, if Options name no model, and
+	// bitsquares the rest. Nil: the model answers every game.
 	Games []game.Rules
 
+	any *anyNetwork  // nil unless AnyModel answers others
 	gpu    *gpu.Backend // nil if no GPU is used
 	choice cpu.Choice   // of CPUPath; zero if it was named
 }
@@ -152,11 +155,14 @@ func named(o Options) (*Opened, error) {
 	games := make([]game.Rules, len(m.Rules))
 	for i, text := range m.Rules {
 		if games[i], err = game.ParseRules(text); err != nil {
-			e.Close()
-			return nil, fmt.Errorf("model %s: %w", m.Name, err)
+			return nil, errors.Join(fmt.Errorf("model %s: %w", m.Name, err), e.Close())
 		}
 	}
-	e.only(games)
+	if e.any, err = newAny(o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	e.only(games, e.any)
+	e.How += "; network " + AnyModel + " on boards of " + strings.Join(e.any.ranges.Strings(), " and ") + ", bitsquares on others"
 	return e, nil
 }
 
@@ -186,12 +192,10 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 	return o.gpu.Stats()
 }
 
-// only leaves to the network the games that it was trained on, and to bitsquares the others, of which the network knows
-// less.
-func (o *Opened) only(games []game.Rules) {
+// only leaves to the network the games that it was trained on, and the others, of which it knows less, to another backend.
+func (o *Opened) only(games []game.Rules, other eval.Backend) {
 	o.Games = games
-	o.Evaluator = evaluator(trained{o.Backend(), bitsquares(), games})
-	o.How += "; bitsquares on boards that it was not trained on"
+	o.Evaluator = evaluator(trained{o.Backend(), other, games})
 }
 
 // trained is a backend that asks the network about some games, and another backend about the rest.

@@ -29,7 +29,8 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 		How: fmt.Sprintf("network %s on the cpu, path %s", n, of.Path()),
 	}
 	e.mirror(o)
-	e.only([]game.Rules{game.Connect4})
+	e.only([]game.Rules{game.Connect4}, bitsquares())
+	e.How += "; bitsquares on other boards"
 	return e, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -163,6 +164,10 @@ func (t *Trainer) Judge(game int, examples []Example) (Losses, error) {
 // trainingKey is the key of the network's metadata that holds the checkpoint's header.
 const trainingKey = "evald.training"
 
+// rangeKey is the key of the network's metadata that lists the ranges of games (game.Ranges) that it is for, beside those that it was trained
+// on.
+const rangeKey = "evald.range"
+
 // Files brings the state up to date, and returns the network, with the checkpoint's header in its metadata, and the
 // checkpoint.
 func (t *Trainer) Files() (network, checkpoint []byte, err error) {
@@ -170,6 +175,10 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 		return nil, nil, err
 	}
 	t.Network().Metadata[trainingKey] = string(t.config.Header(t.step))
+	delete(t.Network().Metadata, rangeKey) // it may be that of the network that training began with
+	if t.config.Rules == game.AnyMix {
+		t.Network().Metadata[rangeKey] = strings.Join(game.AnyRange().Strings(), ",")
+	}
 	if network, err = t.Network().Marshal(); err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
+
+// boardsOf are the boards of --rules.
+func boardsOf(text string) (game.Mix, []*game.Board, error) {
+	mix, err := game.ParseMix(text)
+	if err != nil {
+		return nil, nil, usage("--rules: %w", err)
+	}
+	boards := make([]*game.Board, len(mix))
+	for i, part := range mix {
+		if boards[i], err = game.NewBoard(part.Rules); err != nil {
+			return nil, nil, usage("--rules: %w", err)
+		}
+	}
+	return mix, boards, nil
+}
+
+// folderOf is the folder of a game: out itself if there is no other, else one in it that has the game's name.
+func folderOf(mix game.Mix, out string, r game.Rules) string {
+	if len(mix) == 1 {
+		return out
+	}
+	return filepath.Join(out, r.String())
+}
+
+// filesOf shares files among the games of --rules, which is text, by the rules of their first lines: records, or exact scores. If there is one
+// game, all are said to be of it, and are checked when they are read.
+func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
+	of := make([][]string, len(mix))
+	if len(mix) == 1 {
+		of[0] = files
+		return of, nil
+	}
+	for _, file := range files {
+		rules, err := rulesOf(file, exactScores)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(mix, func(p game.Part) bool { return p.Rules == rules })
+		if at < 0 {
+			return nil, fmt.Errorf("%s: is of %v, and --rules is %s: leave the file out, or give the game a share", file, rules, text)
+		}
+		of[at] = append(of[at], file)
+	}
+	return of, nil
+}
+
+// filesOfAll is filesOf where each game must have a file.
+func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
+	of, err := filesOf(mix, text, files, exactScores)
+	if err != nil {
+		return nil, err
+	}
+	if at := slices.IndexFunc(of, func(files []string) bool { return len(files) == 0 }); at >= 0 {
+		return nil, fmt.Errorf("--rules %s: no file has records of %v: give some, or leave the game out", text, mix[at].Rules)
+	}
+	return of, nil
+}
+
+// rulesOf are the rules of a file's first record.
+func rulesOf(file string, exactScores bool) (rules game.Rules, err error) {
+	var r interface {
+		Next(*record.Record) error
+		Close() error
+	}
+	if exactScores {
+		r, err = record.OpenSolved(file)
+	} else {
+		r, err = record.Open(file)
+	}
+	if err != nil {
+		return rules, err
+	}
+	var first record.Record
+	if err := errors.Join(r.Next(&first), r.Close()); err != nil {
+		return rules, fmt.Errorf("%s: its first record: %w", file, err)
+	}
+	return first.Rules, nil
+}

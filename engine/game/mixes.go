@@ -1,0 +1,39 @@
+package game
+
+// NamedMix is a mix with a name.
+type NamedMix struct {
+	Name  string
+	Games string // what ParseMix reads
+	About string // what it is for, for people
+}
+
+// AnyMix is the name of the mix that one network for many boards learns.
+const AnyMix = "any"
+
+// AnyRange is what the games of Mixes were chosen from. A network that has learned AnyMix is asked about all of them.
+func AnyRange() Ranges {
+	return Ranges{
+		{Columns: [2]int{3, 12}, Rows: [2]int{3, 13}, InARow: [2]int{3, 6}, Gravity: true},
+		{Columns: [2]int{3, 6}, Rows: [2]int{3, 6}, InARow: [2]int{3, 6}},
+	}
+}
+
+// Mixes are the mixes with names. Those that networks learn and those that they are measured on without having learned them have no game in
+// common.
+func Mixes() []NamedMix {
+	return []NamedMix{
+		{AnyMix, anyGames, "45 games of 3 to 12 columns, 3 to 13 rows and 3 to 6 in a row, some without gravity, for one network to learn"},
+		{"unseen", unseenGames, "ten other games of that range, to measure the network on"},
+	}
+}
+
+// The shares follow from how much there is to learn: a few thousand positions of the least boards, and 7x6x4 is what most people play.
+const (
+	anyGames = "4x3x3=0.3,4x4x3=0.3,5x4x3=0.5,5x7x3=0.5,7x6x3=0.5," +
+		"4x4x4=0.5,5x4x4=0.7,4x5x4=0.7,5x5x4,6x4x4,6x5x4,5x7x4,6x6x4,7x5x4,7x6x4=8,7x7x4=1.5," +
+		"4x9x4,11x4x4,9x5x4,8x7x4=1.5,10x6x4,8x8x4=1.5,9x7x4=1.5,12x9x4," +
+		"5x5x5=0.7,6x6x5,7x6x5=1.5,8x7x5,5x12x5,8x8x5,9x7x5=1.5,10x9x5=1.5,11x10x5=1.5," +
+		"7x7x6,8x8x6,9x7x6,10x9x6,6x13x6=0.7," +
+		"3x3x3free=0.2,4x4x3free=0.3,4x4x4free=0.5,5x4x4free=0.7,6x6x4free,5x5x5free=0.7,6x6x5free=0.7"
+	unseenGames = "8x6x4,6x7x4,10x5x4,5x6x4,9x8x4,6x5x3,7x7x5,10x8x5,9x6x6,5x5x4free"
+)
