@@ -267,3 +267,18 @@ func BenchmarkProbe(bench *testing.B) {
 		prober.Probe(positions[i%len(positions)])
 	}
 }
+
+// Once its context has ended, Away begins no probe.
+func TestAwayEnded(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	p := b.PlayMoves([]int{3, 3, 3, 3, 3, 1, 2, 4, 4, 4, 1, 1, 5})
+	prober := gametest.Must(NewProber(b, 200_000))(t)
+	if result, _, _ := prober.Away(t.Context(), p); result == game.Ongoing {
+		t.Fatal("the position takes more nodes than the test gives")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, draw, lose := prober.Away(ctx, p); result != game.Ongoing || !draw.IsZero() || !lose.IsZero() {
+		t.Errorf("found %v, %v, %v after the end of the context", result, draw, lose)
+	}
+}
