@@ -73,6 +73,16 @@ func TestSeveralGames(t *testing.T) {
 		}
 	}
 
+	// What one game has not does not end the command where there are others.
+	hard := t.TempDir()
+	status, _, stderr := evald(t, "", "positions", "-o", hard, "--rules", "8x8x4,4x4x3", "--count", "5", "--kinds", "openings,random", "--nodes", "1")
+	if status != exitOK || !strings.Contains(stderr, "there is no file of openings play of 8x8x4: ") {
+		t.Errorf("status %d, errors %q", status, stderr)
+	}
+	if files := gametest.Must(filepath.Glob(filepath.Join(hard, "*", "*.txt")))(t); len(files) == 0 {
+		t.Error("no set was made")
+	}
+
 	for text, args := range map[string][]string{
 		"no file has records of 4x4x4":                       {"merge", records[0], records[1], "-o", t.TempDir(), "--rules", small + "," + free + ",4x4x4"},
 		"is of 3x3x3free, and --rules is 5x4x4,4x4x4":        {"merge", records[0], records[1], "-o", t.TempDir(), "--rules", small + ",4x4x4"},

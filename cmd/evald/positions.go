@@ -34,6 +34,8 @@ type positionsCmd struct {
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
 	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. For large boards, of which most positions would take days; the files say how many are left out."`
 
+	several bool // games
+
 	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: ask this network first. Where it is unsure of the result, all positions are solved; where it is sure, one in ten, whose records have ten times the weight."`
 }
 
@@ -65,6 +67,7 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 			continue
 		}
 		one := *c
+		one.several = len(boards) > 1
 		one.Rules, one.Files, one.Out = board.Rules().String(), files[i], folderOf(mix, c.Out, board.Rules())
 		if err := one.ofGame(ctx, s, board, books(board.Rules())); err != nil {
 			return err
@@ -96,6 +99,9 @@ func (c *positionsCmd) nodes() uint64 {
 	return uint64(*c.Nodes)
 }
 
+// errTakesMore is of a set none of whose positions is solved within --nodes.
+var errTakesMore = errors.New("takes more")
+
 // makeAll makes the missing files in a folder that is locked.
 func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
 	// Conflicts with existing files are reported before hours of work.
@@ -116,6 +122,10 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 	for i, set := range sets {
 		text, err := set.make(ctx, known, runtime.GOMAXPROCS(0), progress)
 		progress.clear()
+		if c.several && errors.Is(err, errTakesMore) { // the openings of a large board
+			fmt.Fprintf(s.err, "evald positions: there is no file of %v\n", err)
+			continue
+		}
 		err = orInterrupted(ctx, err, s.err, "; %d of %d kinds are complete, of %s %d positions are kept; the same command resumes it", i, len(sets), set.kind, set.kept)
 		if err != nil {
 			return fmt.Errorf("%s: %w", set.path, err)
@@ -210,7 +220,7 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 		lines = score.AppendLine(lines, game.FormatNotation(p.board.Rules(), moves), scores[i])
 	}
 	if kept == 0 {
-		return "", fmt.Errorf("%s play of %v: --nodes %d: each of %d positions takes more: give more, or other --kinds", p.kind, p.board.Rules(), p.nodes, len(games))
+		return "", fmt.Errorf("%s play of %v: --nodes %d: each of %d positions %w: give more, or other --kinds", p.kind, p.board.Rules(), p.nodes, len(games), errTakesMore)
 	}
 	for stones, n := range left {
 		if n > 0 {
