@@ -11,7 +11,6 @@ package main
 import "C"
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"unsafe"
@@ -19,14 +18,11 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/library"
 )
 
-// The calls below are those of library.Calls in C, for a program that is built with -buildmode=c-shared. Their statuses are fine, wrong and
-// lost; calls with another result return such a status as a negative number. The text at err, of at most errSize bytes with its end, says what
+// The calls below are those of library.Calls in C, for a program that is built with -buildmode=c-shared. Their statuses are fine and those
+// of library.Status; calls with another result return such a status as a negative number. The text at err, of at most errSize bytes with its end, says what
 // is wrong. Arrays are the caller's and of the sizes that package library says.
 const (
-	fine  = 0
-	wrong = library.Wrong
-	lost  = library.Lost
-
+	fine    = 0
 	errSize = 2048
 )
 

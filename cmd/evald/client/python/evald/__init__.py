@@ -42,7 +42,13 @@ __all__ = sorted(_homes)
 def __getattr__(name: str) -> Any:  # numpy is imported when it is needed: the program, which starts here too, does without
     if name not in _homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module("." + _homes[name], __name__), name)
+    try:
+        module = importlib.import_module("." + _homes[name], __name__)
+    except ImportError as error:
+        if "per process" in str(error) or "subinterpreter" in str(error):
+            raise ImportError(f"evald needs numpy, which a second interpreter of a process cannot use ({error}): use evald in the main interpreter, or in another process") from error
+        raise
+    found = getattr(module, name)
     globals()[name] = found
     return found
 

@@ -93,8 +93,11 @@ class Service:
         raise EvaldError(f"evald: the service {self.url}: {text}")
 
     def about(self) -> dict[str, Any]:
-        """What Evaluator.about is of a service. It fails if the model is not there."""
-        self._request("GET", f"/v2/models/{urllib.parse.quote(self.model, safe='')}")
+        """What Evaluator.about is of a service. It fails if the service or a model that was named is not there."""
+        try:
+            self._request("GET", f"/v2/models/{urllib.parse.quote(self.model, safe='')}/ready" if self.named else "/v2/health/ready")
+        except EvaldError:
+            raise EvaldError(f"evald: the service {self.url}: {f'model {self.model!r}' if self.named else 'it'} is not there, or not ready") from None
         return dict(model=self.model, how=f"model {self.model} of {self.url}", network=True, games=[], notes=[])
 
     def ask(self, model: str, positions: Positions, outputs: Mapping[str, int], parameters: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:

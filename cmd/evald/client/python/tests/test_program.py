@@ -133,7 +133,11 @@ class Same(unittest.TestCase):
 class Ends(unittest.TestCase):
     def program(self) -> int:
         """The process of the program, which is started if there is none."""
-        evald.Evaluator(backend="bitsquares").evaluate("4")
+        try:
+            evald.board("7x7x4")
+            evald.Positions("4", "7x7x4")
+        except evald.UnavailableError:  # it was killed, and this call was the first to notice
+            evald.Positions("4", "7x7x4")
         (pid,) = children()
         return pid
 
@@ -146,23 +150,33 @@ class Ends(unittest.TestCase):
         end, kills = time.monotonic() + 10, 0
         while kills < (1000 if SOAK else 5) or not SOAK and time.monotonic() < end:
             pid = self.program()
-            killer = threading.Timer(0.02 * (kills % 4), os.kill, (pid, signal.SIGKILL))
-            killer.start()
             with self.assertRaises(evald.UnavailableError) as raised:
-                if kills % 2:
-                    evald.solve("-", "9x8x4")
-                while True:
-                    e.evaluate(["4", "445"])
+                evald.solve("-", "9x8x4", progress=lambda *_: os.kill(pid, signal.SIGKILL))
             self.assertIn("signal 9", str(raised.exception))
             self.assertIn(f"process {pid}", str(raised.exception))
-            killer.join()
             kills += 1
             np.testing.assert_array_equal(e.evaluate(["4", "445"]).policy, want)
-            games.step([0, 1])
+            games.step(games.legal().argmax(1))
             counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
             self.assertEqual(len(children()), 1, "a process was not waited for")
         self.assertLessEqual(max(counts[2:]), max(counts[:2]), f"descriptors and threads after {kills} kills")
         print(f"{kills} kills", end=" ", flush=True)
+
+    def test_while_busy(self) -> None:
+        """Kills at any moment of short calls: each raises the error or has its answer."""
+        e = evald.Evaluator(backend="bitsquares")
+        p = evald.Positions(["4", "445"] * 4000)
+        want, errors = e.evaluate(p).policy, 0
+        for i in range(20):
+            killer = threading.Timer(0.01 * (i % 7), os.kill, (self.program(), signal.SIGKILL))
+            killer.start()
+            while killer.is_alive():
+                try:
+                    np.testing.assert_array_equal(e.evaluate(p).policy, want)
+                except evald.UnavailableError:
+                    errors += 1
+            killer.join()
+        self.assertTrue(3 < errors <= 20, errors)
 
     def test_threads(self) -> None:
         """All threads that wait get the error, and those that play games or search with a function too."""

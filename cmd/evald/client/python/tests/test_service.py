@@ -5,9 +5,9 @@ import http.server
 import json
 import os
 import pickle
-import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -56,7 +56,11 @@ LINES = ["4", "44", "445", "1234567", "445566", "1212121", "-"]
 class Answers(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.serving = Serving("--model", "default-fast", "--model", "bitsquares")
+        with tempfile.TemporaryDirectory() as folder:
+            models = os.path.join(folder, "models.yaml")
+            with open(models, "w") as f:
+                f.write("models:\n  - name: default-fast\n  - backend: bitsquares\n")
+            cls.serving = Serving("--models", models)
         cls.url = cls.serving.url
 
     @classmethod
@@ -192,14 +196,14 @@ class Failing(unittest.TestCase):
             server.shutdown()
 
     def test_killed(self) -> None:
-        """A service that is killed while it answers is one error, and once it is there again, the same evaluator works."""
-        serving = Serving("--backend", "bitsquares", "--max-visits", "100000000", "--timeout", "1h")
+        """A service that is killed while it answers is one error, and so is each call after it."""
+        serving = Serving("--model", "default", "--max-visits", "300000", "--timeout", "1h")
         try:
-            e = evald.Evaluator("bitsquares", url=serving.url)
+            e = evald.Evaluator(url=serving.url)
             e.evaluate("4")
             threading.Timer(0.5, serving.process.kill).start()
             with self.assertRaises(evald.UnavailableError) as raised:
-                e.service.ask("search", evald.Positions("4", "9x8x4"), dict(wdl=3), dict(visits=20_000_000, exact=False))  # type: ignore[union-attr]
+                evald.search("4", visits=300_000, exact=False, network=e)
             self.assertIn(serving.url, str(raised.exception))
             with self.assertRaises(evald.UnavailableError):
                 e.evaluate("4")
