@@ -128,20 +128,25 @@ class _Loaded:
         pass
 
 
+def missing() -> str:
+    """Where the library was looked for, and the ways out."""
+    return (
+        f"{find()} is not there: this wheel has no library for this system, or EVALD_LIBRARY is wrong; the variable EVALD_LIBRARY names one, or "
+        "EVALD_PROGRAM the program evald, which is not on PATH either. evald.Evaluator(url=...) asks a service for evaluations and searches"
+    )
+
+
 def load() -> _Loaded:
     """The library. An ImportError says where it was looked for."""
-    path = find()
-    if not path.exists():
-        raise ImportError(
-            f"evald: {path} is not there: this wheel has no library for this system; the variable EVALD_LIBRARY can name one, or EVALD_PROGRAM the program "
-            "evald, which is not on PATH either. evald.Evaluator(url=...) asks a service"
-        )
-    return _Loaded(path)
+    if not find().exists():
+        raise ImportError("evald: " + missing())
+    return _Loaded(find())
 
 
 class Library:
     """The calls as attributes. What answers them is chosen when the first one is needed: the library that EVALD_LIBRARY names, the program that
-    EVALD_PROGRAM names, the library of the package, or the program where find_program finds it."""
+    EVALD_PROGRAM names, the library of the package, or the program where find_program finds it. Without any of them there are only the calls of
+    _rules.py, which a service needs."""
 
     pointer: Callable[[Any], Any]
     ended: Callable[[int], bool]
@@ -169,10 +174,14 @@ class Library:
 
 def _choose() -> Transport:
     if not os.environ.get("EVALD_LIBRARY") and (os.environ.get("EVALD_PROGRAM") or not find().exists()):
-        if path := find_program():
-            from ._program import Program
+        path = find_program()
+        if path is None:
+            from ._rules import Rules
 
-            return Program(path)
+            return Rules(missing())
+        from ._program import Program
+
+        return Program(path)
     return load()
 
 

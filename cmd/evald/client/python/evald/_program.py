@@ -114,6 +114,8 @@ class _Process:
                 self._answer(stream)
         except (OSError, ValueError, EOFError):
             pass
+        except Exception as error:
+            why = f"answers what this package does not understand: {error!r}"
         self._end(why)
 
     def _answer(self, stream: Any) -> None:
@@ -129,7 +131,7 @@ class _Process:
         text = read(size)
         arrays = [read(int.from_bytes(read(8), "little")) for _ in range(int.from_bytes(read(8), "little"))]
         with self._lock:
-            call = self._waiting.pop(number)
+            call = self._waiting.pop(number)  # one that was interrupted is there too
             call.result, call.text, call.arrays = result, text, arrays
             if call.name.startswith("-"):
                 self._undo(call)
@@ -223,18 +225,14 @@ class Program:
 
     def _call(self, name: str, result: str, kinds: str, *arguments: Any) -> int:
         handle = arguments[0] if kinds[0] == "h" else 0
-        if handle > 0 and self.ended(handle):
-            self._late.pop(handle, None)
-            if name in ("close", "release"):
-                return 0
-            why = self._process.ended if self._process is not None else ""
-            raise UnavailableError(why or "evald: the program that had this evaluator or call has ended" + AGAIN)
-        process = self._running()
+        process = self._process if handle > 0 else self._running()
         try:
+            if process is None or handle > 0 and process.generation != handle >> 32:
+                raise UnavailableError("evald: the program that had this evaluator or call has ended" + AGAIN)
             answer = process.call(name, message(name, arguments if handle <= 0 else (handle & 0xFFFFFFFF, *arguments[1:])))
         except UnavailableError:
-            if name in ("close", "release"):
-                self._late.pop(handle, None)
+            self._late.pop(handle, None)
+            if name in ("close", "release"):  # which it has done, in its way
                 return 0
             raise
         written = [a for kind, a in zip(kinds, arguments) if kind in "wuv"]
@@ -266,7 +264,11 @@ class Program:
             if process is None or process.ended:
                 process = _Process(self._path, 1 if process is None else process.generation + 1)
                 shape = (ctypes.c_longlong * 5)()
-                for _, rules in sorted(self._rules.items()):
-                    process.call("board", message("board", [rules, shape]))
+                try:
+                    for _, rules in sorted(self._rules.items()):
+                        process.call("board", message("board", [rules, shape]))
+                except BaseException:
+                    process.stop()
+                    raise
                 self._process = process
             return process

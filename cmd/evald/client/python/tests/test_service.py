@@ -7,6 +7,7 @@ import os
 import pickle
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -113,6 +114,55 @@ class Answers(unittest.TestCase):
         for name in ("visits", "policy", "q", "wdl", "best", "proved"):
             np.testing.assert_allclose(getattr(got, name), getattr(want, name), atol=1e-5, err_msg=name)
         np.testing.assert_allclose(named.wdl, evald.Evaluator(backend="bitsquares").evaluate(LINES).wdl, atol=1e-6)
+
+    def test_alone(self) -> None:
+        """Without the library and the program a service answers all forms of positions, and what it cannot do is a clear error."""
+        forms = f"""
+import evald, hashlib, numpy as np
+rng, digest = np.random.default_rng(5), hashlib.sha256()
+for rules in ("7x6x4", "5x4x4", "12x9x6", "11x10x5", "35x2x3"):
+    board = evald.board(rules)
+    lines = []
+    for n in range(30):
+        columns = rng.permutation(np.repeat(np.arange(board.columns), board.rows))[: n % 4]
+        lines.append("".join("123456789abcdefghijklmnopqrstuvwxyz"[c] for c in columns) or "-")
+    p = evald.Positions(lines, rules)
+    cells = p.cells()
+    players = np.where(cells == 0, 0, np.where((cells == 1) == (p.stones % 2 == 0)[:, None, None], 1, 2))
+    for form in (cells, players, p.words, [rules + ":" + line for line in lines]):
+        assert (evald.Positions(form, rules).words == p.words).all(), (rules, form)
+    digest.update(p.words.tobytes() + cells.tobytes())
+free = np.zeros((2, 3, 3), int); free[1, 0, 2] = -1
+p = evald.Positions(free, "3x3x3free")
+digest.update(p.words.tobytes() + p.cells().tobytes())
+print(digest.hexdigest())
+a = evald.Evaluator("bitsquares", url={self.url!r}).evaluate(["4", "445", "445566"])
+print(a.source, a.wdl.tolist())
+"""
+        refused = """
+for wrong in ("48", "4444444", "9x5x4:1"):
+    try:
+        evald.Positions(wrong)
+    except evald.EvaldError as e:
+        print("position 0:" in str(e))
+there = evald.Evaluator("bitsquares", url=%r)
+network = lambda p: (np.ones((len(p), 7)), np.zeros(len(p)))
+for call in (lambda: evald.solve("4"), lambda: next(evald.selfplay(1, network=there)), lambda: evald.search("4", network=network), lambda: evald.read("x"),
+             lambda: evald.Environment(1).step([0]), lambda: evald.evaluate("4"), lambda: evald.Positions("4").legal()):
+    try:
+        call()
+    except ImportError as e:
+        print("EVALD_PROGRAM" in str(e))
+""" % self.url
+
+        def run(code: str, env: dict[str, str]) -> str:
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        alone = {k: v for k, v in os.environ.items() if k not in ("EVALD_LIBRARY", "EVALD_PROGRAM", "PATH")} | {"PATH": os.devnull}
+        want = run(forms, dict(os.environ))
+        self.assertEqual(run(forms + refused, alone), want + "True\n" * 10)
 
     def test_network(self) -> None:
         """Self-play and searches here take their answers from the service."""
