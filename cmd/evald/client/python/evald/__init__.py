@@ -45,8 +45,9 @@ def __getattr__(name: str) -> Any:  # numpy is imported when it is needed: the p
     try:
         module = importlib.import_module("." + _homes[name], __name__)
     except ImportError as error:
-        if "per process" in str(error) or "subinterpreter" in str(error):
-            raise ImportError(f"evald needs numpy, which a second interpreter of a process cannot use ({error}): use evald in the main interpreter, or in another process") from error
+        why = str(error).strip().rpartition("\n")[2]
+        if "per process" in why or "subinterpreter" in why:
+            raise ImportError(f"evald needs numpy, which a second interpreter of a process cannot use ({why}): use evald in the main interpreter, or in another process") from error
         raise
     found = getattr(module, name)
     globals()[name] = found

@@ -117,7 +117,7 @@ class Same(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             other = pathlib.Path(folder) / "other"
             for text, says in [
-                ("#!/bin/sh\necho I am another program\nsleep 60\n", "of another version, or another program"),
+                ("#!/bin/sh\necho I am another program\nexec sleep 60\n", "of another version, or another program"),
                 ("#!/bin/sh\nexit 3\n", "ended with status 3"),
                 ("#!/bin/sh\nkill -9 $$\n", "signal 9"),
             ]:
