@@ -16,6 +16,7 @@ from typing import Any, Callable, Sequence
 from ._library import CALLS, ERROR_SIZE, ClosedError, UnavailableError
 
 GREETING = b"evald library 1\n"
+SECOND = "evald: the program cannot be used in this interpreter: {}; use evald in the main interpreter, or in another process"
 AGAIN = "; the next call starts it again, and evaluators are opened again, but searches and self-play that were under way are lost"
 
 
@@ -48,15 +49,18 @@ class _Process:
             )
         except OSError as error:
             raise UnavailableError(f"evald: the program cannot be started: {error}") from None
+        except RuntimeError as error:
+            raise ClosedError(SECOND.format(error)) from None
         self._threads = [threading.Thread(target=target, name=f"evald {target.__name__}", daemon=True) for target in (self._write, self._read)]
         try:
             for thread in self._threads:
                 thread.start()
         except RuntimeError as error:
+            self._outbox.put(None)
             self.forget()
             self._child.kill()
             self._child.wait()
-            raise ClosedError(f"evald: the program cannot be used in this interpreter: {error}; use it in the main interpreter") from None
+            raise ClosedError(SECOND.format(error)) from None
 
     def call(self, name: str, message: bytes, wait: bool = True) -> _Call:
         """Makes a call, and waits for its answer. After an interrupt the call is made, but what it has opened is closed again."""
