@@ -21,6 +21,7 @@
 //	learn.go                                 the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
 //	library.go, libraryprogram.go            the program as a library, for Python (build tag library), which can be started too
+//	libraryserve.go                          the same calls over a pipe, where there is no library
 //	serve.go, servelog.go                    the service, its log
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
 //	bench.go, devices.go                     measurements; processors and GPUs

@@ -48,6 +48,7 @@ type cli struct {
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in bash, zsh or fish."`
 	Man        manCmd        `cmd:"" help:"Print the manual page."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
+	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package, where it has no library, over standard input and output."`
 }
 
 // streams are the program's input and outputs; tests pass their own.

@@ -99,7 +99,7 @@ func TestPack(t *testing.T) {
 	gametest.OK(t, pack(folder, example, here, program, cmp.Or(library, program), shared))
 	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
 	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
-	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, cmp.Or(library, program), library != "") })
+	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, cmp.Or(library, program)) })
 }
 
 // only returns the one file with this pattern.
@@ -192,9 +192,9 @@ func testModules(t *testing.T, folder, program string) {
 	}
 }
 
-// pip installs the wheel without a network, and then the program is there as a program and as a module, and three lines of Python evaluate if
-// the wheel has the library.
-func testWheel(t *testing.T, folder, code string, library bool) {
+// pip installs the wheel without a network, and then the program is there as a program and as a module, and three lines of Python evaluate, by
+// the library or by the program, whichever the wheel has.
+func testWheel(t *testing.T, folder, code string) {
 	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
 	venv := t.TempDir()
 	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
@@ -222,10 +222,6 @@ func testWheel(t *testing.T, folder, code string, library bool) {
 			}
 		}
 	}
-	if !library {
-		t.Log("EVALD_LIBRARY names no library: this wheel has none")
-		return
-	}
 	numpy, err := exec.Command(python, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))").Output()
 	if err != nil {
 		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
@@ -234,7 +230,7 @@ func testWheel(t *testing.T, folder, code string, library bool) {
 		t.Skipf("%s has no numpy", python)
 	}
 	c := exec.Command(filepath.Join(bin, "python"), "-c", "import evald\na = evald.evaluate(['445566', '4'])\nprint(a.source[0], a.policy.shape)")
-	c.Env = append(os.Environ(), "PYTHONPATH="+strings.TrimSpace(string(numpy)), "EVALD_LIBRARY=")
+	c.Env = append(os.Environ(), "PYTHONPATH="+strings.TrimSpace(string(numpy)), "EVALD_LIBRARY=", "EVALD_PROGRAM=")
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "rules (2, 7)\n" {
 		t.Errorf("three lines of Python: %v\n%s", err, out)
 	}

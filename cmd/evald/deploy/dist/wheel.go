@@ -15,7 +15,7 @@ import (
 )
 
 // writeWheel writes a wheel of the Python package with a file of code. That is the library, from which the script evald starts the program too;
-// or, where there is none, the program, which pip puts beside Python, and then the package can do nothing else.
+// or, where there is none, the program, which pip puts beside Python and the package starts.
 func writeWheel(folder string, r release, p platform, code string) error {
 	version := pythonVersion(r.version)
 	tag, err := wheelTag(p, code)

@@ -2,7 +2,7 @@
 // caller owns. library.go of package main gives the calls their names in C; the Python package in cmd/evald/client/python is made of them.
 //
 // Read boards.go (boards and positions), evaluator.go, work.go (calls that take long), function.go (a function of the caller as a network),
-// search.go, games.go, solve.go, records.go.
+// search.go, games.go, solve.go, records.go; then calls.go (the calls for other languages) and pipe.go (for another process).
 //
 // # Decisions
 //

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._environment import Environment as Environment
     from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
-    from ._library import ClosedError as ClosedError, EvaldError as EvaldError
+    from ._library import ClosedError as ClosedError, EvaldError as EvaldError, UnavailableError as UnavailableError
     from ._positions import Board as Board, Positions as Positions, board as board
     from ._records import Records as Records, read as read
     from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, search as search, selfplay as selfplay, solve as solve
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _modules = {
     "_environment": ["Environment"],
     "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
-    "_library": ["ClosedError", "EvaldError"],
+    "_library": ["ClosedError", "EvaldError", "UnavailableError"],
     "_positions": ["Board", "Positions", "board"],
     "_records": ["Records", "read"],
     "_search": ["NO_MOVE", "Game", "Searched", "search", "selfplay", "solve"],
@@ -42,7 +42,14 @@ __all__ = sorted(_homes)
 def __getattr__(name: str) -> Any:  # numpy is imported when it is needed: the program, which starts here too, does without
     if name not in _homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module("." + _homes[name], __name__), name)
+    try:
+        module = importlib.import_module("." + _homes[name], __name__)
+    except ImportError as error:
+        why = str(error).strip().rpartition("\n")[2]
+        if "per process" in why or "subinterpreter" in why:
+            raise ImportError(f"evald needs numpy, which a second interpreter of a process cannot use ({why}): use evald in the main interpreter, or in another process") from error
+        raise
+    found = getattr(module, name)
     globals()[name] = found
     return found
 

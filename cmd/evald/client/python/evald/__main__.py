@@ -1,13 +1,11 @@
 """The program evald. `evald` and `python -m evald` start it."""
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
-import sysconfig
 
-from ._library import find, library
+from ._library import find, find_program, load
 
 
 def program() -> str | None:
@@ -15,26 +13,14 @@ def program() -> str | None:
     path = find()
     if path.exists():
         return str(path) if sys.platform == "linux" else None
-    name = "evald" + (sysconfig.get_config_var("EXE") or "")
-    package = os.path.dirname(os.path.abspath(__file__))
-    folders = [
-        sysconfig.get_path("scripts"),
-        sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")),  # pip install --user
-        os.path.join(os.path.dirname(package), "bin"),  # pip install --target
-    ]
-    for folder in folders:
-        script = os.path.join(folder, name)
-        if os.path.isfile(script):
-            return script
-    sys.exit("evald: the program is in none of " + ", ".join(folders) + ": install the wheel again")
+    return find_program() or sys.exit("evald: the program is neither where pip puts scripts nor on PATH: install the wheel again")
 
 
 def main() -> int:
     """Becomes the program, with the arguments of this one."""
     path = program()
     if path is None:  # the library, in this process
-        arguments = [os.fsencode(a) for a in ("evald", *sys.argv[1:])]
-        return int(library.main(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments)))
+        return load().main([os.fsencode(a) for a in ("evald", *sys.argv[1:])])
     if os.name == "nt":  # exec there does not wait
         return subprocess.call([path, *sys.argv[1:]])
     try:

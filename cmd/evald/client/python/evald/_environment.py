@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._library import error_text, failed, library
-from ._positions import Board, Positions, board, pointer
+from ._positions import Board, Positions, board
 
 
 class Environment:
@@ -29,7 +29,7 @@ class Environment:
         self._rewards, self._done = np.empty(n, np.float32), np.empty(n, np.uint8)
         self._actions, self._error = np.empty(n, np.int32), error_text()
         self._step = library.step
-        self._at = (self.board.number, n, *(pointer(a) for a in (self.positions.words, self._actions, self._rewards, self._done)))
+        self._at = (self.board.number, n, *(library.pointer(a) for a in (self.positions.words, self._actions, self._rewards, self._done)))
 
     def __len__(self) -> int:
         return len(self._done)

@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
 from types import TracebackType
 from typing import Any, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import error_text, failed, library, options, thread, told
-from ._positions import Positions, PositionsLike, pointer, svg
+from ._library import ClosedError, EvaldError, error_text, failed, library, options, thread, told
+from ._positions import Positions, PositionsLike, svg
+from ._service import Service
 
 Floats = npt.NDArray[np.float32]
 
@@ -25,8 +28,10 @@ def version() -> str:
     return str(_about()["version"])
 
 
-def names(codes: npt.NDArray[np.uint8]) -> list[str]:
+def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
     """[N] the names of those who answered."""
+    if isinstance(codes, list):  # of a service, which has names
+        return codes
     sources = _about()["sources"]
     return [sources[code] for code in codes.tolist()]
 
@@ -62,7 +67,7 @@ class Answers(Rows):
 
     __slots__ = ("_codes",)
 
-    def __init__(self, positions: Positions, wdl: Floats, policy: Floats, codes: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, positions: Positions, wdl: Floats, policy: Floats, codes: npt.NDArray[np.uint8] | list[str]) -> None:
         self.positions, self.wdl, self.policy, self._codes = positions, wdl, policy, codes
 
     @property
@@ -87,21 +92,49 @@ class Evaluator:
     heuristic's name. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
     the positions whose result it finds within that many nodes.
 
+    With `url`, such as "http://127.0.0.1:8000", a service answers (`evald serve`), by its model of that name, or "default". A token is the password
+    in the URL. `timeout` is how many seconds a request may take. Without an answer an UnavailableError says why.
+
     It may be used by several threads. It is a context manager, and a callable for batches of columns; see __call__.
     """
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
-                 rules: str = "7x6x4") -> None:
+                 rules: str = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
         self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact)
+        self._url: dict[str, Any] = dict(url=url, timeout=timeout)
         self.rules = rules
+        self._number: int = CLOSED
+        self.service: Service | None = None
+        if url is None:
+            self._open()
+            return
+        if backend or cpu_path or mirror:
+            raise EvaldError("backend, cpu_path and mirror are not for a service, which was started with its own: leave them out, or leave out url")
+        self.service = Service(url, model, timeout)
+        self.about: dict[str, Any] = self.service.about()
+
+    def _open(self) -> None:
         error = error_text()
-        self._number: int = library.open(options(self._options), error)
-        if self._number < 0:
-            raise failed(self._number, error)
-        self.about: dict[str, Any] = told(library.evaluator, self._number)
+        number = library.open(options(self._options), error)
+        if number < 0:
+            raise failed(number, error)
+        self._number, self.about = number, told(library.evaluator, number)
+
+    def number(self) -> int:
+        """Its number for the next call. If the program that had it has ended, another one opens it again."""
+        if library.ended(self._number):
+            with _opening:
+                if library.ended(self._number):
+                    self._open()
+        return self._number
+
+    def network(self, positions: Positions) -> tuple[Floats, Floats]:
+        """Policy and win, draw and loss: a function as a network, for searches and self-play here with the answers of a service."""
+        answers = self.evaluate(positions)
+        return answers.policy, answers.wdl
 
     def __reduce__(self) -> Any:  # for workers of other processes
-        return functools.partial(Evaluator, **self._options, rules=self.rules), ()
+        return functools.partial(Evaluator, **self._options, **self._url, rules=self.rules), ()
 
     def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
         """The answers to positions, whatever their form (see Positions). Large arrays are answered in parts, so that an interrupt ends the
@@ -110,6 +143,10 @@ class Evaluator:
             positions = Positions(positions, rules or self.rules)
         elif rules is not None:
             positions = Positions(positions, rules)
+        if self.service is not None:
+            if self.service.closed:
+                raise ClosedError("the evaluator is closed")
+            return Answers(positions, *self.service.evaluate(positions, self._options["exact"] or None))
         n, board = len(positions.words), positions.board
         wdl, policy = np.empty((n, 3), np.float32), np.empty((n, board.actions), np.float32)
         codes = np.empty(n, np.uint8)
@@ -117,9 +154,10 @@ class Evaluator:
         words = positions.words
         if not words.flags.c_contiguous:
             words = np.ascontiguousarray(words)
-        at, to, moves, who = pointer(words), pointer(wdl), pointer(policy), pointer(codes)
+        number = self.number()
         for i in range(0, n, PART):
-            status = library.evaluate(self._number, board.number, min(PART, n - i), at + 32 * i, to + 12 * i, moves + 4 * board.actions * i, who + i, error)
+            part = [library.pointer(a if n <= PART else a[i : i + PART]) for a in (words, wdl, policy, codes)]
+            status = library.evaluate(number, board.number, min(PART, n - i), *part, error)
             if status != 0:
                 raise failed(status, error)
         return Answers(positions, wdl, policy, codes)
@@ -134,6 +172,8 @@ class Evaluator:
     def close(self) -> None:
         """Gives back what the evaluator holds. Later calls raise a ClosedError."""
         number, self._number = self._number, CLOSED
+        if self.service is not None:
+            self.service.close()
         if number != CLOSED:
             error = error_text()
             status = library.close(number, error)
@@ -154,9 +194,10 @@ class Evaluator:
                 pass
 
     def __repr__(self) -> str:
-        return f"<evaluator {self.about['how']}>" if self._number != CLOSED else "<evaluator, closed>"
+        return f"<evaluator {self.about['how']}>" if self._number != CLOSED or self.service is not None else "<evaluator, closed>"
 
 
+_opening = threading.Lock()
 CLOSED = -1  # the number of no evaluator, and not 0, which stands for a function
 PART = 1 << 14  # positions of one call of the library
 
@@ -184,10 +225,11 @@ def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str |
 
 
 @functools.lru_cache(8)
-def _named(model: str | None) -> Evaluator:
-    return Evaluator(model)
+def _named(model: str | None, url: str | None) -> Evaluator:
+    return Evaluator(model, url=url)
 
 
 def evaluator(model: str | Evaluator | None) -> Evaluator:
-    """The evaluator that a call names: itself, or one that is kept for the next call of that name, or of none."""
-    return model if isinstance(model, Evaluator) else _named(model)
+    """The evaluator that a call names: itself, or one that is kept for the next call of that name, or of none. A service
+    has it if the variable EVALD_URL names one."""
+    return model if isinstance(model, Evaluator) else _named(model, os.environ.get("EVALD_URL") or None)

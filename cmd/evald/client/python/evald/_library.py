@@ -1,13 +1,16 @@
-"""The library that comes with the package, through ctypes: names and types of its calls, and its errors as exceptions."""
+"""The calls that the package is made of, their errors as exceptions, and what answers them: the library that comes with the package, through ctypes,
+or the program where there is no library (_program.py)."""
 from __future__ import annotations
 
 import ctypes
 import json
 import os
+import shutil
 import sys
+import sysconfig
 import threading
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Protocol
 
 ERROR_SIZE = 2048
 LOST = 2  # the status of a call whose evaluator or search is closed
@@ -19,6 +22,11 @@ class EvaldError(ValueError):
 
 class ClosedError(RuntimeError):
     """The evaluator or search is closed, or the process may not use the library, because it is a fork."""
+
+
+class UnavailableError(ConnectionError):
+    """The program or the service that should answer has ended, cannot be reached, or is overloaded. The text says which and why. A later call may
+    succeed: it starts the program again, or asks the service again."""
 
 
 class Event(ctypes.Structure):
@@ -34,64 +42,147 @@ def find() -> Path:
     return Path(named) if named else Path(__file__).parent / name
 
 
-_n, _p, _s, _i = ctypes.c_longlong, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-_calls: dict[str, tuple[Any, list[Any]]] = {
-    "main": (_i, [_i, ctypes.POINTER(_s)]),
-    "about": (_n, [_s, _n]),
-    "board": (_n, [_s, ctypes.POINTER(_n), _s]),
-    "parse": (_i, [_n, _n, _s, _n, _p, _s]),
-    "check": (_i, [_n, _n, _p, _s]),
-    "from_cells": (_i, [_n, _n, _p, _i, _p, _s]),
-    "cells": (_i, [_n, _n, _p, _p, _s]),
-    "planes": (_i, [_n, _n, _p, _p, _s]),
-    "legal": (_i, [_n, _n, _p, _p, _s]),
-    "results": (_i, [_n, _n, _p, _p, _s]),
-    "step": (_i, [_n, _n, _p, _p, _p, _p, _i, _s]),
-    "open": (_n, [_s, _s]),
-    "evaluator": (_n, [_n, _s, _n]),
-    "close": (_i, [_n, _s]),
-    "evaluate": (_i, [_n, _n, _n, _p, _p, _p, _p, _s]),
-    "search": (_n, [_n, _n, _n, _p, _s, _p, _p, _p, _p, _p, _p, _s]),
-    "solve": (_n, [_n, _n, _p, _s, _p, _s]),
-    "selfplay": (_n, [_n, _n, _s, _s]),
-    "records": (_n, [_s, _s, _n, _s]),
-    "read": (_n, [_n, _n, _s, _i, _p, _p, _p, _p, _p, _p, _p, _p, _p, _p, _s]),
-    "wait": (_i, [_n, _n, ctypes.POINTER(Event), _s]),
-    "batch": (_i, [_n, _n, _p]),
-    "answer": (_i, [_n, _n, _p, _p, _s, _s]),
-    "game": (_i, [_n, _p, _p, _p, _p, _p]),
-    "release": (None, [_n]),
+def find_program() -> str | None:
+    """The program: what EVALD_PROGRAM names, what pip has put where it puts scripts, or the one on PATH."""
+    if named := os.environ.get("EVALD_PROGRAM"):
+        return named
+    name = "evald" + (sysconfig.get_config_var("EXE") or "")
+    folders = [
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")),  # pip install --user
+        str(Path(__file__).absolute().parent.parent / "bin"),  # pip install --target
+    ]
+    return next((path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), None) or shutil.which("evald")
+
+
+# The calls, as result:arguments. n and i are numbers, h is that of an evaluator or of a call that takes long, s is text, e the text of an error, v an
+# Event. r is memory that is read, w memory that is written, u both, and l is written until the call that takes long has ended.
+CALLS: dict[str, str] = {
+    "about": "n:wn",
+    "board": "n:swe",
+    "parse": "i:nnsnwe",
+    "check": "i:nnre",
+    "from_cells": "i:nnriwe",
+    "cells": "i:nnrwe",
+    "planes": "i:nnrwe",
+    "legal": "i:nnrwe",
+    "results": "i:nnrwe",
+    "step": "i:nnurwwie",
+    "open": "h:se",
+    "evaluator": "n:hwn",
+    "close": "i:he",
+    "evaluate": "i:hnnrwwwe",
+    "search": "h:hnnrslllllle",
+    "solve": "h:nnrsle",
+    "selfplay": "h:hnse",
+    "records": "n:swne",
+    "read": "h:nnsilllllllllle",
+    "wait": "i:hnve",
+    "batch": "i:hnwe",
+    "answer": "i:hnrrse",
+    "game": "i:hwwwwwe",
+    "release": "-:h",
 }
+_types: dict[str, Any] = {"n": ctypes.c_longlong, "h": ctypes.c_longlong, "i": ctypes.c_int, "s": ctypes.c_char_p, "e": ctypes.c_char_p,
+                          "v": ctypes.POINTER(Event), **dict.fromkeys("rwul", ctypes.c_void_p), "-": None}
+
+
+class Transport(Protocol):
+    """What answers calls."""
+
+    def call(self, name: str) -> Callable[..., Any]:
+        """A call as a function, whose arguments and result are those of CALLS. Its result is a status or minus a status if it has an error."""
+
+    def pointer(self, array: Any) -> Any:
+        """What calls take as the memory of an array."""
+
+    def ended(self, number: int) -> bool:
+        """Whether what had this evaluator has ended, and a call would be answered by another."""
+
+    def forget(self) -> None:
+        """Called in the child of a fork."""
+
+
+class _Loaded:
+    """The library in this process."""
+
+    def __init__(self, path: Path) -> None:
+        self._dll = ctypes.CDLL(str(path))
+
+    def call(self, name: str) -> Callable[..., Any]:
+        result, arguments = CALLS[name].split(":")
+        call = getattr(self._dll, "evald_" + name)
+        call.restype, call.argtypes = _types[result], [_types[a] for a in arguments]
+        return call  # type: ignore[no-any-return]
+
+    def main(self, arguments: list[bytes]) -> int:
+        return int(self._dll.evald_main(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments)))
+
+    def pointer(self, array: Any) -> Any:
+        return array.__array_interface__["data"][0]  # in half the time that array.ctypes.data takes
+
+    def ended(self, number: int) -> bool:
+        return False
+
+    def forget(self) -> None:
+        pass
+
+
+def missing() -> str:
+    """Where the library was looked for, and the ways out."""
+    return (
+        f"{find()} is not there: this wheel has no library for this system, or EVALD_LIBRARY is wrong; the variable EVALD_LIBRARY names one, or "
+        "EVALD_PROGRAM the program evald, which is not on PATH either. evald.Evaluator(url=...) asks a service for evaluations and searches"
+    )
+
+
+def load() -> _Loaded:
+    """The library. An ImportError says where it was looked for."""
+    if not find().exists():
+        raise ImportError("evald: " + missing())
+    return _Loaded(find())
 
 
 class Library:
-    """The library, loaded when it is first needed. Its attributes are its calls, without the evald_ before their names."""
+    """The calls as attributes. What answers them is chosen when the first one is needed: the library that EVALD_LIBRARY names, the program that
+    EVALD_PROGRAM names, the library of the package, or the program where find_program finds it. Without any of them there are only the calls of
+    _rules.py, which a service needs."""
+
+    pointer: Callable[[Any], Any]
+    ended: Callable[[int], bool]
 
     def __init__(self) -> None:
-        self._dll: ctypes.CDLL | None = None
+        self._transport: Transport | None = None
+        self._choosing = threading.RLock()  # the garbage collector may close an evaluator meanwhile
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in _calls:
+        if name not in CALLS and name not in ("pointer", "ended"):
             raise AttributeError(name)
-        result, arguments = _calls[name]
-        call = getattr(self._loaded(), "evald_" + name)
-        call.restype, call.argtypes = result, arguments
+        with self._choosing:
+            transport = self._transport = self._transport or _choose()
+        call: Callable[..., Any] = transport.call(name) if name in CALLS else getattr(transport, name)
         setattr(self, name, call)
-        return call  # type: ignore[no-any-return]
-
-    def _loaded(self) -> ctypes.CDLL:
-        if self._dll is None:
-            path = find()
-            if not path.exists():
-                raise ImportError(f"evald: {path} is not there: this wheel has no library for this system; the variable EVALD_LIBRARY can name one")
-            self._dll = ctypes.CDLL(str(path))
-        return self._dll
+        return call
 
     def forget(self) -> None:
-        """In the child of a fork the library has no threads that would answer, so no call may reach it."""
-        if self._dll is not None:
-            for name in _calls:
+        """In the child of a fork the library has no threads that would answer, and the program is the parent's, so no call may reach them."""
+        if self._transport is not None:
+            self._transport.forget()
+            for name in CALLS:
                 setattr(self, name, _forked)
+
+
+def _choose() -> Transport:
+    if not os.environ.get("EVALD_LIBRARY") and (os.environ.get("EVALD_PROGRAM") or not find().exists()):
+        path = find_program()
+        if path is None:
+            from ._rules import Rules
+
+            return Rules(missing())
+        from ._program import Program
+
+        return Program(path)
+    return load()
 
 
 def _forked(*_: object) -> None:

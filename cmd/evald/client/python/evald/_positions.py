@@ -44,11 +44,6 @@ def board(rules: str | Board) -> Board:
     return known
 
 
-def pointer(array: npt.NDArray[Any]) -> int:
-    """The address of an array's memory, in half the time that array.ctypes.data takes."""
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
-
-
 class Positions:
     """Positions of one game.
 
@@ -120,7 +115,7 @@ class Positions:
         if len(lines) > 0:
             if any("\n" in line for line in lines):
                 raise EvaldError("a position in text is one line")
-            self._call("parse", text, len(text), pointer(self.words))
+            self._call("parse", text, len(text), library.pointer(self.words))
         return self.words
 
     def _from_observations(self, observations: Sequence[Any]) -> Words:
@@ -148,7 +143,7 @@ class Positions:
             else:
                 self.words = np.zeros((len(rows), 4), np.uint64)
                 self.words[:, 0], self.words[:, 2] = rows[:, 0], rows[:, 1]
-            self._call("check", pointer(self.words))
+            self._call("check", library.pointer(self.words))
             return self.words
         if array.ndim not in (2, 3) or array.shape[-2:] != (b.rows, b.columns) or array.dtype.kind not in "iub":
             raise EvaldError(
@@ -162,7 +157,7 @@ class Positions:
         cells = np.ascontiguousarray(small, np.int8)
         self.words = np.empty((len(cells), 4), np.uint64)
         if len(cells) > 0:
-            self._call("from_cells", pointer(cells), int(low >= 0), pointer(self.words))
+            self._call("from_cells", library.pointer(cells), int(low >= 0), library.pointer(self.words))
         return self.words
 
     def __len__(self) -> int:
@@ -186,26 +181,26 @@ class Positions:
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty."""
         cells = np.empty((len(self), self.board.rows, self.board.columns), np.int8)
-        self._call("cells", pointer(self.words), pointer(cells))
+        self._call("cells", library.pointer(self.words), library.pointer(cells))
         return cells
 
     def planes(self) -> npt.NDArray[np.float32]:
         """[N,5,H,W], what evald's own networks see: own stones, the other side's, playable cells, rows that the side to move would fill, and a
         plane of in-a-row / 4."""
         planes = np.empty((len(self), 5, self.board.rows, self.board.columns), np.float32)
-        self._call("planes", pointer(self.words), pointer(planes))
+        self._call("planes", library.pointer(self.words), library.pointer(planes))
         return planes
 
     def legal(self) -> npt.NDArray[np.bool_]:
         """[N,A] which actions can be played; none once the game is over."""
         mask = np.empty((len(self), self.board.actions), np.uint8)
-        self._call("legal", pointer(self.words), pointer(mask))
+        self._call("legal", library.pointer(self.words), library.pointer(mask))
         return mask.view(np.bool_)
 
     def results(self) -> npt.NDArray[np.int8]:
         """[N] how games stand for the side to move: 1 won, -1 lost, 0 drawn, 2 not over."""
         results = np.empty(len(self), np.int8)
-        self._call("results", pointer(self.words), pointer(results))
+        self._call("results", library.pointer(self.words), library.pointer(results))
         return results
 
     def play(self, actions: Iterable[int] | npt.NDArray[Any] | int) -> Positions:
@@ -214,7 +209,7 @@ class Positions:
         n = len(self)
         moves = np.ascontiguousarray(np.broadcast_to(np.asarray(actions), (n,)), np.int32)
         rewards, done = np.empty(n, np.float32), np.empty(n, np.uint8)
-        after._call("step", pointer(after.words), pointer(moves), pointer(rewards), pointer(done), 0)
+        after._call("step", library.pointer(after.words), library.pointer(moves), library.pointer(rewards), library.pointer(done), 0)
         return after
 
     def text(self) -> list[str]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ._evaluator import names
 from ._library import EvaldError, error_text, failed, library, options
-from ._positions import Positions, board, pointer
+from ._positions import Positions, board
 from ._search import Progress
 from ._work import Work
 
@@ -72,7 +72,7 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     types = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
     columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in types.items()}
     words, codes = np.empty((n, 4), np.uint64), np.empty(n, np.uint8)
-    call = library.read(of.number, n, chosen, int(rules is not None), pointer(words), *(pointer(c) for c in columns.values()), pointer(codes), error)
+    call = library.read(of.number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
         work.wait(progress)
         rows = work.done

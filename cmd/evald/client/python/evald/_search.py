@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._evaluator import Evaluator, Rows, evaluator
-from ._library import error_text, failed, library, options
-from ._positions import Board, Positions, PositionsLike, board, pointer
+from ._library import EvaldError, error_text, failed, library, options
+from ._positions import Board, Positions, PositionsLike, board
+from ._service import SEARCHED, Service
 from ._work import Network, Work
 
 Progress = Callable[[int, int], object]
 
+SEARCH_DEFAULTS: dict[str, Any] = dict(selection="puct", explore=None, leaves=1, batch=256, seed=0)
 NO_MOVE = -1000  # the score of an action that cannot be played
 
 
@@ -41,8 +43,29 @@ def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | Non
     """The library's number of the evaluator, 0 if a function answers; the function; what must stay open."""
     if network is None or isinstance(network, (str, Evaluator)):
         e = evaluator(network)
-        return e._number, None, e
+        return (e.number(), None, e) if e.service is None else (0, e.network, e)
     return 0, network, None
+
+
+def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Progress | None) -> Searched:
+    """Searches by a service's model `search`."""
+    n, a = len(found.positions), found.positions.board.actions
+    if wrong := [name for name, value in chosen.items() if name not in ("visits", "exact") and value != SEARCH_DEFAULTS[name]]:
+        raise EvaldError(f"a service searches with its own {' and '.join(wrong)}: leave it out; or search here, with the function network=evaluator.network")
+    if service.named:
+        raise EvaldError(
+            f"a service searches with the first of its models alone: leave out model={service.model!r}; or search here, with the function network=evaluator.network"
+        )
+    for i in range(0, n, SEARCHED):
+        rows = slice(i, i + SEARCHED)
+        answers, _ = service.ask("search", found.positions[rows], dict(visits=a, policy=a, q=a, wdl=3), dict(visits=chosen["visits"], exact=chosen["exact"]))
+        found.visits[rows], found.policy[rows], found.q[rows], found.wdl[rows] = (answers[name] for name in ("visits", "policy", "q", "wdl"))
+        if progress is not None:
+            progress(min(i + SEARCHED, n), n)
+    likely = found.policy == found.policy.max(1, keepdims=True, initial=0)
+    found.best[:] = np.where(found.policy.any(1), np.where(likely, found.q, -2).argmax(1), -1)
+    found.proved[:] = np.where((found.wdl == 1).any(1), found.wdl[:, 0] - found.wdl[:, 2], 2)
+    return found
 
 
 def search(positions: PositionsLike, rules: str | None = None, *, network: Network | Evaluator | str | None = None, visits: int = 800,
@@ -53,17 +76,25 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
     `network` is a function (see Network), which gets batches of up to `batch` positions, an Evaluator or a model's name. The rest are the flags of
     `evald search`; `exact` is how many nodes prove a leaf, False for none. An answer does not depend on the other positions.
 
+    An Evaluator with a URL lets the service search, whose model `search` takes `visits` and `exact`. Of moves with as many visits `best` is then the
+    one with the highest value.
+
     >>> search("445566", visits=50).best      # completes three in a row
     array([2], dtype=int32)
     """
     of = Positions(positions, rules)
-    number, function, _open = _asks(network)
     found, error = Searched(of), error_text()
+    given = dict(visits=visits, selection=selection, explore=explore, exact=exact, leaves=leaves, batch=batch, seed=seed)
+    if network is None or isinstance(network, (str, Evaluator)):
+        network = evaluator(network)
+        if network.service is not None:
+            return _searched_by(network.service, found, given, progress)
+    number, function, _open = _asks(network)
     words = np.ascontiguousarray(of.words)
-    chosen = options(dict(visits=visits, selection=selection, explore=explore, exact=exact, leaves=leaves, batch=batch, seed=seed))
+    chosen = options(given)
     call = library.search(
-        number, of.board.number, len(of), pointer(words), chosen, pointer(found.visits), pointer(found.policy), pointer(found.q),
-        pointer(found.wdl), pointer(found.best), pointer(found.proved), error,
+        number, of.board.number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),
+        library.pointer(found.wdl), library.pointer(found.best), library.pointer(found.proved), error,
     )
     with Work(call, of.board, function, error, (words, found, _open)) as work:
         work.wait(progress)
@@ -81,7 +112,7 @@ def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | No
     of = Positions(positions, rules)
     scores, error = np.zeros((len(of), of.board.actions), np.int32), error_text()
     words = np.ascontiguousarray(of.words)
-    call = library.solve(of.board.number, len(of), pointer(words), options(dict(nodes=nodes, threads=threads)), pointer(scores), error)
+    call = library.solve(of.board.number, len(of), library.pointer(words), options(dict(nodes=nodes, threads=threads)), library.pointer(scores), error)
     with Work(call, of.board, None, error, (words, scores)) as work:
         work.wait(progress)
     return scores
@@ -137,7 +168,7 @@ def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator |
             if event is None:
                 return
             game = Game(event.number, event.first, event.rows, of)
-            status = library.game(call, pointer(game.positions.words), pointer(game.visits), pointer(game.q), pointer(game._codes), pointer(game.actions))
+            status = library.game(call, library.pointer(game.positions.words), library.pointer(game.visits), library.pointer(game.q), library.pointer(game._codes), library.pointer(game.actions), error)
             if status != 0:
                 raise failed(status, error)
             yield game

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._library import EvaldError, Event, error_text, failed, library
-from ._positions import Board, Positions, pointer
+from ._positions import Board, Positions
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
 TURN = 100  # milliseconds of a wait: what an interrupt takes at most
@@ -68,7 +68,7 @@ class Work:
         rows = int(self._event.rows)
         words = np.empty((rows, 4), np.uint64)
         if rows > 0:
-            library.batch(self._number, rows, pointer(words))
+            library.batch(self._number, rows, library.pointer(words), self._error)
         try:
             policy, value = self._network(Positions.of_words(words, self._board)) if rows > 0 else ([], [])
             policy = _array("policy", policy, (rows, self._board.actions))
@@ -76,7 +76,7 @@ class Work:
         except BaseException as error:
             library.answer(self._number, 0, None, None, f"the network's function raised {error!r}"[:1000].encode(), self._error)
             raise
-        status = library.answer(self._number, rows, pointer(wdl), pointer(policy), None, self._error)
+        status = library.answer(self._number, rows, library.pointer(wdl), library.pointer(policy), None, self._error)
         if status != 0:
             raise failed(status, self._error)
 

@@ -1,0 +1,359 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+)
+
+// Memory is an array of the caller's.
+type Memory struct {
+	at   unsafe.Pointer
+	size int // in bytes; anySize: the caller promises that there are enough
+}
+
+const anySize = -1
+
+// At is the memory at an address, which has the size that a call says.
+func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
+
+// slice is memory as an array of n elements. Only a program of another version gives memory of another size.
+func slice[T any](m Memory, n int) []T {
+	var one T
+	if size := n * int(unsafe.Sizeof(one)); m.size != anySize && m.size != size {
+		panic(fmt.Sprintf("an array has %d bytes, want %d: the Python package and the program are of different versions", m.size, size))
+	}
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(m.at), n)
+}
+
+// text writes a text into memory of size bytes, with a zero at its end, if there is room for it. It returns the size that the text needs.
+func text(s string, into Memory, size int64) int64 {
+	if len(s) < int(size) {
+		to := slice[byte](into, int(size))
+		to[copy(to, s)] = 0
+	}
+	return int64(len(s) + 1)
+}
+
+// Calls are the calls of this package for a caller in another language, which has evaluators and Works by numbers. library.go of package main
+// gives them names in C, and pipe.go names for a caller in another process. n is a number of positions; positions, actions and all other
+// memory have the sizes that the functions of this package say.
+type Calls struct {
+	Version string
+	kept    sync.Map // *Evaluator and *call, by their numbers
+	last    atomic.Int64
+}
+
+// ErrLost is the error of a number of no evaluator or Work.
+var ErrLost = errors.New("there is no such evaluator or call: it is closed")
+
+func (c *Calls) keep(of any) int64 {
+	n := c.last.Add(1)
+	c.kept.Store(n, of)
+	return n
+}
+
+func kept[T any](c *Calls, number int64) (T, error) {
+	v, _ := c.kept.Load(number)
+	of, ok := v.(T)
+	if !ok {
+		return of, ErrLost
+	}
+	return of, nil
+}
+
+// About writes, as JSON, what a caller needs to know of this package. It returns the size that the text needs.
+func (c *Calls) About(into Memory, size int64) int64 {
+	about, err := json.Marshal(struct {
+		Version string   `json:"version"`
+		Sources []string `json:"sources"`
+		Planes  int      `json:"planes"`
+	}{c.Version, Sources(), net.PlaneCount})
+	if err != nil {
+		panic(err) // texts can be written
+	}
+	return text(string(about), into, size)
+}
+
+// Board returns the number of a board, and writes its columns, rows, stones in a row, actions and cells into shape.
+func (c *Calls) Board(rules string, shape Memory) (int64, error) {
+	number, b, err := Board(rules)
+	if err != nil {
+		return 0, err
+	}
+	copy(slice[int64](shape, 5), []int64{int64(b.Columns()), int64(b.Rows()), int64(b.InARow()), int64(b.Actions()), int64(b.Cells())})
+	return int64(number), nil
+}
+
+// on calls f with a board and positions.
+func on(board, n int64, positions Memory, f func(b *game.Board, positions []game.Position) error) error {
+	b, err := BoardOf(int(board))
+	if err != nil {
+		return err
+	}
+	return f(b, slice[game.Position](positions, int(n)))
+}
+
+// Parse reads positions from lines of text.
+func (c *Calls) Parse(board, n int64, lines string, positions Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		return Parse(b, strings.Split(lines, "\n"), positions)
+	})
+}
+
+// Check is Check.
+func (c *Calls) Check(board, n int64, positions Memory) error { return on(board, n, positions, Check) }
+
+// FromCells is FromCells; players is 0 for cells of sides.
+func (c *Calls) FromCells(board, n int64, cells Memory, players int64, positions Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		return FromCells(b, slice[int8](cells, int(n)*b.Cells()), players != 0, positions)
+	})
+}
+
+// Cells is Cells.
+func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		Cells(b, positions, slice[int8](cells, int(n)*b.Cells()))
+		return nil
+	})
+}
+
+// Planes writes the input of networks (package net).
+func (c *Calls) Planes(board, n int64, positions, planes Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		net.Planes(b, positions, slice[float32](planes, net.PlanesSize(b, int(n))))
+		return nil
+	})
+}
+
+// Legal is Legal.
+func (c *Calls) Legal(board, n int64, positions, mask Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		Legal(b, positions, slice[uint8](mask, int(n)*b.Actions()))
+		return nil
+	})
+}
+
+// Results is Results.
+func (c *Calls) Results(board, n int64, positions, results Memory) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		Results(b, positions, slice[int8](results, int(n)))
+		return nil
+	})
+}
+
+// Step is Step; reset is 0 or not.
+func (c *Calls) Step(board, n int64, positions, actions, rewards, done Memory, reset int64) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		return Step(b, positions, slice[int32](actions, int(n)), slice[float32](rewards, int(n)), slice[uint8](done, int(n)), reset != 0)
+	})
+}
+
+// Open returns the number of an evaluator.
+func (c *Calls) Open(options string) (int64, error) {
+	e, err := Open(options)
+	if err != nil {
+		return 0, err
+	}
+	return c.keep(e), nil
+}
+
+// Evaluator writes what an evaluator is, as JSON. It returns the size that the text needs, 0 if there is no such evaluator.
+func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) int64 {
+	e, err := kept[*Evaluator](c, evaluator)
+	if err != nil {
+		return 0
+	}
+	return text(e.About(), into, size)
+}
+
+// Close closes an evaluator.
+func (c *Calls) Close(evaluator int64) error {
+	e, err := kept[*Evaluator](c, evaluator)
+	if err != nil {
+		return err
+	}
+	c.kept.Delete(evaluator)
+	return e.Close()
+}
+
+// Evaluate is Evaluator.Evaluate.
+func (c *Calls) Evaluate(evaluator, board, n int64, positions, wdl, policy, who Memory) error {
+	e, err := kept[*Evaluator](c, evaluator)
+	if err != nil {
+		return err
+	}
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		rows := len(positions)
+		return e.Evaluate(context.Background(), b, positions, slice[float32](wdl, 3*rows), slice[float32](policy, b.Actions()*rows), slice[uint8](who, rows))
+	})
+}
+
+// call is a Work and what its last Wait returned.
+type call struct {
+	*Work
+	board *game.Board
+	found Result
+}
+
+// start begins a Work that an evaluator answers, or the caller's function if its number is 0.
+func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error)) (int64, error) {
+	var e *Evaluator
+	if evaluator != 0 {
+		var err error
+		if e, err = kept[*Evaluator](c, evaluator); err != nil {
+			return 0, err
+		}
+	}
+	started := &call{}
+	err := on(board, n, positions, func(b *game.Board, positions []game.Position) (err error) {
+		started.board = b
+		started.Work, err = f(e, b, positions)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return c.keep(started), nil
+}
+
+// Search returns the number of a Search.
+func (c *Calls) Search(evaluator, board, n int64, positions Memory, options string, visits, policy, q, wdl, best, proved Memory) (int64, error) {
+	return c.start(evaluator, board, n, positions, func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
+		rows, moves := len(positions), len(positions)*b.Actions()
+		return Search(e, b, positions, options, Found{
+			Visits: slice[uint32](visits, moves), Policy: slice[float32](policy, moves), Q: slice[float32](q, moves),
+			WDL: slice[float32](wdl, 3*rows), Best: slice[int32](best, rows), Proved: slice[int8](proved, rows),
+		})
+	})
+}
+
+// Solve returns the number of a Solve.
+func (c *Calls) Solve(board, n int64, positions Memory, options string, scores Memory) (int64, error) {
+	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
+		return Solve(b, positions, options, slice[int32](scores, len(positions)*b.Actions()))
+	})
+}
+
+// Play returns the number of a Play.
+func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
+	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) { return Play(e, b, options) })
+}
+
+// Records returns how many records files have, and writes the rules of the first one, if there is room for them.
+func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
+	rows, of, err := Records(files)
+	if err != nil {
+		return 0, err
+	}
+	text(of, rules, size)
+	return rows, nil
+}
+
+// Read returns the number of a Read; other is 0 or not.
+func (c *Calls) Read(board, n int64, files string, other int64, positions, visits, q, weight, z, over, ply, move, number, who Memory) (int64, error) {
+	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
+		rows := int(n)
+		return Read(b, files, other != 0, RecordRows{
+			Positions: positions, Visits: slice[uint32](visits, rows*b.Actions()), Q: slice[float32](q, rows), Weight: slice[float32](weight, rows),
+			Z: slice[int8](z, rows), GameOver: slice[uint8](over, rows), Ply: slice[int32](ply, rows), Move: slice[int32](move, rows),
+			Game: slice[int64](number, rows), Who: slice[uint8](who, rows),
+		})
+	})
+}
+
+// report is what Wait writes.
+type report struct {
+	rows          int64 // of a batch or of a game
+	number, first int64 // of a game: its number, and the result for the first player
+	done, all     int64 // progress
+}
+
+// Wait waits for an event of a Work, for ms milliseconds at most, and writes a report.
+func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
+	w, err := kept[*call](c, number)
+	if err != nil {
+		return 0, err
+	}
+	found, err := w.Wait(time.Duration(ms) * time.Millisecond)
+	r := &slice[report](into, 1)[0]
+	r.done, r.all = w.Progress()
+	if err != nil {
+		return 0, err
+	}
+	w.found = found
+	switch found.Event {
+	case Asked:
+		r.rows = 0
+		found.Ask.Use(func(b *eval.Batch) { r.rows = int64(len(b.Pos)) })
+	case Played:
+		r.rows, r.number, r.first = int64(len(found.Game.Plies)), int64(found.Game.Number), int64(found.Game.Result)
+	}
+	return found.Event, nil
+}
+
+// Batch writes the positions of the batch that a Work asks.
+func (c *Calls) Batch(number, rows int64, positions Memory) error {
+	w, err := kept[*call](c, number)
+	if err != nil || w.found.Ask == nil {
+		return ErrLost
+	}
+	w.found.Ask.Use(func(b *eval.Batch) { copy(slice[game.Position](positions, int(rows)), b.Pos) })
+	return nil
+}
+
+// Answer answers the batch that a Work asks, or with failed why it cannot be answered.
+func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
+	w, err := kept[*call](c, number)
+	if err != nil || w.found.Ask == nil {
+		return ErrLost
+	}
+	ask := w.found.Ask
+	w.found.Ask = nil
+	if failed != "" {
+		ask.Answer(errors.New(failed)) // gives the error back
+		return nil
+	}
+	ask.Use(func(b *eval.Batch) {
+		copy(b.WDL, slice[float32](wdl, 3*int(rows)))
+		copy(b.Policy, slice[float32](policy, int(rows)*b.Board.Actions()))
+	})
+	return ask.Answer(nil)
+}
+
+// Game writes the game that a Work has played; see GameRows.
+func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) error {
+	w, err := kept[*call](c, number)
+	if err != nil || w.found.Game == nil {
+		return ErrLost
+	}
+	n := len(w.found.Game.Plies)
+	rows := GameRows{
+		Positions: slice[game.Position](positions, n), Visits: slice[uint32](visits, n*w.board.Actions()),
+		Q: slice[float32](q, n), Who: slice[uint8](who, n), Moves: slice[int32](moves, n),
+	}
+	rows.Write(w.board, w.found.Game)
+	return nil
+}
+
+// Release ends a Work.
+func (c *Calls) Release(number int64) {
+	if w, err := kept[*call](c, number); err == nil {
+		c.kept.Delete(number)
+		w.Release()
+	}
+}
