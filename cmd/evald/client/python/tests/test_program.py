@@ -97,6 +97,7 @@ class Same(unittest.TestCase):
             self.skipTest("there is no library to compare with")
         self.assertEqual(run(ANSWERS), run(ANSWERS, LIBRARY))
 
+    @unittest.skipUnless(SOAK, "takes minutes: before a release")
     def test_suites(self) -> None:
         """The tests of the library, by the program."""
         for file in ("test_core.py", "test_examples.py"):
