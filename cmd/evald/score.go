@@ -32,7 +32,10 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string   `arg:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	All       string     `without:"files" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: each that a game can reach and that is not over, once up to mirror image, with scores that are computed here."`
+	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Of each game of --all, this number of positions, drawn so that each is equally likely: for games that have too many."`
+	Seed      uint64     `needs:"sample" default:"1" help:"The same seed draws the same sample."`
 	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool       `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
@@ -41,7 +44,7 @@ type scoreCmd struct {
 	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as of evald search."`
 	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool       `help:"Write JSON for machines instead of a table."`
-	Boards    string     `without:"agent,raw" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page with a row for each game: good moves, good moves where one can go wrong, and results foretold, by Markdown."`
+	Boards    string     `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page with a row for each game: good moves, good moves where one can go wrong, and results foretold, by Markdown."`
 	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; of several games, in a panel for each."`
 }
 
@@ -55,6 +58,9 @@ func (c *scoreCmd) Validate() error {
 			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
 		}
 	}
+	if len(c.Files) == 0 && c.All == "" {
+		return errors.New("expected \"<file> ...\", or --all with games")
+	}
 	return nil
 }
 
@@ -65,6 +71,19 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 		return err
 	}
 	defer closeAll()
+	if c.All != "" {
+		_, boards, err := boardsIn("all", c.All)
+		if err != nil {
+			return err
+		}
+		return c.write(s.out, func(out io.Writer) error {
+			reports, err := c.measureAll(ctx, s, subjects, boards)
+			if err != nil {
+				return err
+			}
+			return c.show(out, subjects, reports)
+		})
+	}
 	positions, err := c.positions(ctx, s)
 	if err := orInterrupted(ctx, err, s.err, "; nothing was measured"); err != nil {
 		return err

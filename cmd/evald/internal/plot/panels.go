@@ -26,7 +26,7 @@ const (
 func panels(w io.Writer, title string, r score.Report) error {
 	boards := slices.SortedFunc(slices.Values(r.Boards), func(a, b score.Board) int { return score.CompareRules(a.Rules, b.Rules) })
 	low := lowest(boards)
-	x := func(left int, seventh float64) float64 { return float64(left) + panelWidth*(seventh-0.5)/8 }
+	x := func(left int, seventh float64) float64 { return float64(left) + panelWidth*(seventh-0.5)/7 }
 	y := func(top int, rate float64) float64 { return float64(top) + panelHeight*(1-rate)/(1-low) }
 
 	var body picture // its height is known at the end
