@@ -33,7 +33,7 @@ type scoreCmd struct {
 	anyPosition
 	outFile
 	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
-	All       string     `without:"files" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: each that a game can reach and that is not over, once up to mirror image, with scores that are computed here."`
+	All       string     `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: each that a game can reach and that is not over, once up to mirror image, with scores that are computed here."`
 	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Of each game of --all, this number of positions, drawn so that each is equally likely: for games that have too many."`
 	Seed      uint64     `needs:"sample" default:"1" help:"The same seed draws the same sample."`
 	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`

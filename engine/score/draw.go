@@ -50,9 +50,9 @@ type drawing struct {
 	columns int         // the sets of cells that fill from the bottom: the columns, or without gravity the cells
 	rows    int         // the cells of each
 	ways    [][]float64 // ways[c][s]: to put s stones into the columns from c on
-	upTo []float64   // the number of placements of less stones than s+1, for each s
+	upTo    []float64   // the number of placements of less stones than s+1, for each s
 	random  *rand.Rand
-	cells   []int                 // of the stones of one placement
+	cells   []int              // of the stones of one placement
 	seen    map[game.Bits]bool // by reachable
 }
 
