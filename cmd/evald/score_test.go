@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -266,4 +268,18 @@ func TestScoreAll(t *testing.T) {
 		refuses(t, exitUsage, want, "", append([]string{"score", "--backend", "bitsquares"}, strings.Fields(args)...)...)
 	}
 	refuses(t, exitBadInput, "give --sample 1000000", "", "score", "--backend", "bitsquares", "--all", "6x6x5free")
+}
+
+// An interrupt ends --all while it finds or draws positions. There is no table then.
+func TestScoreAllInterrupted(t *testing.T) {
+	for _, args := range []string{"--all 5x5x4", "--all 7x6x4 --sample 10000000"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(300*time.Millisecond, cancel)
+		var out, stderr bytes.Buffer
+		status := run(ctx, strings.Fields("score --backend bitsquares "+args), streams{strings.NewReader(""), &out, &stderr})
+		timer.Stop()
+		if status != exitInterrupted || out.Len() > 0 || !strings.Contains(stderr.String(), "interrupted; 0 positions were measured") {
+			t.Errorf("%s: status %d, output %q, errors %q", args, status, out.String(), stderr.String())
+		}
+	}
 }
