@@ -158,6 +158,15 @@ func TestScoreBoardsAgain(t *testing.T) {
 	if again := string(getFile(t, "BOARDS.md")); again != page || strings.Count(page, "| bitsquares |") != 6 {
 		t.Errorf("the page is now\n%s\nand was\n%s", again, page)
 	}
+	if strings.Contains(page, "No positions of") {
+		t.Errorf("the page misses files: %s", page)
+	}
+	gametest.OK(t, os.Rename("sets/5x6x4/openings.txt", "openings.txt"))
+	must(t, "", "score", "--backend", "bitsquares", "--boards", "FEWER.md", files[0], "sets/5x6x4/random.txt", files[1])
+	if fewer := string(getFile(t, "FEWER.md")); !strings.Contains(fewer, "\nNo positions of openings play are measured of 5x6x4, ") || !strings.Contains(fewer, " --rules 4x4x3,5x6x4 --kinds openings,random ") {
+		t.Errorf("a page without openings of a game: %s", fewer)
+	}
+	gametest.OK(t, os.Rename("openings.txt", "sets/5x6x4/openings.txt"))
 	made := regexp.MustCompile(`evald (positions -o sets .*)\n`).FindStringSubmatch(page)
 	if made == nil {
 		t.Fatalf("the page does not say how its files were made: %s", page)

@@ -19,8 +19,8 @@ import (
 
 // scorePage is the page of --boards.
 type scorePage struct {
-	Command    string        // that writes this page
-	Made       []string      // the commands that made the files, as far as these say so
+	Command    string // that writes this page
+	Made       madeFiles
 	Evaluators []string      // that were measured besides bitsquares
 	Reports    []namedReport // the columns; all have the same boards
 }
@@ -104,47 +104,71 @@ func inShell(word string) string {
 // madeBy finds the command in the first line of a file of evald positions.
 var madeBy = regexp.MustCompile(`evald positions --rules (\S+) --kinds (\S+) (.+)$`)
 
-// made are the commands that made the files: one for all games that have the same kinds and flags, but for games of different mixes.
-func (s *scoreSet) made(files []string) (commands []string) {
-	kinds := map[string]map[string][]string{} // by the other flags, by game
-	out := map[string]string{}                // by game, the folder of its files
-	var order []string                        // of the other flags
+// madeFiles is what the first lines of files say of how they were made.
+type madeFiles struct {
+	flags  []string                       // of evald positions besides --rules, --kinds and -o, in order of first appearance
+	kinds  map[string]map[string][]string // by these flags and by game
+	folder map[string]string              // of a game's files
+}
+
+// made reads the first lines of files.
+func (s *scoreSet) made(files []string) (m madeFiles) {
+	m.kinds, m.folder = map[string]map[string][]string{}, map[string]string{}
 	for i, head := range s.heads {
-		m := madeBy.FindStringSubmatch(head)
-		if m == nil {
+		match := madeBy.FindStringSubmatch(head)
+		if match == nil {
 			continue
 		}
-		if kinds[m[3]] == nil {
-			kinds[m[3]], order = map[string][]string{}, append(order, m[3])
+		rules, kind, flags := match[1], match[2], match[3]
+		if m.kinds[flags] == nil {
+			m.kinds[flags], m.flags = map[string][]string{}, append(m.flags, flags)
 		}
-		kinds[m[3]][m[1]] = append(kinds[m[3]][m[1]], m[2])
-		out[m[1]] = filepath.Dir(files[i])
+		m.kinds[flags][rules] = append(m.kinds[flags][rules], kind)
+		m.folder[rules] = filepath.Dir(files[i])
 	}
-	for _, flags := range order {
-		byKinds := map[string][]string{}
-		for rules, some := range kinds[flags] {
-			some = slices.Compact(slices.Sorted(slices.Values(some)))
-			key := strings.Join(some, ",")
-			byKinds[key] = append(byKinds[key], rules)
+	return m
+}
+
+// kindsOf are the kinds of the files of some games, sorted.
+func (m madeFiles) kindsOf(flags string, games []string) (kinds []string) {
+	for _, rules := range games {
+		kinds = append(kinds, m.kinds[flags][rules]...)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// commands are the commands that made the files: for games with the same flags one for each mix, and one for the others.
+func (m madeFiles) commands() (all []string) {
+	for _, flags := range m.flags {
+		for _, list := range mixesOf(slices.Collect(maps.Keys(m.kinds[flags]))) {
+			folder := m.folder[list.games[0]]
+			if len(list.games) > 1 {
+				folder = filepath.Dir(folder)
+			}
+			command := "evald positions -o " + inShell(folder) + " --rules " + list.name
+			if kinds := strings.Join(m.kindsOf(flags, list.games), ","); kinds != allKinds() {
+				command += " --kinds " + kinds
+			}
+			all = append(all, command+" "+flags)
 		}
-		for _, key := range slices.Sorted(maps.Keys(byKinds)) {
-			for _, rules := range mixesOf(byKinds[key]) {
-				command := "evald positions"
-				first, _, several := strings.Cut(rules.games, ",")
-				if several {
-					command += " -o " + inShell(filepath.Dir(out[first]))
-				} else {
-					command += " -o " + inShell(out[first])
-				}
-				command += " --rules " + rules.name
-				if key != allKinds() {
-					command += " --kinds " + key
-				}
-				commands = append(commands, command+" "+flags)
+	}
+	return all
+}
+
+// missing says which games have no file of a kind that others have, a line for each kind.
+func (m madeFiles) missing() (lines []string) {
+	for _, flags := range m.flags {
+		games := slices.SortedFunc(maps.Keys(m.kinds[flags]), compareNames)
+		for _, kind := range m.kindsOf(flags, games) {
+			without := slices.DeleteFunc(slices.Clone(games), func(g string) bool { return slices.Contains(m.kinds[flags][g], kind) })
+			if len(without) > 0 {
+				lines = append(lines, fmt.Sprintf("No positions of %s play are measured of %s, and \"solved\" does not count them: there is no file. The command above makes none if the solver finishes none of them within its nodes.",
+					kind, strings.Join(without, ", ")))
 			}
 		}
 	}
-	return commands
+	return lines
 }
 
 // allKinds are the kinds that evald positions makes by default, sorted.
@@ -157,14 +181,20 @@ func allKinds() string {
 	return strings.Join(all, ",")
 }
 
-// gameList is games with commas, and what --rules calls them.
-type gameList struct{ name, games string }
+// gameList is games, and what --rules calls them together.
+type gameList struct {
+	name  string
+	games []string
+}
+
+// compareNames orders games as the page does, by their names.
+func compareNames(a, b string) int {
+	return cmp.Or(score.CompareRules(rulesNamed(a), rulesNamed(b)), cmp.Compare(a, b))
+}
 
 // mixesOf divides games into whole mixes that have names, and the others.
 func mixesOf(games []string) (lists []gameList) {
-	left := slices.SortedFunc(slices.Values(games), func(a, b string) int {
-		return cmp.Or(score.CompareRules(rulesNamed(a), rulesNamed(b)), cmp.Compare(a, b))
-	})
+	left := slices.SortedFunc(slices.Values(games), compareNames)
 	for _, named := range game.Mixes() {
 		var of []string
 		for _, rules := range mixRules(named.Name) {
@@ -173,12 +203,11 @@ func mixesOf(games []string) (lists []gameList) {
 		if slices.ContainsFunc(of, func(g string) bool { return !slices.Contains(left, g) }) {
 			continue
 		}
-		lists = append(lists, gameList{named.Name, strings.Join(of, ",")})
+		lists = append(lists, gameList{named.Name, of})
 		left = slices.DeleteFunc(left, func(g string) bool { return slices.Contains(of, g) })
 	}
 	if len(left) > 0 {
-		text := strings.Join(left, ",")
-		lists = append(lists, gameList{text, text})
+		lists = append(lists, gameList{strings.Join(left, ","), left})
 	}
 	return lists
 }
@@ -208,8 +237,8 @@ const unseenMix = "unseen"
 func (p *scorePage) write(w io.Writer) error {
 	var t strings.Builder
 	fmt.Fprintf(&t, "# Accuracy by board\n\nMeasured and written by\n\n    %s\n\n", p.Command)
-	if len(p.Made) > 0 {
-		fmt.Fprintf(&t, "with positions that were made by\n\n    %s\n\n", strings.Join(p.Made, "\n    "))
+	if made := p.Made.commands(); len(made) > 0 {
+		fmt.Fprintf(&t, "with positions that were made by\n\n    %s\n\n", strings.Join(made, "\n    "))
 	}
 	fmt.Fprintf(&t, "The evaluator is %s.\n\n", strings.Join(p.Evaluators, ", "))
 	t.WriteString(`Each cell has three rates in percent: good moves, which keep win, draw or loss; good moves over the critical positions alone,
@@ -217,6 +246,9 @@ where a move can worsen the result; and results foretold, for which the likelies
 percentage of the drawn positions that the solver finished within its nodes, in each third of the number of stones; the others are
 not measured. Means are over games, which all have the same weight.
 `)
+	for _, line := range p.Made.missing() {
+		fmt.Fprintf(&t, "\n%s\n", line)
+	}
 	seen, unseen := p.games()
 	if len(seen) > 0 {
 		t.WriteString("\n## Games\n\n")
