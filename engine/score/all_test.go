@@ -83,7 +83,15 @@ func TestAllErrors(t *testing.T) {
 	if _, err := score.All(ctx, b, score.AllOptions{Most: 1 << 20}, none); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := score.Draw(ctx, b, 10, 1, nil); !errors.Is(err, context.Canceled) {
+	ctx, cancel = context.WithCancel(t.Context())
+	stop := func(done int) {
+		if done == 10 {
+			cancel()
+		} else if done > 10+1<<12 {
+			t.Fatal("the end of the context does not end Draw")
+		}
+	}
+	if _, err := score.Draw(ctx, b, 1<<20, 1, stop); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

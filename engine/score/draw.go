@@ -18,8 +18,9 @@ import (
 func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(done int)) (positions []game.Position, err error) {
 	d := newDrawing(b, seed)
 	found := make(map[game.Position]bool, min(n, 1<<20))
-	for idle := 0; len(positions) < n && idle < maxIdle; idle++ {
-		if idle%(1<<12) == 0 && ctx.Err() != nil {
+	last := 0 // the placement that was the last new position
+	for placement := 0; len(positions) < n && placement-last < maxIdle; placement++ {
+		if placement%(1<<12) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		p := d.stones()
@@ -30,7 +31,7 @@ func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(
 			continue
 		}
 		found[p] = true
-		positions, idle = append(positions, p), 0
+		positions, last = append(positions, p), placement
 		if progress != nil {
 			progress(len(positions))
 		}
