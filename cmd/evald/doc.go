@@ -12,7 +12,7 @@
 //	solve.go                                 exact scores and books of them
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
 //	merge.go                                 records of exact results, each position once
-//	score.go                                 accuracy of an evaluator
+//	score.go, scorepage.go, scoreall.go      accuracy of an evaluator, its page by games; over all positions of a game
 //	play.go, match.go, matchtable.go         games on the terminal; matches, their table
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle

@@ -11,15 +11,18 @@ import (
 )
 
 // boardsOf are the boards of --rules.
-func boardsOf(text string) (game.Mix, []*game.Board, error) {
+func boardsOf(text string) (game.Mix, []*game.Board, error) { return boardsIn("rules", text) }
+
+// boardsIn are the boards of a flag.
+func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	mix, err := game.ParseMix(text)
 	if err != nil {
-		return nil, nil, usage("--rules: %w", err)
+		return nil, nil, usage("--%s: %w", flag, err)
 	}
 	boards := make([]*game.Board, len(mix))
 	for i, part := range mix {
 		if boards[i], err = game.NewBoard(part.Rules); err != nil {
-			return nil, nil, usage("--rules: %w", err)
+			return nil, nil, usage("--%s: %w", flag, err)
 		}
 	}
 	return mix, boards, nil

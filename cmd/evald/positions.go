@@ -224,7 +224,7 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 	}
 	for stones, n := range left {
 		if n > 0 {
-			lines = fmt.Appendf(lines, "# of %d positions of %d stones, %d take more nodes and are left out\n", drawn[stones], stones, n)
+			lines = fmt.Appendln(lines, score.LeftOut{Stones: stones, Drawn: drawn[stones], Left: n})
 		}
 	}
 	if err := durable.WriteFile(p.path, score.Seal(p.head, lines)); err != nil {

@@ -13,12 +13,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
@@ -28,7 +32,10 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string   `arg:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
+	All       string     `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: each that a game can reach and that is not over, once up to mirror image, with scores that are computed here."`
+	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Of each game of --all, this number of positions, drawn so that each is equally likely: for games that have too many."`
+	Seed      uint64     `needs:"sample" default:"1" help:"The same seed draws the same sample."`
 	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
 	Raw       bool       `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
 	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
@@ -37,7 +44,8 @@ type scoreCmd struct {
 	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as of evald search."`
 	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
 	JSON      bool       `help:"Write JSON for machines instead of a table."`
-	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies."`
+	Boards    string     `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page with a row for each game: good moves, good moves where one can go wrong, and results foretold, by Markdown."`
+	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; of several games, in a panel for each."`
 }
 
 // mostVisits is the limit of --visits.
@@ -50,47 +58,84 @@ func (c *scoreCmd) Validate() error {
 			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
 		}
 	}
+	if len(c.Files) == 0 && c.All == "" {
+		return errors.New("expected \"<file> ...\", or --all with games")
+	}
 	return nil
 }
 
 // Run measures likeliest moves and values, or an agent's moves, against exact scores.
-func (c *scoreCmd) Run(ctx context.Context, s streams) error {
+func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error {
 	subjects, closeAll, err := c.subjects(s.err)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	if c.All != "" {
+		_, boards, err := boardsIn("all", c.All)
+		if err != nil {
+			return err
+		}
+		return c.write(s.out, func(out io.Writer) error {
+			reports, err := c.measureAll(ctx, s, subjects, boards)
+			if err != nil {
+				return err
+			}
+			return c.show(out, subjects, reports)
+		})
+	}
 	positions, err := c.positions(ctx, s)
 	if err := orInterrupted(ctx, err, s.err, "; nothing was measured"); err != nil {
 		return err
 	}
 	return c.write(s.out, func(out io.Writer) error { // an error of the file is reported before the measuring
-		return c.measure(ctx, s, subjects, positions, out)
+		reports, err := c.measure(ctx, s, subjects, positions)
+		if err != nil {
+			return err
+		}
+		if c.Boards != "" {
+			page := scorePage{Command: c.again(line.Args), Made: positions.made(c.Files), Evaluators: measuredBy(subjects), Reports: reports}
+			if err := writeWhole(c.Boards, page.write); err != nil {
+				return err
+			}
+		}
+		return c.show(out, subjects, reports)
 	})
 }
 
-// measure writes the reports of all subjects.
-func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions []score.Position, out io.Writer) error {
-	var reports []namedReport
+// measure returns the reports of all subjects.
+func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions scoreSet) (reports []namedReport, err error) {
 	for _, subject := range subjects {
 		progress, done := newProgress(s.err, 0), 0
-		show := progress.counting(subject.name, 0, len(positions))
-		r, err := score.Measure(ctx, subject.Evaluator, positions, func(n int) {
+		show := progress.counting(subject.name, 0, len(positions.all))
+		r, err := score.Measure(ctx, subject.Evaluator, positions.all, func(n int) {
 			done = n
 			show(n)
 		})
 		progress.clear()
-		err = orInterrupted(ctx, err, s.err, "; %s had answered %d of %d positions; a table is of all, so there is none", subject.name, done, len(positions))
+		err = orInterrupted(ctx, err, s.err, "; %s had answered %d of %d positions; a table is of all, so there is none", subject.name, done, len(positions.all))
 		if err != nil {
-			return fmt.Errorf("%s: %w", subject.name, err)
+			return nil, fmt.Errorf("%s: %w", subject.name, err)
 		}
-		if subject.movesOnly {
-			r.DropValues()
+		for i, b := range r.Boards {
+			if positions.left[b.Rules] {
+				r.Boards[i].Solved = positions.solved[b.Rules]
+			}
 		}
-		reports = append(reports, namedReport{subject.name, r})
+		reports = append(reports, subject.report(r))
 	}
+	return reports, nil
+}
+
+// show writes the reports, and draws that of the evaluator's last subject.
+func (c *scoreCmd) show(out io.Writer, subjects []subject, reports []namedReport) error {
 	if c.Plot != "" {
-		last := reports[len(reports)-1]
+		last := reports[0]
+		for i := range subjects {
+			if !subjects[i].beside {
+				last = reports[i]
+			}
+		}
 		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Accuracy(w, last.Model, last.Report) }); err != nil {
 			return err
 		}
@@ -139,31 +184,38 @@ func distinct(files []string, name func(file string) string) (names []string, er
 	return names, nil
 }
 
-// positions reads all files. If there are several, each file's name is the kind of its positions.
-func (c *scoreCmd) positions(ctx context.Context, s streams) (all []score.Position, err error) {
-	names, err := kinds(c.Files)
-	if err != nil {
-		return nil, err
-	}
-	for n, file := range c.Files {
-		some, err := c.read(ctx, file, s)
-		if err != nil {
-			return nil, err
-		}
-		if len(c.Files) > 1 {
-			for i := range some {
-				some[i].Kind = names[n]
-			}
-		}
-		all = append(all, some...)
-	}
-	return all, nil
+// scoreSet is the positions of all files.
+type scoreSet struct {
+	all    []score.Position
+	solved map[game.Rules][]score.Solved // by thirds of the number of stones
+	left   map[game.Rules]bool           // the files say that positions of this game were left out
+	heads  []string                      // the first lines of files, if they are comments
 }
 
-func (c *scoreCmd) read(ctx context.Context, file string, s streams) ([]score.Position, error) {
+// positions reads all files. If there are several, each file's name is the kind of its positions.
+func (c *scoreCmd) positions(ctx context.Context, s streams) (set scoreSet, err error) {
+	names, err := kinds(c.Files)
+	if err != nil {
+		return set, err
+	}
+	set.solved, set.left = map[game.Rules][]score.Solved{}, map[game.Rules]bool{}
+	for n, file := range c.Files {
+		kind := ""
+		if len(c.Files) > 1 {
+			kind = names[n]
+		}
+		if err := c.read(ctx, file, s, kind, &set); err != nil {
+			return set, err
+		}
+	}
+	return set, nil
+}
+
+// read adds a file's positions to a set.
+func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string, set *scoreSet) error {
 	in, err := s.open(file, "positions with exact scores")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
 	reader := score.NewReader(stream.Interruptible(ctx, in), score.Place{})
@@ -172,13 +224,39 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams) ([]score.Po
 	if err == nil && len(positions) == 0 {
 		err = errors.New("no positions")
 	}
+	if err == nil {
+		err = set.count(positions, reader.LeftOut)
+	}
 	if err == nil && positions[0].Scores == nil {
 		err = solveMoves(ctx, positions, filepath.Base(file), s.err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return positions, nil
+	for i := range positions {
+		positions[i].Kind = kind
+	}
+	set.all, set.heads = append(set.all, positions...), append(set.heads, reader.Head)
+	return nil
+}
+
+// count counts the positions of a file, and those that it says were left out.
+func (s *scoreSet) count(positions []score.Position, left []score.LeftOut) (err error) {
+	games := map[game.Rules][]score.Position{}
+	for _, p := range positions {
+		rules := p.State.Board.Rules()
+		games[rules] = append(games[rules], p)
+	}
+	if len(games) > 1 && len(left) > 0 {
+		return fmt.Errorf("has positions of %d games, and says how many of one were left out: make a file of each game", len(games))
+	}
+	for rules, some := range games {
+		if s.solved[rules], err = score.AddSolved(s.solved[rules], some, left); err != nil {
+			return err
+		}
+		s.left[rules] = s.left[rules] || len(left) > 0
+	}
+	return nil
 }
 
 // solveMoves finds the scores of the moves of a file's positions.
@@ -199,7 +277,17 @@ type namedReport struct {
 type subject struct {
 	name string
 	*eval.Evaluator
-	movesOnly bool // it has no values
+	movesOnly bool   // it has no values
+	by        string // its evaluator, for the page
+	beside    bool   // it is bitsquares, which is measured for the page alone
+}
+
+// report is a subject's report.
+func (s subject) report(r score.Report) namedReport {
+	if s.movesOnly {
+		r.DropValues()
+	}
+	return namedReport{s.name, r}
 }
 
 // subjects returns the agents of --agent, or else the evaluator's policy and the searches with it. closeAll closes the
@@ -220,7 +308,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if err != nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", text, err)
 		}
-		all = append(all, subject{spec.String(), agent.NewEvaluator(a), true})
+		all = append(all, subject{name: spec.String(), Evaluator: agent.NewEvaluator(a), movesOnly: true})
 	}
 	if len(all) > 0 {
 		return all, func() {}, nil
@@ -229,12 +317,38 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	model := e.Model
+	all, err = c.policyAndSearches(e.Evaluator, e.Model)
+	if err != nil {
+		e.Close()
+		return nil, nil, err
+	}
+	for i := range all {
+		all[i].by = describe(e)
+	}
+	if c.Boards != "" && e.Model != string(eval.Bitsquares) {
+		bitsquares, err := heuristic.New(eval.Bitsquares)
+		if err != nil {
+			return nil, nil, err
+		}
+		beside, err := c.policyAndSearches(bitsquares, string(eval.Bitsquares))
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range beside {
+			beside[i].beside = true
+		}
+		all = append(all, beside...)
+	}
+	return all, func() { e.Close() }, nil
+}
+
+// policyAndSearches returns an evaluator's policy and the searches with it, as --visits has them.
+func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []subject, err error) {
 	for _, visits := range c.Visits {
 		if visits == 0 {
-			policy := subject{model, e.Evaluator, false}
+			policy := subject{name: model, Evaluator: e}
 			if c.Raw {
-				policy = subject{model + ", raw", eval.New(e.Backend(), eval.Options{OwnRules: true}), false}
+				policy = subject{name: model + ", raw", Evaluator: eval.New(e.Backend(), eval.Options{OwnRules: true})}
 			}
 			all = append(all, policy)
 			continue
@@ -242,10 +356,9 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		config := explore{c.Explore}.config(c.Selection)
 		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
-		search, err := mcts.NewEvaluator(e.Evaluator, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
+		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
-			e.Close()
-			return nil, nil, usage("--visits %d: %w", visits, err)
+			return nil, usage("--visits %d: %w", visits, err)
 		}
 		name := fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
 		if c.Explore > 0 {
@@ -257,15 +370,15 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if c.Exact.Nodes != 0 {
 			name += fmt.Sprintf(", exact %v", c.Exact)
 		}
-		all = append(all, subject{name, search, false})
+		all = append(all, subject{name: name, Evaluator: search})
 	}
-	return all, func() { e.Close() }, nil
+	return all, nil
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "%s\tpositions\tperfect %%\tgood %%\tregret\tresult %%\tBrier\tdecisive\tsign %%\tcritical\tcrit. perfect %%\tcrit. good %%\t\n", model)
-	for _, b := range slices.Concat(r.Kinds, r.Boards, r.Bands, []score.Summary{r.All}) {
+	for _, b := range slices.Concat(r.Kinds, boardRows(r), r.Bands, []score.Summary{r.All}) {
 		brier := plain(b.Brier)
 		if b.ValueSign == (score.Mean{}) { // the subject has no values
 			brier = "-"
@@ -276,6 +389,17 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 	}
 	fmt.Fprintln(t)
 	return t.Flush()
+}
+
+// boardRows are the rows of the boards, if there are several.
+func boardRows(r score.Report) (rows []score.Summary) {
+	if len(r.Boards) == 1 {
+		return nil
+	}
+	for _, b := range r.Boards {
+		rows = append(rows, b.Summary)
+	}
+	return rows
 }
 
 // percent formats a rate with the larger half of its interval, and a ? if that is too wide.

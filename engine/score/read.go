@@ -60,13 +60,16 @@ func CheckSeal(text []byte) error {
 //   - `moves score`, the score of the position alone, as in Pascal Pons' benchmark sets. If the first line is of this kind, all
 //     must be. See Unsolved.
 //
-// It skips blank lines and those that begin with #. It holds one line in memory. A file that it reads from the beginning must
+// It skips blank lines and those that begin with #, but for LeftOut. It holds one line in memory. A file that it reads from the beginning must
 // have the checksum that its first line names, if that line names one (Seal).
 type Reader struct {
 	Parser game.Parser // reads the positions
 
 	// Unsolved accepts lines `moves score`. Their positions have no Scores until SolveMoves finds them.
 	Unsolved bool
+
+	Head    string    // the first line, without its checksum, if that line was read and is a comment
+	LeftOut []LeftOut // the lines of this kind that were read
 
 	unsolved bool // the file has such lines
 	before   int  // number of positions read
@@ -131,6 +134,9 @@ func (r *Reader) Next() (Position, error) {
 			text = bytes.TrimPrefix(text, []byte("\ufeff")) // editors on Windows put it at the start of UTF-8 files
 		}
 		if len(text) == 0 || text[0] == '#' {
+			if err := r.comment(string(text)); err != nil {
+				return Position{}, fmt.Errorf("line %d: %w", r.place.Line, err)
+			}
 			continue
 		}
 		p, err := r.parse(string(text))

@@ -53,19 +53,51 @@ type Summary struct {
 	CriticalGood    Mean `json:"critical_good"`
 }
 
-// Report has a Summary of each kind of position and, if there are several, of each board, both in order of first appearance, of each band
-// of plies that has positions, and of all positions.
+// Board is the accuracy over the positions of one board. Its Name is the game's rules.
+type Board struct {
+	Summary
+	Rules game.Rules `json:"-"`
+
+	Bands    []Summary `json:"bands"`            // by plies, as in Report
+	Sevenths []int     `json:"-"`                // which seventh of the cells each band is, from 1
+	Stones   []Summary `json:"stones,omitempty"` // by the number of stones, if the Meter was asked for it
+
+	// Heuristic is the number of positions that a heuristic answered, in place of a network if one was asked. Searches do not tell.
+	Heuristic int `json:"heuristic,omitempty"`
+
+	// Solved is set by callers that know how many positions were left out, see AddSolved.
+	Solved []Solved `json:"solved,omitempty"`
+}
+
+// Report has a Summary of each kind of position and of each board, both in order of first appearance, of each band of plies that has
+// positions, and of all positions.
 type Report struct {
 	Kinds  []Summary `json:"kinds,omitempty"`
-	Boards []Summary `json:"boards,omitempty"`
+	Boards []Board   `json:"boards"`
 	Bands  []Summary `json:"bands"`
 	All    Summary   `json:"all"`
+}
+
+// CompareRules orders games for tables: by the number in a row, games with gravity first, then by cells and columns.
+func CompareRules(a, b game.Rules) int {
+	free := func(r game.Rules) int {
+		if r.Gravity {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.InARow, b.InARow), cmp.Compare(free(a), free(b)), cmp.Compare(a.Cells(), b.Cells()), cmp.Compare(a.Columns, b.Columns))
 }
 
 // DropValues clears what was measured about values, for an evaluator that has none.
 func (r *Report) DropValues() {
 	r.All.dropValues()
-	for _, part := range [][]Summary{r.Kinds, r.Boards, r.Bands} {
+	parts := [][]Summary{r.Kinds, r.Bands}
+	for i := range r.Boards {
+		r.Boards[i].dropValues()
+		parts = append(parts, r.Boards[i].Bands, r.Boards[i].Stones)
+	}
+	for _, part := range parts {
 		for i := range part {
 			part[i].dropValues()
 		}
@@ -79,10 +111,40 @@ const rows = 256
 
 // Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
 func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
-	var all sums
-	kinds, boards := parts{}, parts{}
-	bands := make([]sums, 8)
-	batch := &eval.Batch{}
+	m := Meter{Evaluator: e}
+	if err := m.Add(ctx, positions, progress); err != nil {
+		return Report{}, err
+	}
+	return m.Report(), nil
+}
+
+// Meter is Measure for positions that come in parts, which it does not keep.
+type Meter struct {
+	Evaluator *eval.Evaluator
+	ByStones  bool // report each board's positions by the number of stones, too
+
+	all    sums
+	kinds  parts
+	boards []*boardSums // in order of first appearance
+	bands  [bands]sums
+	batch  eval.Batch
+}
+
+// bands is the number of bands, and one more, because the last may be short.
+const bands = 8
+
+// boardSums are the sums of one board.
+type boardSums struct {
+	board     *game.Board
+	all       sums
+	bands     [bands]sums
+	stones    []sums
+	heuristic int
+}
+
+// Add evaluates positions. After an error the report is worthless.
+func (m *Meter) Add(ctx context.Context, positions []Position, progress func(done int)) error {
+	batch := &m.batch
 	for from := 0; from < len(positions); {
 		// All positions of a batch have the same board.
 		board := positions[from].State.Board
@@ -94,38 +156,82 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 		for i := range batch.Pos {
 			batch.Pos[i] = positions[from+i].State.Position
 		}
-		if err := e.Evaluate(ctx, batch); err != nil {
-			return Report{}, err
+		if err := m.Evaluator.Evaluate(ctx, batch); err != nil {
+			return err
 		}
-		name := board.Rules().String()
+		of := m.of(board)
 		for i, p := range positions[from:to] {
-			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
-			all.add(o)
-			if p.Kind != "" {
-				kinds.add(p.Kind, o)
+			m.add(of, p, compare(p, batch.WDLRow(i), batch.PolicyRow(i)))
+			if batch.Source[i].Heuristic() {
+				of.heuristic++
 			}
-			boards.add(name, o)
-			bands[p.State.Plies()/band(board)].add(o)
 		}
 		from = to
 		if progress != nil {
 			progress(from)
 		}
 	}
-	r := Report{All: all.summary("all"), Kinds: kinds.summaries()}
-	if len(boards.names) > 1 {
-		r.Boards = boards.summaries()
-	}
-	for i := range bands {
-		if bands[i].n > 0 {
-			name := fmt.Sprintf("seventh %d", i+1) // of the cells
-			if width := band(positions[0].State.Board); len(boards.names) == 1 {
-				name = fmt.Sprintf("plies %d-%d", i*width, (i+1)*width-1)
-			}
-			r.Bands = append(r.Bands, bands[i].summary(name))
+	return nil
+}
+
+// of returns the sums of a board.
+func (m *Meter) of(b *game.Board) *boardSums {
+	for _, of := range m.boards {
+		if of.board.Rules() == b.Rules() {
+			return of
 		}
 	}
-	return r, nil
+	of := &boardSums{board: b, stones: make([]sums, b.Cells()+1)}
+	m.boards = append(m.boards, of)
+	return of
+}
+
+func (m *Meter) add(of *boardSums, p Position, o outcome) {
+	m.all.add(o)
+	of.all.add(o)
+	if p.Kind != "" {
+		m.kinds.add(p.Kind, o)
+	}
+	plies := p.State.Plies()
+	m.bands[plies/band(of.board)].add(o)
+	of.bands[plies/band(of.board)].add(o)
+	of.stones[plies].add(o)
+}
+
+// Report is the accuracy over the positions so far.
+func (m *Meter) Report() Report {
+	r := Report{All: m.all.summary("all"), Kinds: m.kinds.summaries()}
+	width := 0 // of a band in plies, if all boards have it
+	if len(m.boards) == 1 {
+		width = band(m.boards[0].board)
+	}
+	r.Bands, _ = bandSummaries(&m.bands, width)
+	for _, of := range m.boards {
+		b := Board{Rules: of.board.Rules(), Summary: of.all.summary(of.board.Rules().String()), Heuristic: of.heuristic}
+		b.Bands, b.Sevenths = bandSummaries(&of.bands, band(of.board))
+		for n := range of.stones {
+			if m.ByStones && of.stones[n].n > 0 {
+				b.Stones = append(b.Stones, of.stones[n].summary(fmt.Sprintf("stones %d", n)))
+			}
+		}
+		r.Boards = append(r.Boards, b)
+	}
+	return r
+}
+
+// bandSummaries are the summaries of bands that have positions, and the numbers of these bands from 1. width is the number of plies in a band, 0 if it differs by board.
+func bandSummaries(all *[bands]sums, width int) (some []Summary, sevenths []int) {
+	for i := range all {
+		if all[i].n == 0 {
+			continue
+		}
+		name := fmt.Sprintf("seventh %d", i+1) // of the cells
+		if width > 0 {
+			name = fmt.Sprintf("plies %d-%d", i*width, (i+1)*width-1)
+		}
+		some, sevenths = append(some, all[i].summary(name)), append(sevenths, i+1)
+	}
+	return some, sevenths
 }
 
 // parts are sums by name.

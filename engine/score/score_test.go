@@ -90,7 +90,7 @@ func TestBands(t *testing.T) {
 		t.Errorf("by board: %+v", b)
 	}
 	r = measure(t, fixed([3]float32{1, 0, 0}, 1), "44 1 1 1 1 1 1 1\n444444 -1 0 0 -1000 0 0 0\n")
-	if r.Bands[0].Name != "plies 0-5" || r.Bands[1].Name != "plies 6-11" || r.Boards != nil {
+	if r.Bands[0].Name != "plies 0-5" || r.Bands[1].Name != "plies 6-11" || len(r.Boards) != 1 || r.Boards[0].Name != "7x6x4" {
 		t.Errorf("of one board: %+v", r)
 	}
 }

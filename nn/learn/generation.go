@@ -246,8 +246,10 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 		for _, kind := range report.Kinds {
 			g.Accuracy = append(g.Accuracy, Accuracy{"", kind.Name, visits, kind})
 		}
-		for _, board := range report.Boards {
-			g.Accuracy = append(g.Accuracy, Accuracy{board.Name, AllKinds, visits, board})
+		if len(report.Boards) > 1 {
+			for _, board := range report.Boards {
+				g.Accuracy = append(g.Accuracy, Accuracy{board.Name, AllKinds, visits, board.Summary})
+			}
 		}
 		g.Accuracy = append(g.Accuracy, Accuracy{"", AllKinds, visits, report.All})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/learn"
@@ -129,6 +130,44 @@ func TestLearningPictureOfGames(t *testing.T) {
 				t.Errorf("the name %s is at %d, where another one is", name[2], y)
 			}
 			taken[near] = true
+		}
+	}
+}
+
+// A report of several games has a panel for each, with a name, below the number in a row that it shares with its neighbours.
+func TestPanels(t *testing.T) {
+	var r score.Report
+	for _, text := range []string{"7x6x4", "4x4x3", "4x4x4free", "5x4x4", "6x6x5", "4x4x4", "6x5x4", "5x5x4", "6x6x4"} {
+		rules := gametest.Must(game.ParseRules(text))(t)
+		half := score.Mean{Value: 0.5, Low: 0.4, High: 0.6}
+		s := score.Summary{Name: text, Positions: 3, Good: half, Perfect: half}
+		r.Boards = append(r.Boards, score.Board{Summary: s, Rules: rules, Bands: []score.Summary{s, s}, Sevenths: []int{2, 7}})
+	}
+	var picture bytes.Buffer
+	gametest.OK(t, Accuracy(&picture, "a <model>", r))
+	var names []string
+	for _, m := range regexp.MustCompile(`>(\w+) \(3\)<|>(\d in a row)<`).FindAllStringSubmatch(picture.String(), -1) {
+		names = append(names, m[1]+m[2])
+	}
+	want := "3 in a row, 4x4x3, 4 in a row, 4x4x4, 5x4x4, 5x5x4, 6x5x4, 6x6x4, 7x6x4, 4x4x4free, 5 in a row, 6x6x5"
+	if got := strings.Join(names, ", "); got != want {
+		t.Errorf("the panels are %s, want %s", got, want)
+	}
+	// Two rates of two bands each, and no dot for rates that there are not.
+	if n := strings.Count(picture.String(), "<circle "); n != 9*2*2 {
+		t.Errorf("%d dots", n)
+	}
+	var svg struct {
+		Height int `xml:"height,attr"`
+		Frames []struct {
+			Y      int `xml:"y,attr"`
+			Height int `xml:"height,attr"`
+		} `xml:"rect"`
+	}
+	gametest.OK(t, xml.Unmarshal(picture.Bytes(), &svg))
+	for _, f := range svg.Frames {
+		if f.Y+f.Height > svg.Height {
+			t.Errorf("a frame ends at %d of %d", f.Y+f.Height, svg.Height)
 		}
 	}
 }

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/open"
+)
+
+// smallSets makes sets of small games, two of them of the mix unseen, in the folder sets of a new working directory.
+func smallSets(t *testing.T) (files []string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	must(t, "", "positions", "-o", "sets", "--rules", "4x4x4,4x4x3free,4x4x3,5x6x4,6x5x3,5x4x4", "--nodes", "3000", "--count", "12", "--kinds", "random,openings")
+	return gametest.Must(filepath.Glob("sets/*/*.txt"))(t)
+}
+
+// tiny are the flags of a network that answers alike on every machine.
+var tiny = []string{"--model", "seeded-2x16", "--backend", "cpu", "--cpu-path", "go"}
+
+// measuredJSON runs score and reads its JSON.
+func measuredJSON(t *testing.T, args ...string) (reports []namedReport) {
+	t.Helper()
+	out := must(t, "", slices.Concat([]string{"score", "--json"}, args)...)
+	gametest.OK(t, json.Unmarshal([]byte(out), &reports))
+	return reports
+}
+
+// The page and the JSON have the figures that a loop over single positions finds. Both are the same with any number of threads.
+func TestScoreBoards(t *testing.T) {
+	testdata := gametest.Must(filepath.Abs("testdata"))(t)
+	files := smallSets(t)
+	args := slices.Concat(files, tiny, []string{"--visits", "0,10", "--boards", "BOARDS.md"})
+	reports := measuredJSON(t, append(args, "--threads", "1")...)
+	page := string(getFile(t, "BOARDS.md"))
+	again := measuredJSON(t, append(args, "--threads", "3")...)
+	if fmt.Sprint(reports) != fmt.Sprint(again) || page != string(getFile(t, "BOARDS.md")) {
+		t.Error("the figures depend on the number of threads")
+	}
+	var names []string
+	for _, r := range reports {
+		names = append(names, r.Model)
+	}
+	if got := strings.Join(names, "; "); got != "seeded-2x16; seeded-2x16, puct of 10 visits; bitsquares; bitsquares, puct of 10 visits" {
+		t.Fatalf("the reports are of %s", got)
+	}
+	for column, o := range map[int]open.Options{0: {Model: "seeded-2x16", Backend: "cpu", CPUPath: "go"}, 2: {Backend: "bitsquares"}} {
+		e := gametest.Must(open.Evaluator(o))(t)
+		defer e.Close()
+		for _, b := range reports[column].Boards {
+			var sums [3]float64
+			n, critical := 0, 0
+			for _, file := range gametest.Must(filepath.Glob("sets/" + b.Name + "/*.txt"))(t) {
+				for _, p := range gametest.Must(score.Read(bytes.NewReader(getFile(t, file))))(t) {
+					good, mayFail, foretold := slowly(t, e.Evaluator, p)
+					n, sums[0], sums[2] = n+1, sums[0]+good, sums[2]+foretold
+					if mayFail {
+						critical, sums[1] = critical+1, sums[1]+good
+					}
+				}
+			}
+			want := [3]float64{sums[0] / float64(n), sums[1] / float64(max(1, critical)), sums[2] / float64(n)}
+			got := [3]float64{b.Good.Value, b.CriticalGood.Value, b.ValueSign.Value}
+			texts := make([]string, 3)
+			for k := range want {
+				if math.Abs(want[k]-got[k]) > 1e-9 || b.Positions != n || b.Critical != critical {
+					t.Errorf("%s, %s: rates %v, want %v", names[column], b.Name, got, want)
+				}
+				if texts[k] = fmt.Sprintf("%.1f", 100*want[k]); k == 1 && critical == 0 {
+					texts[k] = "-"
+				}
+			}
+			row := regexp.MustCompile(`(?m)^\| ` + b.Name + ` \|.*$`).FindString(page)
+			if cells := strings.Split(row, " | "); len(cells) != 7 || strings.Trim(cells[3+column], " |") != strings.Join(texts, " / ") {
+				t.Errorf("%s, %s: the page has %q, want %v", names[column], b.Name, row, texts)
+			}
+		}
+	}
+	// What the files say of positions that are missing.
+	for _, b := range reports[0].Boards {
+		drawn, solved := 0, 0
+		for _, third := range b.Solved {
+			drawn, solved = drawn+third.Drawn, solved+third.Solved
+		}
+		if whole := b.Name != "5x6x4" && b.Name != "5x4x4"; whole != (b.Solved == nil) || !whole && (drawn != 24 || solved != b.Positions) {
+			t.Errorf("%s: of %d drawn positions %d are solved, %d measured", b.Name, drawn, solved, b.Positions)
+		}
+	}
+	t.Chdir(filepath.Dir(testdata))
+	golden(t, "score_boards.md", page)
+}
+
+// slowly asks about one position alone.
+func slowly(t *testing.T, e *eval.Evaluator, p score.Position) (good float64, critical bool, foretold float64) {
+	t.Helper()
+	batch := eval.NewBatch(p.State.Board, 1)
+	batch.Pos[0] = p.State.Position
+	gametest.OK(t, e.Evaluate(t.Context(), batch))
+	sign := func(s int) int { return min(1, max(-1, s)) }
+	result := sign(slices.Max(p.Scores))
+	var best []int // the likeliest legal moves
+	for a, s := range p.Scores {
+		if s == -1000 {
+			continue
+		}
+		critical = critical || sign(s) != result
+		if len(best) > 0 && batch.Policy[a] > batch.Policy[best[0]] {
+			best = nil
+		}
+		if len(best) == 0 || batch.Policy[a] == batch.Policy[best[0]] {
+			best = append(best, a)
+		}
+	}
+	for _, a := range best {
+		if sign(p.Scores[a]) == result {
+			good += 1 / float64(len(best))
+		}
+	}
+	most := slices.Max(batch.WDL)
+	alike := 0.
+	for _, x := range batch.WDL {
+		if x == most {
+			alike++
+		}
+	}
+	if batch.WDL[1-result] == most {
+		foretold = 1 / alike
+	}
+	return good, critical, foretold
+}
+
+// The command that a page shows writes the same page.
+func TestScoreBoardsAgain(t *testing.T) {
+	files := smallSets(t)
+	must(t, "", slices.Concat([]string{"score", "--threads", "2"}, files, []string{"--backend=bitsquares", "--boards", "BOARDS.md"})...)
+	page := string(getFile(t, "BOARDS.md"))
+	_, rest, _ := strings.Cut(page, "\n    evald ")
+	line, _, _ := strings.Cut(rest, "\n")
+	if line != "score sets/*/*.txt --backend=bitsquares --boards BOARDS.md" {
+		t.Fatalf("the page is written by %q", line)
+	}
+	gametest.OK(t, os.Remove("BOARDS.md"))
+	must(t, "", strings.Fields(strings.Replace(line, "sets/*/*.txt", strings.Join(files, " "), 1))...)
+	if again := string(getFile(t, "BOARDS.md")); again != page || strings.Count(page, "| bitsquares |") != 6 {
+		t.Errorf("the page is now\n%s\nand was\n%s", again, page)
+	}
+	if strings.Contains(page, "No positions of") {
+		t.Errorf("the page misses files: %s", page)
+	}
+	gametest.OK(t, os.Rename("sets/5x6x4/openings.txt", "openings.txt"))
+	must(t, "", "score", "--backend", "bitsquares", "--boards", "FEWER.md", files[0], "sets/5x6x4/random.txt", files[1])
+	if fewer := string(getFile(t, "FEWER.md")); !strings.Contains(fewer, "\nNo positions of openings play are measured of 5x6x4, ") || !strings.Contains(fewer, " --rules 4x4x3,5x6x4 --kinds openings,random ") {
+		t.Errorf("a page without openings of a game: %s", fewer)
+	}
+	gametest.OK(t, os.Rename("openings.txt", "sets/5x6x4/openings.txt"))
+	made := regexp.MustCompile(`evald (positions -o sets .*)\n`).FindStringSubmatch(page)
+	if made == nil {
+		t.Fatalf("the page does not say how its files were made: %s", page)
+	}
+	first := getFile(t, files[0])
+	gametest.OK(t, os.RemoveAll("sets"))
+	must(t, "", strings.Fields(made[1])...)
+	if !bytes.Equal(first, getFile(t, files[0])) {
+		t.Errorf("%s makes other positions", made[1])
+	}
+}
+
+func TestScoreBoardsErrors(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const one = "4x4x4:- 0 0 0 0\n"
+	for text, want := range map[string]string{
+		"4x4x99:- 0 0 0 0\n": "line 1: ",
+		"# nothing\n":        "no positions",
+		one + "# of 3 positions of 0 stones, 2 take more nodes and are left out, or so\n":                                                            "line 2: ",
+		one + "# of 3 positions of 0 stones, x take more nodes and are left out\n":                                                                   "is damaged: want # of N positions",
+		one + "# of 3 positions of 0 stones, 4 take more nodes and are left out\n":                                                                   "is damaged: want # of N positions",
+		one + "# of 3 positions of 0 stones, 1 take more nodes and are left out\n":                                                                   "it has 1 positions of 0 stones, but says that of 3, 1 are left out",
+		one + "# of 3 positions of 99 stones, 1 take more nodes and are left out\n":                                                                  "it has 0 positions of 99 stones",
+		one + "4x4x3:- 1 1 1 1\n# of 3 positions of 0 stones, 1 take more nodes and are left out\n":                                                  "positions of 2 games",
+		one + "# of 3 positions of 0 stones, 2 take more nodes and are left out\n# of 3 positions of 0 stones, 2 take more nodes and are left out\n": "a line before it is of 0 stones",
+	} {
+		putFile(t, "x.txt", text)
+		refuses(t, exitBadInput, want, "", "score", "x.txt", "--backend", "bitsquares", "--boards", "BOARDS.md")
+	}
+	putFile(t, "x.txt", one+"# of 3 positions of 0 stones, 2 take more nodes and are left out\n")
+	must(t, "", "score", "x.txt", "--backend", "bitsquares", "--boards", "BOARDS.md")
+	if page := string(getFile(t, "BOARDS.md")); !strings.Contains(page, "| 4x4x4 | 1 | 33 / - / - | 100.0 / - / ") || strings.Contains(page, "positions that were made") || !strings.Contains(page, "evald score x.txt --backend") {
+		t.Error(page)
+	}
+	refuses(t, exitUsage, "--boards does nothing with --agent", "", "score", "x.txt", "--agent", "random", "--boards", "BOARDS.md")
+	refuses(t, exitBadInput, "none/BOARDS.md", "", "score", "x.txt", "--backend", "bitsquares", "--boards", "none/BOARDS.md")
+}
+
+// Words of a command line are quoted where a shell would read them otherwise.
+func TestInShell(t *testing.T) {
+	for word, want := range map[string]string{"a/b-c_1.txt": "a/b-c_1.txt", "a b": "'a b'", "it's": `'it'\''s'`, "*": "'*'", "": "''"} {
+		if got := inShell(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
+
+// --all measures every position of small games, and its report is the one of a file that has them all with the solver's scores. A sample has
+// the number of positions that was asked for.
+func TestScoreAll(t *testing.T) {
+	testdata := gametest.Must(filepath.Abs("testdata"))(t)
+	t.Chdir(t.TempDir())
+	args := slices.Concat([]string{"--all", "4x3x3,3x3x3free"}, tiny, []string{"--visits", "0,5"})
+	reports := measuredJSON(t, append(args, "--threads", "1")...)
+	if again := measuredJSON(t, append(args, "--threads", "3")...); fmt.Sprint(reports) != fmt.Sprint(again) {
+		t.Error("the figures depend on the number of threads")
+	}
+	for n, b := range reports[0].Boards {
+		board := gametest.Must(boardOf(b.Name))(t)
+		var moves []string // to each position, one of its mirror images
+		found := map[game.Position]bool{}
+		var play func(p game.Position, played []int)
+		play = func(p game.Position, played []int) {
+			key, _ := board.Canonical(p)
+			if board.Result(p) != game.Ongoing || found[key] {
+				return
+			}
+			found[key] = true
+			moves = append(moves, game.FormatNotation(board.Rules(), played))
+			for a := range board.Actions() {
+				if board.CanPlay(p, a) {
+					play(board.Play(p, a), append(slices.Clone(played), a))
+				}
+			}
+		}
+		play(game.Position{}, nil)
+		lines := must(t, strings.Join(moves, "\n")+"\n", "solve", "--scores", "--format", "text")
+		putFile(t, "all.txt", lines)
+		want := measuredJSON(t, slices.Concat([]string{"all.txt"}, tiny)...)[0].Boards[0]
+		// Of a position and its mirror image, the file may have the other one: the network is asked about another board.
+		if b.Positions != len(moves) || want.Positions != len(moves) || b.Critical != want.Critical || b.Decisive != want.Decisive || math.Abs(b.Good.Value-want.Good.Value) > 0.05 {
+			t.Errorf("%s, board %d: %+v, want %+v", b.Name, n, b.Summary, want.Summary)
+		}
+		sum := 0
+		for _, s := range b.Stones {
+			sum += s.Positions
+		}
+		if sum != b.Positions || b.Stones[0].Name != "stones 0" || b.Stones[0].Positions != 1 {
+			t.Errorf("%s by stones: %d positions, first %+v", b.Name, sum, b.Stones[0])
+		}
+	}
+	t.Chdir(filepath.Dir(testdata))
+	golden(t, "score_all.txt", must(t, "", "score", "--all", "4x3x3,3x3x3free", "--backend", "bitsquares"))
+	some := measuredJSON(t, "--all", "7x6x5", "--sample", "20", "--backend", "bitsquares")[0]
+	other := measuredJSON(t, "--all", "7x6x5", "--sample", "20", "--seed", "2", "--backend", "bitsquares")[0]
+	if some.All.Positions != 20 || other.All.Positions != 20 || fmt.Sprint(some.All) == fmt.Sprint(other.All) {
+		t.Errorf("a sample of 20: %+v, and by another seed %+v", some.All, other.All)
+	}
+	for args, want := range map[string]string{
+		"--all 4x4x4 --sample 0":    "--sample 0: must be 1 to 10000000",
+		"--all 4x4x9":               "--all: ",
+		"x.txt --all 4x4x4":         "--all does nothing with FILE",
+		"x.txt --sample 5":          "--sample does nothing without --all",
+		"--all 4x4x4 --seed 3":      "--seed does nothing without --sample",
+		"--all 4x4x4 --boards x.md": "--boards does nothing with --all",
+		"":                          "or --all with games",
+	} {
+		refuses(t, exitUsage, want, "", append([]string{"score", "--backend", "bitsquares"}, strings.Fields(args)...)...)
+	}
+	refuses(t, exitBadInput, "give --sample 1000000", "", "score", "--backend", "bitsquares", "--all", "6x6x5free")
+}
+
+// An interrupt ends --all while it finds or draws positions. There is no table then.
+func TestScoreAllInterrupted(t *testing.T) {
+	for _, args := range []string{"--all 5x5x4", "--all 7x6x4 --sample 10000000"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(300*time.Millisecond, cancel)
+		var out, stderr bytes.Buffer
+		status := run(ctx, strings.Fields("score --backend bitsquares "+args), streams{strings.NewReader(""), &out, &stderr})
+		timer.Stop()
+		if status != exitInterrupted || out.Len() > 0 || !strings.Contains(stderr.String(), "interrupted; 0 positions were measured") {
+			t.Errorf("%s: status %d, output %q, errors %q", args, status, out.String(), stderr.String())
+		}
+	}
+}

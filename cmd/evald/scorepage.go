@@ -1,0 +1,415 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/open"
+)
+
+// scorePage is the page of --boards.
+type scorePage struct {
+	Command    string // that writes this page
+	Made       madeFiles
+	Evaluators []string      // that were measured besides bitsquares
+	Reports    []namedReport // the columns; all have the same boards
+}
+
+// describe says which evaluator was measured, and how it was computed.
+func describe(e *open.Opened) string {
+	name := e.Model
+	if e.Version > 0 && !strings.Contains(name, "@") {
+		name = fmt.Sprintf("%s@%d", name, e.Version)
+	}
+	return fmt.Sprintf("`%s` (%s)", name, threadsOf.ReplaceAllString(e.How, ""))
+}
+
+// threadsOf is the part of a description on which no figure depends.
+var threadsOf = regexp.MustCompile(`, \d+ threads?\b`)
+
+// measuredBy are the distinct evaluators of subjects.
+func measuredBy(subjects []subject) (names []string) {
+	for _, s := range subjects {
+		if s.by != "" && !slices.Contains(names, s.by) {
+			names = append(names, s.by)
+		}
+	}
+	return names
+}
+
+// again is the command line that writes the page again: with a pattern in place of many files, and without --threads, on which no figure
+// depends.
+func (c *scoreCmd) again(args []string) string {
+	line, named := []string{"evald"}, false
+	for i, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "--threads=") || arg == "--threads" || i > 0 && args[i-1] == "--threads":
+		case slices.Contains(c.Files, arg) && !valueOf(args, i):
+			if !named {
+				line = append(line, filePattern(c.Files)...)
+			}
+			named = true
+		default:
+			line = append(line, inShell(arg))
+		}
+	}
+	return strings.Join(line, " ")
+}
+
+// valueOf reports whether an argument is the value of the flag before it, which names a file, too.
+func valueOf(args []string, i int) bool {
+	return i > 0 && slices.Contains([]string{"--boards", "--plot", "-o", "--out", "--output", "--model"}, args[i-1])
+}
+
+// filePattern is a pattern of the shell that stands for exactly these files, or their names.
+func filePattern(files []string) (names []string) {
+	folder, ext := filepath.Dir(files[0]), filepath.Ext(files[0])
+	for _, p := range []string{
+		filepath.Join(folder, "*"+ext),
+		filepath.Join(filepath.Dir(folder), "*", filepath.Base(files[0])),
+		filepath.Join(filepath.Dir(folder), "*", "*"+ext),
+	} {
+		found, err := filepath.Glob(p)
+		if err == nil && len(files) > 1 && slices.Equal(found, slices.Sorted(slices.Values(files))) && plainWord.MatchString(strings.ReplaceAll(p, "*", "")) {
+			return []string{p}
+		}
+	}
+	for _, file := range files {
+		names = append(names, inShell(file))
+	}
+	return names
+}
+
+// plainWord is a word that shells read as it is.
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// inShell is a word as a shell reads it.
+func inShell(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// madeBy finds the command in the first line of a file of evald positions.
+var madeBy = regexp.MustCompile(`evald positions --rules (\S+) --kinds (\S+) (.+)$`)
+
+// madeFiles is what the first lines of files say of how they were made.
+type madeFiles struct {
+	flags  []string                       // of evald positions besides --rules, --kinds and -o, in order of first appearance
+	kinds  map[string]map[string][]string // by these flags and by game
+	folder map[string]string              // of a game's files
+}
+
+// made reads the first lines of files.
+func (s *scoreSet) made(files []string) (m madeFiles) {
+	m.kinds, m.folder = map[string]map[string][]string{}, map[string]string{}
+	for i, head := range s.heads {
+		match := madeBy.FindStringSubmatch(head)
+		if match == nil {
+			continue
+		}
+		rules, kind, flags := match[1], match[2], match[3]
+		if m.kinds[flags] == nil {
+			m.kinds[flags], m.flags = map[string][]string{}, append(m.flags, flags)
+		}
+		m.kinds[flags][rules] = append(m.kinds[flags][rules], kind)
+		m.folder[rules] = filepath.Dir(files[i])
+	}
+	return m
+}
+
+// kindsOf are the kinds of the files of some games, sorted.
+func (m madeFiles) kindsOf(flags string, games []string) (kinds []string) {
+	for _, rules := range games {
+		kinds = append(kinds, m.kinds[flags][rules]...)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// commands are the commands that made the files: for games with the same flags one for each mix, and one for the others.
+func (m madeFiles) commands() (all []string) {
+	for _, flags := range m.flags {
+		for _, list := range mixesOf(slices.Collect(maps.Keys(m.kinds[flags]))) {
+			folder := m.folder[list.games[0]]
+			if len(list.games) > 1 {
+				folder = filepath.Dir(folder)
+			}
+			command := "evald positions -o " + inShell(folder) + " --rules " + list.name
+			if kinds := strings.Join(m.kindsOf(flags, list.games), ","); kinds != allKinds() {
+				command += " --kinds " + kinds
+			}
+			all = append(all, command+" "+flags)
+		}
+	}
+	return all
+}
+
+// missing says which games have no file of a kind that others have, a line for each kind.
+func (m madeFiles) missing() (lines []string) {
+	for _, flags := range m.flags {
+		games := slices.SortedFunc(maps.Keys(m.kinds[flags]), compareNames)
+		for _, kind := range m.kindsOf(flags, games) {
+			without := slices.DeleteFunc(slices.Clone(games), func(g string) bool { return slices.Contains(m.kinds[flags][g], kind) })
+			if len(without) > 0 {
+				lines = append(lines, fmt.Sprintf("No positions of %s play are measured of %s, and \"solved\" does not count them: there is no file. The command above makes none if the solver finishes none of them within its nodes.",
+					kind, strings.Join(without, ", ")))
+			}
+		}
+	}
+	return lines
+}
+
+// allKinds are the kinds that evald positions makes by default, sorted.
+func allKinds() string {
+	var all []string
+	for _, k := range sample.Kinds() {
+		all = append(all, string(k))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// gameList is games, and what --rules calls them together.
+type gameList struct {
+	name  string
+	games []string
+}
+
+// compareNames orders games as the page does, by their names.
+func compareNames(a, b string) int {
+	return cmp.Or(score.CompareRules(rulesNamed(a), rulesNamed(b)), cmp.Compare(a, b))
+}
+
+// mixesOf divides games into whole mixes that have names, and the others.
+func mixesOf(games []string) (lists []gameList) {
+	left := slices.SortedFunc(slices.Values(games), compareNames)
+	for _, named := range game.Mixes() {
+		var of []string
+		for _, rules := range mixRules(named.Name) {
+			of = append(of, rules.String())
+		}
+		if slices.ContainsFunc(of, func(g string) bool { return !slices.Contains(left, g) }) {
+			continue
+		}
+		lists = append(lists, gameList{named.Name, of})
+		left = slices.DeleteFunc(left, func(g string) bool { return slices.Contains(of, g) })
+	}
+	if len(left) > 0 {
+		lists = append(lists, gameList{strings.Join(left, ","), left})
+	}
+	return lists
+}
+
+// rulesNamed are rules by their text; zero if it is none.
+func rulesNamed(text string) game.Rules {
+	rules, _ := game.ParseRules(text)
+	return rules
+}
+
+// mixRules are the games of a mix with a name.
+func mixRules(name string) (all []game.Rules) {
+	mix, err := game.ParseMix(name)
+	if err != nil {
+		panic(err) // its name stands in game.Mixes
+	}
+	for _, part := range mix {
+		all = append(all, part.Rules)
+	}
+	return all
+}
+
+// unseenMix is the mix of games that no network has learned.
+const unseenMix = "unseen"
+
+// write writes the page.
+func (p *scorePage) write(w io.Writer) error {
+	var t strings.Builder
+	fmt.Fprintf(&t, "# Accuracy by board\n\nMeasured and written by\n\n    %s\n\n", p.Command)
+	if made := p.Made.commands(); len(made) > 0 {
+		fmt.Fprintf(&t, "with positions that were made by\n\n    %s\n\n", strings.Join(made, "\n    "))
+	}
+	fmt.Fprintf(&t, "The evaluator is %s.\n\n", strings.Join(p.Evaluators, ", "))
+	t.WriteString(`Each cell has three rates in percent: good moves, which keep win, draw or loss; good moves over the critical positions alone,
+where a move can worsen the result; and results foretold, for which the likeliest of win, draw and loss is the true one. "Solved" is the
+percentage of the drawn positions that the solver finished within its nodes, in each third of the number of stones; the others are
+not measured. Means are over games, which all have the same weight.
+`)
+	for _, line := range p.Made.missing() {
+		fmt.Fprintf(&t, "\n%s\n", line)
+	}
+	seen, unseen := p.games()
+	if len(seen) > 0 {
+		t.WriteString("\n## Games\n\n")
+		p.tables(&t, seen)
+	}
+	if len(unseen) > 0 {
+		t.WriteString("\n## Games not learned from\n\nThe games of `--rules unseen`, from which the network `" + open.AnyModel + "` has not learned.\n\n")
+		p.tables(&t, unseen)
+	}
+	if slices.ContainsFunc(append(seen, unseen...), p.replaced) {
+		t.WriteString("\n\\* A heuristic answered some positions in place of the network.\n")
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// games are the indices of the boards in reports, in the order of the page.
+func (p *scorePage) games() (seen, unseen []int) {
+	held := mixRules(unseenMix)
+	for i, b := range p.Reports[0].Boards {
+		if slices.Contains(held, b.Rules) {
+			unseen = append(unseen, i)
+		} else {
+			seen = append(seen, i)
+		}
+	}
+	for _, some := range [][]int{seen, unseen} {
+		slices.SortFunc(some, func(a, b int) int {
+			return score.CompareRules(p.Reports[0].Boards[a].Rules, p.Reports[0].Boards[b].Rules)
+		})
+	}
+	return seen, unseen
+}
+
+// replaced reports whether a heuristic answered for the network that the first report is of.
+func (p *scorePage) replaced(board int) bool {
+	_, ok := heuristic.Named(p.Reports[0].Model)
+	return !ok && p.Reports[0].Boards[board].Heuristic > 0
+}
+
+// tables writes the rows of games, their means, and the worst games.
+func (p *scorePage) tables(w io.Writer, games []int) {
+	p.head(w, "game", "positions", "solved")
+	for _, i := range games {
+		b := p.Reports[0].Boards[i]
+		star := ""
+		if p.replaced(i) {
+			star = " \\*"
+		}
+		fmt.Fprintf(w, "| %s%s | %d | %s |", b.Name, star, b.Positions, solvedCell(b.Solved))
+		for _, r := range p.Reports {
+			fmt.Fprintf(w, " %s |", cell(rates(r.Boards[i].Summary)))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+	p.head(w, "mean of", "games")
+	var groups [][]int
+	for n, i := range games {
+		if n == 0 || p.inARow(games[n-1]) != p.inARow(i) {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], i)
+	}
+	for _, group := range groups {
+		p.means(w, fmt.Sprintf("%d in a row", p.inARow(group[0])), group)
+	}
+	if len(groups) > 1 {
+		p.means(w, "all", games)
+	}
+	fmt.Fprintln(w)
+	p.head(w, "worst game")
+	for k, name := range []string{"good moves", "good, critical", "results"} {
+		fmt.Fprintf(w, "| %s |", name)
+		for _, r := range p.Reports {
+			fmt.Fprintf(w, " %s |", worst(r.Boards, games, k))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func (p *scorePage) inARow(board int) int { return p.Reports[0].Boards[board].Rules.InARow }
+
+// head writes the first two lines of a table: some columns, then one for each report.
+func (p *scorePage) head(w io.Writer, columns ...string) {
+	for _, r := range p.Reports {
+		columns = append(columns, r.Model)
+	}
+	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+}
+
+// means writes a row of means over games.
+func (p *scorePage) means(w io.Writer, name string, games []int) {
+	fmt.Fprintf(w, "| %s | %d |", name, len(games))
+	for _, r := range p.Reports {
+		var means [3]score.Mean
+		for k := range means {
+			sum, n := 0., 0
+			for _, i := range games {
+				if rate := rates(r.Boards[i].Summary)[k]; rate != (score.Mean{}) {
+					sum, n = sum+rate.Value, n+1
+				}
+			}
+			if n > 0 {
+				means[k] = score.Mean{Value: sum / float64(n), High: 1} // not the zero Mean, which stands for none
+			}
+		}
+		fmt.Fprintf(w, " %s |", cell(means))
+	}
+	fmt.Fprintln(w)
+}
+
+// rates are the three rates of a cell; the zero Mean where there is none.
+func rates(s score.Summary) [3]score.Mean {
+	return [3]score.Mean{s.Good, s.CriticalGood, s.ValueSign}
+}
+
+func cell(rates [3]score.Mean) string {
+	var texts []string
+	for _, rate := range rates {
+		texts = append(texts, rateText(rate))
+	}
+	return strings.Join(texts, " / ")
+}
+
+func rateText(rate score.Mean) string {
+	if rate == (score.Mean{}) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*rate.Value)
+}
+
+// worst is the least of one of the rates, with its game.
+func worst(boards []score.Board, games []int, rate int) string {
+	at := -1
+	for _, i := range games {
+		if one := rates(boards[i].Summary)[rate]; one != (score.Mean{}) && (at < 0 || one.Value < rates(boards[at].Summary)[rate].Value) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s)", rateText(rates(boards[at].Summary)[rate]), boards[at].Name)
+}
+
+// solvedCell is the percentage of drawn positions with scores, in each third of the stones.
+func solvedCell(thirds []score.Solved) string {
+	if thirds == nil {
+		return "all"
+	}
+	var texts []string
+	for _, t := range thirds {
+		text := "-"
+		if t.Drawn > 0 {
+			text = fmt.Sprintf("%.0f", 100*float64(t.Solved)/float64(t.Drawn))
+			if text == "100" && t.Solved < t.Drawn {
+				text = "99" // not all
+			}
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, " / ")
+}

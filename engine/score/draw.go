@@ -1,0 +1,169 @@
+package score
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Draw draws n different positions of a board that a game can reach and that is not over, or fewer if hardly any is left. Each of these
+// positions, counted once up to mirror image, is equally likely. The same seed draws the same positions.
+//
+// Draw draws uniformly among all ways to put stones into the cells, with gravity and with as many stones of each side as there are when they take
+// turns. It keeps those in which no side has a line, that are not the larger of two mirror images, and that some order of the moves reaches. No
+// game is over before such a position, because no part of it has a line.
+func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(done int)) (positions []game.Position, err error) {
+	d := newDrawing(b, seed)
+	found := make(map[game.Position]bool, min(n, 1<<20))
+	last := 0 // the placement that was the last new position
+	for placement := 0; len(positions) < n && placement-last < maxIdle; placement++ {
+		if placement%(1<<12) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		p := d.stones()
+		if b.Result(p) != game.Ongoing || b.Won(p.Own) || found[p] {
+			continue
+		}
+		if least, _ := b.Canonical(p); least != p || !d.reachable(p) {
+			continue
+		}
+		found[p] = true
+		positions, last = append(positions, p), placement
+		if progress != nil {
+			progress(len(positions))
+		}
+	}
+	if len(positions) == 0 {
+		return nil, fmt.Errorf("%v: of %d random placements of stones none is a position of an unfinished game", b.Rules(), maxIdle)
+	}
+	return positions, nil
+}
+
+// maxIdle is the number of placements without a new position that ends Draw.
+const maxIdle = 1 << 24
+
+// drawing draws placements of stones.
+type drawing struct {
+	board   *game.Board
+	columns int         // the sets of cells that fill from the bottom: the columns, or without gravity the cells
+	rows    int         // the cells of each
+	ways    [][]float64 // ways[c][s]: to put s stones into the columns from c on
+	upTo    []float64   // the number of placements of less stones than s+1, for each s
+	random  *rand.Rand
+	cells   []int              // of the stones of one placement
+	seen    map[game.Bits]bool // by reachable
+}
+
+func newDrawing(b *game.Board, seed uint64) *drawing {
+	d := &drawing{board: b, columns: b.Columns(), rows: b.Rows(), random: rand.New(rand.NewPCG(seed, 0))}
+	if !b.Rules().Gravity {
+		d.columns, d.rows = b.Cells(), 1
+	}
+	d.ways = make([][]float64, d.columns+1)
+	for c := d.columns; c >= 0; c-- {
+		d.ways[c] = make([]float64, b.Cells()+1)
+		for s := range d.ways[c] {
+			if c == d.columns {
+				if s == 0 {
+					d.ways[c][s] = 1
+				}
+				continue
+			}
+			for height := 0; height <= min(d.rows, s); height++ {
+				d.ways[c][s] += d.ways[c+1][s-height]
+			}
+		}
+	}
+	sum := 0.
+	for s := range b.Cells() { // a full board is over
+		sum += d.ways[0][s] * choose(s, s/2)
+		d.upTo = append(d.upTo, sum)
+	}
+	return d
+}
+
+// choose is the number of sets of k of n things.
+func choose(n, k int) float64 {
+	product := 1.
+	for i := range k {
+		product = product * float64(n-i) / float64(i+1)
+	}
+	return math.Round(product)
+}
+
+// stones draws a placement.
+func (d *drawing) stones() (p game.Position) {
+	x := d.random.Float64() * d.upTo[len(d.upTo)-1]
+	s := 0
+	for s < len(d.upTo)-1 && x >= d.upTo[s] {
+		s++
+	}
+	d.cells = d.cells[:0]
+	left := s
+	for c := range d.columns {
+		x := d.random.Float64() * d.ways[c][left]
+		height, most := 0, min(d.rows, left)
+		for height < most && x >= d.ways[c+1][left-height] {
+			x -= d.ways[c+1][left-height]
+			height++
+		}
+		for row := range height {
+			if d.rows == 1 && !d.board.Rules().Gravity {
+				d.cells = append(d.cells, d.board.FlatIndex(c))
+			} else {
+				d.cells = append(d.cells, d.board.Index(c, row))
+			}
+		}
+		left -= height
+	}
+	for i := range d.cells { // the first half of a shuffled list
+		j := i + d.random.IntN(len(d.cells)-i)
+		d.cells[i], d.cells[j] = d.cells[j], d.cells[i]
+		cell := game.Bits{Lo: 1}.Shl(uint(d.cells[i]))
+		p.All = p.All.Or(cell)
+		if i < s/2 { // the side to move has put half of the stones, rounded down
+			p.Own = p.Own.Or(cell)
+		}
+	}
+	return p
+}
+
+// reachable reports whether moves in turns lead to a placement without lines: whether its stones can be taken away in turns, from the top.
+func (d *drawing) reachable(p game.Position) bool {
+	if !d.board.Rules().Gravity {
+		return true
+	}
+	d.seen = map[game.Bits]bool{}
+	return d.takeAway(p)
+}
+
+// takeAway reports whether all stones can be taken away, one of the side that moved last first.
+func (d *drawing) takeAway(p game.Position) bool {
+	if p.All.IsZero() {
+		return true
+	}
+	if d.seen[p.All] { // the stones of all tell whose they are
+		return false
+	}
+	d.seen[p.All] = true
+	other := p.Other()
+	for c := range d.board.Columns() {
+		for row := d.board.Rows() - 1; row >= 0; row-- {
+			i := d.board.Index(c, row)
+			if !p.All.Has(i) {
+				continue
+			}
+			if other.Has(i) {
+				before := game.Position{Own: other.AndNot(game.Bits{Lo: 1}.Shl(uint(i))), All: p.All.AndNot(game.Bits{Lo: 1}.Shl(uint(i)))}
+				if d.takeAway(before) {
+					return true
+				}
+			}
+			break
+		}
+	}
+	return false
+}

@@ -1,0 +1,89 @@
+package score
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/evald/evald/engine/short"
+)
+
+// LeftOut is a comment line of a file of positions: how many of those drawn with a number of stones are missing, because their scores take the
+// solver more nodes than it was given.
+type LeftOut struct{ Stones, Drawn, Left int }
+
+// leftOutWords are in every such line.
+const leftOutWords = "take more nodes and are left out"
+
+func (l LeftOut) String() string {
+	return fmt.Sprintf("# of %d positions of %d stones, %d "+leftOutWords, l.Drawn, l.Stones, l.Left)
+}
+
+// comment reads a blank line or a comment.
+func (r *Reader) comment(text string) error {
+	if r.place.Line == 1 && text != "" {
+		r.Head, _, _ = strings.Cut(text, beforeSum)
+	}
+	if !strings.Contains(text, leftOutWords) {
+		return nil
+	}
+	var l LeftOut
+	_, err := fmt.Sscanf(text, "# of %d positions of %d stones, %d", &l.Drawn, &l.Stones, &l.Left)
+	if err != nil || l.String() != text || l.Stones < 0 || l.Left < 1 || l.Left > l.Drawn {
+		return fmt.Errorf("%s is damaged: want # of N positions of N stones, N %s", short.Quote(text), leftOutWords)
+	}
+	for _, other := range r.LeftOut {
+		if other.Stones == l.Stones {
+			return fmt.Errorf("%s: a line before it is of %d stones, too", short.Quote(text), l.Stones)
+		}
+	}
+	r.LeftOut = append(r.LeftOut, l)
+	return nil
+}
+
+// Solved is how many of the drawn positions with some numbers of stones have scores.
+type Solved struct {
+	Stones string `json:"stones"` // "0-13"
+	Drawn  int    `json:"drawn"`
+	Solved int    `json:"solved"`
+}
+
+// AddSolved adds a file's positions, which are of one game, and its lines of those left out to that game's numbers by thirds of the number
+// of stones. to is nil for the first file. Lines that contradict the positions are an error.
+func AddSolved(to []Solved, positions []Position, left []LeftOut) ([]Solved, error) {
+	if len(positions) == 0 {
+		return to, errors.New("no positions")
+	}
+	board := positions[0].State.Board
+	cells := board.Cells()
+	third := func(stones int) int { return min(2, 3*stones/cells) }
+	if to == nil {
+		// The third i begins with the least number of stones that third gives i.
+		begin := func(i int) int { return (i*cells + 2) / 3 }
+		for i := range 3 {
+			to = append(to, Solved{Stones: fmt.Sprintf("%d-%d", begin(i), begin(i+1)-1)})
+		}
+	}
+	there := make([]int, cells+1) // by stones
+	for _, p := range positions {
+		if p.State.Board.Rules() != board.Rules() {
+			return nil, fmt.Errorf("line %d is of %v, and others are of %v", p.Line, p.State.Board.Rules(), board.Rules())
+		}
+		there[p.State.Plies()]++
+	}
+	for _, l := range left {
+		if l.Stones > cells || there[l.Stones] != l.Drawn-l.Left {
+			n := 0
+			if l.Stones <= cells {
+				n = there[l.Stones]
+			}
+			return nil, fmt.Errorf("is damaged: it has %d positions of %d stones, but says that of %d, %d are left out", n, l.Stones, l.Drawn, l.Left)
+		}
+		to[third(l.Stones)].Drawn += l.Left
+	}
+	for stones, n := range there {
+		to[third(stones)].Drawn += n
+		to[third(stones)].Solved += n
+	}
+	return to, nil
+}
