@@ -42,7 +42,7 @@ func TestManifest(t *testing.T) {
 
 func TestOpenUnknown(t *testing.T) {
 	_, _, err := Open("nonesuch")
-	if want := `model "nonesuch" is unknown; there are: default, default-fast, seeded-2x16`; err == nil || err.Error() != want {
+	if want := `model "nonesuch" is unknown; there are: default, default-fast, any, seeded-2x16`; err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

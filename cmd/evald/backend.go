@@ -18,7 +18,7 @@ import (
 // backend chooses the evaluator; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
 type backend struct {
 	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
-	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, the network that ships; on boards that it was not trained on, bitsquares."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
 	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }

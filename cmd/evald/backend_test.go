@@ -58,14 +58,14 @@ func TestWhoAnswered(t *testing.T) {
 			t.Errorf("%s: status %d, messages %q, output %s", command, status, stderr, out)
 			continue
 		}
-		for i, want := range []string{"default", "bitsquares"} {
+		for i, want := range []string{"default", "any"} {
 			if !strings.HasSuffix(lines[i], `"model":"`+want+`"}`) {
 				t.Errorf("%s: %s is not by %s", command, lines[i], want)
 			}
 		}
 	}
 	_, out, stderr := evald(t, "9x5x4:44\n", "eval", "-v")
-	if !strings.Contains(out, `"source":"bitsquares","model":"bitsquares"`) || !strings.Contains(stderr, "bitsquares on boards that it was not trained on") {
+	if !strings.Contains(out, `"source":"cpu","model":"any"`) || !strings.Contains(stderr, "network any on boards of 3-12x3-13x3-6 and 3-6x3-6x3-6free, bitsquares on others") {
 		t.Errorf("messages %q, answer %s", stderr, out)
 	}
 }

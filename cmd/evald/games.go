@@ -58,7 +58,7 @@ func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]s
 	return of, nil
 }
 
-// filesOfAll is filesOf where each game must have a file.
+// filesOfAll is filesOf, but a game without a file is an error.
 func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of, err := filesOf(mix, text, files, exactScores)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestSeveralGames(t *testing.T) {
 		// Four times the positions are twice the records.
 		table := regexp.MustCompile(`(?m)^ +(\d+)-\d+ +(\d+) +\d+ +(\d+)$`).FindAllStringSubmatch(out[strings.Index(out, filepath.Join(merged, rules)):], -1)
 		for i, row := range table[:4] {
-			plies, positions, drawn := number(t, row[1]), number(t, row[2]), number(t, row[3])
+			plies, positions, drawn := whole(t, row[1]), whole(t, row[2]), whole(t, row[3])
 			if i == 0 {
 				stones, twice = positions, drawn
 				continue
@@ -93,7 +93,7 @@ func TestSeveralGames(t *testing.T) {
 	refuses(t, exitUsage, "is there twice", "", "positions", "-o", t.TempDir(), "--rules", "5x4x4,5x4x4")
 }
 
-func number(t *testing.T, text string) int {
+func whole(t *testing.T, text string) int {
 	t.Helper()
 	return gametest.Must(strconv.Atoi(text))(t)
 }

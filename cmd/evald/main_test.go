@@ -150,7 +150,7 @@ func TestWrongUse(t *testing.T) {
 		{"eval --backend gpu", exitBadInput, "--backend cpu evaluates networks"},
 		{"eval --backend bitsquares --mirror", exitUsage, `--backend bitsquares uses no network`},
 		{"eval --backend bitsquares --model x", exitUsage, `uses no model, but --model is "x"`},
-		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (default, default-fast, seeded-2x16)`},
+		{"eval --model nope", exitBadInput, `"nope" is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)`},
 		{"eval --model " + half, exitBadInput, "half.safetensors: parse network: header length is 64, but only 1 bytes follow"},
 		{"eval -o " + filepath.Join(dir, "no", "where"), exitBadInput, "no such file or directory"},
 		{"solve --plies 3", exitUsage, "--plies does nothing without --build-book"},

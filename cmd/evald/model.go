@@ -69,17 +69,24 @@ func (c *modelListCmd) Run(s streams) error {
 		if !m.Created.IsZero() {
 			created = m.Created.Format(time.DateOnly)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Ref(), m.Config, trainedOn(m.Entry), created, cmp.Or(m.Path, "shipped"))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", m.Ref(), m.Config, trainedOn(m.Entry, mostNamed), created, cmp.Or(m.Path, "shipped"))
 	}
 	return errors.Join(t.Flush(), wrong)
 }
 
-func trainedOn(e models.Entry) string {
-	if len(e.Rules) == 0 {
+// trainedOn is the games that a model was trained on, or how many they are if most is less.
+func trainedOn(e models.Entry, most int) string {
+	switch n := len(e.Rules); {
+	case n == 0:
 		return "nothing"
+	case n > most:
+		return fmt.Sprintf("%d games", n)
 	}
 	return strings.Join(e.Rules, ", ")
 }
+
+// mostNamed is how many games a line names.
+const mostNamed = 4
 
 // allModels returns the shipped models and those of the store. The error names what cannot be read in the store.
 func allModels() ([]modelInfo, error) {
@@ -124,7 +131,8 @@ func (c *modelShowCmd) Run(s streams) error {
 		line("version", strconv.Itoa(m.Version))
 	}
 	if m.Version > 0 || len(m.Rules) > 0 {
-		line("trained on", trainedOn(m.Entry))
+		line("trained on", trainedOn(m.Entry, len(m.Rules)))
+		line("for", strings.Join(m.Range, ", "))
 	}
 	if n.Conv != nil {
 		config := n.Conv.Config()
@@ -185,7 +193,7 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	case !added:
 		fmt.Fprintf(s.out, "%s is the same network already: nothing was added\n", stored.Ref())
 	default:
-		fmt.Fprintf(s.out, "%s: %s, trained on %s, in %s\n", stored.Ref(), stored.Config, trainedOn(stored), store.Path(stored))
+		fmt.Fprintf(s.out, "%s: %s, trained on %s, in %s\n", stored.Ref(), stored.Config, trainedOn(stored, mostNamed), store.Path(stored))
 	}
 	return nil
 }
@@ -210,6 +218,10 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 		}
 	}
 	e.Trained = len(e.Rules) > 0
+	e.Range = n.Range()
+	if _, err := game.ParseRanges(e.Range); err != nil {
+		return e, fmt.Errorf("%s: metadata evald.range: %w", c.File, err)
+	}
 	switch _, version, err := models.ParseRef(e.Name); {
 	case err != nil:
 		return e, fmt.Errorf("%w: give another one with --name", err)

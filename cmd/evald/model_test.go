@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu"
 	tables "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/pattern"
 )
@@ -56,8 +57,8 @@ func TestModelCommands(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.args, got, c.want)
 		}
 	}
-	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 6 {
-		t.Errorf("the list has %d lines, want a header and five models", lines)
+	if lines := strings.Count(must(t, "", "model", "list"), "\n"); lines != 7 {
+		t.Errorf("the list has %d lines, want a header and six models", lines)
 	}
 	var list []modelInfo
 	gametest.OK(t, json.Unmarshal([]byte(must(t, "", "model", "list", "--json")), &list))
@@ -65,9 +66,11 @@ func TestModelCommands(t *testing.T) {
 	for _, m := range list {
 		refs = append(refs, fmt.Sprintln(m.Ref(), m.Config, m.Trained, m.Rules, m.Note[:5], m.Path, m.Created.IsZero()))
 	}
+	learned, _ := models.Find("any")
 	want := []string{
 		"default@9 7x64 true [7x6x4] Learn  true\n",
 		"default-fast@3 pattern256x64x32 true [7x6x4] A net  true\n",
+		"any@1 7x64 true " + fmt.Sprint(learned.Rules) + " One n  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -121,7 +124,7 @@ func TestModelRemove(t *testing.T) {
 			t.Errorf("model remove %s: %q, want %q", args, out, want)
 		}
 	}
-	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 4 {
+	if out := must(t, "", "model", "list"); strings.Contains(out, "mine") || strings.Count(out, "\n") != 5 {
 		t.Errorf("the list has %s", out)
 	}
 	refuses(t, exitBadInput, `model "mine" is neither`, "4\n", "eval", "--model", "mine")
@@ -161,7 +164,7 @@ func TestModelErrors(t *testing.T) {
 		{"import " + shippedModel + " --name a@2", "leave @2 out"},
 		{"import " + file("other.safetensors", otherRules) + " --name other", "metadata of " + filepath.Join(dir, "other.safetensors") + ` (--rules replaces it): rules "7y6"`},
 		{"import " + shippedModel + " --name a --rules 7x6", `--rules: rules "7x6": want columns x rows x in-a-row`},
-		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, seeded-2x16)`},
+		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 	} {
@@ -179,7 +182,7 @@ func TestModelErrors(t *testing.T) {
 func TestModelVerifyFindsDamage(t *testing.T) {
 	store := ownStore(t)
 	must(t, "", "model", "import", shippedModel, "--name", "mine")
-	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 4 {
+	if out := must(t, "", "model", "verify"); strings.Count(out, "ok  ") != 5 {
 		t.Errorf("verify says %s", out)
 	}
 	path := filepath.Join(store, "mine", "1", "model.safetensors")

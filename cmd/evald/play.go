@@ -18,7 +18,7 @@ type playCmd struct {
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
-	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (${heuristicsInWords}). Without one, the network that ships; on boards that it was not trained on, bitsquares."`
+	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (${heuristicsInWords}). Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
 	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`

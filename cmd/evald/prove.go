@@ -95,7 +95,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 		o.Agents = append(o.Agents, a)
 	}
 	config := proveConfig{Agent: spec.String(), Rules: c.Rules, Side: c.Side, From: c.From, Sample: c.Sample}
-	if config.Network, err = networkOf(spec); err != nil {
+	if config.Network, err = networkOf(spec, board.Rules()); err != nil {
 		return err
 	}
 	dir, err := durable.OpenDir(c.Out)
@@ -167,12 +167,13 @@ func (c *proveCmd) games(b *game.Board, symmetric bool) ([]provedGame, error) {
 	return games, nil
 }
 
-// networkOf is the checksum of the file of the agent's network; empty if it has none here.
-func networkOf(s agent.Spec) (string, error) {
-	if _, ok := heuristic.Named(s.Model); ok || s.Name != "policy" && s.Name != "mcts" || isRemote(s.Model) {
+// networkOf is the checksum of the file of the network by which the agent plays a game; empty if it has none here.
+func networkOf(s agent.Spec, r game.Rules) (string, error) {
+	model := cmp.Or(s.Model, open.Shipped(r))
+	if _, ok := heuristic.Named(model); ok || s.Name != "policy" && s.Name != "mcts" || isRemote(model) {
 		return "", nil
 	}
-	m, _, err := open.Any(cmp.Or(s.Model, open.DefaultModel))
+	m, _, err := open.Any(model)
 	return m.SHA256, err
 }
 

@@ -20,7 +20,7 @@ func TestProvenLevel(t *testing.T) {
 	if want := gametest.Must(agent.Parse("policy:model=default-fast,exact=262144"))(t); spec != want {
 		t.Errorf("proven is %v, want %v", spec, want)
 	}
-	if sum := gametest.Must(networkOf(spec))(t); sum != network {
+	if sum := gametest.Must(networkOf(spec, game.Connect4))(t); sum != network {
 		t.Errorf("its network is %s, the proof is of %s", sum, network)
 	}
 	if !strings.Contains(string(getFile(t, "README.md")), "| `proven` | 66,840,449 | 38,800,890 | 0 | 0 | 0 |") {

@@ -26,6 +26,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/open"
 )
 
 type serveCmd struct {
@@ -201,8 +202,15 @@ func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []se
 		}
 		return own(name)
 	}
+	first := all[0]
+	modelOn := func(r game.Rules) string {
+		if name := open.Shipped(r); name == open.AnyModel && first.File == "" && first.Name == open.DefaultModel {
+			return name
+		}
+		return first.Ref()
+	}
 	page, err := web.New(web.Config{
-		Evaluator: e, Model: all[0].Ref(), Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
+		Evaluator: e, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
 		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: source.books},
 	})
 	if err != nil {

@@ -206,7 +206,7 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			one.Version = version
 		}
 	case one.File == "" && m.Version == 0, m.File == "" && m.Version == 0 && one.Name == open.DefaultModel:
-		// the network that ships, and bitsquares on boards that it was not trained on
+		// the networks that ship, and bitsquares on boards that they are not for
 		one.Name, one.File = open.DefaultModel, ""
 		version = strconv.Itoa(storedModel(open.DefaultModel))
 	default:
@@ -329,21 +329,29 @@ func (s *modelSource) bytes(m service.Model) (int64, error) {
 	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || isRemote(m.File) {
 		return 0, nil
 	}
-	ref := cmp.Or(m.File, m.Ref())
+	refs := []string{cmp.Or(m.File, m.Ref())}
 	if m.File == "" && m.Backend != "" {
-		ref = open.DefaultModel
+		refs = []string{open.DefaultModel, open.AnyModel}
 	}
-	e, ok, err := open.Lookup(ref)
-	switch {
-	case ok && e.Config == "", !ok && m.Backend != "": // a file
-		e, _, err = open.Any(ref)
-	case !ok:
-		err = cmp.Or(err, errNoModel)
+	var all int64
+	for _, ref := range refs {
+		e, ok, err := open.Lookup(ref)
+		switch {
+		case ok && e.Config == "", !ok && m.Backend != "": // a file
+			e, _, err = open.Any(ref)
+		case !ok:
+			err = cmp.Or(err, errNoModel)
+		}
+		if err != nil {
+			return 0, err
+		}
+		bytes, err := open.Bytes(e.Config)
+		if err != nil {
+			return 0, err
+		}
+		all += bytes
 	}
-	if err != nil {
-		return 0, err
-	}
-	return open.Bytes(e.Config)
+	return all, nil
 }
 
 var errNoModel = errors.New("there is no model of that name")

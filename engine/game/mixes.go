@@ -1,16 +1,15 @@
 package game
 
-// NamedMix is a mix with a name.
+// NamedMix is a name that ParseMix accepts in place of games.
 type NamedMix struct {
 	Name  string
-	Games string // what ParseMix reads
-	About string // what it is for, for people
+	Games string // in the form of ParseMix
 }
 
 // AnyMix is the name of the mix that one network for many boards learns.
 const AnyMix = "any"
 
-// AnyRange is what the games of Mixes were chosen from. A network that has learned AnyMix is asked about all of them.
+// AnyRange has the games of all Mixes, and many more. A network that has learned AnyMix answers all games of this range.
 func AnyRange() Ranges {
 	return Ranges{
 		{Columns: [2]int{3, 12}, Rows: [2]int{3, 13}, InARow: [2]int{3, 6}, Gravity: true},
@@ -18,16 +17,16 @@ func AnyRange() Ranges {
 	}
 }
 
-// Mixes are the mixes with names. Those that networks learn and those that they are measured on without having learned them have no game in
-// common.
+// Mixes returns the mixes that have names: AnyMix, 45 games, and "unseen", ten other games of AnyRange. Networks learn the first and are measured
+// on the second, so they have no game in common.
 func Mixes() []NamedMix {
 	return []NamedMix{
-		{AnyMix, anyGames, "45 games of 3 to 12 columns, 3 to 13 rows and 3 to 6 in a row, some without gravity, for one network to learn"},
-		{"unseen", unseenGames, "ten other games of that range, to measure the network on"},
+		{AnyMix, anyGames},
+		{"unseen", unseenGames},
 	}
 }
 
-// The shares follow from how much there is to learn: a few thousand positions of the least boards, and 7x6x4 is what most people play.
+// The smallest boards have small shares, because they have only a few thousand positions. 7x6x4 has the largest, because most people play it.
 const (
 	anyGames = "4x3x3=0.3,4x4x3=0.3,5x4x3=0.5,5x7x3=0.5,7x6x3=0.5," +
 		"4x4x4=0.5,5x4x4=0.7,4x5x4=0.7,5x5x4,6x4x4,6x5x4,5x7x4,6x6x4,7x5x4,7x6x4=8,7x7x4=1.5," +

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Range is games whose numbers lie between two bounds each, which belong to it.
+// Range is the games whose numbers of columns, rows and in a row lie between two bounds each. Both bounds are included.
 type Range struct {
 	Columns, Rows, InARow [2]int
 	Gravity               bool
 }
 
-// Contains reports whether the range has a game.
+// Contains reports whether a game is in the range.
 func (r Range) Contains(g Rules) bool {
 	in := func(n int, bounds [2]int) bool { return bounds[0] <= n && n <= bounds[1] }
 	return g.Gravity == r.Gravity && in(g.Columns, r.Columns) && in(g.Rows, r.Rows) && in(g.InARow, r.InARow)
@@ -36,10 +36,10 @@ func (r Range) String() string {
 	return s
 }
 
-// Ranges are games that lie in one of several ranges.
+// Ranges is the games that are in at least one of several ranges.
 type Ranges []Range
 
-// Strings are what ParseRanges reads.
+// Strings returns the ranges in the form of ParseRanges.
 func (r Ranges) Strings() []string {
 	texts := make([]string, len(r))
 	for i, one := range r {
@@ -48,12 +48,12 @@ func (r Ranges) Strings() []string {
 	return texts
 }
 
-// Contains reports whether one of the ranges has a game.
+// Contains reports whether a game is in one of the ranges.
 func (r Ranges) Contains(g Rules) bool {
 	return slices.ContainsFunc(r, func(one Range) bool { return one.Contains(g) })
 }
 
-// ParseRanges reads ranges as String writes them, one a text.
+// ParseRanges parses texts in the form of Range.String.
 func ParseRanges(texts []string) (all Ranges, err error) {
 	for _, text := range texts {
 		body, free := strings.CutSuffix(text, freeSuffix)

@@ -129,8 +129,8 @@ type Share struct {
 	Share float64 // of all records, greater than 0; shares need not sum to 1
 }
 
-// Roots are shares of all numbers of stones, each the root of the number of its positions. So the few positions of the first moves count for
-// more than they are, and are not drawn as often as the many of the last ones.
+// Roots returns a share for each number of stones: the square root of the number of its positions. Of numbers of stones that have few positions,
+// such as the first, each position is then drawn more often, but not so often that they have as many records as the others.
 func (p *Pool) Roots() (shares []Share) {
 	positions := make([]int, p.board.Cells())
 	for _, k := range p.all {

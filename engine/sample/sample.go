@@ -93,8 +93,9 @@ func Positions(b *game.Board, games [][]int) []game.Position {
 	return positions
 }
 
-// Of a number of plies no more is drawn after this many games in a row without a new position, for there is probably none; or if,
-// after as many games, fewer than one in rare has brought one, for it would take too long.
+// Draw gives up a number of plies
+//   - after enough games in a row without a new position, because there is probably none left;
+//   - if, after enough games in all, fewer than one in rare has brought a position, because the rest would take too long.
 const (
 	enough = 1000
 	rare   = 200
@@ -147,11 +148,11 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	return all, nil
 }
 
-// length is a number of plies, with how many games were played for it and how many of these brought a position.
+// length counts, for a number of plies, the games that were played and the positions that were found.
 type length struct{ plies, games, found int }
 
 // fresh plays games until one reaches a position of the given number of plies that is not over and not in seen, and adds it
-// to seen. It returns the moves, or nil if it finds none, and the number of games.
+// to seen. It returns the moves, or nil if it finds no position, and the number of games that it played.
 func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) (moves []int, games int, err error) {
 	for games = range enough {
 		moves, at, err := p.Game(ctx, k, plies, r)

@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -23,6 +24,18 @@ type anyNetwork struct {
 	mu     sync.Mutex // guards the rest
 	opened *Opened
 	closed bool
+}
+
+// Shipped is the model that answers a game if Options name none: DefaultModel, AnyModel, or bitsquares.
+func Shipped(r game.Rules) string {
+	if e, _ := models.Find(DefaultModel); slices.Contains(e.Rules, r.String()) {
+		return DefaultModel
+	}
+	e, _ := models.Find(AnyModel)
+	if ranges, err := game.ParseRanges(e.Range); err == nil && ranges.Contains(r) {
+		return AnyModel
+	}
+	return eval.Bitsquares.String()
 }
 
 // newAny is AnyModel by the same options.

@@ -150,6 +150,14 @@ func (p Parsed) Rules() []string {
 	return rules
 }
 
+// Range is the ranges of games that the network is for according to its file, beside those that it was trained on. They may not be valid.
+func (p Parsed) Range() []string {
+	if text := p.Metadata()["evald.range"]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
+}
+
 // Model is Any for those who need a network of convolutions. The error of another one says so.
 func Model(nameOrPath string) (Stored, *net.Network, error) {
 	s, p, err := Any(nameOrPath)
@@ -178,7 +186,7 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 		}
 		base, sum := filepath.Base(nameOrPath), sha256.Sum256(content)
 		name := strings.TrimSuffix(base, filepath.Ext(base))
-		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: p.Rules()}, nameOrPath, content}, p, nil
+		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: p.Rules(), Range: p.Range()}, nameOrPath, content}, p, nil
 	}
 	p, err := parse(s.Content)
 	if err != nil {

@@ -93,7 +93,7 @@ type Opened struct {
 	// bitsquares the rest. Nil: the model answers every game.
 	Games []game.Rules
 
-	any *anyNetwork  // nil unless AnyModel answers others
+	any    *anyNetwork  // nil unless AnyModel answers others
 	gpu    *gpu.Backend // nil if no GPU is used
 	choice cpu.Choice   // of CPUPath; zero if it was named
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -58,24 +60,65 @@ func evaluate(t *testing.T, e *eval.Evaluator, board *game.Board, pos []game.Pos
 	return b
 }
 
-// Without options the network that ships answers the game that it was trained on, and bitsquares the others.
+// Without options the networks that ship answer the games that they are for, and bitsquares the others.
 func TestDefault(t *testing.T) {
 	e, _ := opened(t, open.Options{})
-	if e.Model != "default" || !e.Network || !slices.Equal(e.Games, []game.Rules{game.Connect4}) || !strings.HasSuffix(e.How, "; bitsquares on boards that it was not trained on") {
+	if e.Model != "default" || !e.Network || !slices.Equal(e.Games, []game.Rules{game.Connect4}) || !strings.HasSuffix(e.How, "; network any on boards of 3-12x3-13x3-6 and 3-6x3-6x3-6free, bitsquares on others") {
 		t.Errorf("%+v", e)
 	}
-	for board, model := range map[*game.Board]string{connect4: "default", nineFive: "bitsquares"} {
-		b := evaluate(t, e.Evaluator, board, gametest.Open(gametest.Rand(1), board, 20))
+	any, _ := opened(t, open.Options{Model: open.AnyModel})
+	two := game.MustBoard(game.Rules{Columns: 2, Rows: 4, InARow: 3, Gravity: true})
+	for board, model := range map[*game.Board]string{connect4: "default", nineFive: "any", two: "bitsquares"} {
+		pos := gametest.Open(gametest.Rand(1), board, 20)
+		b := evaluate(t, e.Evaluator, board, pos)
 		for i, s := range b.Source {
-			if s.Network() != (model == "default") || e.ModelOn(board.Rules()) != model {
-				t.Errorf("%v, row %d: source %v, model on it %s, want %s", board.Rules(), i, s, e.ModelOn(board.Rules()), model)
+			if s.Network() != (model != "bitsquares") || e.ModelOn(board.Rules()) != model || open.Shipped(board.Rules()) != model {
+				t.Errorf("%v, row %d: source %v, model on it %s and %s, want %s", board.Rules(), i, s, e.ModelOn(board.Rules()), open.Shipped(board.Rules()), model)
 			}
 		}
+		if same := cmp.Equal(b.WDL, evaluate(t, any.Evaluator, board, pos).WDL); same != (model == "any") {
+			t.Errorf("%v: the answers are those of the network any: %v", board.Rules(), same)
+		}
+	}
+	// A closed evaluator opens no other network.
+	closed, _ := opened(t, open.Options{Backend: open.CPU})
+	gametest.OK(t, closed.Close())
+	if err := closed.Evaluate(t.Context(), eval.NewBatch(nineFive, 1)); err == nil || !strings.Contains(err.Error(), "model any: the evaluator is closed") {
+		t.Errorf("closed: %v", err)
+	}
+	// Mirrored, both are.
+	mirrored, _ := opened(t, open.Options{Backend: open.CPU, Mirror: true})
+	if got := mirrored.ModelOn(nineFive.Rules()); got != "any, mirrored" {
+		t.Errorf("mirrored, the model is %q", got)
 	}
 	// By its name it answers every game.
 	e, _ = opened(t, open.Options{Model: open.DefaultModel, Backend: open.CPU})
 	if b := evaluate(t, e.Evaluator, nineFive, make([]game.Position, 1)); b.Source[0] != eval.CPU || e.Games != nil || e.ModelOn(nineFive.Rules()) != "default" {
 		t.Errorf("by name: source %v, %+v", b.Source[0], e)
+	}
+}
+
+// The manifest of the shipped networks says of games what their files say, where these do. The network for many boards has learned the mix
+// of that name.
+func TestShippedGames(t *testing.T) {
+	for _, e := range models.List() {
+		_, p, err := open.Any(e.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Rules(); len(got) > 0 && !slices.Equal(got, e.Rules) {
+			t.Errorf("%s: the file has the games %v, the manifest %v", e.Name, got, e.Rules)
+		}
+		if !slices.Equal(p.Range(), e.Range) {
+			t.Errorf("%s: the file has the range %v, the manifest %v", e.Name, p.Range(), e.Range)
+		}
+	}
+	var games []string
+	for _, part := range gametest.Must(game.ParseMix(game.AnyMix))(t) {
+		games = append(games, part.Rules.String())
+	}
+	if e, _ := models.Find(open.AnyModel); !slices.Equal(e.Rules, games) || !slices.Equal(e.Range, game.AnyRange().Strings()) {
+		t.Errorf("%s is for %v, %v", open.AnyModel, e.Rules, e.Range)
 	}
 }
 
@@ -255,7 +298,7 @@ func TestErrors(t *testing.T) {
 		{open.Options{Backend: "bitsquares", Model: seeded}, "", `backend bitsquares uses no model, but the model is "seeded-2x16"`},
 		{open.Options{Backend: "uniform", Mirror: true}, "", "backend uniform uses no network whose answers Mirror could improve"},
 		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one`},
-		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, seeded-2x16)"},
+		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)"},
 		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},
 		{open.Options{Model: "importer_test.go"}, "", "importer_test.go: "},
 		{open.Options{Model: seeded, Backend: open.CPU}, "mmx", `EVALD_CPU_PATH or option CPUPath: pack network: CPU path "mmx": this machine and build have `},

@@ -97,7 +97,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := newStream(w, stop)
-	s.send(opinion{"opinion", h.config.Model, batch.Source[0].String(), batch.WDL, batch.Policy})
+	s.send(opinion{"opinion", h.config.modelOn(b.Rules()), batch.Source[0].String(), batch.WDL, batch.Policy})
 
 	var work sync.WaitGroup
 	if visits > 0 {

@@ -58,6 +58,20 @@ func evaluated(t testing.TB, h *Handler, b *game.Board, p game.Position) *eval.B
 	return batch
 }
 
+// The opinion names the network that answers the game.
+func TestOpinionOf(t *testing.T) {
+	h := handler(t, Config{ModelOn: func(r game.Rules) string { return "of " + r.String() }})
+	for _, position := range []string{"44", "9x5x4:44"} {
+		rules, _, other := strings.Cut(position, ":")
+		if !other {
+			rules = game.Connect4.String()
+		}
+		if first := analyse(t, h, `{"position":"`+position+`","visits":1}`)[0]; first.Model != "of "+rules {
+			t.Errorf("%s: the opinion is of %q", position, first.Model)
+		}
+	}
+}
+
 // An analysis has the evaluator's opinion, then the results of a search and of the solver.
 func TestAnalysis(t *testing.T) {
 	h := handler(t, Config{})

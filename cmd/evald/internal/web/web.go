@@ -49,14 +49,16 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 )
 
 // Config of a page.
 type Config struct {
-	Evaluator *eval.Evaluator // its opinion of each column is shown, and the search uses it
-	Model     string          // the evaluator's name
-	Agents    agent.Shared    // settings common to all agents to play against; opening books are not read
-	Networks  []string        // the models that agents may use in addition to heuristics and the networks of levels; others are refused
+	Evaluator *eval.Evaluator           // its opinion of each column is shown, and the search uses it
+	Model     string                    // the evaluator's name
+	Agents    agent.Shared              // settings common to all agents to play against; opening books are not read
+	ModelOn   func(r game.Rules) string // the name of the network that answers a game; nil: it is Model for all
+	Networks  []string                  // the models that agents may use in addition to heuristics and the networks of levels; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none
@@ -110,6 +112,14 @@ type Handler struct {
 
 	closing context.Context
 	close   context.CancelFunc
+}
+
+// modelOn is the name of the evaluator on a game.
+func (c *Config) modelOn(r game.Rules) string {
+	if c.ModelOn == nil {
+		return c.Model
+	}
+	return c.ModelOn(r)
 }
 
 // New makes a page. The error names what is wrong with the config.

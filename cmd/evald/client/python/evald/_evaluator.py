@@ -88,7 +88,7 @@ class Evaluator:
     """A network or a heuristic that is ready to answer.
 
     `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors file. Without
-    it the network that ships answers the games that it knows, and the heuristic bitsquares the others. `backend` is "auto", "gpu", "cpu" or a
+    it `default` answers 7x6x4, `any` other boards of its range, and the heuristic bitsquares the rest. `backend` is "auto", "gpu", "cpu" or a
     heuristic's name. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
     the positions whose result it finds within that many nodes.
 
