@@ -30,15 +30,15 @@ var files embed.FS
 
 // Entry describes one network in the manifest.
 type Entry struct {
-	Name    string    `json:"name"`    // what users call it
-	Version int       `json:"version"` // from 1
-	File    string    `json:"file"`    // in this folder; packed by gzip if it ends in .gz
-	SHA256  string    `json:"sha256"`  // of the file, unpacked, in lower-case hexadecimal
-	Config  string    `json:"config"`  // the network's shape as package net writes it, "6x64", or package pattern, "pattern128x64x32"
-	Trained bool      `json:"trained"` // false: its answers mean nothing; it is for tests only
-	Rules   []string  `json:"rules"`   // the games it was trained on, such as "7x6x4"; empty if untrained
+	Name    string    `json:"name"`            // what users call it
+	Version int       `json:"version"`         // from 1
+	File    string    `json:"file"`            // in this folder; packed by gzip if it ends in .gz
+	SHA256  string    `json:"sha256"`          // of the file, unpacked, in lower-case hexadecimal
+	Config  string    `json:"config"`          // the network's shape as package net writes it, "6x64", or package pattern, "pattern128x64x32"
+	Trained bool      `json:"trained"`         // false: its answers mean nothing; it is for tests only
+	Rules   []string  `json:"rules"`           // the games it was trained on, such as "7x6x4"; empty if untrained
 	Range   []string  `json:"range,omitempty"` // more games that it is for, game.ParseRanges: "3-12x3-13x3-6"
-	Note    string    `json:"note"`    // one or two sentences for people
+	Note    string    `json:"note"`            // one or two sentences for people
 	Created time.Time `json:"created,omitzero"`
 }
 
