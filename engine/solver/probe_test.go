@@ -208,7 +208,7 @@ func TestChoose(t *testing.T) {
 func TestSharedNodes(t *testing.T) {
 	const bound, late = 5000, 64                                                                     // a probe may end some nodes late
 	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.TicTacToe)} { // a solver each
-		s := sharing{Prober: gametest.Must(NewProber(b, bound))(t)}
+		s := sharing{Prober: gametest.Must(NewProber(b, bound))(t), ctx: t.Context()}
 		for _, p := range gametest.Open(gametest.Rand(1), b, 1000) {
 			s.find(p, -1, 1)
 		}
