@@ -134,15 +134,12 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 		if moves != nil {
 			l.found++
 			all = append(all, moves)
+			if progress != nil {
+				progress(len(all))
+			}
 		}
 		if moves == nil || l.games >= enough && l.found*rare < l.games {
 			lengths = slices.Delete(lengths, i, i+1)
-		}
-		if moves == nil {
-			continue
-		}
-		if progress != nil {
-			progress(len(all))
 		}
 	}
 	return all, nil
