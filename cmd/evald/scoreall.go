@@ -65,7 +65,7 @@ func (c *scoreCmd) eachPosition(ctx context.Context, stderr io.Writer, b *game.B
 		show(done)
 	}}, visit)
 	if errors.Is(err, score.ErrTooMany) {
-		return fmt.Errorf("--all %s: %w for this machine's memory: give --sample 1000000, for so many of them", name, score.ErrTooMany)
+		return fmt.Errorf("--all %s: %w for this machine's memory: give --sample 1000000 to measure that number of them", name, score.ErrTooMany)
 	}
 	return err
 }
