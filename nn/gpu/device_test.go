@@ -162,6 +162,34 @@ func TestGPUAccuracy(t *testing.T) {
 	}
 }
 
+// Which kernels give the same bits? Those of a family must, which each self-test checks. The log has the rest.
+func TestGPUSameBits(t *testing.T) {
+	d, emulated := machine(t, hopper)
+	for _, text := range []string{"1x64", "6x64", "10x128", "1x256", "20x256"} {
+		if emulated && text != "1x64" {
+			break
+		}
+		board := game.MustBoard(game.Connect4)
+		n, pos := scrambled(t, text, 1), gametest.Positions(gametest.Rand(3), board, 264, true)
+		var first *eval.Batch
+		for _, kernel := range Variants(n.Config(), game.Connect4, targetOf(d)) {
+			got := evaluate(t, serveBy(t, n, d, kernel, usualRetry), board, pos)
+			if first == nil {
+				first = got
+			}
+			same, most := 0, 0.0
+			for i := range pos {
+				apart := max(apart(got.WDLRow(i), first.WDLRow(i)), apart(got.PolicyRow(i), first.PolicyRow(i)))
+				most = max(most, apart)
+				if apart == 0 {
+					same++
+				}
+			}
+			t.Logf("%s: %s: %d of %d rows have the bits of the first kernel; at most %.7f apart", text, kernel, same, len(pos), most)
+		}
+	}
+}
+
 // A row's bits are the same in every batch and every time.
 func TestGPUBatches(t *testing.T) {
 	for _, test := range []struct {
