@@ -76,7 +76,7 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 struct Scratch {
 	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; fp16; see tower.h
 	float *heads;       // [MAX_ROWS][columns]
-	float *pooled, *features, *logits; // [2V], [F], [A]
+	float *pooled, *features, *logits, *outcomes; // [2V], [F], [A], [3]
 };
 
 DEVICE Scratch scratch(const Job &job, int columns) {
@@ -88,6 +88,7 @@ DEVICE Scratch scratch(const Job &job, int columns) {
 	s.pooled = s.heads + MAX_ROWS * columns;
 	s.features = s.pooled + 2 * job.head;
 	s.logits = s.features + job.hidden;
+	s.outcomes = s.logits + job.actions;
 	return s;
 }
 
@@ -142,14 +143,13 @@ DEVICE void any(const Job &job) {
 
 		GlobalHead output{s.heads, columns};
 		for (int v = thread; v < job.head; v += THREADS) pool(job, Global{s.pooled}, v, output);
-		for (int a = thread; a < job.actions; a += THREADS) {
-			int cell = landing(job, board, a);
-			s.logits[a] = cell < 0 ? 0 : logit(job, p, cell, output);
-		}
+		for (int a = thread; a < job.actions; a += THREADS) s.logits[a] = logit(job, p, board, a, output);
 		sync_block();
 		for (int f = thread; f < job.hidden; f += THREADS) s.features[f] = hidden(job, p, Global{s.pooled}, f);
 		sync_block();
-		if (thread == 0) answer(job, p, i, Global{s.features}, Global{s.logits});
+		if (thread < 3) s.outcomes[thread] = outcome(job, p, Global{s.features}, thread);
+		sync_block();
+		if (thread == 0) answer(job, i, Global{s.outcomes}, Global{s.logits});
 	}
 }
 

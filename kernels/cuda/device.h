@@ -157,6 +157,12 @@ DEVICE int opaque(int x) {
 	return x;
 }
 
+DEVICE float float_of(u32 bits) {
+	float x;
+	asm("mov.b32 %0, %1;" : "=f"(x) : "r"(bits));
+	return x;
+}
+
 DEVICE u32 float_bits(float x) {
 	u32 bits;
 	asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));

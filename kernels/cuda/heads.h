@@ -70,9 +70,22 @@ DEVICE float hidden(const Job &job, const Parameters &p, Floats pooled, int f) {
 	return relu(sum);
 }
 
-// logit returns the logit of the action whose stone lands in a cell.
+// outcome returns the logit of a win, a draw or a loss.
+template <class Floats>
+DEVICE float outcome(const Job &job, const Parameters &p, Floats features, int o) {
+	float sum = p.wdl_bias[o];
+	for (int f = 0; f < job.hidden; f++) sum += p.wdl[o * job.hidden + f] * features[f];
+	return sum;
+}
+
+// ILLEGAL is the logit of an illegal action, as bits: a NaN that no arithmetic gives.
+CONSTANT u32 ILLEGAL = 0xffffffff;
+
+// logit returns the logit of action a.
 template <class Conv>
-DEVICE float logit(const Job &job, const Parameters &p, int cell, Conv conv) {
+DEVICE float logit(const Job &job, const Parameters &p, const Position &at, int a, Conv conv) {
+	int cell = landing(job, at, a);
+	if (cell < 0) return float_of(ILLEGAL);
 	float sum = p.logit_bias[0];
 	for (int v = 0; v < job.head; v++) sum += p.logit[v] * conv(cell, job.head + v);
 	return sum;
@@ -89,17 +102,15 @@ CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
 //	word 1       the probability of a draw in units of 2^-24; the rest of 1 is the probability of a loss
 //	word 2 + a   the probability of action a as float32, 0 if it is illegal
 //
-// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. logits has one number for each action. The
-// logits of illegal actions are not read. The logits of legal actions are overwritten.
+// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. outcomes has three logits, and logits one for each action,
+// which is overwritten.
 template <class Floats>
-DEVICE void answer(const Job &job, const Parameters &p, int i, Floats features, Floats logits) {
-	Position at = position(job, i);
+DEVICE void answer(const Job &job, int i, Floats outcomes, Floats logits) {
 	float wdl[3], greatest = 0;
 	bool ok = true;
 #pragma unroll
 	for (int o = 0; o < 3; o++) {
-		wdl[o] = p.wdl_bias[o];
-		for (int f = 0; f < job.hidden; f++) wdl[o] += p.wdl[o * job.hidden + f] * features[f];
+		wdl[o] = outcomes[o];
 		ok = ok && finite(wdl[o]);
 		greatest = o == 0 || wdl[o] > greatest ? wdl[o] : greatest;
 	}
@@ -107,16 +118,17 @@ DEVICE void answer(const Job &job, const Parameters &p, int i, Floats features, 
 #pragma unroll
 	for (int o = 0; o < 3; o++) sum += wdl[o] = exponential(wdl[o] - greatest);
 
+	auto legal = [&](int a) { return float_bits(logits[a]) != ILLEGAL; };
 	bool any = false;
 	float best = 0, total = 0;
 	for (int a = 0; a < job.actions; a++) {
-		if (landing(job, at, a) < 0) continue;
+		if (!legal(a)) continue;
 		ok = ok && finite(logits[a]);
 		best = !any || logits[a] > best ? logits[a] : best;
 		any = true;
 	}
 	for (int a = 0; a < job.actions; a++)
-		if (landing(job, at, a) >= 0) total += logits[a] = exponential(logits[a] - best);
+		if (legal(a)) total += logits[a] = exponential(logits[a] - best);
 
 	u32 *out = job.out + static_cast<u64>(i) * (2 + job.actions);
 	u32 one = 1 << 24;
@@ -124,6 +136,5 @@ DEVICE void answer(const Job &job, const Parameters &p, int i, Floats features, 
 	u32 draw = ok ? static_cast<u32>(wdl[1] / sum * one + 0.5f) : 0;
 	out[0] = (ok ? ANSWERED : NOT_FINITE) | win;
 	out[1] = win + draw > one ? one - win : draw;
-	for (int a = 0; a < job.actions; a++)
-		out[2 + a] = ok && landing(job, at, a) >= 0 ? float_bits(logits[a] / total) : 0;
+	for (int a = 0; a < job.actions; a++) out[2 + a] = ok && legal(a) ? float_bits(logits[a] / total) : 0;
 }

@@ -21,7 +21,6 @@
 template <int C_>
 struct Hopper {
 	CONSTANT int C = C_, HALVES = C / 64; // warpgroups that share boards
-	CONSTANT int CLUSTER = 1;             // blocks that share the stream of weights
 	CONSTANT int BOARDS = 16 / HALVES, ROWS = 6, SLOTS = 8;
 	CONSTANT int WORKERS = 2, THREADS = 128 * (WORKERS + 1);
 	// Each stage of the ring is read by the same warpgroups always. Otherwise one could run ahead of the other by two phases, which
@@ -92,68 +91,40 @@ struct Ring {
 	}
 };
 
-// rank is the block's among those that share the stream of weights.
-template <class S>
-DEVICE int rank() { return S::CLUSTER == 1 ? 0 : block_rank(); }
-
-// release gives a stage back, once the warp's products of it are computed: to all blocks that copy into it.
+// release gives a stage back, once the warp's products of it are computed.
 template <class S>
 DEVICE void release(int stage, int lane) {
-	if constexpr (S::CLUSTER == 1) {
-		if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
-	} else {
-		if (lane < S::CLUSTER) barrier_arrive_at(lane, S::EMPTY + 8 * stage);
-	}
+	if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
 }
 
-// more reports whether the cluster has another group of boards: `first` is the first board of this block's, which may have none.
-template <class S>
-DEVICE bool more(const Job &job, int first) { return first - rank<S>() * job.boards < job.n; }
-
-// feed copies the chunks into the ring, all of them for each group of boards. A block of a cluster copies its part of each chunk into
-// all blocks, and so waits until the stage is empty in all. The parts of others may arrive before it has announced the chunk, since the
-// phase does not end without that.
+// feed copies the chunks into the ring, all of them for each group of boards.
 template <class S>
 DEVICE void feed(const Job &job) {
-	constexpr u32 PART = S::CHUNK / S::CLUSTER;
 	Ring<S> ring{0, 1};
 	int chunks = S::chunks(job.blocks);
-	for (int first = block_id() * job.boards; more<S>(job, first); first += grid_size() * job.boards) {
+	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		const u8 *from = job.weights;
 		for (int i = 0; i < chunks; i++, from += S::CHUNK) {
-			u32 to = ring.stage * S::CHUNK, full = S::FULL + 8 * ring.stage, part = rank<S>() * PART;
+			u32 full = S::FULL + 8 * ring.stage;
 			barrier_wait(S::EMPTY + 8 * ring.stage, ring.parity);
 			barrier_expect(full, S::CHUNK);
-			if constexpr (S::CLUSTER == 1)
-				copy_bulk(to, from, S::CHUNK, full);
-			else
-				copy_bulk_all(to + part, from + part, PART, full, S::CLUSTER);
+			copy_bulk(ring.stage * S::CHUNK, from, S::CHUNK, full);
 			ring.next(1);
 		}
 	}
 }
 
-// enter makes the barriers. After it, all blocks of the cluster have them.
+// enter makes the barriers.
 template <class S>
 DEVICE void enter(int thread) {
 	if (thread == 0) {
 		for (int i = 0; i < S::STAGES; i++) {
 			barrier_init(S::FULL + 8 * i, 1);
-			barrier_init(S::EMPTY + 8 * i, S::CLUSTER * 4 * S::WORKERS / S::HALVES); // a warp each
+			barrier_init(S::EMPTY + 8 * i, 4 * S::WORKERS / S::HALVES); // a warp each
 		}
 		fence_async();
-		if constexpr (S::CLUSTER > 1) fence_barriers();
 	}
-	if constexpr (S::CLUSTER == 1)
-		sync_block();
-	else
-		sync_cluster();
-}
-
-// leave waits for the other blocks of the cluster: until then their warps arrive at this block's barriers.
-template <class S>
-DEVICE void leave() {
-	if constexpr (S::CLUSTER > 1) sync_cluster();
+	sync_block();
 }
 
 // skip releases all chunks of a group of boards in which this warpgroup has no board.
@@ -348,19 +319,22 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &p
 	auto pooled = [&](int i) { return Shared{outputs(i).board + 4 * job.cells() * S::C}; }; // [2V]
 	auto features = [&](int i) { return pooled(i).from(2 * job.head); };                    // [F]
 	auto logits = [&](int i) { return features(i).from(job.hidden); };                      // [A]
+	auto outcomes = [&](int i) { return logits(i).from(job.actions); };                     // [3]
 	for (int i = place.lane; i < place.count * job.head; i += 32)
 		pool(job, pooled(i / job.head), i % job.head, outputs(i / job.head));
 	for (int i = place.lane; i < place.count * job.actions; i += 32) {
-		int board = i / job.actions, cell = landing(job, position(job, first + place.first + board), i % job.actions);
-		logits(board)[i % job.actions] = cell < 0 ? 0 : logit(job, p, cell, outputs(board));
+		int board = i / job.actions;
+		logits(board)[i % job.actions] = logit(job, p, position(job, first + place.first + board), i % job.actions, outputs(board));
 	}
 	sync_warp();
 	for (int i = place.lane; i < place.count * job.hidden; i += 32)
 		features(i / job.hidden)[i % job.hidden] = hidden(job, p, pooled(i / job.hidden), i % job.hidden);
 	sync_warp();
+	if (place.lane < place.count * 3) outcomes(place.lane / 3)[place.lane % 3] = outcome(job, p, features(place.lane / 3), place.lane % 3);
+	sync_warp();
 	int board = place.first + place.lane;
 	if (place.lane < place.count && board < job.boards && first + board < job.n)
-		answer(job, p, first + board, features(place.lane), logits(place.lane));
+		answer(job, first + board, outcomes(place.lane), logits(place.lane));
 }
 
 // biases returns those of a layer of the tower, for the warpgroup's half of the outputs. Layer 2*blocks+1 is the heads' convolution.
@@ -412,12 +386,11 @@ DEVICE void hopper(const Job &job) {
 		more_registers<240>();
 		Ring<S> ring{S::HALVES == 2 ? group : 0, 0};
 		int mine = S::HALVES == 2 ? 0 : 8 * group; // the first board of the warpgroup
-		for (int first = block_id() * job.boards; more<S>(job, first); first += grid_size() * job.boards) {
+		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 			if (mine < job.boards && first + mine < job.n)
 				work<S>(job, first, ring, thread);
 			else
 				skip<S>(job, ring, thread % 32);
 		}
 	}
-	leave<S>();
 }

@@ -1,7 +1,8 @@
 // The kernels for at most 256 channels on Hopper: 3 boards of 7x6 at a time, in 225 KiB of shared memory.
+#include "few.h"
 #include "hopper256.h"
 
-KERNEL(hopper_256, 384)(Job job) { hopper_wide<Hopper256<1>>(job); }
+KERNEL(hopper_256, 384)(Job job) { hopper_wide<Hopper256>(job); }
 
-// Two blocks share the stream of weights.
-CLUSTER_KERNEL(hopper_256_cluster, 384, 2)(Job job) { hopper_wide<Hopper256<2>>(job); }
+// For few boards: 2 at a time, whose outputs four blocks share.
+CLUSTER_KERNEL(few_256, 288, 4)(Job job) { few<Few<256>>(job); }

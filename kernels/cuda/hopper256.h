@@ -3,16 +3,13 @@
 // Rows are as in tower.h: the cells of all boards, without borders, so that a tap reads shifted rows or a line of zeros. Each of
 // two warpgroups multiplies 64 rows by all 256 outputs, for which its threads have 128 sums. Such a product takes 128 clocks
 // and reads 8 KiB of weights, and 2 KiB of activations through ldmatrix: 80 of the 128 bytes a clock that shared memory has. A third
-// warpgroup copies the weights into a ring, as in hopper.h. In a cluster of two blocks each of them copies half of a chunk into both, so
-// that half as much comes from the L2 cache. Both take as many groups of boards.
+// warpgroup copies the weights into a ring, as in hopper.h.
 #pragma once
 
 #include "hopper.h"
 #include "tower.h"
 
-template <int CLUSTER_>
 struct Hopper256 {
-	CONSTANT int CLUSTER = CLUSTER_; // as in Hopper
 	CONSTANT int C = 256, HALVES = 1, WORKERS = 2, STAGES = 6;
 	CONSTANT int M = 1, N = 32; // a warp's sums, see Tile
 	CONSTANT int ROWS = 64 * WORKERS, THREADS = 128 * WORKERS; // of those that multiply
@@ -23,12 +20,11 @@ struct Hopper256 {
 	CONSTANT u32 X = STAGES * CHUNK, T = X + ROWS * LINE, ZEROS = T + ROWS * LINE;
 	CONSTANT u32 FULL = ZEROS + LINE, EMPTY = FULL + 8 * STAGES;
 	CONSTANT u32 BYTES = EMPTY + 8 * STAGES;
-	static_assert(CHUNK % (16 * CLUSTER) == 0);
 
 	DEVICE_MEMBER static int chunks(int blocks) { return (STEM + (18 * blocks + 1) * C) / K; }
 };
 
-// pass releases chunks that a warpgroup or a block without a board does not multiply.
+// pass releases chunks that a warpgroup without a board does not multiply.
 template <class S>
 DEVICE void pass(Ring<S> &ring, int chunks, int lane) {
 	for (int i = 0; i < chunks; i++) {
@@ -91,16 +87,11 @@ DEVICE void hopper_wide(const Job &job) {
 		Rows<S> rows = Rows<S>::of(job, l);
 		Parameters p = parameters(job, reinterpret_cast<const float *>(job.weights + static_cast<u64>(S::chunks(job.blocks)) * S::CHUNK), S::C, S::C);
 		Ring<S> ring{0, 0};
-		for (int first = block_id() * job.boards; more<S>(job, first); first += grid_size() * job.boards) {
-			if (S::CLUSTER > 1 && first >= job.n) {
-				pass<S>(ring, S::chunks(job.blocks), l.lane);
-				continue;
-			}
+		for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 			auto wait = [] { sync_some(1, S::THREADS); };
 			expand<S>(job, first, l);
 			layers<S>(job, p, l, rows, ring, wait);
 			heads<S>(job, p, first, l, wait);
 		}
 	}
-	leave<S>();
 }

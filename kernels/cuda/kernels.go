@@ -10,7 +10,8 @@
 //	wide.h       the same for a few boards, whose rows all warps share
 //	tower*.cu    their kernels, for 64, 128 and 256 channels
 //	hopper.h     the network on Hopper, on boards of at most 7 columns and 6 rows
-//	hopper256.h  the same for 129 to 256 channels and any board, also in clusters of two blocks
+//	hopper256.h  the same for 129 to 256 channels and any board
+//	few.h        the network on Hopper for few boards, each of at most 64 cells with a column of zeros
 //	hopper*.cu   their kernels, for 64, 128 and 256 channels
 //	any.cu       the network in global memory: the kernel for all other shapes
 //	build/       the program behind `make kernels`, which compiles them
@@ -43,14 +44,14 @@ type Kernel struct {
 	PTX      string // of the module, which a driver compiles; Cubin has it compiled
 	Arch     int    // the oldest architecture that runs it, by compute capability: 80 is sm_80
 	Exact    bool   // no other architecture runs it; its weights are packed in tiles for products of warpgroups
-	Wide     bool   // for a few boards, see wide.h
+	Few      bool   // for few boards, see wide.h and few.h
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
 	Threads  int    // how many a block has
-	Cluster  int    // how many blocks share what they read, of which a grid has a multiple; 1: each block is alone
+	Cluster  int    // how many blocks share the outputs of the same boards, of which a grid has a multiple; 1: each block is alone
 	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights that are copied at a time
-	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A) float32 for each board
+	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A + 3) float32 for each board
 }
 
 var (
@@ -81,16 +82,15 @@ func Kernels() []Kernel {
 		tower("tower_256", "tower256", tower256, 256, 8, 32, 2),
 		tower("tower_256_half", "tower256", tower256, 256, 4, 32, 2),
 		{Name: "tower_any", Module: "any", PTX: anySize, Arch: arch, Rows: MaxCells, Threads: 256, Cluster: 1},
-		wide("wide_64", "tower64", tower64, 64, 3, 2),
-		wide("wide_64_two", "tower64", tower64, 64, 6, 2),
-		wide("wide_128", "tower128", tower128, 128, 3, 2),
-		wide("wide_128_two", "tower128", tower128, 128, 6, 2),
-		wide("wide_256", "tower256", tower256, 256, 3, 4),
-		wide("wide_256_two", "tower256", tower256, 256, 6, 4),
+		wide("wide_64", "tower64", tower64, 64, 2),
+		wide("wide_128", "tower128", tower128, 128, 2),
+		wide("wide_256", "tower256", tower256, 256, 4),
 		hopper("hopper_64", "hopper64", hopper64, 64),
 		hopper("hopper_128", "hopper128", hopper128, 128),
-		hopperWide("hopper_256", "hopper256", hopper256, 1),
-		hopperWide("hopper_256_cluster", "hopper256", hopper256, 2),
+		hopperWide("hopper_256", "hopper256", hopper256),
+		few("few_64", "hopper64", hopper64, 64, 4, 12),
+		few("few_128", "hopper128", hopper128, 128, 4, 8),
+		few("few_256", "hopper256", hopper256, 256, 2, 6),
 	}
 }
 
@@ -123,12 +123,33 @@ func hopper(name, module, ptx string, channels int) Kernel {
 	}
 }
 
-// hopperWide mirrors Hopper256 in hopper256.h, for blocks alone or in clusters.
-func hopperWide(name, module, ptx string, cluster int) Kernel {
+// hopperWide mirrors Hopper256 in hopper256.h.
+func hopperWide(name, module, ptx string) Kernel {
 	const stages, rows, line, chunk = 6, 128, 2 * 256, 32 * 2 * 256
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: 256, Rows: rows, Threads: 384, Cluster: cluster,
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Channels: 256, Rows: rows, Threads: 384, Cluster: 1,
 		Shared: stages*(chunk+16) + 2*rows*line + line, Chunk: chunk, Keep: rows * line,
+	}
+}
+
+// FewRows is the rows of a board in few.h: its cells, and a cell of zeros behind each row of the board. FewColumns is the most columns,
+// for which there are zeros enough before and behind.
+const FewRows, FewColumns = 64, 8
+
+// few mirrors Few in few.h.
+func few(name, module, ptx string, channels, boards, stages int) Kernel {
+	part, chunk := 16*(FewRows+2*10), 3*HopperTile
+	if channels == 256 {
+		chunk = 4 * HopperTile
+	}
+	x := channels / 8 * part
+	keep := x
+	if channels == 64 {
+		keep = 17 << 10
+	}
+	return Kernel{
+		Name: name, Module: module, PTX: ptx, Arch: 90, Exact: true, Few: true, Channels: channels, Rows: boards * FewRows, Threads: 128*boards + 32,
+		Cluster: channels / 64, Shared: stages*(chunk+16) + boards*(x+keep+24), Chunk: chunk, Keep: keep,
 	}
 }
 
@@ -152,11 +173,11 @@ func tower(name, module, ptx string, channels, warps, k, stages int) Kernel {
 	}
 }
 
-// wide mirrors Wide in wide.h, whose DEPTH is 16: M and N are how many tiles of 16 x 8 outputs a warp computes.
-func wide(name, module, ptx string, channels, m, n int) Kernel {
-	warps, rows, line := channels/(8*n), 16*m, 2*channels
+// wide mirrors Wide in wide.h, whose DEPTH is 16: a warp computes 3 x n tiles of 16 x 8 outputs.
+func wide(name, module, ptx string, channels, n int) Kernel {
+	warps, rows, line := channels/(8*n), 16*3, 2*channels
 	return Kernel{
-		Name: name, Module: module, PTX: ptx, Arch: arch, Wide: true, Channels: channels, Rows: rows, Threads: 32 * warps, Cluster: 1,
+		Name: name, Module: module, PTX: ptx, Arch: arch, Few: true, Channels: channels, Rows: rows, Threads: 32 * warps, Cluster: 1,
 		Shared: warps*16*256*n + 2*rows*line + line, Chunk: 256 * n, Keep: rows * line,
 	}
 }

@@ -89,6 +89,21 @@ DEVICE void multiply_wide(WideProducts &c, const Fragment &a, u64 tile) {
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile));
 }
 
+// multiply_shared is multiply, but the 64 x 16 operand is in shared memory too (rows), and must not change either.
+DEVICE void multiply_shared(Products &c, u64 rows, u64 tile) {
+	asm volatile(
+		"{ .reg .pred add;\n"
+		"setp.ne.b32 add, 1, 0;\n"
+		"wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+		"{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+		"%32, %33, add, 1, 1, 0, 1; }"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+		"+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+		"+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+		"+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+		: "l"(rows), "l"(tile));
+}
+
 // multiply_fence comes between other accesses to registers and the start of products that use them.
 DEVICE void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
@@ -133,12 +148,24 @@ DEVICE void barrier_expect(u32 barrier, u32 bytes) {
 		::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// barrier_wait waits while the barrier's phase is even, if parity is 0, or odd, if it is 1.
+// barrier_wait waits while the barrier's phase is even, if parity is 0, or odd, if it is 1. A wait that does not end would keep the
+// device for ever: after TRIES, which take at least a second, the kernel fails.
+CONSTANT u32 TRIES = 1 << 26;
+
 DEVICE void barrier_wait(u32 barrier, u32 parity) {
 	asm volatile(
 		"{ .reg .pred over;\n"
+		".reg .u32 left;\n"
+		"mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+		"@over bra done;\n"
+		"mov.u32 left, %2;\n"
 		"again: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
-		"@!over bra again; }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+		"@over bra done;\n"
+		"sub.u32 left, left, 1;\n"
+		"setp.ne.u32 over, left, 0;\n"
+		"@over bra again;\n"
+		"trap;\n"
+		"done: }" ::"r"(shared_address(barrier)), "r"(parity), "n"(TRIES) : "memory");
 }
 
 // copy_bulk starts a copy of bytes into shared memory, which the barrier counts as they arrive. The addresses and the number
@@ -175,11 +202,15 @@ DEVICE void barrier_arrive_at(u32 rank, u32 barrier) {
 		"mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
-// copy_bulk_all is copy_bulk into the first so many blocks of the cluster at once, to the same offset in each. It is counted by the
-// barrier at the same offset in each.
-DEVICE void copy_bulk_all(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks) {
-	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
-		::"r"(shared_address(offset)), "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(static_cast<unsigned short>((1 << blocks) - 1)) : "memory");
+// copy_across is a copy of bytes from the block's own shared memory to the same place in the block of that rank, which the barrier at the
+// same offset there counts.
+DEVICE void copy_across(u32 rank, u32 offset, u32 bytes, u32 barrier) {
+	asm volatile(
+		"{ .reg .b32 to, counts;\n"
+		"mapa.shared::cluster.u32 to, %0, %3;\n"
+		"mapa.shared::cluster.u32 counts, %2, %3;\n"
+		"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [to], [%0], %1, [counts]; }"
+		::"r"(shared_address(offset)), "r"(bytes), "r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // sync_some waits until so many threads, whole warps, have called it with the same name, 1 to 15. After it, they see what any of them
@@ -206,6 +237,16 @@ DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;
 //	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
 //	bits 62-63  1: the parts are arranged as above
 DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }
+
+// rows returns the descriptor of a matrix of 64 rows and 16 columns (inputs) of fp16. Columns 0 to 7 of the rows are one after another, 16
+// bytes each, from an offset in shared memory that is a multiple of 16. Columns 8 to 15 are the same, `part` bytes later. So 1 more is
+// the descriptor of the matrix that begins one row later, whatever its number.
+//
+//	bits 0-13   the address / 16
+//	bits 16-29  the distance of columns 8 to 15, / 16
+//	bits 32-45  the distance of rows 8 to 15 from rows 0 to 7, / 16
+//	bits 62-63  0: no pattern
+DEVICE u64 rows(u32 offset, u32 part) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(part >> 4) << 16 | u64(128 >> 4) << 32; }
 
 // wide_tile returns the descriptor of 16 rows and 256 columns: four tiles one after another.
 //

@@ -259,20 +259,23 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l,
 	Shared pooled{S::X};                                            // [boards][2V]
 	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
 	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
+	Shared outcomes = logits.from(job.boards * job.actions);        // [boards][3]
 	for (int i = l.thread; i < job.boards * job.head; i += S::THREADS) {
 		int board = i / job.head;
 		pool(job, pooled.from(board * 2 * job.head), i % job.head, HeadOutput<S>{board * job.cells()});
 	}
 	for (int i = l.thread; i < job.boards * job.actions; i += S::THREADS) {
-		int board = i / job.actions, cell = landing(job, position(job, first + board), i % job.actions);
-		logits[i] = cell < 0 ? 0 : logit(job, p, cell, HeadOutput<S>{board * job.cells()});
+		int board = i / job.actions;
+		logits[i] = logit(job, p, position(job, first + board), i % job.actions, HeadOutput<S>{board * job.cells()});
 	}
 	wait();
 	for (int i = l.thread; i < job.boards * job.hidden; i += S::THREADS)
 		features[i] = hidden(job, p, pooled.from(i / job.hidden * 2 * job.head), i % job.hidden);
 	wait();
+	for (int i = l.thread; i < job.boards * 3; i += S::THREADS) outcomes[i] = outcome(job, p, features.from(i / 3 * job.hidden), i % 3);
+	wait();
 	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
-		answer(job, p, first + board, features.from(board * job.hidden), logits.from(board * job.actions));
+		answer(job, first + board, outcomes.from(board * 3), logits.from(board * job.actions));
 }
 
 // layers computes all layers of a group of boards, from what expand wrote to the output of the heads' convolution. Each begins

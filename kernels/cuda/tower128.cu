@@ -4,6 +4,5 @@
 KERNEL(tower_128, 256)(Job job) { tower<Shape<128, 8, 64, 2>>(job); }
 KERNEL(tower_128_half, 128)(Job job) { tower<Shape<128, 4, 64, 2>>(job); }
 
-// One board of 7x6, and two.
+// For few boards: one of 7x6 at a time.
 KERNEL(wide_128, 256)(Job job) { wide<Wide<128, 3, 2, 16>>(job); }
-KERNEL(wide_128_two, 256)(Job job) { wide<Wide<128, 6, 2, 16>>(job); }

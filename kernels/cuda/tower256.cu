@@ -4,6 +4,5 @@
 KERNEL(tower_256, 256)(Job job) { tower<Shape<256, 8, 32, 2>>(job); }
 KERNEL(tower_256_half, 128)(Job job) { tower<Shape<256, 4, 32, 2>>(job); }
 
-// One board of 7x6, and two.
+// For few boards: one of 7x6 at a time.
 KERNEL(wide_256, 256)(Job job) { wide<Wide<256, 3, 4, 16>>(job); }
-KERNEL(wide_256_two, 256)(Job job) { wide<Wide<256, 6, 4, 16>>(job); }

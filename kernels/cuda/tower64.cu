@@ -6,6 +6,5 @@
 KERNEL(tower_64, 256)(Job job) { tower<Shape<64, 8, 64, 4>>(job); }
 KERNEL(tower_64_half, 128)(Job job) { tower<Shape<64, 4, 64, 2>>(job); }
 
-// One board of 7x6, and two.
+// For few boards: one of 7x6 at a time.
 KERNEL(wide_64, 128)(Job job) { wide<Wide<64, 3, 2, 16>>(job); }
-KERNEL(wide_64_two, 128)(Job job) { wide<Wide<64, 6, 2, 16>>(job); }

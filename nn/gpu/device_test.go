@@ -132,17 +132,15 @@ func TestGPUAccuracy(t *testing.T) {
 		{"20x256", game.Connect4, geforce, "tower_256_half", 200},
 		{"2x300", wide, hopper, "tower_any", 200},
 		{"6x64", game.Connect4, hopper, "wide_64", 2000},
-		{"6x64", wide, hopper, "wide_64_two", 2000},
 		{"10x128", game.Connect4, hopper, "wide_128", 500},
-		{"10x128", wide, hopper, "wide_128_two", 500},
 		{"20x256", game.Connect4, hopper, "wide_256", 200},
-		{"20x256", game.Connect4, hopper, "wide_256_two", 200},
 		{"6x64", game.Connect4, hopper, "hopper_64", 5000},
 		{"10x128", game.Connect4, hopper, "hopper_128", 1000},
 		{"20x256", game.Connect4, hopper, "hopper_256", 200},
 		{"2x200", wide, hopper, "hopper_256", 500},
-		{"20x256", game.Connect4, hopper, "hopper_256_cluster", 200},
-		{"2x200", wide, hopper, "hopper_256_cluster", 500},
+		{"6x64", game.Connect4, hopper, "few_64", 2000},
+		{"10x128", game.Connect4, hopper, "few_128", 500},
+		{"20x256", game.Connect4, hopper, "few_256", 200},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			d, emulated := machine(t, test.like)

@@ -103,10 +103,11 @@ func emulate(t *testing.T, e emutest.Emulator, p plan, weights []byte, pos []gam
 	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
 	positions := make([]byte, p.PositionBytes()*len(pos))
 	p.PutPositions(positions, pos)
+	cluster := p.Kernel.Cluster
 	if d.blocks == 0 {
-		d.blocks = job.Groups()
+		d.blocks = job.Groups() * cluster
 	}
-	rows, cluster := p.RowBytes()*len(pos), p.Kernel.Cluster
+	rows := p.RowBytes() * len(pos)
 	out := e.Run(t, emutest.Launch{
 		Kernel: p.Kernel.Name, Blocks: ceil(d.blocks, cluster) * cluster, Shared: p.Kernel.Shared, Order: d.order, Job: numbers,
 		Weights: weights, Pos: positions, Out: rows + p.RowBytes(), Scratch: p.Scratch,
@@ -333,7 +334,7 @@ func TestWideEqualsTower(t *testing.T) {
 	e := emulator(t)
 	boards := []game.Rules{game.Connect4, {Rows: 5, Columns: 9, InARow: 4, Gravity: true}, game.TicTacToe}
 	for i, k := range cuda.Kernels() {
-		if !k.Wide {
+		if !k.Few || k.Exact {
 			continue
 		}
 		rules := boards[i%len(boards)]
@@ -372,7 +373,8 @@ func TestSanitised(t *testing.T) {
 		{"1x16/3/5", game.Connect4, "wide_64", 3},
 		{"1x16/3/5", game.Connect4, "hopper_64", 3},
 		{"1x130/3/5", game.Connect4, "hopper_256", 2},
-		{"1x130/3/5", game.Connect4, "hopper_256_cluster", 3},
+		{"1x16/3/5", game.Connect4, "few_64", 3},
+		{"1x130/3/5", game.Connect4, "few_256", 3},
 	} {
 		n, board := scrambled(t, test.net, 3), game.MustBoard(test.rules)
 		p := gametest.Must(planOnly(test.kernel, n.Config(), test.rules, hopper))(t)

@@ -16,10 +16,23 @@ import (
 func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
 	heads := 2 * c.HeadChannels
 	// The outputs of the heads' convolution, and what the heads keep, take the place of a board.
-	keep := 4 * (r.Cells()*k.Channels + heads + c.Hidden + r.Actions())
+	keep := 4 * (r.Cells()*k.Channels + kept(c, r))
 	p = plan{Kernel: k, Boards: k.Rows / (cuda.HopperColumns * cuda.HopperRows), config: c, rules: r, channels: k.Channels, columns: k.Channels}
 	fits := r.Columns <= cuda.HopperColumns && r.Rows <= cuda.HopperRows && keep <= k.Keep
 	return p, fits && c.Channels <= k.Channels && heads <= k.Channels
+}
+
+// fitFew is fit for a kernel of few.h in kernels/cuda, which is for boards that its family's first kernel holds too.
+func fitFew(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
+	for _, first := range cuda.Kernels() {
+		if first.Family() == k.Family() {
+			p, ok = fit(first, c, r)
+			break
+		}
+	}
+	keep := 4 * (64*r.Cells() + kept(c, r)) // the outputs of the heads' convolution are float32
+	p.Kernel, p.Boards = k, k.Rows/cuda.FewRows
+	return p, ok && r.Columns <= cuda.FewColumns && r.Rows*(r.Columns+1) <= cuda.FewRows && 2*c.HeadChannels <= 64 && keep <= k.Keep
 }
 
 // planHopper is the plan for the first kernel of hopper.h or hopper256.h that fits.

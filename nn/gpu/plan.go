@@ -105,20 +105,26 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
 	if k.Channels == 0 {
 		p.Boards, p.channels, p.columns, p.stem = 1, padded(c.Channels), padded(heads), padded(stemInputs)
 		halves := cuda.MaxCells * (p.stem + 2*p.channels)
-		floats := cuda.MaxCells*p.columns + heads + c.Hidden + r.Actions()
+		floats := cuda.MaxCells*p.columns + kept(c, r)
 		p.Scratch = (2*halves + 4*floats + 255) &^ 255
 		return p, true
+	}
+	if k.Exact && k.Few {
+		return fitFew(k, c, r)
 	}
 	if k.Exact && k.Channels < 256 {
 		return fitHopper(k, c, r)
 	}
-	keep := 4 * (heads + c.Hidden + r.Actions())
+	keep := 4 * kept(c, r)
 	p.Boards = min(k.Rows/r.Cells(), k.Keep/keep)
 	p.channels, p.columns, p.stem = k.Channels, k.Channels, 64
 	width := max(c.Channels, heads)
 	worth := !k.Exact || 2*width > k.Channels // of narrower networks hopper.h has only those on boards that it holds
 	return p, p.Boards > 0 && width <= k.Channels && worth
 }
+
+// kept is how many float32 the heads keep for a board: means and maxima, features, and the logits of actions and outcomes.
+func kept(c net.Config, r game.Rules) int { return 2*c.HeadChannels + c.Hidden + r.Actions() + 3 }
 
 // padded is n rounded up to a multiple of 16, which is what one matrix instruction multiplies.
 func padded(n int) int { return (n + 15) &^ 15 }
@@ -150,18 +156,21 @@ func (p plan) Job(n, processors int) job {
 		rows: int32(r.Rows), columns: int32(r.Columns), inARow: int32(r.InARow),
 		gravity: flag(r.Gravity), wide: flag(p.words() == 4),
 		blocks: int32(c.Blocks), channels: int32(p.channels), head: int32(c.HeadChannels), hidden: int32(c.Hidden),
-		boards: int32(max(1, min(p.Boards, ceil(n, processors)))), actions: int32(r.Actions()),
+		boards: int32(p.together(n, processors)), actions: int32(r.Actions()),
 	}
 }
 
-// Groups is how many blocks of threads the job keeps busy. Fewer blocks may be started: each takes the next group in turn.
+// together is how many of n positions a block of threads, or a cluster of them, takes at a time.
+func (p plan) together(n, processors int) int {
+	return max(1, min(p.Boards, ceil(n, max(1, processors/p.Kernel.Cluster))))
+}
+
+// Groups is how many blocks of threads, or clusters of them, the job keeps busy. Fewer may be started: each takes the next group in turn.
 func (j job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 
-// Blocks is how many blocks of threads to start for a job on a device that runs so many at once: whole clusters, at least one. In
-// the last one there may be a block without a group.
+// Blocks is how many blocks of threads to start for a job on a device that runs so many clusters at once.
 func (p plan) Blocks(j job, atOnce int) int {
-	cluster := p.Kernel.Cluster
-	return cluster * max(1, min(ceil(j.Groups(), cluster), atOnce/cluster))
+	return p.Kernel.Cluster * max(1, min(j.Groups(), atOnce))
 }
 
 func ceil(n, d int) int { return (n + d - 1) / d }

@@ -98,23 +98,25 @@ func TestPlanFits(t *testing.T) {
 	}
 }
 
-// A launch has a block for each group, as far as they run at once, and whole clusters.
+// A launch has a block or a cluster for each group, as far as they run at once.
 func TestPlanBlocks(t *testing.T) {
-	alone, cluster := clusterPlans(t, "20x256")
-	for _, test := range []struct{ n, processors, atOnce, alone, cluster int }{
-		{1, 132, 132, 1, 2},
-		{3, 132, 132, 3, 4},
-		{131, 132, 132, 131, 132},
-		{396, 132, 132, 132, 132},
-		{397, 132, 132, 132, 132},
-		{396, 113, 113, 113, 112},
-		{7, 1, 1, 1, 2}, // which such a device refuses
-		{7, 2, 4, 3, 4},
+	alone := hopperPlan(t, config(t, "20x256"), game.Connect4, "hopper_256")                     // 3 boards a block
+	cluster := gametest.Must(planOnly("few_256", config(t, "20x256"), game.Connect4, hopper))(t) // 2 boards for 4 blocks
+	for _, test := range []struct{ n, processors, alone, cluster int }{
+		{1, 132, 1, 4},
+		{33, 132, 33, 132},
+		{34, 132, 34, 68},
+		{131, 132, 131, 132},
+		{396, 132, 132, 132},
+		{397, 132, 132, 132},
+		{396, 113, 113, 112},
+		{7, 1, 1, 4}, // which such a device refuses
+		{7, 8, 7, 8},
 	} {
-		if got := alone.Blocks(alone.Job(test.n, test.processors), test.atOnce); got != test.alone {
+		if got := alone.Blocks(alone.Job(test.n, test.processors), test.processors); got != test.alone {
 			t.Errorf("%+v: %d blocks", test, got)
 		}
-		if got := cluster.Blocks(cluster.Job(test.n, test.processors), test.atOnce); got != test.cluster {
+		if got := cluster.Blocks(cluster.Job(test.n, test.processors), max(1, test.processors/4)); got != test.cluster {
 			t.Errorf("%+v: %d blocks in clusters", test, got)
 		}
 	}

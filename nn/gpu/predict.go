@@ -1,95 +1,43 @@
 package gpu
 
-import "math"
+import "github.com/evald/evald/kernels/cuda"
 
-// Of an H200, measured or assumed as in LOG.md of kernels/cuda. Other devices have other numbers, but it is ratios of times
-// that choose a kernel.
-const (
-	clock      = 1.755e9      // of a multiprocessor, 1/s
-	towerRate  = 490e12 / 132 // FLOP/s of mma.sync on a multiprocessor
-	hopperRate = 790e12 / 132 // FLOP/s of all matrix instructions
-	fromL2     = 5.5e12       // bytes/s that all multiprocessors together read from L2
-	launching  = 5e-6         // seconds of a launch
-)
+// speed is what a kernel does on one multiprocessor of an H100, as measured (LOG.md in kernels/cuda). Other devices have other
+// numbers, but it is ratios of times that choose a kernel.
+type speed struct {
+	rate  float64 // FLOP/s of the tower's products, those with rows of zeros included, if a block of threads has all the boards that it can take
+	least float64 // the part of that time which it takes for one board
+}
 
-// predict is the seconds that a launch of n positions takes on so many multiprocessors, by the models in LOG.md of
-// kernels/cuda, of which nothing is measured yet. There is no model of tower_any.
+// speeds has the kernels of a kind by their channels.
+var speeds = map[bool]map[bool]map[int]speed{ // for Hopper alone?, for few boards?
+	false: {
+		false: {64: {3.4e12, 0.6}, 128: {3.4e12, 0.6}, 256: {2.9e12, 0.7}},
+		true:  {64: {1.4e12, 1}, 128: {1.8e12, 1}, 256: {3.0e12, 1}},
+	},
+	true: {
+		false: {64: {5.9e12, 0.7}, 128: {6.7e12, 1}, 256: {6.4e12, 0.7}},
+		true:  {64: {5.0e12, 0.5}, 128: {5.0e12, 0.5}, 256: {5.0e12, 0.6}},
+	},
+}
+
+// predict is about the seconds that a launch of n positions takes on so many multiprocessors. It chooses kernels for boards on which
+// none was measured, and on devices that measure none. Of tower_any nothing is known; it is the only one of its family.
 func (p plan) predict(n, processors int) float64 {
-	boards := min(p.Boards, ceil(n, processors))
-	groups := ceil(n, boards)
-	cluster := p.Kernel.Cluster
-	waves := float64(ceil(ceil(groups, cluster), max(1, processors/cluster)))
-	var group float64
-	switch k := p.Kernel; {
-	case k.Channels == 0:
+	const launch, beside = 3e-6, 15e-6 // beside: a group's planes, heads and layers
+	k, boards := p.Kernel, p.together(n, processors)
+	waves := float64(ceil(ceil(n, boards), max(1, processors/k.Cluster)))
+	if k.Channels == 0 {
 		return waves
-	case k.Exact:
-		group = p.predictHopper(boards, min(groups, processors))
-	case k.Wide:
-		group = p.predictWide(min(groups, processors))
-	default:
-		group = p.predictTower(boards)
 	}
-	return waves*group + launching
-}
-
-// layers is how many convolutions follow each other.
-func (p plan) layers() float64 { return float64(2*p.config.Blocks + 2) }
-
-// predictTower is the seconds of a group of boards by tower.h. A warp without a board computes nothing; if each scheduler has
-// one warp, it waits alone at barriers.
-func (p plan) predictTower(boards int) float64 {
-	k, c := p.Kernel, float64(p.channels)
-	computed := 2 * float64(k.Rows) * (64*c + float64(18*p.config.Blocks)*c*c + c*c) / towerRate
-	switch {
-	case k.Threads == 128:
-		computed *= 2 * 0.57
-	case 2*boards*p.rules.Cells() <= k.Rows:
-		computed *= 0.57
+	rows := k.Rows
+	if k.Exact && !k.Few && k.Channels < 256 {
+		rows = p.Boards * cuda.HopperRows * 8
 	}
-	return computed + 0.5e-6*p.layers() + 5e-6
-}
-
-// predictWide is the seconds of a group by wide.h, if so many multiprocessors read weights.
-func (p plan) predictWide(busy int) float64 {
-	k := p.Kernel
-	warps, m := k.Threads/32, k.Rows/16
-	n := k.Channels / (8 * warps)
-	steps := float64(p.stem+(18*p.config.Blocks+1)*k.Channels) / 16
-	shared := float64(warps * 4 * (m + n))
-	matrix := float64(warps*m*n) * 6.5 / 4
-	weights := 32 * float64(k.Channels)
-	l2 := max(weights*float64(busy)/fromL2*clock, weights/64)
-	return steps*(max(shared, matrix, l2)+15)/clock + 0.3e-6*p.layers() + 4e-6
-}
-
-// predictHopper is the seconds of a group of boards by hopper.h or hopper256.h, if so many multiprocessors have one.
-func (p plan) predictHopper(boards, busy int) float64 {
-	if p.channels == 256 {
-		return p.predictHopper256(boards, busy)
+	if !k.Few && k.Threads == 128 {
+		rows *= 2 // two blocks share a multiprocessor, and each has half of its speed
 	}
-	c, whole := float64(p.channels), 16*64/p.channels
-	position := 2 * 48 * (48*c + float64(16*p.config.Blocks)*c*c + math.Ceil(c/48)*48*c)
-	if boards <= whole/2 && p.channels == 64 { // one of two warpgroups works
-		return position*float64(whole/2)/(0.85*hopperRate) + 1.2e-6*p.layers() + 8e-6
-	}
-	return position*float64(whole)/(0.9*hopperRate) + 0.6e-6*p.layers() + 8e-6
-}
-
-// predictHopper256 is the seconds of a group by hopper256.h: the products and what a layer costs beside them, as both warpgroups wait
-// for each other and in a cluster for the other block; or else the weights that blocks or clusters read from L2, for which the ring has
-// room meanwhile.
-func (p plan) predictHopper256(boards, busy int) float64 {
-	c, cluster, layer := float64(p.channels), p.Kernel.Cluster, 1.2e-6
-	if cluster > 1 {
-		layer = 1.4e-6
-	}
-	numbers := 64*c + float64(18*p.config.Blocks)*c*c + c*c
-	products := 2 * float64(p.Kernel.Rows) * numbers / (0.9 * hopperRate)
-	if 2*boards*p.rules.Cells() <= p.Kernel.Rows { // one of two warpgroups works
-		products = float64(p.Kernel.Rows) * numbers / (0.85 * hopperRate)
-	}
-	bytes := 2 * numbers
-	l2 := max(bytes*float64(ceil(busy, cluster))/fromL2, bytes/(64*clock))
-	return max(products+layer*p.layers(), l2) + 8e-6
+	s := speeds[k.Exact][k.Few][k.Channels]
+	products := 2 * 18 * float64(p.config.Blocks*rows*k.Channels*k.Channels/k.Cluster) / s.rate
+	return launch + waves*(beside+products*max(s.least, float64(boards)/float64(p.Boards)))
 }

@@ -253,7 +253,7 @@ func (s *session) start(x *slot, p plan, l *layout, n int) error {
 func (s *session) kernel(x *slot, p plan, l *layout, n int) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
-	blocks := p.Blocks(*x.job, processors*k.resident)
+	blocks := p.Blocks(*x.job, max(1, processors*k.resident/p.Kernel.Cluster))
 	if need := p.Scratch * blocks; need > x.scratchBytes {
 		if err := s.moreScratch(x, need); err != nil {
 			return err

@@ -52,7 +52,7 @@ func TestEvaluatorTunes(t *testing.T) {
 		t.Fatal(err, notes)
 	}
 	s := e.Stats()[1]
-	for _, kernel := range []string{"tower_64", "tower_64_half", "wide_64", "wide_64_two", "hopper_64"} {
+	for _, kernel := range []string{"tower_64", "tower_64_half", "wide_64", "hopper_64", "few_64"} {
 		if len(s.Times[kernel]) < 5 {
 			t.Errorf("%s was measured %d times", kernel, len(s.Times[kernel]))
 		}
@@ -65,8 +65,8 @@ func TestEvaluatorTunes(t *testing.T) {
 	most := s.Times[s.Kernel][len(s.Times[s.Kernel])-1].Positions
 	for _, small := range append(slices.Clone(s.Small), Sized{s.Kernel, most}) {
 		for kernel := range s.Times {
-			family := strings.HasPrefix(kernel, "hopper") == strings.HasPrefix(s.Kernel, "hopper")
-			if family && s.Times.at(kernel, small.Most) < s.Times.at(small.Kernel, small.Most) {
+			hopper := func(name string) bool { return strings.HasPrefix(name, "hopper") || strings.HasPrefix(name, "few") }
+			if hopper(kernel) == hopper(s.Kernel) && s.Times.at(kernel, small.Most) < s.Times.at(small.Kernel, small.Most) {
 				t.Errorf("batches of %d are for %s, but %s is sooner", small.Most, small.Kernel, kernel)
 			}
 		}
@@ -150,7 +150,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		}
 		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
 		s := e.Stats()[0]
-		if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 4 {
+		if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 3 {
 			t.Errorf("%s fails with %d: %+v", test.kernel, test.code, s)
 		}
 		if test.code == fake.Hang { // the next evaluator does not try it again, though the thread hangs still
@@ -187,7 +187,7 @@ func TestEvaluatorWithoutKernels(t *testing.T) {
 		got = append(got, kernel)
 	}
 	slices.Sort(got)
-	if want := []string{"tower_64", "tower_64_half", "wide_64_two"}; !slices.Equal(got, want) {
+	if want := []string{"tower_64", "tower_64_half"}; !slices.Equal(got, want) {
 		t.Errorf("%v were measured, want %v", got, want)
 	}
 	closed(t, e)
@@ -237,15 +237,15 @@ func settled(t *testing.T) {
 func TestEvaluatorWithoutClusters(t *testing.T) {
 	soakOnly(t, true)
 	noGoroutineLeft(t)
-	t.Setenv(withoutVariable, "wide_256,wide_256_two,tower_256_half") // to be done sooner
-	const network, kernel = "1x130/3/5", "hopper_256_cluster"
+	t.Setenv(withoutVariable, "wide_256,tower_256_half") // to be done sooner
+	const network, kernel = "1x130/3/5", "few_256"
 	board, n := game.MustBoard(game.Connect4), scrambled(t, network, 1)
 	pos := gametest.Positions(gametest.Rand(4), board, 4, false)
 	refuse := func() { fakeDriver.Fail("cluster", 1, -1, fake.ClusterSize) }
 	const refusal = "cuLaunchKernel: CUDA_ERROR_INVALID_CLUSTER_SIZE (912): cluster misconfiguration"
 	forget(t)
 	on := devices(t, 1, hopper)
-	on[0].Multiprocessors = 1 // so that a wave is small
+	on[0].Multiprocessors = 4 // one cluster
 	refuse()
 	e, notes, err := newEvaluator(n, on, Options{}, measuring())
 	if err != nil {

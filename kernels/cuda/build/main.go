@@ -40,9 +40,9 @@ var modules = []module{
 	{"tower128", []string{"tower128.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"tower256", []string{"tower256.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}, compiler, everywhere},
-	{"hopper64", []string{"hopper64.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
-	{"hopper128", []string{"hopper128.cu", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
-	{"hopper256", []string{"hopper256.cu", "hopper256.h", "hopper.h", "tower.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+	{"hopper64", []string{"hopper64.cu", "few.h", "hopper256.h", "tower.h", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+	{"hopper128", []string{"hopper128.cu", "few.h", "hopper256.h", "tower.h", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
+	{"hopper256", []string{"hopper256.cu", "few.h", "hopper256.h", "hopper.h", "tower.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 }
 
 // compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch). sm_90a runs on Hopper alone.

@@ -236,6 +236,7 @@ DEVICE Floats2 floats(u32 halves) { return {emu::from_f16(halves & 0xffff), emu:
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE int popcount(u64 x) { return std::popcount(x); }
 DEVICE int opaque(int x) { return x; }
+DEVICE float float_of(u32 bits) { return std::bit_cast<float>(bits); }
 DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
 
 #define EMULATED_KERNEL(name, threads, cluster)                                                             \

@@ -22,15 +22,14 @@ EXPORT(tower_256)
 EXPORT(tower_256_half)
 EXPORT(tower_any)
 EXPORT(wide_64)
-EXPORT(wide_64_two)
 EXPORT(wide_128)
-EXPORT(wide_128_two)
 EXPORT(wide_256)
-EXPORT(wide_256_two)
 EXPORT(hopper_64)
 EXPORT(hopper_128)
 EXPORT(hopper_256)
-EXPORT(hopper_256_cluster)
+EXPORT(few_64)
+EXPORT(few_128)
+EXPORT(few_256)
 
 // Damages an output: the row in the middle gets the status NOT_FINITE.
 extern "C" void fake_spoil(void **arguments) {

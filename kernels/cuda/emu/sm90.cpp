@@ -37,10 +37,10 @@ struct Held {
 };
 
 struct Product {
-	u32 *c, *a; // of lane 0, which name what is held
-	u64 tile;
+	u32 *c, *a;     // of lane 0, which name what is held
+	u64 rows, tile; // rows: instead of a
 	int outputs;
-	u16 seen[INPUTS][OUTPUTS];
+	u16 seen[INPUTS][OUTPUTS], seen_rows[ROWS][INPUTS];
 };
 
 struct Warp {
@@ -71,6 +71,7 @@ struct Bulk {
 	u32 by, rank; // blocks
 	u32 to, bytes, barrier;
 	const void *from;
+	std::string was = {}; // what there was to copy, if it is in shared memory
 };
 
 struct Named {
@@ -108,10 +109,24 @@ void look(u64 tile, int outputs, u16 (&seen)[INPUTS][OUTPUTS]) {
 	}
 }
 
+// look_rows reads the numbers of the warp's 16 rows of an operand in shared memory. It fails if a thread has accessed them and has not
+// called fence_async.
+void look_rows(u64 rows, u16 (&seen)[ROWS][INPUTS]) {
+	u32 start = (rows & 0x3fff) << 4, leading = (rows >> 16 & 0x3fff) << 4, stride = (rows >> 32 & 0x3fff) << 4;
+	for (int i = 0; i < ROWS; i++) {
+		for (int k = 0; k < INPUTS; k += 8) {
+			u32 row = thread() / WARP % 4 * ROWS + i, at = start + row / 8 * stride + row % 8 * 16 + k / 8 * leading - SHARED_BASE;
+			if (int by = unfenced(at, 16); by >= 0)
+				fail("block %u, warp %u: the rows at %u were accessed by thread %d, which has not called fence_async", block(), thread() / WARP, at, by);
+			memcpy(&seen[i][k], raw(at, 16), 16);
+		}
+	}
+}
+
 struct MultiplyCall {
 	float *c;
 	const u32 *a;
-	u64 tile;
+	u64 rows, tile;
 	int outputs;
 };
 
@@ -132,28 +147,36 @@ Held &hold(std::map<u32 *, Held> &all, u32 *const (&at)[WARP], int count, bool f
 void start(void *const (&lanes)[WARP]) {
 	Warp &w = self();
 	u32 *c[WARP], *a[WARP];
-	u64 tile = static_cast<MultiplyCall *>(lanes[0])->tile;
+	u64 rows = static_cast<MultiplyCall *>(lanes[0])->rows, tile = static_cast<MultiplyCall *>(lanes[0])->tile;
 	int outputs = static_cast<MultiplyCall *>(lanes[0])->outputs;
 	for (int l = 0; l < WARP; l++) {
 		const MultiplyCall &of = *static_cast<MultiplyCall *>(lanes[l]);
 		c[l] = reinterpret_cast<u32 *>(of.c), a[l] = const_cast<u32 *>(of.a);
+		if (of.rows != rows) fail("block %u, warp %u: lanes have different rows", block(), thread() / WARP);
 		if (of.tile != tile) fail("block %u, warp %u: lanes have different tiles", block(), thread() / WARP);
 	}
 	if (tile >> 62 != 1 || (tile >> 49 & 7) || tile % 64) // at a multiple of 1024
 		fail("block %u, warp %u: descriptor %#llx is not of a tile in the pattern of 128 bytes", block(), thread() / WARP, tile);
 
+	if (rows >> 62 || (rows >> 49 & 7))
+		fail("block %u, warp %u: descriptor %#llx is not of rows without a pattern", block(), thread() / WARP, rows);
+
 	std::vector<u64> &tiles = here().tiles[thread() / WARP / 4];
-	if (w.started == tiles.size()) tiles.push_back(tile);
-	if (tiles[w.started++] != tile)
+	u64 both = tile ^ rows << 1; // tiles and rows differ in so many bits that this tells whether either is another one
+	if (w.started == tiles.size()) tiles.push_back(both);
+	if (tiles[w.started++] != both)
 		fail("block %u, warp %u: its product %zu has another tile than that of its warpgroup", block(), thread() / WARP, w.started - 1);
 
-	Product p{c[0], a[0], tile, outputs, {}};
+	Product p{c[0], a[0], rows, tile, outputs, {}, {}};
 	u32 first = ((tile & 0x3fff) << 4) - SHARED_BASE;
 	int by = unfenced(first, 2 * INPUTS * outputs);
 	if (by >= 0) fail("block %u, warp %u: the tile at %u was accessed by thread %d, which has not called fence_async", block(), thread() / WARP, first, by);
 	look(tile, outputs, p.seen);
 	hold(w.sums, c, outputs / 2, w.fenced, "sums");
-	hold(w.fragments, a, FRAGMENT, w.fenced, "fragments");
+	if (rows)
+		look_rows(rows, p.seen_rows);
+	else
+		hold(w.fragments, a, FRAGMENT, w.fenced, "fragments");
 	w.open.push_back(p);
 }
 
@@ -165,17 +188,25 @@ void compute(const Product &p) {
 	look(p.tile, p.outputs, now);
 	if (memcmp(now, p.seen, sizeof now))
 		fail("block %u, warp %u: the tile at %llu changed while a product used it", block(), thread() / WARP, ((p.tile & 0x3fff) << 4) - SHARED_BASE);
-	Held &sums = w.sums.at(p.c), &fragments = w.fragments.at(p.a);
+	Held &sums = w.sums.at(p.c);
 	for (int k = 0; k < INPUTS; k++)
 		for (int n = 0; n < p.outputs; n++) b[k][n] = from_f16(now[k][n]);
+	u16 rows[ROWS][INPUTS];
+	if (p.rows) {
+		look_rows(p.rows, rows);
+		if (memcmp(rows, p.seen_rows, sizeof rows))
+			fail("block %u, warp %u: the rows at %llu changed while a product used them", block(), thread() / WARP, ((p.rows & 0x3fff) << 4) - SHARED_BASE);
+	}
 	for (int l = 0; l < WARP; l++) {
 		int g = l / 4, t = l % 4;
 		for (int i = 0; i < FRAGMENT; i++) {
-			float *at = &a[g + i % 2 * 8][2 * t + i / 2 * 8];
-			at[0] = from_f16(fragments.value[l][i] & 0xffff), at[1] = from_f16(fragments.value[l][i] >> 16);
+			u16 *at = &rows[g + i % 2 * 8][2 * t + i / 2 * 8];
+			if (!p.rows) at[0] = w.fragments.at(p.a).value[l][i] & 0xffff, at[1] = w.fragments.at(p.a).value[l][i] >> 16;
 		}
 		for (int i = 0; i < sums.count; i++) c[g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = std::bit_cast<float>(sums.value[l][i]);
 	}
+	for (int i = 0; i < ROWS; i++)
+		for (int k = 0; k < INPUTS; k++) a[i][k] = from_f16(rows[i][k]);
 	for (int i = 0; i < ROWS; i++)
 		for (int k = 0; k < INPUTS; k++)
 			for (int n = 0; n < p.outputs; n++) c[i][n] += a[i][k] * b[k][n];
@@ -190,7 +221,7 @@ void compute(const Product &p) {
 		w.fenced = false;
 	};
 	unused(w.sums, p.c, "sums");
-	unused(w.fragments, p.a, "fragments");
+	if (!p.rows) unused(w.fragments, p.a, "fragments");
 }
 
 void fence(void *const (&)[WARP]) { self().fenced = true; }
@@ -233,6 +264,8 @@ void end_phase(Barrier &b) {
 void land(size_t i) {
 	Bulk copy = machine.bulk[i];
 	machine.bulk.erase(machine.bulk.begin() + i);
+	if (!copy.was.empty() && memcmp(copy.from, copy.was.data(), copy.bytes))
+		fail("block %u of its cluster: what it copies to %u of block %u changed before it arrived", copy.by, copy.to, copy.rank);
 	In in(copy.rank);
 	memcpy(raw(copy.to, 1), copy.from, copy.bytes);
 	Barrier &b = barrier_at(copy.barrier);
@@ -272,7 +305,7 @@ void end_block() {
 		if (w.started != here().tiles[i / 4].size()) fail("block %u, warp %zu has fewer products than its warpgroup", block(), i);
 	}
 	for (size_t i = 0; i < machine.bulk.size(); i++) {
-		if (machine.bulk[i].rank != rank()) continue;
+		if (machine.bulk[i].rank != rank() && machine.bulk[i].by != rank()) continue;
 		land(i); // which may have more to say
 		fail("block %u ends before its copies have arrived", block());
 	}
@@ -286,8 +319,8 @@ void collect(Collective call, void *arguments = nullptr) { wait(call, arguments)
 
 } // namespace
 
-void multiply(float *c, const u32 *a, u64 tile, int outputs) {
-	MultiplyCall call{c, a, tile, outputs};
+void multiply(float *c, const u32 *a, u64 rows, u64 tile, int outputs) {
+	MultiplyCall call{c, a, rows, tile, outputs};
 	collect(start, &call);
 }
 void multiply_fence() { collect(fence); }
@@ -346,22 +379,36 @@ void barrier_wait(u32 barrier, u32 parity) {
 	if (b.phase != phase) lost(b.phase);
 }
 
-// copy_bulk copies into its block if `blocks` is 0, otherwise into the first so many of the cluster.
-void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier, u32 blocks) {
+namespace {
+
+// begin starts a copy into the block of that rank.
+void begin(u32 to, Bulk copy) {
+	reach(to, copy.barrier);
+	In in(to);
+	Barrier &b = barrier_at(copy.barrier);
+	if (b.unfenced >= 0) fail("block %u: the barrier at %u was initialised by thread %d, which has not called fence_async", block(), copy.barrier, b.unfenced);
+	for (u32 i = 0; i < copy.bytes; i += 16) memset(raw(copy.to + i, 16), 0xff, 16);
+	if (int of = unfenced(copy.to, copy.bytes); of >= 0)
+		fail("block %u: the target of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), copy.to, of);
+	machine.bulk.push_back(copy);
+}
+
+} // namespace
+
+void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
 	if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16 || offset % 16)
 		fail("block %u, thread %u: a copy of %u bytes to %u is not in units of 16", block(), thread(), bytes, offset);
 	check_source(from, bytes);
-	u32 by = rank();
-	for (u32 to = blocks ? 0 : by; to < (blocks ? blocks : by + 1); to++) {
-		reach(to, barrier);
-		In in(to);
-		Barrier &b = barrier_at(barrier);
-		if (b.unfenced >= 0) fail("block %u: the barrier at %u was initialised by thread %d, which has not called fence_async", block(), barrier, b.unfenced);
-		for (u32 i = 0; i < bytes; i += 16) memset(raw(offset + i, 16), 0xff, 16);
-		if (int of = unfenced(offset, bytes); of >= 0)
-			fail("block %u: the target of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), offset, of);
-		machine.bulk.push_back({by, to, offset, bytes, barrier, from});
-	}
+	begin(rank(), {rank(), rank(), offset, bytes, barrier, from});
+}
+
+void copy_across(u32 to, u32 offset, u32 bytes, u32 barrier) {
+	if (bytes == 0 || bytes % 16 || offset % 16) fail("block %u, thread %u: a copy of %u bytes at %u is not in units of 16", block(), thread(), bytes, offset);
+	for (u32 i = 0; i < bytes; i += 16) raw(offset + i, 16);
+	if (int of = unfenced(offset, bytes); of >= 0)
+		fail("block %u: the source of a copy, at %u, was accessed by thread %d, which has not called fence_async", block(), offset, of);
+	const char *from = raw(offset, 1);
+	begin(to, {rank(), to, offset, bytes, barrier, from, {from, bytes}});
 }
 
 namespace {
