@@ -24,8 +24,9 @@
 
 #include "hopper256.h"
 
-template <int C_>
+template <int C_, int AT_ONCE_ = 1>
 struct Few {
+	CONSTANT int AT_ONCE = AT_ONCE_;
 	CONSTANT int C = C_, CLUSTER = C / 64;
 	CONSTANT bool TAPS = C == 256; // the order of sums: by tap and channel, after the residual stream; or as in hopper.h, before it
 	CONSTANT int BOARDS = C == 256 ? 2 : 4, WORKERS = 128 * BOARDS, THREADS = WORKERS + 32;
@@ -108,26 +109,32 @@ struct Multiplier {
 	Ring<S> ring;
 	int before; // the stage whose products are under way, or -1
 
-	// chunk starts the products of the next chunk. rows(i) is the operand of its tile i, of which there are COUNT.
-	template <int COUNT, class Rows>
+	// chunk starts the products of the next chunks, CHUNKS of them. rows(i) is the operand of their tile i, of which there are COUNT each.
+	template <int COUNT, int CHUNKS, class Rows>
 	DEVICE_MEMBER void chunk(int lane, Rows rows) {
-		u64 weights = tile(ring.take()), part = ::rows(0, S::PART);
+		u64 part = ::rows(0, S::PART);
 		auto low = [](u64 descriptor, u32 x) { return descriptor >> 32 << 32 | x; };
+		int first = ring.stage;
+		u64 weights[CHUNKS];
+#pragma unroll
+		for (int c = 0; c < CHUNKS; c++) weights[c] = tile(ring.take()), ring.next(1);
 		multiply_fence();
 #pragma unroll
-		for (int i = 0; i < COUNT; i++) multiply_shared(sum, low(part, rows(i)), low(weights, static_cast<u32>(weights) + i * (S::TILE >> 4)));
+		for (int i = 0; i < COUNT * CHUNKS; i++)
+			multiply_shared(sum, low(part, rows(i)), low(weights[i / COUNT], static_cast<u32>(weights[i / COUNT]) + i % COUNT * (S::TILE >> 4)));
 		multiply_commit();
 		multiply_wait<1>();
-		if (before >= 0) release(lane);
-		before = ring.stage;
-		ring.next(1);
+		if (before >= 0) release<CHUNKS>(lane);
+		before = first;
 	}
+	template <int CHUNKS>
 	DEVICE_MEMBER void release(int lane) {
-		if (lane == 0) barrier_arrive(S::EMPTY + 8 * before);
+		if (lane < CHUNKS) barrier_arrive(S::EMPTY + 8 * (before + lane - (before + lane < S::STAGES ? 0 : S::STAGES)));
 	}
+	template <int CHUNKS>
 	DEVICE_MEMBER void finish(int lane) {
 		multiply_wait<0>();
-		release(lane);
+		release<CHUNKS>(lane);
 		settle(sum);
 	}
 
@@ -141,16 +148,16 @@ struct Multiplier {
 			for (int i = 0; i < 9 * S::STEPS; i += S::TILES) {
 				int tap = i / S::STEPS, step = i % S::STEPS;
 				u32 at = matrix + (tap / 3 - 1) * slots + tap % 3 - 1 + step * STEP;
-				chunk<S::TILES>(lane, [&](int i) { return at + i * STEP; });
+				chunk<S::TILES, 1>(lane, [&](int i) { return at + i * STEP; });
 			}
 		} else {
 #pragma unroll 1
-			for (int i = 0; i < 3 * S::STEPS; i++) {
+			for (int i = 0; i < 3 * S::STEPS; i += S::AT_ONCE) {
 				u32 at = matrix + i / S::STEPS - 1 + i % S::STEPS * STEP;
-				chunk<3>(lane, [&](int row) { return at + (row - 1) * slots; });
+				chunk<3, S::AT_ONCE>(lane, [&](int i) { return at + i / 3 * STEP + (i % 3 - 1) * slots; });
 			}
 		}
-		finish(lane);
+		finish<S::TAPS ? 1 : S::AT_ONCE>(lane);
 	}
 
 	// combine adds a convolution of single cells, with a number of steps.
@@ -160,9 +167,9 @@ struct Multiplier {
 		before = -1;
 		settle(sum);
 #pragma unroll 1
-		for (int step = 0; step + S::TILES <= COUNT; step += S::TILES) chunk<S::TILES>(lane, [&](int i) { return matrix + (step + i) * STEP; });
-		if constexpr (COUNT % S::TILES != 0) chunk<COUNT % S::TILES>(lane, [&](int i) { return matrix + (COUNT / S::TILES * S::TILES + i) * STEP; });
-		finish(lane);
+		for (int step = 0; step + S::TILES <= COUNT; step += S::TILES) chunk<S::TILES, 1>(lane, [&](int i) { return matrix + (step + i) * STEP; });
+		if constexpr (COUNT % S::TILES != 0) chunk<COUNT % S::TILES, 1>(lane, [&](int i) { return matrix + (COUNT / S::TILES * S::TILES + i) * STEP; });
+		finish<1>(lane);
 	}
 };
 

@@ -105,6 +105,46 @@ static void product(u32 order, const std::string &mistake) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
+// rows_product multiplies 64x16 by 16x64 in one warpgroup, both from shared memory. The first row of the operand is the third of a larger
+// matrix.
+static void rows_product(u32 order, const std::string &mistake) {
+	constexpr u32 PART = 16 * 80, A = TILE, BARRIER = A + 2 * PART, FIRST = 2;
+	static float a[M][K], b[K][N], want[M][N], got[M][N];
+	for (auto &row : a) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
+	alignas(16) static uint16_t packed[16][N];
+	memset(b, 0, sizeof b);
+	for (int k = 0; k < 16; k++) {
+		for (int n = 0; n < N; n++) {
+			b[k][n] = emu::from_f16(packed[k][(n / 8 ^ k % 8) * 8 + n % 8] = emu::to_f16(std::normal_distribution<float>()(numbers)));
+		}
+	}
+	plain(want, a, b);
+	auto is = [&](const char *name) { return mistake == name; };
+	run(order, 128, BARRIER + 16, [&] {
+		int thread = thread_id(), warp = thread / 32, lane = thread % 32, g = lane / 4, t = lane % 4;
+		if (thread == 0) barrier_init(BARRIER, 1);
+		for (int part = 0; part < 2 && thread < M; part++)
+			for (int k = 0; k < 8; k += 2)
+				shared<u32>(A + part * PART + 16 * (FIRST + thread) + 2 * k) = emu::to_f16(a[thread][8 * part + k]) | emu::to_f16(a[thread][8 * part + k + 1]) << 16;
+		if (!is("rows-unfenced")) fence_async();
+		if (is("rows-unfenced") && thread == 0) fence_async(); // of another thread
+		sync_block();
+		if (thread == 0) barrier_expect(BARRIER, TILE), copy_bulk(0, packed, TILE, BARRIER);
+		barrier_wait(BARRIER, 0);
+		Products c;
+		for (int i = 0; i < 32; i++) c[i] = (16 * warp + g + i % 4 / 2 * 8) - (i / 4 * 8 + 2 * t + i % 2);
+		u64 at = rows(A, is("rows-part") ? PART + 16 : PART) + (is("rows-shift") ? 1 : FIRST);
+		if (is("rows-pattern")) at |= u64(1) << 62;
+		multiply_fence();
+		multiply_shared(c, at, tile(0));
+		multiply_commit();
+		if (is("rows-changed") && thread == 0) shared<u32>(A + 16 * FIRST) ^= 1, fence_async();
+		multiply_wait<0>();
+		for (int i = 0; i < 32; i++) got[16 * warp + g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = c[i];
+	}, packed, sizeof packed);
+	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
+}
+
 // wide_product multiplies 64x16 by 16x256 in one warpgroup, with the distance between tiles right or wrong.
 static void wide_product(u32 order, bool right) {
 	constexpr int N = 256, K = 16;
@@ -159,18 +199,16 @@ static void pairs(u32 order, bool barrier) {
 	printf("%x %x\n", seen[0], seen[1]);
 }
 
-// share lets two blocks of a cluster, of two warps each, read 32 bytes four times: each copies one half into both, and again once both
-// have read them. It prints a digit for each time and block: what all its threads of the second warp have read.
+// share lets two blocks of a cluster, of two warps each, send each other 16 bytes four times: each copies its own into the other, and
+// again once that has read them. It prints a digit for each time and block: what its second warp has read.
 static void share(u32 order, const std::string &mistake) {
-	constexpr u32 FULL = 64, EMPTY = 72, TIMES = 4;
-	alignas(16) static u32 data[TIMES][8];
+	constexpr u32 READY = 64, FREE = 72, TIMES = 4;
 	static u32 seen[TIMES][2];
-	for (u32 i = 0; i < TIMES; i++) std::fill_n(data[i], 8, i + 1);
 	auto is = [&](const char *name) { return mistake == name; };
 	run(order, 64, 80, [&] {
 		u32 thread = thread_id(), rank = block_rank();
 		if (thread == 0) {
-			barrier_init(FULL, 1), barrier_init(EMPTY, is("share-one-arrival") ? 1 : 2);
+			barrier_init(READY, 1), barrier_init(FREE, 1);
 			fence_async();
 			if (!is("share-hidden")) fence_barriers();
 		}
@@ -178,22 +216,25 @@ static void share(u32 order, const std::string &mistake) {
 		else sync_cluster();
 		for (u32 i = 0; i < TIMES; i++) {
 			if (thread == 0) {
-				barrier_wait(EMPTY, ~i & 1);
-				barrier_expect(FULL, 32);
-				copy_bulk_all(16 * rank, &data[i][4 * rank], 16, FULL, is("share-three") ? 3 : 2);
+				if (i > 0 && !is("share-not-free")) barrier_wait(FREE, ~i & 1);
+				shared<Quad>(16 * rank) = {i + 1, i + 1, i + 1, i + 1};
+				if (!is("share-unfenced")) fence_async();
+				if (i > 0) barrier_wait(READY, ~i & 1); // one phase is announced at a time
+				barrier_expect(READY, 16);
+				copy_across(is("share-three") ? 2 : 1 - rank, 16 * rank, 16, READY);
+				if (is("share-changed")) shared<u32>(16 * rank) = 9;
 			}
 			if (thread < 32) continue;
-			barrier_wait(FULL, i & 1);
-			u32 sum = 0;
-			for (u32 k = 0; k < 8; k++) sum += shared<u32>(4 * k);
-			seen[i][rank] = sum / 8;
+			barrier_wait(READY, i & 1);
+			Quad got = shared<Quad>(16 * (1 - rank));
+			seen[i][rank] = got.x == got.w ? got.x : 0;
 			fence_async();
 			sync_warp();
-			if (thread < 34) barrier_arrive_at(thread - 32, EMPTY);
+			if (thread == 32) barrier_arrive_at(1 - rank, FREE);
 		}
 		if (is("share-lonely-end") && rank == 1 && thread == 0) return;
 		if (!is("share-no-end")) sync_cluster();
-	}, data, sizeof data, 2);
+	}, nullptr, 0, 2);
 	for (auto &of : seen) printf("%u%u ", of[0], of[1]);
 	printf("\n");
 }
@@ -215,6 +256,7 @@ int main(int count, char **arguments) {
 	u32 order = atoi(arguments[2]);
 	if (name == "wide-product") wide_product(order, true);
 	else if (name == "wide-wrong-distance") wide_product(order, false);
+	else if (name.rfind("rows", 0) == 0) rows_product(order, name);
 	else if (name.rfind("share", 0) == 0) share(order, name);
 	else if (name == "lost") lost(order);
 	else if (name == "pairs") pairs(order, true);
