@@ -155,6 +155,57 @@ func TestEvaluatorConformance(t *testing.T) {
 	}
 }
 
+// setDirectBytes changes directBytes until the test ends.
+func setDirectBytes(t testing.TB, n int) {
+	before := directBytes
+	directBytes = n
+	t.Cleanup(func() { directBytes = before })
+}
+
+// The kernel of a small launch uses pinned memory itself, so that there are no copies. Answers have the same bits with copies:
+// of larger launches, and on a device that cannot do that.
+func TestEvaluatorCopies(t *testing.T) {
+	noGoroutineLeft(t)
+	const unable = 1 // CUDA_ERROR_INVALID_VALUE
+	board, n := game.MustBoard(game.Connect4), scrambled(t, "1x4/3/5", 1)
+	pos := gametest.Positions(gametest.Rand(3), board, 9, true)
+	on := devices(t, 1, geforce)
+	var want *eval.Batch
+	for _, test := range []struct {
+		name          string
+		bytes, copies int
+		unable        bool
+	}{
+		{"usually", directBytes, 0, false},
+		{"as large as can be", 9 * (16 + 36), 0, false},
+		{"larger", 9*(16+36) - 1, 1, false},
+		{"unable", directBytes, 1, true},
+	} {
+		setDirectBytes(t, test.bytes)
+		fakeDriver.Reset()
+		if test.unable {
+			fakeDriver.Fail("cuMemHostGetDevicePointer_v2", 1, -1, unable)
+		}
+		e, _, err := newEvaluator(n, on, Options{}, quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fakeDriver.Reset()
+		got := evaluate(t, e, board, pos)
+		if want == nil {
+			want = got
+		}
+		if !sameRows(got, want) {
+			t.Errorf("%s: answers differ", test.name)
+		}
+		calls := fakeDriver.Calls()
+		if in, out := calls["cuMemcpyHtoDAsync_v2"], calls["cuMemcpyDtoHAsync_v2"]; in != test.copies || out != test.copies || calls["kernel"] != 1 {
+			t.Errorf("%s: %v, want %d copies each way", test.name, calls, test.copies)
+		}
+		closed(t, e)
+	}
+}
+
 func countSource(b *eval.Batch, s eval.Source) int {
 	n := 0
 	for _, x := range b.Source {

@@ -44,7 +44,7 @@ func everyCallFails(t *testing.T, s *scenario) {
 		t.Fatalf("without a fault: %+v", clean)
 	}
 	calls := s.calls(t)
-	if len(calls) != 15 {
+	if len(calls) != 16 {
 		t.Fatalf("%d kinds of calls: %v", len(calls), calls)
 	}
 	runs, seen := 0, map[string]int{}

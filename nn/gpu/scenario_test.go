@@ -79,7 +79,9 @@ func newScenario(t *testing.T, batches []part) *scenario {
 	return scenarioOf(t, "1x4/1/8181", batches)
 }
 
+// scenarioOf has launches with and without copies, since those of some positions are called small.
 func scenarioOf(t *testing.T, network string, batches []part) *scenario {
+	setDirectBytes(t, 300) // 5 positions of the smaller board
 	s := &scenario{
 		batches: batches,
 		network: scrambled(t, network, 1),

@@ -238,19 +238,31 @@ func (s *session) launch(x *slot) error {
 	return s.start(x, v.plan, v.layout, len(x.rows))
 }
 
-// start queues the copies and the kernel for n positions in the slot's stream. Kernel and weights must be loaded.
+// directBytes is the size of positions and answers up to which a kernel reads and writes them in pinned memory itself: 264
+// positions of 7x6, two for each multiprocessor of an H100. To start two copies should take longer than so few accesses by the
+// kernel; BenchmarkGPUSmallLaunches measures both. It is a variable for tests.
+var directBytes = 14 << 10
+
+// direct reports whether a kernel should use pinned memory itself for n positions.
+func (p plan) direct(n int) bool { return n*(p.PositionBytes()+p.RowBytes()) <= directBytes }
+
+// start queues the kernel for n positions in the slot's stream, between copies if it does not use pinned memory itself. Kernel
+// and weights must be loaded.
 func (s *session) start(x *slot, p plan, l *layout, n int) error {
+	if in, out := x.hostIn.Device(), x.hostOut.Device(); in != 0 && out != 0 && p.direct(n) {
+		return s.kernel(x, p, l, n, in, out)
+	}
 	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
 		return err
 	}
-	if err := s.kernel(x, p, l, n); err != nil {
+	if err := s.kernel(x, p, l, n, x.in, x.out); err != nil {
 		return err
 	}
 	return s.c.CopyToHost(x.hostOut, x.out, n*p.RowBytes(), x.stream)
 }
 
-// kernel queues the kernel for n positions in the slot's stream.
-func (s *session) kernel(x *slot, p plan, l *layout, n int) error {
+// kernel queues the kernel for n positions in the slot's stream, which reads them at in and writes answers at out.
+func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memory) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
 	blocks := p.Blocks(*x.job, max(1, processors*k.resident/p.Kernel.Cluster))
@@ -259,7 +271,7 @@ func (s *session) kernel(x *slot, p plan, l *layout, n int) error {
 			return err
 		}
 	}
-	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(x.in), uint64(x.out), uint64(x.scratch)
+	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(in), uint64(out), uint64(x.scratch)
 	return s.c.Launch(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 

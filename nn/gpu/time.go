@@ -66,7 +66,7 @@ func (s *session) time(v *variant, pos []game.Position, launches int) (float64, 
 				return 0, err
 			}
 		}
-		if err := s.kernel(x, v.plan, v.layout, len(pos)); err != nil {
+		if err := s.kernel(x, v.plan, v.layout, len(pos), x.in, x.out); err != nil {
 			return 0, err
 		}
 	}

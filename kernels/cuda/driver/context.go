@@ -56,18 +56,33 @@ func (*Context) Upload(to Memory, from []byte) error {
 }
 
 // Host is pinned memory of the machine, so that copies between it and the device can run in a Stream.
-type Host struct{ bytes []byte }
+type Host struct {
+	bytes  []byte
+	device Memory
+}
 
-// Bytes is the memory itself, valid until it is freed. During a copy it belongs to the device.
+// Bytes is the memory itself, valid until it is freed. During a copy, or a kernel that uses it, it belongs to the device.
 func (h Host) Bytes() []byte { return h.bytes }
 
+// Device is the address at which kernels read and write this memory themselves, or 0 if the device cannot do that.
+func (h Host) Device() Memory { return h.device }
+
 // AllocHost allocates n > 0 bytes of pinned memory.
-func (*Context) AllocHost(n int) (Host, error) {
+func (c *Context) AllocHost(n int) (Host, error) {
 	var p unsafe.Pointer
-	if err := failed("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), 0)); err != nil {
+	if err := failed("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(n), C.CU_MEMHOSTALLOC_DEVICEMAP)); err != nil {
 		return Host{}, err
 	}
-	return Host{unsafe.Slice((*byte)(p), n)}, nil
+	h := Host{bytes: unsafe.Slice((*byte)(p), n)}
+	var address C.CUdeviceptr
+	switch result := C.cuMemHostGetDevicePointer(&address, p, 0); result {
+	case C.CUDA_SUCCESS:
+		h.device = Memory(address)
+	case C.CUDA_ERROR_INVALID_VALUE, C.CUDA_ERROR_NOT_SUPPORTED: // the device cannot; copies still work
+	default:
+		return Host{}, errors.Join(failed("cuMemHostGetDevicePointer", result), c.FreeHost(h))
+	}
+	return h, nil
 }
 
 // FreeHost frees memory of AllocHost.

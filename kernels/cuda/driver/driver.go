@@ -17,7 +17,7 @@
 //
 // The tag is gpu, because cuda is gorgonia's own and needs cuDNN. Without the tag, plain go build and go test work
 // everywhere. The Worker is ours, because cu's Ctx panics if a context cannot be made, frees by finalizers, and
-// destroys the context on another thread. The calls are cu's functions, but for the four that it lacks.
+// destroys the context on another thread. The calls are cu's functions, but for the five that it lacks.
 package driver
 
 import (

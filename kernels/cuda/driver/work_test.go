@@ -31,7 +31,7 @@ func checkWork(w *driver.Worker) error {
 	x, y, want := make([]float32, numbers), make([]float32, numbers), make([]float32, numbers)
 	for i := range x {
 		x[i], y[i] = float32(i), float32(7*i)
-		want[i] = 7*float32(i) + 0.5*float32(i)
+		want[i] = 7*float32(i) + 0.5*float32(i) + 2*float32(i)
 	}
 	return w.Do(func(c *driver.Context) (err error) {
 		var undo []func() error
@@ -90,6 +90,9 @@ func checkWork(w *driver.Worker) error {
 			func() error { return c.Record(events[1], s) },
 			func() error { return c.WaitEvent(events[1]) },
 			func() error { return c.CopyToHost(host, memory[0], size, s) },
+			func() error { // in pinned memory, without a copy
+				return c.Launch(f, (numbers+127)/128, 128, shared, s, unsafe.Pointer(&axpy{host.Device(), memory[1], 2, numbers}))
+			},
 			func() error {
 				for {
 					if idle, err := c.Idle(s); idle || err != nil {
@@ -110,7 +113,7 @@ func checkWork(w *driver.Worker) error {
 			return err
 		}
 		if diff := cmp.Diff(want, y); diff != "" {
-			return fmt.Errorf("y + x/2 (-want +got):\n%s", diff)
+			return fmt.Errorf("y + x/2 + 2x (-want +got):\n%s", diff)
 		}
 		return nil
 	})

@@ -81,6 +81,7 @@ F(cuMemPrefetchAsync, (CUdeviceptr, size_t, CUdevice, CUstream))
 F(cuPointerGetAttribute, (void*, CUpointer_attribute, CUdeviceptr))
 F(cuPointerSetAttribute, (const void*, CUpointer_attribute, CUdeviceptr))
 F(cuMemHostAlloc, (void**, size_t, unsigned))
+F(cuMemHostGetDevicePointer_v2, (CUdeviceptr*, void*, unsigned))
 
 /* Copies */
 F(cuMemcpy, (CUdeviceptr, CUdeviceptr, size_t))

@@ -22,10 +22,17 @@ IN_CONTEXT(cuMemFree_v2, (CUdeviceptr p), {
 })
 
 IN_CONTEXT(cuMemHostAlloc, (void **p, size_t n, unsigned flags), {
-	(void)flags;
 	if (!n) REFUSE(CUDA_ERROR_INVALID_VALUE)
 	if (n > MEMORY) REFUSE(CUDA_ERROR_OUT_OF_MEMORY)
-	*p = make_bytes(FAKE_HOST, n)->bytes;
+	struct object *o = make_bytes(FAKE_HOST, n);
+	o->mapped = flags & CU_MEMHOSTALLOC_DEVICEMAP;
+	*p = o->bytes;
+})
+
+IN_CONTEXT(cuMemHostGetDevicePointer_v2, (CUdeviceptr *to, void *p, unsigned flags), {
+	struct object *o = inside(FAKE_HOST, p, 1);
+	if (flags || !o || !o->mapped) REFUSE(CUDA_ERROR_INVALID_VALUE)
+	*to = (CUdeviceptr)p;
 })
 
 IN_CONTEXT(cuMemFreeHost, (void *p), {

@@ -43,6 +43,7 @@ struct object {
 	struct object *next, *context;
 	unsigned char *bytes; /* MEMORY, HOST: between two guards */
 	size_t size;
+	int mapped; /* HOST: whether kernels may use it */
 	char *ptx; /* MODULE; or its machine code */
 	CUfunction functions;
 	struct operation *first, *last; /* STREAM */
