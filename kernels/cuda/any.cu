@@ -76,7 +76,7 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 struct Scratch {
 	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; fp16; see tower.h
 	float *heads;       // [MAX_ROWS][columns]
-	float *pooled, *features, *logits, *outcomes; // [2V], [F], [A], [3]
+	float *pooled, *features, *logits, *weights, *outcomes; // [2V], [F], [A], [A], [3]
 };
 
 DEVICE Scratch scratch(const Job &job, int columns) {
@@ -88,7 +88,8 @@ DEVICE Scratch scratch(const Job &job, int columns) {
 	s.pooled = s.heads + MAX_ROWS * columns;
 	s.features = s.pooled + 2 * job.head;
 	s.logits = s.features + job.hidden;
-	s.outcomes = s.logits + job.actions;
+	s.weights = s.logits + job.actions;
+	s.outcomes = s.weights + job.actions;
 	return s;
 }
 
@@ -148,8 +149,9 @@ DEVICE void any(const Job &job) {
 		for (int f = thread; f < job.hidden; f += THREADS) s.features[f] = hidden(job, p, Global{s.pooled}, f);
 		sync_block();
 		if (thread < 3) s.outcomes[thread] = outcome(job, p, Global{s.features}, thread);
+		for (int a = thread; a < job.actions; a += THREADS) s.weights[a] = weight(job, Global{s.logits}, a);
 		sync_block();
-		if (thread == 0) answer(job, i, Global{s.outcomes}, Global{s.logits});
+		for (int a = thread; a < job.actions; a += THREADS) answer(job, i, a, Global{s.outcomes}, Global{s.logits}, Global{s.weights});
 	}
 }
 

@@ -112,6 +112,9 @@ DEVICE void copy_async(u32 offset, const void *from) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(offset)), "l"(from) : "memory");
 }
 
+// prefetch asks for 128 bytes of global memory, which will be read soon.
+DEVICE void prefetch(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
+
 // copy_commit makes a group of the copies that the thread started since its last commit.
 DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

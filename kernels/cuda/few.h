@@ -24,27 +24,31 @@
 
 #include "hopper256.h"
 
-template <int C_, int AT_ONCE_ = 1>
+template <int C_>
 struct Few {
-	CONSTANT int AT_ONCE = AT_ONCE_;
 	CONSTANT int C = C_, CLUSTER = C / 64;
 	CONSTANT bool TAPS = C == 256; // the order of sums: by tap and channel, after the residual stream; or as in hopper.h, before it
 	CONSTANT int BOARDS = C == 256 ? 2 : 4, WORKERS = 128 * BOARDS, THREADS = WORKERS + 32;
-	CONSTANT int STAGES = C == 64 ? 12 : C == 128 ? 8 : 6;
 	CONSTANT int STEPS = C / 16, STEM = TAPS ? 4 : 3; // of 16 inputs each
-	CONSTANT int TILES = TAPS ? 4 : 3;                // in a chunk of weights: steps, or the rows of a kernel's column for one step
+
+	// Weights come in pieces, one after another for all blocks of the cluster: the tiles of two steps, or for one step the three of a
+	// kernel's column. A stage of the ring has up to SPAN of them.
+	CONSTANT int TILES = TAPS ? 2 : 3, SPAN = C == 128 ? 2 : 4, STAGES = C == 256 ? 3 : 4;
+	CONSTANT int LAYER = 9 * STEPS / TILES, HEADS = (STEPS + TILES - 1) / TILES; // pieces of a layer, and of the heads' convolution
+	CONSTANT int TURN = TAPS ? STEPS / TILES : STEPS;                            // pieces of a tap, or of a kernel's column
+	static_assert(TURN % SPAN == 0);
 
 	// Shared memory, in bytes. A part of a matrix is eight channels of all rows, with the rows of zeros before and behind them.
 	CONSTANT int ROWS = 64, GUARD = 10;
-	CONSTANT u32 TILE = 2048, CHUNK = TILES * TILE, PART = 16 * (ROWS + 2 * GUARD);
+	CONSTANT u32 TILE = 2048, PIECE = TILES * TILE, CHUNK = SPAN * PIECE, PART = 16 * (ROWS + 2 * GUARD);
 	CONSTANT u32 X = STAGES * CHUNK, T = C / 8 * PART; // of the first board; t comes so much later
 	CONSTANT u32 BOARD = T + (C == 64 ? 17 << 10 : T); // the outputs of the heads take the place of t, and more of it
 	CONSTANT u32 FULL = X + BOARDS * BOARD, EMPTY = FULL + 8 * STAGES;
 	CONSTANT u32 READY = EMPTY + 8 * STAGES, FREE = READY + 16 * BOARDS; // of each board; READY of its x and of its t
 	CONSTANT u32 BYTES = FREE + 8 * BOARDS;
 
-	// chunks of one block of the cluster
-	DEVICE_MEMBER static int chunks(int blocks) { return 1 + 2 * blocks * (9 * STEPS / TILES) + (STEPS + TILES - 1) / TILES; }
+	// pieces of one block of the cluster
+	DEVICE_MEMBER static int pieces(int blocks) { return STEM / TILES + 2 * blocks * LAYER + HEADS; }
 };
 
 // Seat is a thread's place among those of its board.
@@ -54,9 +58,11 @@ struct Seat {
 
 	template <class S>
 	DEVICE_MEMBER static Seat of(int number) {
-		int thread = opaque(number);
-		return {thread / 128, thread / 32 % 4, thread % 32, thread % 128, S::X + thread / 128 * S::BOARD};
+		u32 thread = opaque(number);
+		return {int(thread / 128), int(thread / 32 % 4), int(thread % 32), int(thread % 128), S::X + thread / 128 * S::BOARD};
 	}
+	// row is the thread's first or second row of a product.
+	DEVICE_MEMBER int row(int i) const { return 16 * warp + lane / 4 + 8 * i; }
 	// together waits for all threads of the board.
 	DEVICE_MEMBER void together() const { sync_some(1 + board, 128); }
 };
@@ -66,24 +72,25 @@ struct Seat {
 template <class S>
 DEVICE u32 rows_of(u32 matrix) { return static_cast<u32>(rows(matrix + 16 * S::GUARD, S::PART)); }
 
-// feed_few copies the block's chunks into the ring, all of them for each group of boards.
+// feed_few copies the block's weights into the ring, all of them for each group of boards.
 template <class S>
 DEVICE void feed_few(const Job &job, int groups) {
-	int rank = S::CLUSTER == 1 ? 0 : block_rank(), chunks = S::chunks(job.blocks);
 	Ring<S> ring{0, 1};
+	int rank = S::CLUSTER == 1 ? 0 : block_rank();
 	for (; groups > 0; groups--) {
-		for (int i = 0; i < chunks; i++) {
-			u32 to = ring.stage * S::CHUNK, full = S::FULL + 8 * ring.stage;
-			barrier_wait(S::EMPTY + 8 * ring.stage, ring.parity);
-			barrier_expect(full, S::CHUNK);
-			if constexpr (S::TAPS) {
+		const u8 *from = job.weights + rank * S::PIECE;
+		for (int layer = 0; layer <= 2 * job.blocks + 1; layer++) {
+			int pieces = layer == 0 ? S::STEM / S::TILES : layer <= 2 * job.blocks ? S::LAYER : S::HEADS;
+			for (; pieces > 0; pieces -= S::SPAN) {
+				u32 to = ring.stage * S::CHUNK, full = S::FULL + 8 * ring.stage, some = pieces < S::SPAN ? pieces : S::SPAN;
+				barrier_wait(S::EMPTY + 8 * ring.stage, ring.parity);
+				barrier_expect(full, some * S::PIECE);
 #pragma unroll
-				for (int step = 0; step < S::TILES; step++)
-					copy_bulk(to + step * S::TILE, job.weights + (static_cast<u64>(S::TILES * i + step) * S::CLUSTER + rank) * S::TILE, S::TILE, full);
-			} else {
-				copy_bulk(to, job.weights + (static_cast<u64>(i) * S::CLUSTER + rank) * S::CHUNK, S::CHUNK, full);
+				for (u32 i = 0; i < S::SPAN; i++)
+					if (i < some) copy_bulk(to + i * S::PIECE, from + i * S::CLUSTER * S::PIECE, S::PIECE, full);
+				from += some * S::CLUSTER * S::PIECE;
+				ring.next(1);
 			}
-			ring.next(1);
 		}
 	}
 }
@@ -108,102 +115,95 @@ struct Multiplier {
 	Products sum;
 	Ring<S> ring;
 	int before; // the stage whose products are under way, or -1
+	CONSTANT u32 STEP = 2 * S::PART >> 4;
 
-	// chunk starts the products of the next chunks, CHUNKS of them. rows(i) is the operand of their tile i, of which there are COUNT each.
-	template <int COUNT, int CHUNKS, class Rows>
+	// chunk starts the products of a stage: of its first COUNT tiles. rows(i) is the lower half of the operand's descriptor for tile i.
+	template <int COUNT, class Rows>
 	DEVICE_MEMBER void chunk(int lane, Rows rows) {
-		u64 part = ::rows(0, S::PART);
 		auto low = [](u64 descriptor, u32 x) { return descriptor >> 32 << 32 | x; };
-		int first = ring.stage;
-		u64 weights[CHUNKS];
-#pragma unroll
-		for (int c = 0; c < CHUNKS; c++) weights[c] = tile(ring.take()), ring.next(1);
+		u64 weights = tile(ring.take()), part = ::rows(0, S::PART);
+		u32 first = static_cast<u32>(weights);
 		multiply_fence();
 #pragma unroll
-		for (int i = 0; i < COUNT * CHUNKS; i++)
-			multiply_shared(sum, low(part, rows(i)), low(weights[i / COUNT], static_cast<u32>(weights[i / COUNT]) + i % COUNT * (S::TILE >> 4)));
+		for (int i = 0; i < COUNT; i++) multiply_shared(sum, low(part, rows(i)), low(weights, first + i * (S::TILE >> 4)));
 		multiply_commit();
 		multiply_wait<1>();
-		if (before >= 0) release<CHUNKS>(lane);
-		before = first;
+		if (before >= 0) release<S>(before, lane);
+		before = ring.stage;
+		ring.next(1);
 	}
-	template <int CHUNKS>
-	DEVICE_MEMBER void release(int lane) {
-		if (lane < CHUNKS) barrier_arrive(S::EMPTY + 8 * (before + lane - (before + lane < S::STAGES ? 0 : S::STAGES)));
+	DEVICE_MEMBER void begin() {
+		before = -1;
+		settle(sum);
 	}
-	template <int CHUNKS>
 	DEVICE_MEMBER void finish(int lane) {
 		multiply_wait<0>();
-		release<CHUNKS>(lane);
+		release<S>(before, lane);
 		settle(sum);
 	}
 
 	// convolve adds a 3x3 convolution of a matrix.
 	DEVICE_MEMBER void convolve(u32 matrix, int slots, int lane) {
-		constexpr u32 STEP = 2 * S::PART >> 4;
-		before = -1;
-		settle(sum);
-		if constexpr (S::TAPS) {
+		begin();
 #pragma unroll 1
-			for (int i = 0; i < 9 * S::STEPS; i += S::TILES) {
-				int tap = i / S::STEPS, step = i % S::STEPS;
-				u32 at = matrix + (tap / 3 - 1) * slots + tap % 3 - 1 + step * STEP;
-				chunk<S::TILES, 1>(lane, [&](int i) { return at + i * STEP; });
-			}
-		} else {
-#pragma unroll 1
-			for (int i = 0; i < 3 * S::STEPS; i += S::AT_ONCE) {
-				u32 at = matrix + i / S::STEPS - 1 + i % S::STEPS * STEP;
-				chunk<3, S::AT_ONCE>(lane, [&](int i) { return at + i / 3 * STEP + (i % 3 - 1) * slots; });
+		for (int i = 0; i < S::LAYER; i += S::SPAN) {
+			int turn = i / S::TURN;
+			if constexpr (S::TAPS) {
+				u32 at = matrix + (turn / 3 - 1) * slots + turn % 3 - 1 + i % S::TURN * S::TILES * STEP;
+				chunk<S::TILES * S::SPAN>(lane, [&](int i) { return at + i * STEP; });
+			} else {
+				u32 at = matrix + turn - 1 + i % S::TURN * STEP;
+				chunk<S::TILES * S::SPAN>(lane, [&](int i) { return at + i / 3 * STEP + (i % 3 - 1) * slots; });
 			}
 		}
-		finish<S::TAPS ? 1 : S::AT_ONCE>(lane);
+		finish(lane);
 	}
 
 	// combine adds a convolution of single cells, with a number of steps.
-	template <int COUNT>
+	template <int COUNT, int FIRST = 0>
 	DEVICE_MEMBER void combine(u32 matrix, int lane) {
-		constexpr u32 STEP = 2 * S::PART >> 4;
-		before = -1;
-		settle(sum);
-#pragma unroll 1
-		for (int step = 0; step + S::TILES <= COUNT; step += S::TILES) chunk<S::TILES, 1>(lane, [&](int i) { return matrix + (step + i) * STEP; });
-		if constexpr (COUNT % S::TILES != 0) chunk<COUNT % S::TILES, 1>(lane, [&](int i) { return matrix + (COUNT / S::TILES * S::TILES + i) * STEP; });
-		finish<1>(lane);
+		constexpr int SOME = COUNT - FIRST < S::SPAN * S::TILES ? COUNT - FIRST : S::SPAN * S::TILES;
+		if constexpr (FIRST == 0) begin();
+		chunk<SOME>(lane, [&](int i) { return matrix + (FIRST + i) * STEP; });
+		if constexpr (FIRST + SOME < COUNT)
+			combine<COUNT, FIRST + SOME>(matrix, lane);
+		else
+			finish(lane);
 	}
 };
 
-// Cells are the two rows of a product that a thread has, of a board with so many columns and rows.
+// Cells are the two rows of a product that a thread has.
 struct Cells {
-	int row[2];
-	bool on[2];  // a cell of the board
-	int cell[2]; // which, counted from the top left
+	u32 both; // of each row, in 16 bits: the number of the cell from the top left, and ON if it is one of the board
+	CONSTANT u32 ON = 1 << 15;
 
 	DEVICE_MEMBER static Cells of(const Job &job, const Seat &s) {
-		Cells c;
+		Cells c{0};
 #pragma unroll
 		for (int i = 0; i < 2; i++) {
-			int row = 16 * s.warp + s.lane / 4 + 8 * i, slots = job.columns + 1;
-			c.row[i] = row, c.on[i] = row < job.rows * slots && row % slots < job.columns, c.cell[i] = row / slots * job.columns + row % slots;
+			u32 row = s.row(i), slots = job.columns + 1, columns = job.columns;
+			if (row < job.rows * slots && row % slots < columns) c.both |= ((row / slots * columns + row % slots) | ON) << 16 * i;
 		}
 		return c;
 	}
+	DEVICE_MEMBER bool on(int i) const { return both & ON << 16 * i; }
+	DEVICE_MEMBER int cell(int i) const { return both >> 16 * i & (ON - 1); }
 };
 
 // word returns the thread's two fp16 of a matrix, in column 8n of the block's outputs and row i of its two.
 template <class S>
-DEVICE u32 &word(u32 matrix, const Cells &c, int rank, int n, int i, int lane) {
-	return shared<u32>(matrix + (8 * rank + n) * S::PART + 16 * (S::GUARD + c.row[i]) + lane % 4 * 4);
+DEVICE u32 &word(u32 matrix, const Seat &s, int rank, int n, int i) {
+	return shared<u32>(matrix + (8 * rank + n) * S::PART + 16 * (S::GUARD + s.row(i)) + s.lane % 4 * 4);
 }
 
 // add adds the block's part of the residual stream to the sums, if it is due.
 template <class S>
-DEVICE void add(Products &sum, bool due, u32 x, const Cells &c, int rank, int lane) {
+DEVICE void add(Products &sum, bool due, const Seat &s, int rank) {
 #pragma unroll
 	for (int n = 0; n < 8; n++) {
 #pragma unroll
 		for (int i = 0; i < 2; i++) {
-			Floats2 before = floats(due ? word<S>(x, c, rank, n, i, lane) : 0);
+			Floats2 before = floats(due ? word<S>(s.x, s, rank, n, i) : 0);
 			sum[4 * n + 2 * i] += before.x, sum[4 * n + 2 * i + 1] += before.y;
 		}
 	}
@@ -211,12 +211,12 @@ DEVICE void add(Products &sum, bool due, u32 x, const Cells &c, int rank, int la
 
 // store writes what relu leaves of the sums to the block's part of x or t. What is no cell of the board remains zero.
 template <class S>
-DEVICE void store(const Products &sum, u32 matrix, const Cells &c, int rank, int lane) {
+DEVICE void store(const Products &sum, u32 matrix, const Cells &c, const Seat &s, int rank) {
 #pragma unroll
 	for (int n = 0; n < 8; n++) {
 #pragma unroll
 		for (int i = 0; i < 2; i++)
-			if (c.on[i]) word<S>(matrix, c, rank, n, i, lane) = relu_f16x2(sum[4 * n + 2 * i], sum[4 * n + 2 * i + 1]);
+			if (c.on(i)) word<S>(matrix, s, rank, n, i) = relu_f16x2(sum[4 * n + 2 * i], sum[4 * n + 2 * i + 1]);
 	}
 }
 
@@ -267,22 +267,23 @@ DEVICE void few_heads(const Job &job, const Parameters &p, const Products &sum, 
 	for (int n = 0; n < 8; n++) {
 #pragma unroll
 		for (int i = 0; i < 2; i++) {
-			if (!c.on[i]) continue;
+			if (!c.on(i)) continue;
 			float low = sum[4 * n + 2 * i], high = sum[4 * n + 2 * i + 1];
 			Floats2 both = S::TAPS ? floats(relu_f16x2(low, high)) : Floats2{rectified(low), rectified(high)};
-			outputs(c.cell[i], 8 * n + s.lane % 4 * 2) = both.x, outputs(c.cell[i], 8 * n + s.lane % 4 * 2 + 1) = both.y;
+			outputs(c.cell(i), 8 * n + s.lane % 4 * 2) = both.x, outputs(c.cell(i), 8 * n + s.lane % 4 * 2 + 1) = both.y;
 		}
 	}
 	s.together();
-	Shared pooled{outputs.at + 4 * 64 * job.cells()}, features = pooled.from(2 * job.head), logits = features.from(job.hidden), outcomes = logits.from(job.actions);
+	Shared pooled{outputs.at + 4 * 64 * job.cells()}, features = pooled.from(2 * job.head), logits = features.from(job.hidden), weights = logits.from(job.actions), outcomes = weights.from(job.actions);
 	for (int i = s.thread; i < job.head; i += 128) pool(job, pooled, i, outputs);
 	for (int i = 127 - s.thread; i < job.actions; i += 128) logits[i] = logit(job, p, position(job, board), i, outputs); // mostly by other warps
 	s.together();
 	for (int i = s.thread; i < job.hidden; i += 128) features[i] = hidden(job, p, pooled, i);
 	s.together();
 	if (s.thread < 3) outcomes[s.thread] = outcome(job, p, features, s.thread);
+	for (int i = 127 - s.thread; i < job.actions; i += 128) weights[i] = weight(job, logits, i);
 	s.together();
-	if (s.thread == 0 && board < job.n) answer(job, board, outcomes, logits);
+	for (int i = s.thread; i < job.actions && board < job.n; i += 128) answer(job, board, i, outcomes, logits, weights);
 	s.together();
 }
 
@@ -295,7 +296,7 @@ DEVICE void few_work(const Job &job, const float *biases, int thread, int groups
 	u32 parity = 0; // bit 0 of x, bit 1 of t
 	Bias bias;
 	auto seat = [&] { return Seat::of<S>(thread); };
-	auto cells = [&] { return Cells::of(job, seat()); };
+	const Cells cells = Cells::of(job, seat());
 	auto rank = [] { return S::CLUSTER == 1 ? 0 : static_cast<int>(block_rank()); };
 	auto fetch = [&](int layer) { bias.fetch(biases + opaque(layer) * S::C + 64 * rank(), seat().lane); };
 	int last = 2 * job.blocks + 1;
@@ -316,11 +317,11 @@ DEVICE void few_work(const Job &job, const float *biases, int thread, int groups
 				if (S::CLUSTER > 1 && group > 0) barrier_wait(S::FREE + 8 * seat().board, (group + 1) & 1);
 			} else {
 				// Without a branch here, since the assembler would let products of 256 channels wait for each other.
-				if (S::TAPS) add<S>(m.sum, even, seat().x, cells(), rank(), seat().lane);
+				if (S::TAPS) add<S>(m.sum, even, seat(), rank());
 				m.convolve(from, job.columns + 1, seat().lane);
-				if (!S::TAPS && even) add<S>(m.sum, true, seat().x, cells(), rank(), seat().lane);
+				if (!S::TAPS && even) add<S>(m.sum, true, seat(), rank());
 			}
-			store<S>(m.sum, seat().x + to, cells(), rank(), seat().lane);
+			store<S>(m.sum, seat().x + to, cells, seat(), rank());
 			exchange<S>(job, seat(), !even, rank(), parity);
 		}
 		bias.begin(m.sum);
@@ -328,7 +329,7 @@ DEVICE void few_work(const Job &job, const float *biases, int thread, int groups
 		if constexpr (S::CLUSTER > 1) {
 			if (seat().lane < S::CLUSTER && seat().lane != rank()) barrier_arrive_at(seat().lane, S::FREE + 8 * seat().board);
 		}
-		if (rank() == 0) few_heads<S>(job, parameters(job, biases, S::C, S::C), m.sum, first + group * stride + seat().board, seat(), cells());
+		if (rank() == 0) few_heads<S>(job, parameters(job, biases, S::C, S::C), m.sum, first + group * stride + seat().board, seat(), cells);
 	}
 }
 
@@ -357,8 +358,10 @@ DEVICE void few(const Job &job) {
 	if (thread >= S::WORKERS) {
 		if (thread == S::WORKERS) feed_few<S>(job, groups);
 	} else if (thread / 128 < boards) {
-		u64 packed = static_cast<u64>(S::CLUSTER) * S::chunks(job.blocks) * S::CHUNK;
-		few_work<S>(job, reinterpret_cast<const float *>(job.weights + packed), thread, groups, first, stride);
+		u64 packed = static_cast<u64>(S::CLUSTER) * S::pieces(job.blocks) * S::PIECE;
+		const float *biases = reinterpret_cast<const float *>(job.weights + packed), *fc = parameters(job, biases, S::C, S::C).fc;
+		for (int i = 32 * thread; i < 2 * job.head * job.hidden; i += 32 * S::WORKERS) prefetch(fc + i); // or else the heads wait for it several times
+		few_work<S>(job, biases, thread, groups, first, stride);
 	}
 	if constexpr (S::CLUSTER > 1) sync_cluster(); // the others may still copy from here
 }

@@ -96,45 +96,60 @@ DEVICE float exponential(float x) { return exp2_fast(x * 1.44269504f); }
 // The status of an answer is in the upper bits of its first word. Memory that no kernel wrote has neither value.
 CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
 
-// answer writes a row of out:
+// greatest returns the greatest logit of a legal action, and in ok whether all of them are finite. logits has one number for each action.
+template <class Floats>
+DEVICE float greatest(const Job &job, Floats logits, bool &ok) {
+	bool any = false;
+	float best = 0;
+	ok = true;
+	for (int a = 0; a < job.actions; a++) {
+		float x = logits[a];
+		if (float_bits(x) == ILLEGAL) continue;
+		ok = ok && finite(x);
+		best = !any || x > best ? x : best;
+		any = true;
+	}
+	return best;
+}
+
+// weight returns what the probability of action a is proportional to: 0 if it is illegal.
+template <class Floats>
+DEVICE float weight(const Job &job, Floats logits, int a) {
+	bool ok;
+	float best = greatest(job, logits, ok), x = logits[a];
+	return float_bits(x) == ILLEGAL ? 0 : exponential(x - best);
+}
+
+// answer writes the part of a row of out that belongs to action a, and with action 0 what belongs to none:
 //
 //	word 0       the status, and in bits 0..24 the probability of a win in units of 2^-24
 //	word 1       the probability of a draw in units of 2^-24; the rest of 1 is the probability of a loss
 //	word 2 + a   the probability of action a as float32, 0 if it is illegal
 //
-// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. outcomes has three logits, and logits one for each action,
-// which is overwritten.
+// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. outcomes has three logits, logits and weights have a
+// number for each action.
 template <class Floats>
-DEVICE void answer(const Job &job, int i, Floats outcomes, Floats logits) {
-	float wdl[3], greatest = 0;
-	bool ok = true;
+DEVICE void answer(const Job &job, int i, int a, Floats outcomes, Floats logits, Floats weights) {
+	float wdl[3], most = 0, total = 0;
+	bool ok;
+	greatest(job, logits, ok);
 #pragma unroll
 	for (int o = 0; o < 3; o++) {
 		wdl[o] = outcomes[o];
 		ok = ok && finite(wdl[o]);
-		greatest = o == 0 || wdl[o] > greatest ? wdl[o] : greatest;
+		most = o == 0 || wdl[o] > most ? wdl[o] : most;
 	}
+	for (int b = 0; b < job.actions; b++) total += weights[b];
+	u32 *out = job.out + static_cast<u64>(i) * (2 + job.actions);
+	out[2 + a] = ok ? float_bits(weights[a] / total) : 0;
+	if (a > 0) return;
+
 	float sum = 0;
 #pragma unroll
-	for (int o = 0; o < 3; o++) sum += wdl[o] = exponential(wdl[o] - greatest);
-
-	auto legal = [&](int a) { return float_bits(logits[a]) != ILLEGAL; };
-	bool any = false;
-	float best = 0, total = 0;
-	for (int a = 0; a < job.actions; a++) {
-		if (!legal(a)) continue;
-		ok = ok && finite(logits[a]);
-		best = !any || logits[a] > best ? logits[a] : best;
-		any = true;
-	}
-	for (int a = 0; a < job.actions; a++)
-		if (legal(a)) total += logits[a] = exponential(logits[a] - best);
-
-	u32 *out = job.out + static_cast<u64>(i) * (2 + job.actions);
+	for (int o = 0; o < 3; o++) sum += wdl[o] = exponential(wdl[o] - most);
 	u32 one = 1 << 24;
 	u32 win = ok ? static_cast<u32>(wdl[0] / sum * one + 0.5f) : 0;
 	u32 draw = ok ? static_cast<u32>(wdl[1] / sum * one + 0.5f) : 0;
 	out[0] = (ok ? ANSWERED : NOT_FINITE) | win;
 	out[1] = win + draw > one ? one - win : draw;
-	for (int a = 0; a < job.actions; a++) out[2 + a] = ok && legal(a) ? float_bits(logits[a] / total) : 0;
 }

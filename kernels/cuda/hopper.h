@@ -319,7 +319,8 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &p
 	auto pooled = [&](int i) { return Shared{outputs(i).board + 4 * job.cells() * S::C}; }; // [2V]
 	auto features = [&](int i) { return pooled(i).from(2 * job.head); };                    // [F]
 	auto logits = [&](int i) { return features(i).from(job.hidden); };                      // [A]
-	auto outcomes = [&](int i) { return logits(i).from(job.actions); };                     // [3]
+	auto weights = [&](int i) { return logits(i).from(job.actions); };                      // [A]
+	auto outcomes = [&](int i) { return weights(i).from(job.actions); };                    // [3]
 	for (int i = place.lane; i < place.count * job.head; i += 32)
 		pool(job, pooled(i / job.head), i % job.head, outputs(i / job.head));
 	for (int i = place.lane; i < place.count * job.actions; i += 32) {
@@ -331,10 +332,12 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &p
 		features(i / job.hidden)[i % job.hidden] = hidden(job, p, pooled(i / job.hidden), i % job.hidden);
 	sync_warp();
 	if (place.lane < place.count * 3) outcomes(place.lane / 3)[place.lane % 3] = outcome(job, p, features(place.lane / 3), place.lane % 3);
+	for (int i = place.lane; i < place.count * job.actions; i += 32) weights(i / job.actions)[i % job.actions] = weight(job, logits(i / job.actions), i % job.actions);
 	sync_warp();
-	int board = place.first + place.lane;
-	if (place.lane < place.count && board < job.boards && first + board < job.n)
-		answer(job, first + board, outcomes(place.lane), logits(place.lane));
+	for (int i = place.lane; i < place.count * job.actions; i += 32) {
+		int of = i / job.actions, board = place.first + of;
+		if (board < job.boards && first + board < job.n) answer(job, first + board, i % job.actions, outcomes(of), logits(of), weights(of));
+	}
 }
 
 // biases returns those of a layer of the tower, for the warpgroup's half of the outputs. Layer 2*blocks+1 is the heads' convolution.

@@ -6,4 +6,3 @@ KERNEL(hopper_128, 384)(Job job) { hopper<Hopper<128>>(job); }
 
 // For few boards: 4 at a time, whose outputs two blocks share.
 CLUSTER_KERNEL(few_128, 544, 2)(Job job) { few<Few<128>>(job); }
-CLUSTER_KERNEL(few_128b, 544, 2)(Job job) { few<Few<128, 2>>(job); }

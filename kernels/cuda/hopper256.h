@@ -16,7 +16,7 @@ struct Hopper256 {
 	CONSTANT int STEM = 64, K = 32; // K: inputs of a chunk
 
 	// Shared memory, in bytes.
-	CONSTANT u32 LINE = 2 * C, TILE = 16 * LINE, CHUNK = K * LINE;
+	CONSTANT u32 LINE = 2 * C, TILE = 2048, CHUNK = K * LINE; // a chunk: for each 64 outputs the tiles of two steps
 	CONSTANT u32 X = STAGES * CHUNK, T = X + ROWS * LINE, ZEROS = T + ROWS * LINE;
 	CONSTANT u32 FULL = ZEROS + LINE, EMPTY = FULL + 8 * STAGES;
 	CONSTANT u32 BYTES = EMPTY + 8 * STAGES;
@@ -51,7 +51,7 @@ DEVICE void convolve(Tile<S> &sum, Ring<S> &ring, const Job &job, const Lane &l,
 		for (int k = 0; k < inputs; k += 2 * S::K) {
 #pragma unroll
 			for (int odd = 0; odd < 2; odd++) {
-				u64 weights = wide_tile(ring.take());
+				u64 weights = wide_tile(ring.take(), 2 * S::TILE);
 #pragma unroll
 				for (int step = 0; step < 2; step++) {
 					u32 address[1] = {at[0] + ((((k + S::K * odd + 16 * step) / 8 + l.lane / 16) ^ mix[0]) << 4)};

@@ -6,4 +6,3 @@ KERNEL(hopper_64, 384)(Job job) { hopper<Hopper<64>>(job); }
 
 // For few boards: 4 at a time.
 KERNEL(few_64, 544)(Job job) { few<Few<64>>(job); }
-KERNEL(few_64b, 544)(Job job) { few<Few<64, 2>>(job); }

@@ -51,7 +51,7 @@ type Kernel struct {
 	Cluster  int    // how many blocks share the outputs of the same boards, of which a grid has a multiple; 1: each block is alone
 	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights that are copied at a time
-	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + A + 3) float32 for each board
+	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + 2A + 3) float32 for each board
 }
 
 var (
@@ -88,9 +88,9 @@ func Kernels() []Kernel {
 		hopper("hopper_64", "hopper64", hopper64, 64),
 		hopper("hopper_128", "hopper128", hopper128, 128),
 		hopperWide("hopper_256", "hopper256", hopper256),
-		few("few_64", "hopper64", hopper64, 64, 4, 12),
-		few("few_128", "hopper128", hopper128, 128, 4, 8),
-		few("few_256", "hopper256", hopper256, 256, 2, 6),
+		few("few_64", "hopper64", hopper64, 64, 4, 4, 24<<10),
+		few("few_128", "hopper128", hopper128, 128, 4, 4, 12<<10),
+		few("few_256", "hopper256", hopper256, 256, 2, 3, 16<<10),
 	}
 }
 
@@ -137,12 +137,8 @@ func hopperWide(name, module, ptx string) Kernel {
 const FewRows, FewColumns = 64, 8
 
 // few mirrors Few in few.h.
-func few(name, module, ptx string, channels, boards, stages int) Kernel {
-	part, chunk := 16*(FewRows+2*10), 3*HopperTile
-	if channels == 256 {
-		chunk = 4 * HopperTile
-	}
-	x := channels / 8 * part
+func few(name, module, ptx string, channels, boards, stages, chunk int) Kernel {
+	x := channels / 8 * 16 * (FewRows + 2*10)
 	keep := x
 	if channels == 64 {
 		keep = 17 << 10

@@ -248,7 +248,7 @@ DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | 
 //	bits 62-63  0: no pattern
 DEVICE u64 rows(u32 offset, u32 part) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(part >> 4) << 16 | u64(128 >> 4) << 32; }
 
-// wide_tile returns the descriptor of 16 rows and 256 columns: four tiles one after another.
+// wide_tile returns the descriptor of 16 rows and 256 columns: four tiles at this distance from each other.
 //
 //	bits 16-29  the distance of columns 64 to 127 from columns 0 to 63, / 16
-DEVICE u64 wide_tile(u32 offset) { return tile(offset) | u64(2048 >> 4) << 16; }
+DEVICE u64 wide_tile(u32 offset, u32 distance) { return tile(offset) | u64(distance >> 4) << 16; }

@@ -259,7 +259,8 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l,
 	Shared pooled{S::X};                                            // [boards][2V]
 	Shared features = pooled.from(job.boards * 2 * job.head);       // [boards][F]
 	Shared logits = features.from(job.boards * job.hidden);         // [boards][A]
-	Shared outcomes = logits.from(job.boards * job.actions);        // [boards][3]
+	Shared weights = logits.from(job.boards * job.actions);         // [boards][A]
+	Shared outcomes = weights.from(job.boards * job.actions);       // [boards][3]
 	for (int i = l.thread; i < job.boards * job.head; i += S::THREADS) {
 		int board = i / job.head;
 		pool(job, pooled.from(board * 2 * job.head), i % job.head, HeadOutput<S>{board * job.cells()});
@@ -273,9 +274,13 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l,
 		features[i] = hidden(job, p, pooled.from(i / job.hidden * 2 * job.head), i % job.hidden);
 	wait();
 	for (int i = l.thread; i < job.boards * 3; i += S::THREADS) outcomes[i] = outcome(job, p, features.from(i / 3 * job.hidden), i % 3);
+	for (int i = l.thread; i < job.boards * job.actions; i += S::THREADS)
+		weights[i] = weight(job, logits.from(i / job.actions * job.actions), i % job.actions);
 	wait();
-	for (int board = l.thread; board < job.boards && first + board < job.n; board += S::THREADS)
-		answer(job, first + board, outcomes.from(board * 3), logits.from(board * job.actions));
+	for (int i = l.thread; i < job.boards * job.actions; i += S::THREADS) {
+		int board = i / job.actions, of = board * job.actions;
+		if (first + board < job.n) answer(job, first + board, i - of, outcomes.from(board * 3), logits.from(of), weights.from(of));
+	}
 }
 
 // layers computes all layers of a group of boards, from what expand wrote to the output of the heads' convolution. Each begins

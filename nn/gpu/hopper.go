@@ -87,11 +87,12 @@ func (k *packer) hopper(p plan, n *net.Network, stem func(in, out int) float32, 
 	successive(p.channels/16, heads)
 }
 
-// hopperRows appends a matrix of inputs and 256 outputs for hopper256.h: for each 16 inputs in turn the four tiles of all outputs.
+// hopperRows appends a matrix of inputs and 256 outputs for hopper256.h: for each 32 inputs in turn, and each 64 outputs, two tiles.
 func (k *packer) hopperRows(inputs int, at func(in, out int) float32) {
-	for in := 0; in < inputs; in += 16 {
+	for in := 0; in < inputs; in += 32 {
 		for out := 0; out < 256; out += 64 {
 			k.hopperTile(in, out, at)
+			k.hopperTile(in+16, out, at)
 		}
 	}
 }

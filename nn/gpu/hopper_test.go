@@ -31,7 +31,7 @@ func TestHopperPlan(t *testing.T) {
 		{"1x16/8/16", game.TicTacToe, hopper, "hopper_64", 16},
 		{"10x128", game.Connect4, hopper, "hopper_128", 8},
 		{"6x64/33/64", game.Connect4, hopper, "hopper_128", 8}, // 66 columns of heads do not fit 64
-		{"6x64/32/310", game.Connect4, hopper, "hopper_64", 16},
+		{"6x64/32/303", game.Connect4, hopper, "hopper_64", 16},
 		{"6x64/32/400", game.Connect4, hopper, "hopper_128", 8}, // 1884 bytes of features do not fit what a board leaves
 		{"20x256", game.Connect4, hopper, "hopper_256", 3},
 		{"1x129", game.Rules{Rows: 9, Columns: 9, InARow: 5, Gravity: true}, hopper, "hopper_256", 1},

@@ -123,8 +123,9 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
 	return p, p.Boards > 0 && width <= k.Channels && worth
 }
 
-// kept is how many float32 the heads keep for a board: means and maxima, features, and the logits of actions and outcomes.
-func kept(c net.Config, r game.Rules) int { return 2*c.HeadChannels + c.Hidden + r.Actions() + 3 }
+// kept is how many float32 the heads keep for a board: means and maxima, features, the logits and weights of actions, and the logits of
+// outcomes.
+func kept(c net.Config, r game.Rules) int { return 2*c.HeadChannels + c.Hidden + 2*r.Actions() + 3 }
 
 // padded is n rounded up to a multiple of 16, which is what one matrix instruction multiplies.
 func padded(n int) int { return (n + 15) &^ 15 }

@@ -226,6 +226,7 @@ DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2
 }
 
 DEVICE void copy_async(u32 offset, const void *from) { emu::copy(offset, from); }
+DEVICE void prefetch(const void *) {}
 DEVICE void copy_commit() { emu::commit(); }
 
 template <int PENDING>

@@ -178,7 +178,7 @@ static void wide_product(u32 order, bool right) {
 		u32 at[1] = {A + ((16 * warp + lane % 16) * K + lane / 16 * 8) * 2};
 		ldmatrix<1>(x, at);
 		multiply_fence();
-		multiply_wide(c, x[0], right ? wide_tile(0) : wide_tile(0) ^ u64(1) << 23);
+		multiply_wide(c, x[0], wide_tile(0, right ? 2048 : 1024));
 		multiply_commit();
 		multiply_wait<0>();
 		for (int i = 0; i < 128; i++) got[16 * warp + g + i % 4 / 2 * 8][i / 4 * 8 + 2 * t + i % 2] = c[i / 4][i % 4];
