@@ -18,33 +18,41 @@ import (
 
 // command is a program to run.
 type command struct {
-	args  []string
-	limit time.Duration // the longest time until its next line of output; 0: none
-	first time.Duration // the same for the first line, if that may take longer
-	total time.Duration // of the whole program; 0: none
-	line  func(string)  // hears each line of its output
+	args []string
+	line func(string) // is called with each line of its output
+	out  io.Writer    // where its output goes in place of the log, if not nil
 }
 
 var (
-	errOver = errors.New("its time in the run is over")
-	errStop = errors.New("the run was stopped")
+	errOver  = errors.New("its time in the run is over")
+	errStop  = errors.New("the run was stopped")
+	errStays = errors.New("its process does not end")
 )
 
 // shortest is the least time that is worth starting a program for.
 const shortest = time.Second
 
-// command runs a program to its end, or kills it, with all that it started, when a limit or the run's time is over. The
-// error says why it failed: which limit was over, or the last line that it wrote to stderr. Both outputs go to the log.
+// patience is how long a killed program has to end.
+const patience = 3 * time.Second
+
+// over says whose time is over.
+func (b *bench) over() error {
+	if b.until.Before(b.end) {
+		return fmt.Errorf("it took longer than %v", b.step)
+	}
+	return errOver
+}
+
+// command runs a program to its end, or kills it, with all that it started, when the step's or the run's time is over. The
+// error says why it failed: which time was over, or the last line that it wrote to stderr. Both outputs go to the log.
 func (b *bench) command(c command) error {
 	if b.ctx.Err() != nil {
 		return errStop
 	}
-	if time.Until(b.end) < min(shortest, cmp.Or(c.limit, c.total)) {
-		return errOver
+	if time.Until(b.until) < min(shortest, b.step) {
+		return b.over()
 	}
-	if c.first == 0 {
-		c.first = c.limit
-	}
+	b.began = time.Now()
 	fmt.Fprintf(b.log, "\n%s $ %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(c.args, " "))
 	// If we die, so does the program: the signal is sent when the thread that started it ends, so there is one thread for
 	// all, which lives as long as we do (main).
@@ -83,8 +91,15 @@ func (b *bench) command(c command) error {
 	if ended != nil {
 		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // the error is that there is nobody to kill
 	}
-	if err := p.Wait(); ended == nil && err != nil {
-		ended = fmt.Errorf("%w: %s", err, said.LastLine())
+	died := make(chan error, 1)
+	go func() { died <- p.Wait() }()
+	select {
+	case err := <-died:
+		if ended == nil && err != nil {
+			ended = fmt.Errorf("%w: %s", err, said.LastLine())
+		}
+	case <-time.After(max(patience, time.Until(b.until))): // a driver can keep a process whose kernel hangs
+		ended = cmp.Or(ended, errStays)
 	}
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // what it left behind
 	if ended != nil {
@@ -93,33 +108,26 @@ func (b *bench) command(c command) error {
 	return ended
 }
 
-// hear passes lines on until there are no more, which is no error, or a time is over.
+// hear passes lines on until there are no more, which is no error, or the time is over.
 func (b *bench) hear(c command, lines <-chan string) error {
-	start, limit := time.Now(), c.first
+	timer := time.NewTimer(time.Until(b.until))
+	defer timer.Stop()
+	if c.out == nil {
+		c.out = b.log
+	}
 	for {
-		over, wait := errOver, time.Until(b.end)
-		if left := c.total - time.Since(start); c.total > 0 && left < wait {
-			over, wait = fmt.Errorf("it took longer than %v", c.total), left
-		}
-		if limit > 0 && limit < wait {
-			over, wait = fmt.Errorf("it took longer than %v", limit), limit
-		}
-		timer := time.NewTimer(wait)
 		select {
 		case text, more := <-lines:
-			timer.Stop()
 			if !more {
 				return nil
 			}
-			fmt.Fprintln(b.log, text)
+			fmt.Fprintln(c.out, text)
 			if c.line != nil {
 				c.line(text)
 			}
-			limit = c.limit
 		case <-timer.C:
-			return over
+			return b.over()
 		case <-b.ctx.Done():
-			timer.Stop()
 			return errStop
 		}
 	}
