@@ -176,7 +176,7 @@ echo "$kernel without $EVALD_GPU_WITHOUT in '$LD_LIBRARY_PATH'" >>$here/started
 row 1`)
 	k.tool(t, "compute-sanitizer", `[ $2 = memcheck ] && found=9; shift 4; "$@"; exit $found`)
 	out, err := k.run(t, "canary", "-step", "3s")
-	if err == nil || !strings.Contains(out, "EVALD_GPU_WITHOUT=hopper_128,hopper_256 leaves out what failed") || !strings.Contains(out, "end after 1m30s at the latest") {
+	if err == nil || !strings.Contains(out, "EVALD_GPU_WITHOUT=hopper_128,hopper_256 leaves out what failed") || !strings.Contains(out, "end after 1m27s at the latest") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	got := strings.Join(k.said(t), "\n")

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,9 +24,8 @@ type command struct {
 }
 
 var (
-	errOver  = errors.New("its time in the run is over")
-	errStop  = errors.New("the run was stopped")
-	errStays = errors.New("its process does not end")
+	errOver = errors.New("its time in the run is over")
+	errStop = errors.New("the run was stopped")
 )
 
 // shortest is the least time that is worth starting a program for.
@@ -61,74 +60,56 @@ func (b *bench) command(c command) error {
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	said := new(short.Tail)
 	p.Stderr, p.WaitDelay = io.MultiWriter(b.log, said), 2*time.Second
-	out, err := p.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	p.Stdout = &lines{line: func(text string) {
+		fmt.Fprintln(cmp.Or[io.Writer](c.out, b.log), text)
+		if c.line != nil {
+			c.line(text)
+		}
+	}}
 	if err := p.Start(); err != nil {
 		return err
 	}
-	lines := make(chan string)
-	gone := make(chan struct{}) // closed when nobody reads lines any more
-	go func() {
-		defer close(lines)
-		for in := bufio.NewReader(out); ; {
-			text, err := in.ReadString('\n')
-			if text != "" {
-				select {
-				case lines <- strings.TrimSuffix(text, "\n"):
-				case <-gone:
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	ended := b.hear(c, lines)
-	close(gone)
-	if ended != nil {
-		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // the error is that there is nobody to kill
-	}
 	died := make(chan error, 1)
 	go func() { died <- p.Wait() }()
+	over := time.NewTimer(time.Until(b.until))
+	defer over.Stop()
+	var ended error
 	select {
 	case err := <-died:
-		if ended == nil && err != nil {
+		close(died)
+		if err != nil {
 			ended = fmt.Errorf("%w: %s", err, said.LastLine())
 		}
-	case <-time.After(max(patience, time.Until(b.until))): // a driver can keep a process whose kernel hangs
-		ended = cmp.Or(ended, errStays)
+	case <-over.C:
+		ended = b.over()
+	case <-b.ctx.Done():
+		ended = errStop
 	}
-	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // what it left behind
+	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // all that is left; the error is that nothing is
 	if ended != nil {
+		select {
+		case <-died:
+		case <-time.After(patience): // a driver can keep a process whose kernel hangs
+		}
 		fmt.Fprintf(b.log, "FAILED: %v\n", ended)
 	}
 	return ended
 }
 
-// hear passes lines on until there are no more, which is no error, or the time is over.
-func (b *bench) hear(c command, lines <-chan string) error {
-	timer := time.NewTimer(time.Until(b.until))
-	defer timer.Stop()
-	if c.out == nil {
-		c.out = b.log
-	}
+// lines calls line with each line that is written.
+type lines struct {
+	line func(string)
+	rest []byte // that has no end yet
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.rest = append(l.rest, text...)
 	for {
-		select {
-		case text, more := <-lines:
-			if !more {
-				return nil
-			}
-			fmt.Fprintln(c.out, text)
-			if c.line != nil {
-				c.line(text)
-			}
-		case <-timer.C:
-			return b.over()
-		case <-b.ctx.Done():
-			return errStop
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return len(text), nil
 		}
+		l.rest = rest
+		l.line(string(line))
 	}
 }

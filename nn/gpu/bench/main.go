@@ -117,8 +117,9 @@ func start(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	now := time.Now()
+	all := cmp.Or(*limit, what.time)
 	b := &bench{
-		ctx: ctx, name: args[0], end: now.Add(cmp.Or(*limit, what.time)), began: now, networks: what.networks, round: *round, longest: *longest,
+		ctx: ctx, name: args[0], end: now.Add(all - min(patience, all/10)), began: now, networks: what.networks, round: *round, longest: *longest,
 		batches: func(network string) []int {
 			if c, err := net.ParseConfig(network); err == nil && c.Channels >= 256 && what.wide != nil {
 				return what.wide

@@ -126,27 +126,30 @@ func (b *bench) kernels() (plan []step) {
 	if tool == "" {
 		return plan
 	}
-	for _, few := range []bool{false, true} {
-		for _, network := range b.networks {
-			batch, most, which := b.waves(network), 1<<30, "many"
-			if few {
-				batch, most, which = 132, 132, "few"
-			}
-			plan = append(plan, step{fmt.Sprintf("profiles: ncu, the fastest kernel for %s boards of %s", which, network), 40 * time.Second, func() {
-				b.ncu(tool, measurement{network: network, kernel: b.fastest(network, most), batches: []int{batch}, round: time.Millisecond})
-			}})
-		}
+	for _, network := range b.networks {
+		plan = append(plan, b.profile(tool, network, 1<<30, b.waves(network)))
+	}
+	for _, network := range b.networks {
+		plan = append(plan, b.profile(tool, network, 132, 132))
 	}
 	return plan
 }
 
-// waves is the size of a batch that is whole waves of the kernel for Hopper on 132 multiprocessors.
+// profile is a step that profiles the kernel that was fastest in batches of up to most.
+func (b *bench) profile(tool, network string, most, batch int) step {
+	return step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, batch), 40 * time.Second, func() {
+		b.ncu(tool, measurement{network: network, kernel: b.fastest(network, most), batches: []int{batch}, round: time.Millisecond})
+	}}
+}
+
+// waves is the size of a batch that is whole waves of the kernel for Hopper on the 132 multiprocessors of an H100.
 func (b *bench) waves(network string) int {
-	width := 0
-	if kernels := b.variants(network); len(kernels) > 0 {
-		width = kernels[0].Channels
+	if c, err := net.ParseConfig(network); err == nil && c.Channels > 128 {
+		return 2 * 132 * 3
+	} else if err == nil && c.Channels > 64 {
+		return 4 * 132 * 8
 	}
-	return map[int]int{64: 8448, 128: 4224, 256: 792}[width]
+	return 4 * 132 * 16
 }
 
 // fastest is the kernel with the highest rate of launches in the largest batch that was measured, of those up to a size.
