@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,6 +82,13 @@ func (k kit) write(t *testing.T, name, text string) {
 	gametest.OK(t, os.WriteFile(filepath.Join(k.folder, name), []byte(text), 0o755))
 }
 
+// tool writes a program that is found in the PATH.
+func (k kit) tool(t *testing.T, name, script string) {
+	t.Helper()
+	k.write(t, name, "#!/bin/sh\n"+script)
+	t.Setenv("PATH", k.folder+":"+os.Getenv("PATH"))
+}
+
 func (k kit) command(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), filepath.Join(k.folder, "run"), args...)
 	c.Env = append(os.Environ(), "OUT="+k.out, "TMPDIR="+k.folder, "GORACE=atexit_sleep_ms=0")
@@ -111,8 +117,8 @@ func (k kit) said(t *testing.T) (lines []string) {
 	return lines
 }
 
-// A run has a row for each test, each kernel's self-test and each batch. One whose program fails names the error, and the
-// others are measured by new programs.
+// A run has a row for each test and each batch. One whose program fails names the error, and the others are measured by new
+// programs.
 func TestRowsThatFail(t *testing.T) {
 	k := newKit(t, `
 for n in $batches; do
@@ -132,16 +138,8 @@ exit 0
 		t.Errorf("%v\n%s", err, out)
 	}
 	got := k.said(t)
-	var kernels []string
-	got = slices.DeleteFunc(got, func(line string) bool {
-		name, test := strings.CutPrefix(line, "self-tests: ")
-		if test {
-			kernels = append(kernels, name)
-		}
-		return test
-	})
 	want := []string{
-		"tests: driver.test: it is for GPUs alone",
+		"clocks: nvidia-smi: not found in the PATH or in /usr/local/nvidia/bin",
 		"choice: devices -v",
 		"tests: gpu.test TestGPUBatches",
 		"tests: gpu.test TestGPUAccuracy: failed: 3 of 9 best moves differ",
@@ -153,9 +151,6 @@ exit 0
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if len(kernels) < 4 || !slices.Contains(kernels, "2x64 tower_64_half, batch 1") {
-		t.Errorf("self-tests %v", kernels)
 	}
 	again, err := k.run(t, "table")
 	if err != nil || !strings.HasSuffix(out, again[strings.Index(again, "speeds of run A"):]+"run: "+out[strings.LastIndex(out, "run: ")+5:]) {
@@ -171,22 +166,130 @@ exit 0
 	}
 }
 
-// A program that always fails is given up after two tries, with a row for each batch.
+// The canary tests the kernels for Hopper, each on a network of its width, before compute-sanitizer does. A kernel that fails or
+// hangs is left out of all later programs, and rows say so; what the sanitizer finds does not leave it out.
+func TestCanary(t *testing.T) {
+	k := newKit(t, `
+echo "$kernel without $EVALD_GPU_WITHOUT in '$LD_LIBRARY_PATH'" >>$here/started
+[ $kernel = hopper_128 ] && sleep 1000
+[ $kernel = hopper_256 ] && { echo 'evald: lost' >&2; exit 1; }
+row 1`)
+	k.tool(t, "compute-sanitizer", `[ $2 = memcheck ] && found=9; shift 4; "$@"; exit $found`)
+	out, err := k.run(t, "canary", "-step", "3s")
+	if err == nil || !strings.Contains(out, "EVALD_GPU_WITHOUT=hopper_128,hopper_256 leaves out what failed") || !strings.Contains(out, "end after 1m27s at the latest") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	got := strings.Join(k.said(t), "\n")
+	for _, want := range []string{
+		"self-tests: 1x16/8/16 hopper_64, batch 1\n",
+		"self-tests: 1x128/8/16 hopper_128, batch 1: it took longer than 3s",
+		"self-tests: 1x256/8/16 hopper_256, batch 1: exit status 1: evald: lost",
+		"sanitizer: 1x16/8/16 hopper_64 synccheck, batch 1\n",
+		"sanitizer: 1x16/8/16 hopper_64 memcheck, batch 1: exit status 9\n",
+		"sanitizer: 1x128/8/16 hopper_128 memcheck, batch 1: left out: it failed before",
+		"sanitizer: memcheck gpu.test: exit status 9:",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the rows lack %q:\n%s", want, got)
+		}
+	}
+	started := string(gametest.Must(os.ReadFile(filepath.Join(k.folder, "started")))(t))
+	if strings.Contains(started, "tower") || strings.Count(started, "hopper_128 without") != 1 || !strings.Contains(started, "hopper_64 without hopper_128,hopper_256 in ''\n") {
+		t.Errorf("it started\n%s", started)
+	}
+	rows, _, _ := readRows(k.out)
+	if last := rows[len(rows)-1]; last.Without != "hopper_128,hopper_256" {
+		t.Errorf("a row without %q", last.Without)
+	}
+	skip := "-test.skip ^TestGPU(SameBits|Sanitize)$|^TestGPUAccuracy$/ by (hopper_128|hopper_256)$"
+	if log := string(gametest.Must(os.ReadFile(filepath.Join(k.out, "canary.log")))(t)); !strings.Contains(log, skip) {
+		t.Errorf("the log lacks %q", skip)
+	}
+}
+
+// Run B measures the kernels of a network's own width, and profiles by name those that were fastest, in the launch after two.
+func TestProfiles(t *testing.T) {
+	k := newKit(t, `for n in $batches; do case $kernel-$n in hopper_64-264 | wide_64-132) row $n | sed s/1e12/2e12/\;s/e6/e7/ ;; *) row $n ;; esac; done`)
+	k.tool(t, "ncu", `
+case "$*" in
+*source*) echo '"Source"'; exit ;;
+*--import*) printf '"Kernel Name","Metric Name","Metric Unit","Metric Value"\n"x","Duration","us","146.50"\n'; exit ;;
+*--kernel-name\ hopper_64\ --launch-skip\ 2\ *--networks\ 6x64\ --batches\ 8448\ *--kernel\ hopper_64) ;;
+*--kernel-name\ wide_64\ --launch-skip\ 2\ *--networks\ 6x64\ --batches\ 132\ *--kernel\ wide_64) ;;
+*) echo "no: $*" >&2; exit 1 ;;
+esac`)
+	out, err := k.run(t, "B", "-networks", "20x256,6x64", "-batches", "1,132,264")
+	got := strings.Join(k.said(t), "\n")
+	for _, want := range []string{
+		"kernels: 20x256 tower_256, batch 264\n", "kernels: 6x64 hopper_64, batch 1\n",
+		"profiles: ncu 6x64 hopper_64, batch 8448\n", "profiles: ncu 6x64 wide_64, batch 132",
+	} {
+		if !strings.Contains(got+"\n", want) {
+			t.Errorf("%v: the rows lack %q:\n%s\n%s", err, want, got, out)
+		}
+	}
+	if strings.Contains(got, "6x64 tower_128") || strings.Contains(got, "6x64 tower_any") || strings.Index(got, "20x256") > strings.Index(got, "6x64") {
+		t.Errorf("kernels of another width, or the wrong order:\n%s", got)
+	}
+	if files, _ := filepath.Glob(filepath.Join(k.out, "ncu-*-8448.csv.gz")); len(files) != 1 {
+		t.Errorf("files %q", files)
+	}
+}
+
+// Each row has the clocks between its begin and its end, and their file stays.
+func TestClocks(t *testing.T) {
+	k := newKit(t, "for n in $batches; do sleep 1; row $n; sleep 1; done")
+	k.tool(t, "nvidia-smi", `
+while :; do
+	echo '2026/11/26 17:16:00.602, 345, 2619, 71.97, 38, 0x0000000000000001'
+	echo '2026/11/26 17:16:00.602, 1650, 2619, 700.98, 38, 0x0000000000000004'
+	echo '2026/11/26 17:16:00.602, [N/A]'
+	sleep 0.1
+done`)
+	if out, err := k.run(t, "A", "-networks", "1x16", "-batches", "1,2"); !strings.Contains(out, "1650  701  idle, power cap") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	rows, _, _ := readRows(k.out)
+	want := &clock{MHz: 1650, Watts: 700.98, Reasons: []string{"idle", "power cap"}}
+	if diff := cmp.Diff(want, rows[len(rows)-1].Clocks); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if text, err := os.ReadFile(filepath.Join(k.out, "A.clocks.csv")); err != nil || strings.Count(string(text), "\n") < 10 {
+		t.Errorf("%v: %s", err, text)
+	}
+	c := clocks{samples: []sample{{at: rows[0].Time}}}
+	if got := c.since(rows[0].Time.Add(1)); got != nil {
+		t.Errorf("no samples, but %v", got)
+	}
+}
+
+// The peers come in the order of their cost, each over all networks, and what compiles has its largest batch first. A program that always
+// fails is given up after two tries, with a row for each batch.
 func TestGivesUp(t *testing.T) {
-	k := newKit(t, "echo x >>$here/started; echo 'evald: no' >&2; exit 1")
-	if _, err := k.run(t, "C", "-batches", "1,2,3,4"); err == nil {
+	k := newKit(t, "echo $network $batches $* >>$here/started; echo 'evald: no' >&2; exit 1")
+	if _, err := k.run(t, "C"); err == nil {
 		t.Error("no error")
 	}
-	started, err := os.ReadFile(filepath.Join(k.folder, "started"))
-	if lines := k.said(t); err != nil || len(lines) != 6*4 || strings.Count(string(started), "x") != 2*6 || lines[23] != "peers: 6x64 pytorch-compile fp16, batch 4: exit status 1: evald: no" {
-		t.Errorf("%v; started %q\n%s", err, started, strings.Join(lines, "\n"))
+	started := string(gametest.Must(os.ReadFile(filepath.Join(k.folder, "started")))(t))
+	var order []string
+	for _, line := range strings.Split(started, "\n") {
+		if words := strings.Fields(line); len(words) > 5 {
+			order = append(order, words[0]+" "+words[1])
+		}
+	}
+	lines := k.said(t)
+	if len(lines) != 1+5*(4+4+3) || len(order) != 2*15 || order[0] != "6x64 1" || order[4] != "20x256 1" || order[12] != "6x64 65536" || order[28] != "20x256 4096" {
+		t.Errorf("started %q\n%s", order, strings.Join(lines, "\n"))
+	}
+	if last := lines[len(lines)-1]; last != "peers: 20x256 tensorrt fp16, batch 1: exit status 1: evald: no" {
+		t.Errorf("the last row is %q", last)
 	}
 }
 
 // What is not there is missing, which is no failure.
 func TestMissing(t *testing.T) {
 	k := newKit(t, `[ $peer = pytorch ] && { for n in $batches; do row $n; done; exit; }; echo "No module named 'tensorrt'" >&2; exit 1`)
-	if out, err := k.run(t, "C", "-batches", "1,2", "-networks", "1x16"); err != nil || !strings.Contains(out, "peers of run C: 4 done, 0 failed, 8 missing") {
+	if out, err := k.run(t, "C", "-batches", "1,2", "-networks", "1x16"); err != nil || !strings.Contains(out, "peers of run C: 4 done, 0 failed, 6 missing") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Setenv("PATH", "/bin:/usr/bin")
@@ -196,21 +299,21 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A row that hangs costs its limit, and the next ones are measured. When the run's time is over the run ends, and the rows
-// say what was not measured. What hung is killed.
+// A step that hangs costs its limit, and the next ones are done. When the run's time is over the run ends, and the rows say what
+// was not measured. What hung is killed.
 func TestDeadlines(t *testing.T) {
 	k := newKit(t, `for n in $batches; do [ $peer-$n = tensorrt-8 ] && sleep 1000; row $n; done`)
-	if out, err := k.run(t, "C", "-batches", "1,8,64", "-row", "2s"); err == nil || !strings.Contains(out, "17 done, 1 failed") {
+	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8,64", "-step", "2s"); err == nil || !strings.Contains(out, "13 done, 2 failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if lines := k.said(t); len(lines) != 18 || lines[10] != "peers: 6x64 tensorrt fp16, batch 8: it took longer than 2s" {
+	if lines := k.said(t); len(lines) != 16 || lines[15] != "peers: 6x64 tensorrt fp16, batch 1: it took longer than 2s" {
 		t.Errorf("%q", lines)
 	}
 	k = newKit(t, "row 1; sleep 1000")
-	if out, err := k.run(t, "C", "-batches", "1,8", "-time", "4s"); err == nil || !strings.Contains(out, "1 done, 11 failed") {
+	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8", "-time", "4s"); err == nil || !strings.Contains(out, "1 done, 9 failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if lines := k.said(t); len(lines) != 12 || lines[11] != "peers: 6x64 pytorch-compile fp16, batch 8: its time in the run is over" {
+	if lines := k.said(t); len(lines) != 11 || lines[10] != "peers: 6x64 tensorrt fp16, batch 1: its time in the run is over" {
 		t.Errorf("%q", lines)
 	}
 }
@@ -234,7 +337,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		if lines := k.said(t); len(lines) < 3 || lines[2] != "peers: 1x16 pytorch bf16, batch 64" {
+		if lines := k.said(t); len(lines) < 4 || lines[3] != "peers: 1x16 pytorch fp16, batch 64" {
 			t.Fatalf("after %v: %q", signal, lines)
 		}
 		path := filepath.Join(k.out, "C.jsonl")
@@ -246,7 +349,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		k.write(t, "again", "")
-		if out, err := k.run(t, "C", "-batches", "1,8,64", "-networks", "1x16"); err != nil || !strings.Contains(out, "18 done, 0 failed") {
+		if out, err := k.run(t, "C", "-batches", "1,8,64", "-networks", "1x16"); err != nil || !strings.Contains(out, "15 done, 0 failed") {
 			t.Errorf("after %v the run cannot be repeated: %v\n%s", signal, err, out)
 		}
 	}
@@ -259,7 +362,7 @@ func TestRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "which run? A, B, C or table"},
+		{nil, "which run? canary, A, B, C or table"},
 		{[]string{"D"}, `no run "D"`},
 		{[]string{"A", "-batches", "1,x"}, `"x" is no size`},
 		{[]string{"A", "6x64"}, `unexpected argument "6x64"`},

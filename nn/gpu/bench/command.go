@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,11 +18,9 @@ import (
 
 // command is a program to run.
 type command struct {
-	args  []string
-	limit time.Duration // the longest time until its next line of output; 0: none
-	first time.Duration // the same for the first line, if that may take longer
-	total time.Duration // of the whole program; 0: none
-	line  func(string)  // hears each line of its output
+	args []string
+	line func(string) // is called with each line of its output
+	out  io.Writer    // where its output goes in place of the log, if not nil
 }
 
 var (
@@ -33,18 +31,27 @@ var (
 // shortest is the least time that is worth starting a program for.
 const shortest = time.Second
 
-// command runs a program to its end, or kills it, with all that it started, when a limit or the run's time is over. The
-// error says why it failed: which limit was over, or the last line that it wrote to stderr. Both outputs go to the log.
+// patience is how long a killed program has to end.
+const patience = 3 * time.Second
+
+// over says whose time is over.
+func (b *bench) over() error {
+	if b.until.Before(b.end) {
+		return fmt.Errorf("it took longer than %v", b.step)
+	}
+	return errOver
+}
+
+// command runs a program to its end, or kills it, with all that it started, when the step's or the run's time is over. The
+// error says why it failed: which time was over, or the last line that it wrote to stderr. Both outputs go to the log.
 func (b *bench) command(c command) error {
 	if b.ctx.Err() != nil {
 		return errStop
 	}
-	if time.Until(b.end) < min(shortest, cmp.Or(c.limit, c.total)) {
-		return errOver
+	if time.Until(b.until) < min(shortest, b.step) {
+		return b.over()
 	}
-	if c.first == 0 {
-		c.first = c.limit
-	}
+	b.began = time.Now()
 	fmt.Fprintf(b.log, "\n%s $ %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(c.args, " "))
 	// If we die, so does the program: the signal is sent when the thread that started it ends, so there is one thread for
 	// all, which lives as long as we do (main).
@@ -53,74 +60,56 @@ func (b *bench) command(c command) error {
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	said := new(short.Tail)
 	p.Stderr, p.WaitDelay = io.MultiWriter(b.log, said), 2*time.Second
-	out, err := p.StdoutPipe()
-	if err != nil {
-		return err
-	}
+	p.Stdout = &lines{line: func(text string) {
+		fmt.Fprintln(cmp.Or[io.Writer](c.out, b.log), text)
+		if c.line != nil {
+			c.line(text)
+		}
+	}}
 	if err := p.Start(); err != nil {
 		return err
 	}
-	lines := make(chan string)
-	gone := make(chan struct{}) // closed when nobody reads lines any more
-	go func() {
-		defer close(lines)
-		for in := bufio.NewReader(out); ; {
-			text, err := in.ReadString('\n')
-			if text != "" {
-				select {
-				case lines <- strings.TrimSuffix(text, "\n"):
-				case <-gone:
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
+	died := make(chan error, 1)
+	go func() { died <- p.Wait() }()
+	over := time.NewTimer(time.Until(b.until))
+	defer over.Stop()
+	var ended error
+	select {
+	case err := <-died:
+		close(died)
+		if err != nil {
+			ended = fmt.Errorf("%w: %s", err, said.LastLine())
 		}
-	}()
-	ended := b.hear(c, lines)
-	close(gone)
-	if ended != nil {
-		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // the error is that there is nobody to kill
+	case <-over.C:
+		ended = b.over()
+	case <-b.ctx.Done():
+		ended = errStop
 	}
-	if err := p.Wait(); ended == nil && err != nil {
-		ended = fmt.Errorf("%w: %s", err, said.LastLine())
-	}
-	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // what it left behind
+	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // all that is left; the error is that nothing is
 	if ended != nil {
+		select {
+		case <-died:
+		case <-time.After(patience): // a driver can keep a process whose kernel hangs
+		}
 		fmt.Fprintf(b.log, "FAILED: %v\n", ended)
 	}
 	return ended
 }
 
-// hear passes lines on until there are no more, which is no error, or a time is over.
-func (b *bench) hear(c command, lines <-chan string) error {
-	start, limit := time.Now(), c.first
+// lines calls line with each line that is written.
+type lines struct {
+	line func(string)
+	rest []byte // that has no end yet
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.rest = append(l.rest, text...)
 	for {
-		over, wait := errOver, time.Until(b.end)
-		if left := c.total - time.Since(start); c.total > 0 && left < wait {
-			over, wait = fmt.Errorf("it took longer than %v", c.total), left
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return len(text), nil
 		}
-		if limit > 0 && limit < wait {
-			over, wait = fmt.Errorf("it took longer than %v", limit), limit
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case text, more := <-lines:
-			timer.Stop()
-			if !more {
-				return nil
-			}
-			fmt.Fprintln(b.log, text)
-			if c.line != nil {
-				c.line(text)
-			}
-			limit = c.limit
-		case <-timer.C:
-			return over
-		case <-b.ctx.Done():
-			timer.Stop()
-			return errStop
-		}
+		l.rest = rest
+		l.line(string(line))
 	}
 }

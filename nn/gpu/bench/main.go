@@ -4,10 +4,12 @@
 // packs it as ./run, with the programs that it starts (README.md).
 //
 //	main.go     flags, and what all runs have in common
-//	runs.go     the three runs: what is measured, in which order, and how long it may take
-//	command.go  a program with deadlines, which dies with us
+//	runs.go     the runs: their steps in order, with the limit of each
+//	measure.go  rows of a network and a kernel, or a peer
+//	command.go  a program with a deadline, which dies with us
 //	rows.go     the file of rows, each on the disk as soon as it is measured
-//	tests.go, profile.go   rows from the output of Go's tests and of profilers
+//	clocks.go   what nvidia-smi says beside the run
+//	tests.go, profile.go   rows from the output of Go's tests and of ncu
 //	table.go    the summary, from the rows alone
 //
 // It is a program and not a script, so that it needs no shell on that machine, and its deadlines and its file of rows can be
@@ -16,6 +18,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,33 +35,42 @@ import (
 	"time"
 
 	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/net"
 )
 
 // bench is one run.
 type bench struct {
 	ctx  context.Context
-	name string // A, B or C
+	name string // canary, A, B or C
 	here string // the folder of evald, driver.test and gpu.test
 	out  string // the folder of the results
 	temp string // the folder of caches and temporary files
 	end  time.Time
 
-	networks []string
-	batches  []int
-	round    time.Duration
-	row      time.Duration
+	step  time.Duration // the limit of the step in progress
+	until time.Time     // when its time is over, at the latest with the run's
+	began time.Time     // when the row in progress began
 
-	gpu  driver.Device // the first
-	rows *rows
-	log  *os.File
+	networks []string
+	batches  func(network string) []int
+	round    time.Duration
+	longest  time.Duration // of a step, in place of its own limit; 0: none
+
+	gpu    driver.Device // the first
+	barred []string      // kernels that are left out
+	speeds []speed       // measured so far
+	rows   *rows
+	clocks *clocks
+	log    *os.File
 }
 
-const usage = `run A|B|C|table [flags]
+const usage = `run canary|A|B|C|table [flags]
 
-  A      is it correct, and how fast? Go's tests, the self-test of every kernel, speeds
-  B      every kernel that fits, and profiles: ncu, nsys, compute-sanitizer
-  C      beside PyTorch, ONNX Runtime and TensorRT
-  table  the summary of all rows so far, from the folder of the results alone
+  canary  does anything hang or fail? each kernel for Hopper on a small network, then under compute-sanitizer
+  A       is it correct, and how fast? Go's tests, speeds
+  B       every kernel for the widths of the networks, and profiles of the fastest by ncu
+  C       beside PyTorch, ONNX Runtime and TensorRT
+  table   the summary of all rows so far, from the folder of the results alone
 
 `
 
@@ -77,14 +89,14 @@ func start(args []string) error {
 		flags.PrintDefaults()
 	}
 	out := flags.String("o", os.Getenv("OUT"), "`folder` of the results; without it $OUT, or else results")
-	limit := flags.Duration("time", 9*time.Minute, "of the whole run; what is not measured then is said to be missing")
-	networks := flags.String("networks", "", "networks, separated by commas: sizes, or names of models (A and B: all; C: 6x64)")
-	batches := flags.String("batches", "", "sizes of batches, separated by commas (A: all; B and C: four)")
-	round := flags.Duration("round", 100*time.Millisecond, "time of one round; a figure is the median of five")
-	row := flags.Duration("row", 0, "the longest time of one row, in place of what each kind of rows has")
+	limit := flags.Duration("time", 0, "of the whole run (canary: 90s; others: 9m)")
+	networks := flags.String("networks", "", "networks, separated by commas: sizes, or names of models")
+	batches := flags.String("batches", "", "sizes of batches, separated by commas")
+	round := flags.Duration("round", 20*time.Millisecond, "time of one round; a figure is the median of five")
+	longest := flags.Duration("step", 0, "the longest time of one step, in place of what each has")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		flags.Usage()
-		return errors.New("which run? A, B, C or table")
+		return errors.New("which run? canary, A, B, C or table")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -100,32 +112,49 @@ func start(args []string) error {
 	}
 	what, ok := runs[args[0]]
 	if !ok {
-		return fmt.Errorf("no run %q: A, B, C or table", args[0])
+		return fmt.Errorf("no run %q: canary, A, B, C or table", args[0])
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{ctx: ctx, name: args[0], end: time.Now().Add(*limit), networks: what.networks, batches: what.batches, round: *round, row: *row}
+	now := time.Now()
+	all := cmp.Or(*limit, what.time)
+	b := &bench{
+		ctx: ctx, name: args[0], end: now.Add(all - min(patience, all/10)), began: now, networks: what.networks, round: *round, longest: *longest,
+		batches: func(network string) []int {
+			if c, err := net.ParseConfig(network); err == nil && c.Channels >= 256 && what.wide != nil {
+				return what.wide
+			}
+			return what.batches
+		},
+		barred: strings.FieldsFunc(os.Getenv(without), func(r rune) bool { return r == ',' }),
+	}
+	b.until, b.step = b.end, time.Until(b.end)
 	if *networks != "" {
 		b.networks = strings.Split(*networks, ",")
 	}
 	if *batches != "" {
-		b.batches = nil
+		var sizes []int
 		for _, text := range strings.Split(*batches, ",") {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 {
 				return fmt.Errorf("-batches: %q is no size of a batch", text)
 			}
-			b.batches = append(b.batches, n)
+			sizes = append(sizes, n)
 		}
+		b.batches = func(string) []int { return sizes }
 	}
 	if err := b.open(*out); err != nil {
 		return err
 	}
 	defer b.rows.close()
 	defer b.log.Close()
-	what.run(b)
+	b.follow(what.plan(b))
+	b.clocks.stop()
 	if err := writeTable(b.out); err != nil {
 		return err
+	}
+	if len(b.barred) > 0 {
+		b.say("%s=%s leaves out what failed", without, strings.Join(b.barred, ","))
 	}
 	if b.rows.failed > 0 {
 		return fmt.Errorf("%d rows of run %s have an error", b.rows.failed, b.name)
@@ -166,14 +195,16 @@ func (b *bench) open(out string) error {
 	if err := b.find(); err != nil {
 		return err
 	}
-	b.rows, err = openRows(b.out, b.name)
-	return err
+	if b.rows, err = openRows(b.out, b.name); err != nil {
+		return err
+	}
+	return b.watch()
 }
 
 // find asks evald for the GPU.
 func (b *bench) find() error {
 	var text string
-	if err := b.command(command{args: []string{b.program("evald"), "devices", "--json"}, limit: time.Minute, line: func(line string) { text += line }}); err != nil {
+	if err := b.command(command{args: []string{b.program("evald"), "devices", "--json"}, line: func(line string) { text += line }}); err != nil {
 		return fmt.Errorf("evald devices: %w", err)
 	}
 	var found struct {
@@ -193,35 +224,26 @@ func (b *bench) find() error {
 	return nil
 }
 
-func (b *bench) say(text string) { fmt.Fprintf(os.Stderr, "run %s: %s\n", b.name, text) }
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "run %s: %s\n", b.name, fmt.Sprintf(format, args...))
+}
 
 func (b *bench) program(name string) string { return filepath.Join(b.here, name) }
 
-// environment is that of all programs. Libraries of the driver are also looked for in the places where containers have them,
-// and nothing is written to a home that may not exist.
+// without names the variable that leaves kernels out, by name, in all programs that use evald's code.
+const without = "EVALD_GPU_WITHOUT"
+
+// environment is that of all programs. evald finds the driver where containers have it, so that LD_LIBRARY_PATH stays as it is:
+// Python's packages have their own libraries. Nothing is written to a home that may not exist.
 func (b *bench) environment() []string {
-	env := os.Environ()
-	add := func(name, value string) {
-		if os.Getenv(name) == "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	libraries := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
-	for _, folder := range driver.Folders {
-		if _, err := os.Stat(filepath.Join(folder, "libcuda.so.1")); err == nil {
-			libraries = append(libraries, folder)
-		}
-	}
-	if len(libraries) > 0 {
-		env = append(env, "LD_LIBRARY_PATH="+strings.Join(libraries, string(filepath.ListSeparator)))
-	}
-	env = append(env, "TMPDIR="+b.temp, "EVALD_GPU=1")
+	env := append(os.Environ(), "TMPDIR="+b.temp, "EVALD_GPU=1", without+"="+strings.Join(b.barred, ","))
 	if !b.gpu.Emulated() {
 		env = append(env, "EVALD_REQUIRE_GPU=1")
 	}
-	add("HOME", b.temp)
-	add("CUDA_CACHE_PATH", filepath.Join(b.temp, "cuda"))
-	add("TORCHINDUCTOR_CACHE_DIR", filepath.Join(b.temp, "inductor"))
-	add("TRITON_CACHE_DIR", filepath.Join(b.temp, "triton"))
+	for name, folder := range map[string]string{"HOME": "", "CUDA_CACHE_PATH": "cuda", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"} {
+		if os.Getenv(name) == "" {
+			env = append(env, name+"="+filepath.Join(b.temp, folder))
+		}
+	}
 	return env
 }

@@ -3,40 +3,56 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
-	"time"
 )
 
-// ncu counts what the hardware does in one launch of the best kernel, after the self-test's and one to warm up. The clocks
-// stay as they are.
-func (b *bench) ncu(network string) {
-	tool := b.tool("profiles", "ncu", "/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*")
-	if tool == "" {
-		return
-	}
-	m := measurement{network: network, batches: []int{4096}, round: time.Millisecond}
+// ncu counts what the hardware does in one launch of a kernel, after the self-test's and one to warm up. The clocks stay as they
+// are. The row has the metrics; a file beside the rows has the samples of each instruction.
+func (b *bench) ncu(tool string, m measurement) {
+	x := row{Part: "profiles", Name: "ncu " + m.name(m.batches[0])}
+	report := filepath.Join(b.temp, "ncu-"+m.kernel)
 	var out strings.Builder
-	err := b.command(command{
-		args: append([]string{tool, "--set", "full", "--clock-control", "none", "--csv", "--page", "details", "--launch-skip", "2", "--launch-count", "1"},
-			b.evald(m, m.batches)...),
-		total: 90 * time.Second,
-		line:  func(line string) { out.WriteString(line + "\n") },
-	})
-	metrics := ncuMetrics(out.String())
-	if err == nil && len(metrics) == 0 {
+	err := errors.New("no kernel was measured")
+	if m.kernel != "" {
+		m.under = []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "-f", "-o", report}
+		err = b.command(command{args: b.evald(m, m.batches)})
+	}
+	if err == nil {
+		err = b.command(command{args: []string{tool, "--import", report + ".ncu-rep", "--csv", "--page", "details"}, out: &out})
+	}
+	found := ncuMetrics(out.String())
+	if err == nil && len(found) == 0 {
 		err = errors.New("ncu reports no metrics; see the log")
 	}
-	x := row{Part: "profiles", Name: "ncu " + network + ", batch 4096"}
+	if err == nil {
+		err = b.instructions(tool, report+".ncu-rep", filepath.Join(b.out, "ncu-"+m.kernel+"-"+strconv.Itoa(m.batches[0])+".csv.gz"))
+	}
 	if err != nil {
 		x.Error = err.Error()
 	}
-	if len(metrics) > 0 {
-		x.Result, _ = json.Marshal(map[string]any{"metrics": metrics}) // strings alone
+	if len(found) > 0 {
+		x.Result, _ = json.Marshal(map[string]any{"kernel": m.kernel, "metrics": found}) // strings alone
 	}
 	b.add(x)
+}
+
+// instructions writes the page of a report that has the machine code.
+func (b *bench) instructions(tool, report, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	zip := gzip.NewWriter(file)
+	err = b.command(command{args: []string{tool, "--import", report, "--csv", "--page", "source", "--print-source", "sass"}, out: zip})
+	return errors.Join(err, zip.Close(), file.Close())
 }
 
 // ncuMetrics reads metrics by name, with their units, from the CSV of ncu, in which other lines stand too.
@@ -74,38 +90,16 @@ func ncuMetrics(out string) map[string]string {
 	}
 }
 
-// nsys writes its tables of the driver's calls and of the kernels into the log.
-func (b *bench) nsys(network string) {
-	tool := b.tool("profiles", "nsys", "/usr/local/cuda*/bin", "/opt/nvidia/nsight-systems/*/bin", "/opt/nvidia/nsight-compute/*/host/target-linux-x64")
-	if tool == "" {
-		return
+// tool finds a program in the PATH, or where NVIDIA's packages put it. If it is not there, a row says so.
+func (b *bench) tool(part, name string, places ...string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
 	}
-	m := measurement{network: network, batches: []int{4096}, round: 20 * time.Millisecond}
-	kernels := false
-	start := time.Now()
-	err := b.command(command{
-		args: append([]string{tool, "profile", "--trace", "cuda", "--stats", "true", "--force-overwrite", "true", "--output", b.temp + "/nsys"},
-			b.evald(m, m.batches)...),
-		total: 90 * time.Second,
-		line:  func(line string) { kernels = kernels || strings.Contains(line, "cuda_gpu_kern_sum") },
-	})
-	if err == nil && !kernels {
-		err = errors.New("nsys reports no kernels; see the log")
+	for _, place := range places {
+		if found, _ := filepath.Glob(filepath.Join(place, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
 	}
-	x := row{Part: "profiles", Name: "nsys " + network + ", batch 4096", Result: seconds(start)}
-	if err != nil {
-		x.Error = err.Error()
-	}
-	b.add(x)
-}
-
-// sanitizer runs the test that is made for it, under each of its tools.
-func (b *bench) sanitizer() {
-	tool := b.tool("profiles", "compute-sanitizer", "/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*/host/target-linux-x64")
-	if tool == "" {
-		return
-	}
-	for _, kind := range []string{"memcheck", "racecheck", "synccheck"} {
-		b.goTests("sanitizer "+kind, "gpu.test", []string{tool, "--tool", kind, "--error-exitcode", "9", b.program("gpu.test"), "-test.run", "^TestGPUSanitize$"}, 90*time.Second)
-	}
+	b.add(row{Part: part, Name: name, Missing: "not found in the PATH or in " + strings.Join(places, ", ")})
+	return ""
 }

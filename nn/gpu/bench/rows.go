@@ -14,12 +14,14 @@ import (
 
 // row is a line of a run's file.
 type row struct {
-	Run     string          `json:"run"`  // A, B or C
+	Run     string          `json:"run"`  // canary, A, B or C
 	Part    string          `json:"part"` // of the run
 	Name    string          `json:"name"` // of what was measured, among the rows of the part
 	Time    time.Time       `json:"time"` // when it ended
 	Error   string          `json:"error,omitempty"`
 	Missing string          `json:"missing,omitempty"` // why it was not measured, if that is no fault: a tool is not there
+	Without string          `json:"without,omitempty"` // kernels that had failed before and were left out
+	Clocks  *clock          `json:"clocks,omitempty"`  // while it was measured
 	Result  json.RawMessage `json:"result,omitempty"`  // of the program that measured it
 }
 
@@ -72,7 +74,7 @@ func (r *rows) close() { r.file.Close() }
 // of the first. Lines that are no rows, such as the torn end of a killed run, are left out and counted.
 func readRows(folder string) (all []row, torn int, err error) {
 	at := map[[3]string]int{}
-	for _, run := range []string{"A", "B", "C"} {
+	for _, run := range []string{"canary", "A", "B", "C"} {
 		text, err := os.ReadFile(filepath.Join(folder, run+".jsonl"))
 		if err != nil && !os.IsNotExist(err) {
 			return nil, 0, err

@@ -3,71 +3,219 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
 )
 
-// runs are what can be asked for, with their networks and batches.
+// runs are what can be asked for, with their time, their networks and batches, and the batches of networks of 256 channels.
 var runs = map[string]struct {
-	networks []string
-	batches  []int
-	run      func(*bench)
+	time          time.Duration
+	networks      []string
+	batches, wide []int
+	plan          func(*bench) []step
 }{
-	"A": {[]string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, (*bench).speeds},
-	"B": {[]string{"6x64", "10x128", "20x256"}, []int{1, 132, 264, 4096, 65536}, (*bench).kernels},
-	"C": {[]string{"6x64"}, []int{1, 256, 1024, 65536}, (*bench).peers},
+	"canary": {90 * time.Second, []string{"1x16/8/16", "1x128/8/16", "1x256/8/16"}, []int{1}, nil, (*bench).canary},
+	"A":      {9 * time.Minute, []string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, nil, (*bench).speed},
+	"B":      {9 * time.Minute, []string{"20x256", "10x128", "6x64"}, []int{1, 132, 264, 1056, 8448, 65536}, []int{1, 132, 264, 792, 4096}, (*bench).kernels},
+	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 256, 1024, 65536}, []int{1, 256, 4096}, (*bench).peers},
 }
 
-// speeds is run A. What comes first is what decides whether the rest means anything.
-func (b *bench) speeds() {
-	if b.gpu.Emulated() {
-		b.add(row{Part: "tests", Name: "driver.test", Missing: "it is for GPUs alone"})
-	} else {
-		b.tests("driver.test", time.Minute)
+// step is a part of a run, with the longest time that it may take.
+type step struct {
+	what  string
+	limit time.Duration
+	do    func()
+}
+
+// follow prints the plan and does its steps in turn. What the run has no time for is said to be missing by the rows of its step.
+func (b *bench) follow(plan []step) {
+	var sum time.Duration
+	for i, s := range plan {
+		plan[i].limit = cmp.Or(b.longest, s.limit)
+		sum += plan[i].limit
 	}
-	for _, network := range b.networks {
-		for _, kernel := range b.variants(network) {
-			b.measure(measurement{part: "self-tests", network: network, kernel: kernel, batches: []int{1}, round: time.Millisecond})
+	b.say("%d steps end after %v at the latest, of %v that their limits allow:", len(plan), time.Until(b.end).Round(time.Second), sum)
+	for _, s := range plan {
+		fmt.Fprintf(os.Stderr, "  %6v  %s\n", s.limit, s.what)
+	}
+	for _, s := range plan {
+		b.step, b.until = s.limit, time.Now().Add(s.limit)
+		if b.until.After(b.end) {
+			b.until = b.end
 		}
-	}
-	b.measured()
-	b.within(0.5, func() { b.tests("gpu.test", 4*time.Minute) })
-	for _, network := range b.networks {
-		b.measure(measurement{part: "speeds", network: network, batches: b.batches, round: b.round})
+		s.do()
 	}
 }
+
+// measures is a step that measures.
+func (b *bench) measures(limit time.Duration, m measurement) step {
+	return step{m.part + ": " + m.title(), limit, func() { b.measure(m) }}
+}
+
+// canary is what comes before all other runs: does anything fail or hang? It needs a tenth of their time.
+func (b *bench) canary() (plan []step) {
+	plan = append(plan, step{"tests: driver.test", 15 * time.Second, func() {
+		if b.gpu.Emulated() {
+			b.add(row{Part: "tests", Name: "driver.test", Missing: "it is for GPUs alone"})
+		} else {
+			b.tests("tests", "driver.test", nil)
+		}
+	}})
+	var small []measurement
+	for _, network := range b.networks {
+		kernels := b.variants(network)
+		if forHopper := slices.DeleteFunc(slices.Clone(kernels), func(k cuda.Kernel) bool { return !k.Exact }); len(forHopper) > 0 {
+			kernels = forHopper
+		}
+		for _, k := range kernels {
+			small = append(small, measurement{part: "self-tests", network: network, kernel: k.Name, batches: b.batches(network), round: time.Millisecond})
+			plan = append(plan, b.measures(20*time.Second, small[len(small)-1]))
+		}
+	}
+	tool := b.tool("sanitizer", "compute-sanitizer", "/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*/host/target-linux-x64")
+	if tool == "" {
+		return plan
+	}
+	for _, m := range small {
+		for _, kind := range sanitizers {
+			m.part, m.under = "sanitizer", []string{tool, "--tool", kind, "--error-exitcode", "9"}
+			plan = append(plan, b.measures(15*time.Second, m))
+		}
+	}
+	for _, kind := range sanitizers {
+		plan = append(plan, step{"sanitizer: " + kind + " gpu.test", 30 * time.Second, func() {
+			b.tests("sanitizer", "gpu.test", []string{tool, "--tool", kind, "--error-exitcode", "9"}, "-test.run", "^TestGPUSanitize$")
+		}})
+	}
+	return plan
+}
+
+var sanitizers = []string{"synccheck", "memcheck"}
+
+// speed is run A.
+func (b *bench) speed() []step {
+	plan := []step{
+		{"choice: evald devices -v", time.Minute, b.measured},
+		{"tests: gpu.test", 150 * time.Second, func() { b.tests("tests", "gpu.test", nil) }},
+	}
+	for _, network := range b.networks {
+		plan = append(plan, b.measures(40*time.Second, measurement{part: "speeds", network: network, batches: b.batches(network), round: b.round}))
+	}
+	return plan
+}
+
+// kernels is run B.
+func (b *bench) kernels() (plan []step) {
+	for _, network := range b.networks {
+		for _, k := range b.variants(network) {
+			plan = append(plan, b.measures(25*time.Second, measurement{part: "kernels", network: network, kernel: k.Name, batches: b.batches(network), round: b.round}))
+		}
+	}
+	tool := b.tool("profiles", "ncu", "/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*")
+	if tool == "" {
+		return plan
+	}
+	for _, network := range b.networks {
+		plan = append(plan, b.profile(tool, network, 1<<30, b.waves(network)))
+	}
+	for _, network := range b.networks {
+		plan = append(plan, b.profile(tool, network, 132, 132))
+	}
+	return plan
+}
+
+// profile is a step that profiles the kernel that was fastest in batches of up to most.
+func (b *bench) profile(tool, network string, most, batch int) step {
+	return step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, batch), 40 * time.Second, func() {
+		b.ncu(tool, measurement{network: network, kernel: b.fastest(network, most), batches: []int{batch}, round: time.Millisecond})
+	}}
+}
+
+// waves is the size of a batch that is whole waves of the kernel for Hopper on the 132 multiprocessors of an H100.
+func (b *bench) waves(network string) int {
+	if c, err := net.ParseConfig(network); err == nil && c.Channels > 128 {
+		return 2 * 132 * 3
+	} else if err == nil && c.Channels > 64 {
+		return 4 * 132 * 8
+	}
+	return 4 * 132 * 16
+}
+
+// fastest is the kernel with the highest rate of launches in the largest batch that was measured, of those up to a size.
+func (b *bench) fastest(network string, most int) string {
+	best := speed{}
+	for _, s := range b.speeds {
+		if s.Network == network && s.Batch <= most && cmp.Or(cmp.Compare(s.Batch, best.Batch), cmp.Compare(s.Launch, best.Launch)) > 0 {
+			best = s
+		}
+	}
+	return best.Kernel
+}
+
+// peers is run C. The cheap ones come first, and what compiles for minutes last.
+func (b *bench) peers() (plan []step) {
+	const eager, compile = 40 * time.Second, 150 * time.Second
+	for _, peer := range []struct {
+		name, precision string
+		limit           time.Duration
+	}{
+		{"pytorch", "fp16", eager},
+		{"pytorch", "bf16", eager},
+		{"pytorch-compile", "fp16", compile},
+		{"onnxruntime", "float32", eager},
+		{"tensorrt", "fp16", compile},
+	} {
+		for _, network := range b.networks {
+			m := measurement{part: "peers", network: network, peer: peer.name, precision: peer.precision, batches: slices.Clone(b.batches(network)), round: b.round}
+			if peer.limit == compile {
+				slices.Reverse(m.batches) // what counts most comes first, in case the time is over
+			}
+			plan = append(plan, b.measures(peer.limit, m))
+		}
+	}
+	return plan
+}
+
+// leftOut finds the kernels that evald does not use, because they failed.
+var leftOut = regexp.MustCompile(without + `=(\w+) leaves it out`)
 
 // measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
 // does not use, with the reason.
 func (b *bench) measured() {
 	var text string
-	err := b.command(command{args: []string{b.program("evald"), "devices", "-v", "--json"}, total: 3 * time.Minute, line: func(line string) { text += line }})
+	err := b.command(command{args: []string{b.program("evald"), "devices", "-v", "--json"}, line: func(line string) { text += line }})
 	var found struct {
 		Tried []struct {
 			GPU   int
 			Error string
+			Notes []string
 		}
 	}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}
+	x := row{Part: "choice", Name: "devices -v"}
 	for _, d := range found.Tried {
 		if err == nil && d.Error != "" {
 			err = fmt.Errorf("GPU %d: %s", d.GPU, d.Error)
 		}
+		for _, note := range d.Notes {
+			if m := leftOut.FindStringSubmatch(note); m != nil {
+				defer b.bar(m[1], note)
+			}
+		}
 	}
-	x := row{Part: "choice", Name: "devices -v"}
 	if err != nil {
 		x.Error = err.Error()
 	}
@@ -77,175 +225,53 @@ func (b *bench) measured() {
 	b.add(x)
 }
 
-// kernels is run B.
-func (b *bench) kernels() {
-	b.within(0.5, func() {
-		for _, network := range b.networks {
-			for _, kernel := range b.variants(network) {
-				b.measure(measurement{part: "kernels", network: network, kernel: kernel, batches: b.batches, round: b.round})
-			}
-		}
-	})
-	b.within(0.6, func() {
-		for _, network := range b.networks {
-			b.ncu(network)
-		}
-	})
-	b.nsys(b.networks[0])
-	b.sanitizer()
-}
-
-// peers is run C. The cheap ones come first, and what compiles for minutes last.
-func (b *bench) peers() {
-	for _, peer := range [][2]string{
-		{"pytorch", "bf16"},
-		{"pytorch", "fp16"},
-		{"onnxruntime", "float32"},
-		{"tensorrt", "fp16"},
-		{"pytorch-compile", "bf16"},
-		{"pytorch-compile", "fp16"},
-	} {
-		for _, network := range b.networks {
-			b.measure(measurement{part: "peers", network: network, peer: peer[0], precision: peer[1], batches: b.batches, round: b.round})
-		}
+// bar leaves a kernel out of all later programs of the run.
+func (b *bench) bar(kernel, why string) {
+	if kernel != "" && !slices.Contains(b.barred, kernel) {
+		b.say("kernel %s is left out from now on: %s", kernel, why)
+		b.barred = append(b.barred, kernel)
 	}
 }
 
-// within does something that may take at most a share of the time that is left.
-func (b *bench) within(share float64, do func()) {
-	end := b.end
-	b.end = time.Now().Add(time.Duration(share * float64(time.Until(end))))
-	do()
-	b.end = end
-}
-
-// variants names the kernels for a network on 7x6, or none with a row that says why.
-func (b *bench) variants(network string) []string {
+// variants are the kernels for a network on 7x6 that have its padded width, those for Hopper first. If there is none, a row says
+// so; for a model, whose name does not say its size, it is the one without a name, the best.
+func (b *bench) variants(network string) (all []cuda.Kernel) {
 	config, err := net.ParseConfig(network)
 	if err != nil {
-		return []string{""} // a model, of a size that its name does not say
+		return []cuda.Kernel{{}}
 	}
 	names := gpu.Variants(config, game.Connect4, gpu.Target{Major: b.gpu.Major, Minor: b.gpu.Minor, Shared: b.gpu.Shared, Processors: b.gpu.Multiprocessors})
-	if len(names) == 0 {
+	width := 0
+	for _, k := range cuda.Kernels() {
+		if slices.Contains(names, k.Name) {
+			all = append(all, k)
+			if k.Channels > 0 && (width == 0 || k.Channels < width) {
+				width = k.Channels
+			}
+		}
+	}
+	if len(all) == 0 {
 		b.add(row{Part: "kernels", Name: network, Error: "no kernel fits"})
 	}
-	return names
-}
-
-// measurement is one network, by one kernel or the best, beside a peer or alone.
-type measurement struct {
-	part, network, kernel string
-	peer, precision       string
-	batches               []int
-	round                 time.Duration
-}
-
-// name is a row's.
-func (m measurement) name(batch int) string {
-	words := []string{m.network}
-	for _, word := range []string{m.kernel, m.peer, m.precision} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	return fmt.Sprintf("%s, batch %d", strings.Join(words, " "), batch)
-}
-
-// measure adds a row for each batch. Whatever happens to a batch, the next ones are measured in a new program; but if two
-// programs in turn end before their first row, the rest is given up.
-func (b *bench) measure(m measurement) {
-	limits := command{first: 90 * time.Second, limit: 40 * time.Second}
-	if m.peer == "pytorch-compile" || m.peer == "tensorrt" {
-		limits = command{first: 3 * time.Minute, limit: 2 * time.Minute}
-	}
-	if b.row > 0 {
-		limits = command{first: b.row, limit: b.row}
-	}
-	for barren, left := 0, m.batches; len(left) > 0; {
-		heard := 0
-		limits.args = b.evald(m, left)
-		limits.line = func(line string) {
-			var got struct {
-				Error string
-				Batch int
-			}
-			if json.Unmarshal([]byte(line), &got) != nil || len(left) == 0 || got.Batch != left[0] {
-				return // no row
-			}
-			b.add(row{Part: m.part, Name: m.name(left[0]), Error: got.Error, Result: json.RawMessage(line)})
-			left = left[1:]
-			heard++
-		}
-		err := b.command(limits)
+	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
+	slices.SortStableFunc(all, func(x, y cuda.Kernel) int {
 		switch {
-		case len(left) == 0:
-			return
-		case err == nil:
-			err = errors.New("it ended without a row")
-		case heard > 0 && strings.Contains(err.Error(), fmt.Sprintf("batch %d: ", m.batches[len(m.batches)-len(left)-1])):
-			barren = 0
-			continue // the last row says so already
+		case x.Exact == y.Exact:
+			return 0
+		case x.Exact:
+			return -1
 		}
-		barren++
-		if heard > 0 {
-			barren = 0
-		}
-		x := row{Part: m.part, Name: m.name(left[0]), Error: err.Error()}
-		if m.peer != "" && strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "has no CUDAExecutionProvider") {
-			x.Missing, x.Error = x.Error, ""
-		}
-		b.add(x)
-		left = left[1:]
-		if barren == 2 || x.Missing != "" || errors.Is(err, errOver) || errors.Is(err, errStop) {
-			for _, batch := range left {
-				b.add(row{Part: m.part, Name: m.name(batch), Error: x.Error, Missing: x.Missing})
-			}
-			return
-		}
-	}
-}
-
-// evald is the command that measures some batches.
-func (b *bench) evald(m measurement, batches []int) []string {
-	var sizes []string
-	for _, n := range batches {
-		sizes = append(sizes, strconv.Itoa(n))
-	}
-	args := []string{b.program("evald"), "bench", "eval", "--backend", "gpu", "--json", "--networks", m.network, "--batches", strings.Join(sizes, ","), "--round", m.round.String()}
-	if m.kernel != "" {
-		args = append(args, "--kernel", m.kernel)
-	}
-	if m.peer != "" {
-		args = append(args, "--peer", m.peer)
-	}
-	if m.precision == "bf16" || m.precision == "fp16" {
-		args = append(args, "--precision", m.precision)
-	}
-	return args
+		return 1
+	})
+	return all
 }
 
 // add writes a row. If that fails, there is no use in going on.
 func (b *bench) add(x row) {
+	x.Without, x.Clocks = strings.Join(b.barred, ","), b.clocks.since(b.began)
 	if err := b.rows.add(x); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
-}
-
-func seconds(since time.Time) json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"seconds":%.1f}`, time.Since(since).Seconds()))
-}
-
-// tool finds a program in the PATH, or where NVIDIA's packages put it. If it is not there, a row says so.
-func (b *bench) tool(part, name string, places ...string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	for _, place := range places {
-		if found, _ := filepath.Glob(filepath.Join(place, name)); len(found) > 0 {
-			return found[len(found)-1]
-		}
-	}
-	b.add(row{Part: part, Name: name, Missing: "not found in the PATH or in " + strings.Join(places, ", ")})
-	return ""
+	b.began = time.Now()
 }

@@ -56,8 +56,8 @@ func table(w io.Writer, all []row, torn int) {
 	var parts []string
 	heads := map[string]bool{}
 	for _, x := range all {
-		if !slices.Contains(parts, x.Part) {
-			parts = append(parts, x.Part)
+		if part := x.Part + " of run " + x.Run; !slices.Contains(parts, part) {
+			parts = append(parts, part)
 		}
 		var s speed
 		if json.Unmarshal(x.Result, &s) != nil || s.Device == "" {
@@ -78,7 +78,7 @@ func table(w io.Writer, all []row, torn int) {
 		}
 	}
 	for _, part := range parts {
-		rows := slices.DeleteFunc(slices.Clone(all), func(x row) bool { return x.Part != part })
+		rows := slices.DeleteFunc(slices.Clone(all), func(x row) bool { return x.Part+" of run "+x.Run != part })
 		failed, missing := 0, 0
 		for _, x := range rows {
 			if x.Error != "" {
@@ -87,7 +87,7 @@ func table(w io.Writer, all []row, torn int) {
 				missing++
 			}
 		}
-		fmt.Fprintf(w, "\n%s of run %s: %d done, %d failed, %d missing\n", part, rows[0].Run, len(rows)-failed-missing, failed, missing)
+		fmt.Fprintf(w, "\n%s: %d done, %d failed, %d missing\n", part, len(rows)-failed-missing, failed, missing)
 		figures(w, rows)
 		complaints(w, rows)
 	}
@@ -100,7 +100,7 @@ func table(w io.Writer, all []row, torn int) {
 func figures(w io.Writer, rows []row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
-	head, headPeer := "network\tkernel\tbatch\twaves\tM/s\tTFLOP/s\tend to end M/s\tone batch\t", "peer\tM/s\tend to end M/s\tours by peer's\tits peak\tready in\t"
+	head, headPeer := "network\tkernel\tbatch\twaves\tM/s\tTFLOP/s\tend to end M/s\tone batch\tMHz\tW\tclocks\t", "peer\tM/s\tend to end M/s\tours by peer's\tits peak\tready in\t"
 	begun := false
 	for _, x := range rows {
 		choices(t, x)
@@ -125,6 +125,11 @@ func figures(w io.Writer, rows []row) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.4g\t%v\t", s.Network, s.Kernel, s.Batch, s.Waves, s.Launch/1e6, s.FLOPs/1e12, s.EndToEnd/1e6,
 			time.Duration(s.Latency*1e9).Round(time.Microsecond))
+		if c := x.Clocks; c != nil {
+			fmt.Fprintf(t, "%.0f\t%.0f\t%s\t", c.MHz, c.Watts, strings.Join(c.Reasons, ", "))
+		} else {
+			fmt.Fprint(t, "\t\t\t")
+		}
 		if p := s.Peer; p != nil {
 			words := strings.Fields(strings.TrimPrefix(x.Name, s.Network+" "))
 			peak := ""

@@ -30,8 +30,8 @@ func TestTorch(t *testing.T) {
 		t.Skip("EVALD_PYTHON names no Python with torch")
 	}
 	for _, c := range []struct{ way, module, precision, how string }{
-		{"pytorch", "torch", "bf16", "bf16, channels_last"},
-		{"pytorch", "torch", "fp16", "fp16, channels_last"},
+		{"pytorch", "torch", "bf16", "bf16, channels_last, cudnn.benchmark"},
+		{"pytorch", "torch", "fp16", "fp16, channels_last, cudnn.benchmark"},
 		{"onnxruntime", "onnxruntime", "bf16", "CPUExecutionProvider"},
 		{"tensorrt", "tensorrt", "fp16", "TensorRT"},
 	} {

@@ -1,0 +1,115 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// measurement is one network, by one kernel or the best, beside a peer or alone.
+type measurement struct {
+	part, network, kernel string
+	peer, precision       string
+	under                 []string // the tool that runs evald: its path, --tool, its kind and so on
+	batches               []int
+	round                 time.Duration
+}
+
+// title is what all rows have in common, and name a row's name.
+func (m measurement) title() string {
+	words := []string{m.network, m.kernel, m.peer, m.precision}
+	if len(m.under) > 0 {
+		words = append(words, m.under[2])
+	}
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), " ")
+}
+
+func (m measurement) name(batch int) string { return fmt.Sprintf("%s, batch %d", m.title(), batch) }
+
+// measure adds a row for each batch. If a kernel fails, it is left out from then on. Whatever else happens to a batch, the next
+// ones are measured in a new program, if the step has time; but if two programs in turn end before their first row, the rest is
+// given up.
+func (b *bench) measure(m measurement) {
+	left := m.batches
+	rest := func(x row) {
+		for _, batch := range left {
+			x.Part, x.Name = m.part, m.name(batch)
+			b.add(x)
+		}
+	}
+	for barren := 0; len(left) > 0; {
+		if slices.Contains(b.barred, m.kernel) {
+			rest(row{Missing: "left out: it failed before"})
+			return
+		}
+		heard, last := 0, ""
+		err := b.command(command{args: b.evald(m, left), line: func(line string) {
+			var got struct {
+				Error string
+				speed
+			}
+			if json.Unmarshal([]byte(line), &got) != nil || len(left) == 0 || got.Batch != left[0] {
+				return // no row
+			}
+			b.add(row{Part: m.part, Name: m.name(left[0]), Error: got.Error, Result: json.RawMessage(line)})
+			b.speeds = append(b.speeds, got.speed)
+			left, last = left[1:], got.Error
+			heard++
+		}})
+		ours := errors.Is(err, errOver) || errors.Is(err, errStop) // the run's end, which says nothing about the program
+		if err != nil && !ours && m.under == nil {
+			b.bar(m.kernel, err.Error())
+		}
+		if heard > 0 {
+			barren = 0
+		}
+		switch {
+		case len(left) == 0 && (err == nil || last != "" || ours || m.under == nil):
+			return
+		case len(left) == 0: // the tool found something: a second row, which counts
+			b.add(row{Part: m.part, Name: m.name(m.batches[len(m.batches)-1]), Error: err.Error()})
+			return
+		case err == nil:
+			err = errors.New("it ended without a row")
+		case last != "" && strings.Contains(err.Error(), last):
+			continue // the last row says so already
+		}
+		x := row{Error: err.Error()}
+		if m.peer != "" && strings.Contains(x.Error, "No module named") || strings.Contains(x.Error, "has no CUDAExecutionProvider") {
+			x.Missing, x.Error = x.Error, ""
+		}
+		if barren++; barren == 2 || x.Missing != "" || ours || time.Until(b.until) < shortest {
+			rest(x)
+			return
+		}
+		x.Part, x.Name = m.part, m.name(left[0])
+		b.add(x)
+		left = left[1:]
+	}
+}
+
+// evald is the command that measures some batches.
+func (b *bench) evald(m measurement, batches []int) []string {
+	var sizes []string
+	for _, n := range batches {
+		sizes = append(sizes, strconv.Itoa(n))
+	}
+	args := append(slices.Clone(m.under), b.program("evald"), "bench", "eval", "--backend", "gpu", "--json",
+		"--networks", m.network, "--batches", strings.Join(sizes, ","), "--round", m.round.String())
+	if m.kernel != "" {
+		args = append(args, "--kernel", m.kernel)
+	}
+	if m.peer != "" {
+		args = append(args, "--peer", m.peer)
+	}
+	if m.precision == "bf16" || m.precision == "fp16" {
+		args = append(args, "--precision", m.precision)
+	}
+	return args
+}
