@@ -3,9 +3,12 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -19,7 +22,7 @@ import (
 // can be tried, unless EVALD_REQUIRE_GPU=1.
 
 // machine returns the first device of the machine, with at most the shared memory of a target.
-func machine(t *testing.T, like Target) (d driver.Device, emulated bool) {
+func machine(t testing.TB, like Target) (d driver.Device, emulated bool) {
 	t.Helper()
 	if os.Getenv("EVALD_GPU") != "1" {
 		t.Skip("EVALD_GPU=1 runs the tests TestGPU.. alone, on the machine's GPUs")
@@ -234,4 +237,89 @@ func TestGPUSanitize(t *testing.T) {
 			compare(t, evaluate(t, serveBy(t, n, d, kernel, usualRetry), board, pos), want)
 		}
 	}
+}
+
+// The latency of small launches: of Evaluate with copies and without, also after a pause in which the device's thread has gone to
+// sleep, and of the driver's steps alone. What Evaluate takes beyond the steps is the hand-over between goroutines.
+func BenchmarkGPUSmallLaunches(b *testing.B) {
+	d, emulated := machine(b, hopper)
+	text, sizes := "6x64", []int{1, 64, 256}
+	if emulated {
+		text, sizes = "1x4/3/5", sizes[:1]
+	}
+	e, board := serve(b, scrambled(b, text, 1), d), game.MustBoard(game.Connect4)
+	direct := directBytes
+	for _, n := range sizes {
+		batch := eval.NewBatch(board, n)
+		copy(batch.Pos, gametest.Positions(gametest.Rand(3), board, n, true))
+		evaluate := func() error { return e.Compute(b.Context(), batch) }
+		run := func(name string, bytes int, f func(b *testing.B) error) {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				setDirectBytes(b, bytes)
+				gametest.OK(b, f(b))
+			})
+		}
+		run("kernel", 0, func(b *testing.B) error {
+			timing, err := e.Time(board, batch.Pos, b.N)
+			b.ReportMetric(timing.Seconds*1e6, "us")
+			b.ReportMetric(0, "ns/op")
+			return err
+		})
+		run("copy+launch+copy+poll", 0, func(b *testing.B) error { return e.benchmarkSteps(b, batch) })
+		run("launch+poll", direct, func(b *testing.B) error { return e.benchmarkSteps(b, batch) })
+		run("evaluate-copies", 0, func(b *testing.B) error { return microseconds(b, 0, evaluate) })
+		run("evaluate", direct, func(b *testing.B) error { return microseconds(b, 0, evaluate) })
+		run("evaluate-copies-rested", 0, func(b *testing.B) error { return microseconds(b, time.Millisecond, evaluate) })
+		run("evaluate-rested", direct, func(b *testing.B) error { return microseconds(b, time.Millisecond, evaluate) })
+	}
+}
+
+// benchmarkSteps measures, on the device's thread, what is done there for a launch of all the batch.
+func (e *Backend) benchmarkSteps(b *testing.B, batch *eval.Batch) (err error) {
+	s := (*e.live.Load())[0]
+	p, err := e.serves.planned(batch.Board, targetOf(s.device.info))
+	if err != nil {
+		return err
+	}
+	n := len(batch.Pos)
+	v := p.variants[p.index(n)]
+	o := order{done: make(chan struct{}), do: func() error {
+		if err = s.load(v); err != nil {
+			return err
+		}
+		v.PutPositions(s.tester.hostIn.Bytes(), batch.Pos)
+		err = microseconds(b, 0, func() error {
+			err := s.start(s.tester, v.plan, v.layout, n)
+			for idle := false; err == nil && !idle; {
+				idle, err = s.c.Idle(s.tester.stream)
+			}
+			return err
+		})
+		return err
+	}}
+	s.orders <- o
+	select {
+	case <-o.done:
+	case <-s.dead:
+		err = errors.Join(err, s.reason)
+	}
+	return err
+}
+
+// microseconds reports the median and the 90th percentile of the time that f takes, each time after a pause.
+func microseconds(b *testing.B, pause time.Duration, f func() error) error {
+	var all []float64
+	for b.Loop() {
+		time.Sleep(pause)
+		began := time.Now()
+		if err := f(); err != nil {
+			return err
+		}
+		all = append(all, float64(time.Since(began).Nanoseconds())/1e3)
+	}
+	slices.Sort(all)
+	b.ReportMetric(all[len(all)/2], "us")
+	b.ReportMetric(all[len(all)*9/10], "us-p90")
+	b.ReportMetric(0, "ns/op")
+	return nil
 }
