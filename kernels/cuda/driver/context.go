@@ -214,8 +214,8 @@ type Error struct {
 	Text string // the driver's description
 }
 
-// Fatal reports whether the error leaves the whole process unable to use the device, as CUDA says of it. A new context works
-// nevertheless on most machines; if none can be made, only a new process helps.
+// Fatal reports whether the error leaves the whole process unable to use the device, as CUDA says of it. A new context may work
+// nevertheless. If none can be made, as on an H100 after error 700, only a new process helps.
 func (e *Error) Fatal() bool { return slices.Contains(fatal, e.Code) }
 
 // fatal are ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, ASSERT, HARDWARE_STACK_ERROR to
