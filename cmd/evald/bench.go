@@ -170,13 +170,14 @@ func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// scrambledOnCPU evaluates with a random network of a size, by a path unless it is "".
-func scrambledOnCPU(size, path string, notes io.Writer) (*open.Opened, error) {
+// scrambledOn evaluates with a random network of a size on a backend; on the CPU by a path unless it is "".
+func scrambledOn(backend, size, path string, notes io.Writer) (*open.Opened, error) {
 	n, err := benchNetwork(size, notes)
 	if err != nil {
 		return nil, err
 	}
-	return open.Network(n.Network, n.Name, open.Options{Backend: open.CPU, CPUPath: path, Note: linesTo(notes)})
+	e, err := open.Network(n.Network, n.Name, open.Options{Backend: backend, CPUPath: path, Note: linesTo(notes)})
+	return e, flagged(err)
 }
 
 // measure prints what run measures, as a table or as JSON.
@@ -227,7 +228,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 		evaluators = append(evaluators, e)
 	} else {
 		for _, size := range []string{"6x64", "4x32"} {
-			e, err := scrambledOnCPU(size, c.CPUPath, s.err)
+			e, err := scrambledOn(open.CPU, size, c.CPUPath, s.err)
 			if err != nil {
 				return err
 			}
@@ -236,7 +237,7 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) (all []bench.Figure, err error) {
 		for _, e := range evaluators {
-			figures, err := bench.SelfPlay(ctx, c.Round, e.Evaluator, e.Model, c.config("bench", board), progress)
+			figures, err := bench.SelfPlay(ctx, c.Round, e.Evaluator, e.Model, c.config("bench", board), c.Remember, progress)
 			if err != nil {
 				return nil, err
 			}
@@ -247,20 +248,22 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 }
 
 type benchServeCmd struct {
-	Model string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
-	Round time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
-	JSON  bool          `help:"Write JSON for machines instead of a table."`
+	Backend string        `enum:"cpu,gpu" default:"cpu" help:"Who evaluates the network: ${enum}."`
+	Model   string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
+	Round   time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
+	JSON    bool          `help:"Write JSON for machines instead of a table."`
 }
 
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	choose := backend{Backend: open.CPU, Model: c.Model}.choose
+	choose := backend{Backend: c.Backend, Model: c.Model}.choose
 	if c.Model == "" {
-		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOnCPU("6x64", "", notes) }
+		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOn(c.Backend, "6x64", "", notes) }
 	}
 	e, err := choose(s.err)
 	if err != nil {
 		return err
 	}
+	defer e.Close()
 	return measure(s, c.JSON, bench.ServeTable, func(progress bench.Progress) ([]bench.ServeFigure, error) {
 		return bench.Serve(ctx, c.Round, e.Evaluator, e.Model, progress)
 	})

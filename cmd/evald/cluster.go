@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/learn"
 )
@@ -149,7 +151,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		return evaluators(c.Backend, on, s.err), nil
 	})
 	err := cluster.Work(ctx, cluster.WorkerOptions{
-		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: c.AtOnce, Batch: c.Batch, Log: logTo(s.err),
+		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: cmp.Or(c.AtOnce, 2*selfplay.DefaultBatch*runtime.GOMAXPROCS(0)), Batch: cmp.Or(c.Batch, selfplay.DefaultBatch), Log: logTo(s.err),
 		Evaluator: func(file, name, path string) (*eval.Evaluator, func(), error) {
 			if h, ok := heuristic.Named(name); ok && file == "" {
 				e, err := heuristic.New(h)

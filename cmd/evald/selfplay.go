@@ -41,8 +41,10 @@ type selfplayFlags struct {
 	TemperaturePlies int     `without:"join" range:"-1 to 1000" default:"-1" help:"Plies of a game that are drawn; -1 is two sevenths of the board's cells: 12 on 7x6."`
 	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
 	Seed             uint64  `without:"join" help:"Of all that is random: the same seed, evaluator and flags give the same records."`
-	AtOnce           int     `range:"1 to 1048576" aliases:"parallel" default:"${parallel}" help:"Games at once."`
-	Batch            int     `range:"1 to 1048576" default:"${batch}" help:"Leaves that are evaluated together."`
+	AtOnce           int     `range:"0 to 1048576" aliases:"parallel" default:"0" help:"Games at once; 0 is two batches for each processor."`
+	Batch            int     `range:"0 to 1048576" default:"0" help:"Leaves that are evaluated together; 0 is ${batch}, and 512 with a GPU."`
+
+	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"Answers of a network that are remembered; 0 is none. The games are the same; a fast GPU may answer again sooner than a processor finds an answer."`
 
 	Exact exactNodes `without:"join" help:"End a game where its result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search. Its last record has the exact result and moves that keep it."`
 }
@@ -53,7 +55,7 @@ func selfplayVars() map[string]string {
 	return map[string]string{
 		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
 		"explore": fmt.Sprint(c.C), "noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "temperature": fmt.Sprint(c.Temperature),
-		"parallel": fmt.Sprint(c.Parallel), "batch": fmt.Sprint(c.Batch),
+		"batch": fmt.Sprint(selfplay.DefaultBatch), "remembered": fmt.Sprint(selfplay.Remembered),
 	}
 }
 
@@ -141,6 +143,7 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 	model := e.ModelOn(r.board.Rules())
 	config := c.config(model, r.board)
 	config.Path = path
+	config = config.Sized(e.Evaluator, r.games)
 	if err := config.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -148,7 +151,7 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 		config.Rules, model, r.games, visits(config), config.Parallel, config.Batch, config.Seed, r.dir)
 	progress := newProgress(s.err, 0)
 	var last selfplay.Progress
-	err := selfplay.Run(ctx, selfplay.Remember(e.Evaluator, model), config, r.dir, r.games, func(p selfplay.Progress) {
+	err := selfplay.Run(ctx, selfplay.Remember(e.Evaluator, model, c.Remember), config, r.dir, r.games, func(p selfplay.Progress) {
 		last = p
 		rate := float64(p.Played) / p.Elapsed.Seconds()
 		left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))

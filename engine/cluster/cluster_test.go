@@ -51,7 +51,7 @@ func alone(t testing.TB, c selfplay.Config, games int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
-	gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(e, c.Network), c, dir, games, nil))
+	gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(e, c.Network, selfplay.Remembered), c, dir, games, nil))
 	return files(t, dir)
 }
 

@@ -128,7 +128,7 @@ func (p *player) open(ctx context.Context, w *worker, j job) error {
 		return err
 	}
 	p.close()
-	*p = player{selfplay.Remember(e, j.Config.Network), j.Config.Network, j.Network, done}
+	*p = player{selfplay.Remember(e, j.Config.Network, selfplay.Remembered), j.Config.Network, j.Network, done}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/internal/prefetch"
 )
 
 // Cache remembers networks' answers. It has a bounded number of entries, which any number of models and boards share.
@@ -22,6 +23,7 @@ type Cache struct {
 	Transparent bool
 
 	shards []shard
+	none   bool     // nothing is kept
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
 	work   sync.Pool // *missed
@@ -61,15 +63,19 @@ type missed struct {
 // CacheEntry is the least that an entry of a Cache takes, in bytes.
 const CacheEntry = int(unsafe.Sizeof(slot{}))
 
-// NewCache keeps up to about that many answers: entries is rounded up to a power of two, at least 256.
+// NewCache keeps up to about that many answers: entries is rounded up to a power of two, at least 256. With 0 it keeps none, and
+// answers are those of a cache all the same, mirror-consistent.
 // An entry takes about 100 bytes and 4 more for each action.
 func NewCache(entries int) *Cache {
 	const shards = 64
 	perShard := 1 << bits.Len(uint((max(entries, shards*ways)+shards-1)/shards-1))
 	c := &Cache{shards: make([]shard, shards)}
 	for i := range c.shards {
-		c.shards[i].slots = make([]slot, perShard)
+		if entries > 0 {
+			c.shards[i].slots = make([]slot, perShard)
+		}
 	}
+	c.none = entries == 0
 	c.work.New = func() any { return new(missed) }
 	return c
 }
@@ -96,28 +102,48 @@ func tag(model uint32, r game.Rules) uint64 {
 func (c *Cache) look(b *Batch, model uint32) *missed {
 	m := c.work.Get().(*missed)
 	m.tag = tag(model, b.Board.Rules())
-	m.memory.Reset(b.Board, len(b.Pos))
-	m.rows, m.mirrored = m.rows[:0], m.mirrored[:0]
-	for i := range b.Pos {
-		p, mirrored := b.Board.Canonical(b.Pos[i])
-		if c.load(b, i, p, m.tag, mirrored) {
+	n := len(b.Pos)
+	m.memory.Reset(b.Board, n)
+	m.rows, m.mirrored = m.rows[:0], slices.Grow(m.mirrored[:0], n)[:n]
+	for next := range n + ahead {
+		if next < n {
+			m.memory.Pos[next], m.mirrored[next] = b.Board.Canonical(b.Pos[next])
+			if !c.none {
+				c.prefetch(m.memory.Pos[next], m.tag)
+			}
+		}
+		i := next - ahead
+		if i < 0 || !c.none && c.load(b, i, m.memory.Pos[i], m.tag, m.mirrored[i]) {
 			continue
 		}
-		m.memory.Pos[len(m.rows)] = p
+		missed := len(m.rows) // at most i, so that no row is lost that comes later
+		m.memory.Pos[missed], m.mirrored[missed] = m.memory.Pos[i], m.mirrored[i]
 		m.rows = append(m.rows, i)
-		m.mirrored = append(m.mirrored, mirrored)
 	}
 	m.batch = m.memory.Slice(0, len(m.rows))
 	return m
 }
 
+// ahead is how many rows are asked for before they are needed. A cache does not fit the processor's own.
+const ahead = 8
+
+// prefetch loads the slots that may hold a position.
+func (c *Cache) prefetch(p game.Position, tag uint64) {
+	_, slots := c.set(p, tag)
+	prefetch.Lines(unsafe.Pointer(&slots[0]))
+	prefetch.Lines(unsafe.Pointer(&slots[ways-1]))
+}
+
 // keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions and of the caller's networks.
 func (c *Cache) keep(b *Batch, m *missed) {
 	for j, i := range m.rows {
+		if next := j + ahead; next < len(m.rows) && !c.none {
+			c.prefetch(m.batch.Pos[next], m.tag)
+		}
 		if b.Board.Mirror(m.batch.Pos[j]) == m.batch.Pos[j] {
 			symmetrise(b.Board, m.batch.PolicyRow(j))
 		}
-		if by := slices.Index(lasting, m.batch.Source[j]); by >= 0 {
+		if by := slices.Index(lasting, m.batch.Source[j]); by >= 0 && !c.none {
 			c.store(&m.batch, j, m.tag, uint8(by))
 		}
 		copyMirrored(b, i, m.batch.WDLRow(j), m.batch.PolicyRow(j), m.mirrored[j])

@@ -38,17 +38,18 @@ type Ply struct {
 	Source   eval.Source
 }
 
-// remembered is how many answers of a network Remember keeps; they take about 130 MB on 7x6.
-const remembered = 1 << 20
+// Remembered is how many answers of a network are remembered usually; they take about 130 MB on 7x6.
+const Remembered = 1 << 20
 
 // Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
 // again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
-// as fast as a cache, so it is returned as it is.
-func Remember(e *eval.Evaluator, model string) *eval.Evaluator {
+// as fast as a cache, so it is returned as it is. The games do not depend on the number of answers that are kept, 0 or more: a fast
+// GPU may answer again sooner than a processor finds an answer.
+func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
 	}
-	c := eval.NewCache(remembered)
+	c := eval.NewCache(answers)
 	c.Transparent = true // what is recorded must not depend on which game came first
 	return eval.New(e.Backend(), eval.Options{Cache: c, Model: model})
 }
@@ -66,6 +67,7 @@ func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have m
 		number++
 		return number - 1, number <= first+n
 	}
+	c = c.Sized(e, n)
 	c.Parallel = min(c.Parallel, max(1, n))
 	return PlayNext(ctx, e, c, next, done)
 }
@@ -77,6 +79,7 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	if err := c.Validate(); err != nil {
 		return err
 	}
+	c = c.Sized(e, mostAtOnce)
 	board, err := c.board()
 	if err != nil {
 		return err

@@ -17,9 +17,12 @@
 package selfplay
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/sample"
@@ -65,7 +68,7 @@ type Config struct {
 	// search, which probes its leaves with a tenth of it. What the rules decide is played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
-	// The games do not depend on these two.
+	// The games do not depend on these two. Sized has numbers in place of 0.
 	Parallel int `json:"-"` // games at once
 	Batch    int `json:"-"` // leaves that are evaluated together
 }
@@ -88,9 +91,35 @@ func (c Config) kinds() []sample.Kind {
 func DefaultConfig() Config {
 	return Config{
 		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: 1.5, Discount: 0.99,
-		OpeningPlies: 6, Temperature: 1, TemperaturePlies: 12, Parallel: 512, Batch: 128,
+		OpeningPlies: 6, Temperature: 1, TemperaturePlies: 12,
 	}
 }
+
+// DefaultBatch is how many leaves are evaluated together, except by evaluators that prefer many more.
+const DefaultBatch = 128
+
+// Sized is the configuration with numbers in place of a Parallel or a Batch of 0, for that many games by e. Each processor has
+// two batches, one that it fills and one that is evaluated. The batches of a device that prefers 1024 rows, a GPU, have 512;
+// several are on the device at once. If there are too few games for that, batches are smaller, so that all processors have some,
+// but not below DefaultBatch, except for heuristics, to which the size does not matter.
+func (c Config) Sized(e *eval.Evaluator, games int) Config {
+	rows, batches := e.Backend().Attributes().Rows, 2*runtime.GOMAXPROCS(0)
+	batch := max(DefaultBatch, rows/2)
+	if c.Parallel == 0 {
+		c.Parallel = min(batches*cmp.Or(c.Batch, batch), max(1, games), mostAtOnce)
+	}
+	if c.Batch == 0 {
+		least := DefaultBatch
+		if rows == 1 {
+			least = 1
+		}
+		c.Batch = min(batch, max(least, c.Parallel/batches))
+	}
+	return c
+}
+
+// mostAtOnce is the greatest Parallel and Batch.
+const mostAtOnce = 1 << 20
 
 // PliesFor are the OpeningPlies and TemperaturePlies that suit a board: a seventh and two sevenths of its cells, as DefaultConfig has for 7x6.
 func PliesFor(b *game.Board) (opening, temperature int) { return b.Cells() / 7, b.Cells() * 2 / 7 }
@@ -124,8 +153,8 @@ func (c Config) Validate() error {
 		{"temperature plies", float64(c.TemperaturePlies), 0, 1000},
 		{"resign", c.Resign, 0, 1},
 		{"exact", float64(c.Exact), 0, solver.MostNodes},
-		{"parallel", float64(c.Parallel), 1, 1 << 20},
-		{"batch", float64(c.Batch), 1, 1 << 20},
+		{"parallel", float64(c.Parallel), 0, mostAtOnce},
+		{"batch", float64(c.Batch), 0, mostAtOnce},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {
 			return fmt.Errorf("selfplay: %s is %v, want %v to %v", f.name, f.value, f.min, f.max)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -299,7 +300,7 @@ func TestRemember(t *testing.T) {
 	for _, parallel := range []int{1, 20} {
 		c.Parallel = parallel
 		stub, dir := &evaltest.Stub{Source: eval.CPU}, t.TempDir()
-		gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub"), c, dir, 40, nil))
+		gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub", selfplay.Remembered), c, dir, 40, nil))
 		if got := files(t, dir); want == nil {
 			want = got
 		} else if diff := cmp.Diff(want, got); diff != "" {
@@ -397,18 +398,70 @@ func TestSources(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*selfplay.Config){
-		"rules":                 func(c *selfplay.Config) { c.Rules = "7x6" },
-		`selection is "uct"`:    func(c *selfplay.Config) { c.Selection = "uct" },
-		"visits is 1, want 2":   func(c *selfplay.Config) { c.Visits = 1 },
-		"full share is 2":       func(c *selfplay.Config) { c.FullShare = 2 },
-		`openings is "early"`:   func(c *selfplay.Config) { c.Openings = "early" },
-		"parallel is 0, want 1": func(c *selfplay.Config) { c.Parallel = 0 },
+		"rules":                  func(c *selfplay.Config) { c.Rules = "7x6" },
+		`selection is "uct"`:     func(c *selfplay.Config) { c.Selection = "uct" },
+		"visits is 1, want 2":    func(c *selfplay.Config) { c.Visits = 1 },
+		"full share is 2":        func(c *selfplay.Config) { c.FullShare = 2 },
+		`openings is "early"`:    func(c *selfplay.Config) { c.Openings = "early" },
+		"parallel is -1, want 0": func(c *selfplay.Config) { c.Parallel = -1 },
 	} {
 		c := config()
 		change(&c)
 		if err := selfplay.Run(t.Context(), bitsquares(t), c, t.TempDir(), 1, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+}
+
+// Without numbers each processor has two batches, larger ones on a device that prefers many rows, and smaller ones if there are
+// few games.
+func TestSized(t *testing.T) {
+	heuristic, network, gpu := bitsquares(t), evaltest.Raw(&evaltest.Stub{}), eval.New(manyRows{&evaltest.Stub{}}, eval.Options{})
+	cores := runtime.GOMAXPROCS(0)
+	for _, test := range []struct {
+		name                    string
+		e                       *eval.Evaluator
+		parallel, batch, games  int
+		wantParallel, wantBatch int
+	}{
+		{"a heuristic", heuristic, 0, 0, math.MaxInt, 256 * cores, 128},
+		{"few games by a heuristic", heuristic, 0, 0, 8 * cores, 8 * cores, 4},
+		{"a network", network, 0, 0, math.MaxInt, 256 * cores, 128},
+		{"few games by a network", network, 0, 0, 8, 8, 128},
+		{"a GPU", gpu, 0, 0, math.MaxInt, 1024 * cores, 512},
+		{"some games by a GPU", gpu, 0, 0, 400 * cores, 400 * cores, 200},
+		{"few games by a GPU", gpu, 0, 0, 8, 8, 128},
+		{"no game", gpu, 0, 0, 0, 1, 128},
+		{"a batch", gpu, 0, 64, math.MaxInt, 128 * cores, 64},
+		{"games at once", gpu, 600 * cores, 0, 10, 600 * cores, 300},
+		{"both", gpu, 3, 5, 10, 3, 5},
+	} {
+		c := selfplay.DefaultConfig()
+		c.Parallel, c.Batch = test.parallel, test.batch
+		if c = c.Sized(test.e, test.games); c.Parallel != test.wantParallel || c.Batch != test.wantBatch {
+			t.Errorf("%s: %d games at once, batches of %d; want %d, %d", test.name, c.Parallel, c.Batch, test.wantParallel, test.wantBatch)
+		}
+	}
+}
+
+// manyRows is a backend that prefers as many rows as a GPU.
+type manyRows struct{ eval.Backend }
+
+func (manyRows) Attributes() eval.Attributes { return eval.Attributes{Rows: 1024, Invariant: true} }
+
+// The games do not depend on how many answers are remembered.
+func TestRememberNone(t *testing.T) {
+	var games [3][]string
+	for i, answers := range []int{0, 1, selfplay.Remembered} {
+		stub := &evaltest.Stub{Source: eval.CPU}
+		games[i] = make([]string, 30)
+		gametest.OK(t, selfplay.Play(t.Context(), selfplay.Remember(evaltest.Raw(stub), "stub", answers), config(), 0, 30, nil, func(g *selfplay.Game) error {
+			games[i][g.Number] = fmt.Sprint(g.Plies, g.Last, g.Result)
+			return nil
+		}))
+	}
+	if !slices.Equal(games[0], games[2]) || !slices.Equal(games[1], games[2]) {
+		t.Error("games differ")
 	}
 }
 

@@ -162,7 +162,7 @@ func (r *Run) play(ctx context.Context, g Generation) error {
 // playBatch plays the games of one board: with e, whose name is given, or by the run's Player.
 func (r *Run) playBatch(ctx context.Context, b selfplay.Batch, e *eval.Evaluator, name string) error {
 	if r.player == nil {
-		return selfplay.Run(ctx, selfplay.Remember(e, name), b.Config, b.Dir, b.Games, b.Report)
+		return selfplay.Run(ctx, selfplay.Remember(e, name, selfplay.Remembered), b.Config, b.Dir, b.Games, b.Report)
 	}
 	if !r.noNetwork() {
 		b.Network = r.promoted(r.best())

@@ -19,14 +19,15 @@ import (
 const patience = 20 * time.Second
 
 // SelfPlay measures games a second, and what part of an evaluator's own rate self-play uses; name is the evaluator's model or
-// heuristic. A network's answers are remembered, as in self-play. The games pause while the evaluator alone answers the
+// heuristic. Of a network remember answers are remembered, as in self-play. The games pause while the evaluator alone answers the
 // batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
 // of the time.
-func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, progress Progress) ([]Figure, error) {
+func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, remember int, progress Progress) ([]Figure, error) {
 	board, err := new(game.Boards).Parse(c.Rules)
 	if err != nil {
 		return nil, err
 	}
+	c = c.Sized(e, math.MaxInt)
 	fast, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name stri
 	p.pause.Lock()
 	go func() {
 		defer close(p.ended)
-		p.err = selfplay.Play(inner, selfplay.Remember(eval.New(p, eval.Options{}), name), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
+		p.err = selfplay.Play(inner, selfplay.Remember(eval.New(p, eval.Options{}), name, remember), c, 0, math.MaxInt32, nil, func(*selfplay.Game) error {
 			p.games.Add(1)
 			return nil
 		})

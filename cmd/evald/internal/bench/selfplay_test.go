@@ -22,7 +22,7 @@ func smallPlay() selfplay.Config {
 }
 
 func TestSelfPlay(t *testing.T) {
-	figures := gametest.Must(SelfPlay(t.Context(), 40*time.Millisecond, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), "a stub", smallPlay(), nil))(t)
+	figures := gametest.Must(SelfPlay(t.Context(), 40*time.Millisecond, evaltest.Raw(&evaltest.Stub{Source: eval.CPU}), "a stub", smallPlay(), 0, nil))(t)
 	if len(figures) != 2 {
 		t.Fatalf("%d figures, want evaluations and games", len(figures))
 	}
@@ -93,17 +93,17 @@ func TestSelfPlayFails(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := SelfPlay(t.Context(), 20*time.Millisecond, evaltest.Raw(e), "a stub", smallPlay(), nil); !errors.Is(err, broken) {
+	if _, err := SelfPlay(t.Context(), 20*time.Millisecond, evaltest.Raw(e), "a stub", smallPlay(), 0, nil); !errors.Is(err, broken) {
 		t.Errorf("a broken evaluator: error %v", err)
 	}
 	c := smallPlay()
 	c.Visits = 1
-	if _, err := SelfPlay(t.Context(), time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", c, nil); err == nil || !strings.Contains(err.Error(), "visits is 1") {
+	if _, err := SelfPlay(t.Context(), time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", c, 0, nil); err == nil || !strings.Contains(err.Error(), "visits is 1") {
 		t.Errorf("wrong visits: error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := SelfPlay(ctx, time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", smallPlay(), nil); !errors.Is(err, context.Canceled) {
+	if _, err := SelfPlay(ctx, time.Millisecond, evaltest.Raw(&evaltest.Stub{}), "a stub", smallPlay(), 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled context: error %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	games := make(chan *selfplay.Game, gamesAhead)
 	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
 		defer done()
-		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Network), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
+		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Network, selfplay.Remembered), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
 			select {
 			case games <- g:
 				w.done.Add(1)
