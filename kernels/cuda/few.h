@@ -28,12 +28,12 @@ template <int C_>
 struct Few {
 	CONSTANT int C = C_, CLUSTER = C / 64;
 	CONSTANT bool TAPS = C == 256; // the order of sums: by tap and channel, after the residual stream; or as in hopper.h, before it
-	CONSTANT int BOARDS = C == 256 ? 2 : 4, WORKERS = 128 * BOARDS, THREADS = WORKERS + 32;
+	CONSTANT int BOARDS = C == 256 ? 1 : 4, WORKERS = 128 * BOARDS, THREADS = WORKERS + 32;
 	CONSTANT int STEPS = C / 16, STEM = TAPS ? 4 : 3; // of 16 inputs each
 
 	// Weights come in pieces, one after another for all blocks of the cluster: the tiles of two steps, or for one step the three of a
 	// kernel's column. A stage of the ring has up to SPAN of them.
-	CONSTANT int TILES = TAPS ? 2 : 3, SPAN = C == 128 ? 2 : 4, STAGES = C == 256 ? 3 : 4;
+	CONSTANT int TILES = TAPS ? 2 : 3, SPAN = C == 128 ? 2 : 4, STAGES = C == 256 ? 8 : 4;
 	CONSTANT int LAYER = 9 * STEPS / TILES, HEADS = (STEPS + TILES - 1) / TILES; // pieces of a layer, and of the heads' convolution
 	CONSTANT int TURN = TAPS ? STEPS / TILES : STEPS;                            // pieces of a tap, or of a kernel's column
 	static_assert(TURN % SPAN == 0);

@@ -4,5 +4,5 @@
 
 KERNEL(hopper_256, 384)(Job job) { hopper_wide<Hopper256>(job); }
 
-// For few boards: 2 at a time, whose outputs four blocks share.
-CLUSTER_KERNEL(few_256, 288, 4)(Job job) { few<Few<256>>(job); }
+// For few boards: one at a time, whose outputs four blocks share.
+CLUSTER_KERNEL(few_256, 160, 4)(Job job) { few<Few<256>>(job); }

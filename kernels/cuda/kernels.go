@@ -90,7 +90,7 @@ func Kernels() []Kernel {
 		hopperWide("hopper_256", "hopper256", hopper256),
 		few("few_64", "hopper64", hopper64, 64, 4, 4, 24<<10),
 		few("few_128", "hopper128", hopper128, 128, 4, 4, 12<<10),
-		few("few_256", "hopper256", hopper256, 256, 2, 3, 16<<10),
+		few("few_256", "hopper256", hopper256, 256, 1, 8, 16<<10),
 	}
 }
 

@@ -28,9 +28,9 @@ func TestEvaluatorEveryCallFails(t *testing.T) {
 	noGoroutineLeft(t)
 	t.Run("two towers", func(t *testing.T) { everyCallFails(t, newScenario(t, fewRows)) })
 	t.Run("wide kernels", func(t *testing.T) {
-		s := scenarioOf(t, "1x4/3/5", manyRows) // 5 boards by wide_64, 17 by wide_64_two, 70 by tower_64_half, and those of large by it too
+		s := scenarioOf(t, "1x4/3/5", manyRows) // 5 boards by wide_64, 70 by tower_64_half, and those of large by it too
 		c := predicted(t, s.network.Config(), s.boards[0].Rules(), targetOf(s.on[0]))
-		for n, want := range map[int]string{5: "wide_64", 22: "wide_64_two", 70: "tower_64_half"} {
+		for n, want := range map[int]string{5: "wide_64", 70: "tower_64_half"} {
 			if got := c.at(n).Kernel.Name; got != want {
 				t.Errorf("%d positions are for %s, want %s", n, got, want)
 			}

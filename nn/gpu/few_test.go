@@ -24,8 +24,8 @@ func TestFewEqualsHopper(t *testing.T) {
 		{"1x64", small, "few_64", 4},
 		{"1x100/30/20", game.Connect4, "few_128", 4},
 		{"1x128", game.TicTacToe, "few_128", 4},
-		{"1x160/8/16", game.Connect4, "few_256", 2},
-		{"1x256", small, "few_256", 2},
+		{"1x160/8/16", game.Connect4, "few_256", 1},
+		{"1x256", small, "few_256", 1},
 	} {
 		t.Run(fmt.Sprintf("%s on %s by %s", test.net, test.rules, test.kernel), func(t *testing.T) {
 			n, board := scrambled(t, test.net, 3), game.MustBoard(test.rules)
@@ -35,7 +35,7 @@ func TestFewEqualsHopper(t *testing.T) {
 				t.Fatalf("%v, %d boards, of the family of %s", ok, p.Boards, first.Kernel.Name)
 			}
 			weights := mustPack(t, p, n)
-			pos := gametest.Positions(gametest.Rand(5), board, p.Boards+1, true)
+			pos := gametest.Positions(gametest.Rand(5), board, max(p.Boards+1, 3), true)
 			want := emulate(t, e, first, weights, pos, emulated{})
 			size := p.RowBytes()
 			clusters := p.Kernel.Cluster // a processor each: a group of boards for each cluster

@@ -101,11 +101,11 @@ func TestPlanFits(t *testing.T) {
 // A launch has a block or a cluster for each group, as far as they run at once.
 func TestPlanBlocks(t *testing.T) {
 	alone := hopperPlan(t, config(t, "20x256"), game.Connect4, "hopper_256")                     // 3 boards a block
-	cluster := gametest.Must(planOnly("few_256", config(t, "20x256"), game.Connect4, hopper))(t) // 2 boards for 4 blocks
+	cluster := gametest.Must(planOnly("few_256", config(t, "20x256"), game.Connect4, hopper))(t) // a board for 4 blocks
 	for _, test := range []struct{ n, processors, alone, cluster int }{
 		{1, 132, 1, 4},
 		{33, 132, 33, 132},
-		{34, 132, 34, 68},
+		{34, 132, 34, 132},
 		{131, 132, 131, 132},
 		{396, 132, 132, 132},
 		{397, 132, 132, 132},

@@ -111,7 +111,7 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 				t.Errorf("sources %v", got.Source)
 			}
 			p, err := e.serves.planned(board, targetOf(on[0]))
-			if err != nil || strings.HasPrefix(p.at(n).Kernel.Name, "hopper") != (name == "hopper_64") {
+			if err != nil || p.at(n).Kernel.Exact != (name == "hopper_64") {
 				t.Errorf("%d positions by %s, %v", n, p.at(n).Kernel.Name, err)
 			}
 		}
