@@ -76,7 +76,7 @@ var (
 
 // newScenario has a network of so many features that large needs another kernel, and no wide one has room.
 func newScenario(t *testing.T, batches []part) *scenario {
-	return scenarioOf(t, "1x4/1/8181", batches)
+	return scenarioOf(t, "1x4/1/8169", batches)
 }
 
 // scenarioOf has launches with and without copies, since those of some positions are called small.
