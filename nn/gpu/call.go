@@ -63,7 +63,6 @@ func (c *call) run(ctx context.Context, e *Backend, b *eval.Batch) (err error) {
 // finish waits for the oldest slot and reads its answers.
 func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	s := c.flying[0]
-	s.watch(ctx)
 	c.timer.Reset(s.session.device.retry.hang)
 	defer c.timer.Stop()
 	select {

@@ -18,7 +18,6 @@ type device struct {
 	info    driver.Device
 	retry   retry
 	yields  bool // the threads that poll, one a device, could keep all processors from the callers
-	spare   bool // there are processors enough that callers poll too
 	quit    <-chan struct{}
 	ended   chan struct{}
 	stuck   chan struct{}    // the first session's self-test takes too long

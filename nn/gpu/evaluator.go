@@ -86,7 +86,6 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 		started[i] = make(chan error, 1)
 		d := newDevice(e, info, r)
 		d.yields = runtime.GOMAXPROCS(0) <= len(found)
-		d.spare = runtime.GOMAXPROCS(0) >= 4*len(found)
 		e.devices = append(e.devices, d)
 		go d.run(started[i])
 	}

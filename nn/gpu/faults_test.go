@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -244,7 +243,6 @@ func TestEvaluatorLosesDevices(t *testing.T) {
 // Many callers evaluate while faults come and go: every batch is answered by the GPU or the reference, never by both.
 func TestEvaluatorFaultsUnderLoad(t *testing.T) {
 	noGoroutineLeft(t)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8)) // so that callers poll
 	s, said := newScenario(t, manyRows), newEvents()
 	s.on = devices(t, 2, geforce)
 	e := evaluator(t, s.network, s.on, said.say)

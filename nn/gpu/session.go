@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -32,16 +31,13 @@ type session struct {
 	broken    chan error    // an error that a caller found; the first counts
 	dead      chan struct{} // closed when the session takes no more slots, see over
 
-	awake atomic.Bool // the thread polls: callers need not wake it
-
 	ends   sync.Once
 	reason error // why it ended; read it after dead
 
 	slots   []*slot
 	tester  *slot     // for the self-test alone
 	flying  []*slot   // launched, the oldest first
-	busy    time.Time // since when something flies, as far as it is not counted yet; or since when nothing does
-	hot     bool      // small launches come one soon after the other: see linger
+	busy    time.Time // since when something flies, as far as it is not counted yet
 	modules map[string]driver.Module
 	kernels map[string]loadedKernel
 	weights map[*layout]driver.Memory
@@ -137,19 +133,10 @@ func (s *session) newSlot() (*slot, error) {
 // get it back takes a thread of its own tens of microseconds, which is most of a short launch.
 const patience = time.Millisecond
 
-// linger is how long the thread polls for another small launch, if the last two were less than half of that apart. To put a
-// thread to sleep and wake it takes tens of microseconds, twice for a launch of as long. So if a caller sends one small launch
-// after the other, both poll (slot.watch), and neither sleeps. After launches farther apart the thread does not linger, as Go's
-// scheduler is slow to wake a caller while the goroutine that woke it keeps its processor.
-const linger = 200 * time.Microsecond
-
 // loop serves until quit, which is no error, or until something fails.
 func (s *session) loop() error {
 	for {
 		if len(s.flying) == 0 {
-			for s.hot && len(s.submitted) == 0 && time.Since(s.busy) < linger {
-			}
-			s.awake.Store(false)
 			select {
 			case <-s.device.quit:
 				return nil
@@ -160,7 +147,6 @@ func (s *session) loop() error {
 					return err
 				}
 			case x := <-s.submitted:
-				s.awake.Store(true)
 				if err := s.launch(x); err != nil {
 					return err
 				}
@@ -214,7 +200,6 @@ func (s *session) land(x *slot) {
 	s.device.count.rows.Add(uint64(len(x.rows)))
 	s.device.count.launches.Add(1)
 	now := time.Now()
-	s.hot = s.hot && now.Sub(s.busy) < linger // the caller polls no longer than that
 	s.device.count.busy.Add(uint64(now.Sub(s.busy)))
 	s.busy = now
 	x.end(nil)
@@ -237,9 +222,7 @@ func (s *session) launch(x *slot) error {
 		return nil
 	}
 	if len(s.flying) == 0 {
-		now := time.Now()
-		s.hot = s.device.spare && x.plan.direct(len(x.rows)) && now.Sub(s.busy) < linger/2
-		s.busy = now
+		s.busy = time.Now()
 	}
 	s.flying = append(s.flying, x)
 	err := s.load(v)

@@ -3,10 +3,7 @@
 package gpu
 
 import (
-	"context"
-	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
@@ -68,17 +65,6 @@ func (s *slot) read(b *eval.Batch) error {
 func (s *slot) submit() {
 	s.left.Store(waiting)
 	s.session.submitted <- s
-}
-
-// watch waits for the end of a small launch without sleeping, for a while: see linger. If the thread sleeps, its caller sleeps
-// too, so that the thread can take over its processor at once.
-func (s *slot) watch(ctx context.Context) {
-	if !s.session.device.spare || !s.session.awake.Load() || !s.plan.direct(len(s.rows)) {
-		return
-	}
-	for since := time.Now(); len(s.done) == 0 && ctx.Err() == nil && time.Since(since) < linger; {
-		runtime.Gosched()
-	}
 }
 
 // end passes the result to the caller. If the caller has gone, it frees the slot.
