@@ -3,7 +3,7 @@
 // Command bench measures networks on a machine that has a GPU and nothing else: no Go, no shell, no network. `make bench-gpu`
 // packs it as ./run, with the programs that it starts (README.md).
 //
-//	main.go     flags, and what all runs have in common
+//	main.go     flags, and what all runs have in common; main_other.go: not on Linux
 //	runs.go     the runs: their steps in order, with the limit of each
 //	measure.go  rows of a network and a kernel, or a peer
 //	command.go  a program with a deadline, which dies with us
