@@ -158,7 +158,7 @@ func (d devices) gpus() string {
 	}
 	var b strings.Builder
 	for _, device := range d.GPU.Devices {
-		fmt.Fprintf(&b, "gpu  %v\n", device)
+		fmt.Fprintf(&b, "gpu  %v\n     %s, PCI %s\n", device, device.UUID, device.PCI)
 		for _, t := range d.Tried {
 			if t.GPU == device.Index {
 				fmt.Fprintf(&b, "     %v\n", t)

@@ -56,17 +56,17 @@ func TestDevicesPaths(t *testing.T) {
 
 func TestDevicesText(t *testing.T) {
 	found := devices{GPU: &driver.Driver{Library: "libcuda.so.1", Version: 12090, Devices: []driver.Device{
-		{Name: "One", Major: 9, Memory: 3 << 29, Multiprocessors: 132},
-		{Index: 1, Name: "Two", Major: 8, Minor: 6, Memory: 24 << 30, Multiprocessors: 82},
+		{UUID: "GPU-1", PCI: "0000:01:00.0", Name: "One", Major: 9, Memory: 3 << 29, Multiprocessors: 132},
+		{Index: 1, UUID: "GPU-2", PCI: "0000:02:00.0", Name: "Two", Major: 8, Minor: 6, Memory: 24 << 30, Multiprocessors: 82},
 	}}}
-	want := "gpu  0: One, sm_90, 132 multiprocessors, 1.5 GiB\ngpu  1: Two, sm_86, 82 multiprocessors, 24.0 GiB\n     driver libcuda.so.1, CUDA 12.9\n"
+	want := "gpu  0: One, sm_90, 132 multiprocessors, 1.5 GiB\n     GPU-1, PCI 0000:01:00.0\ngpu  1: Two, sm_86, 82 multiprocessors, 24.0 GiB\n     GPU-2, PCI 0000:02:00.0\n     driver libcuda.so.1, CUDA 12.9\n"
 	if got := found.gpus(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	found.Tried = []tried{{GPU: 0, Kernel: "tower_64", Rows: 256, Launches: 2, Busy: 0.0012341, Faults: 1}, {GPU: 1, Error: "GPU 1: it smells"}}
 	one, two, _ := strings.Cut(want, "gpu  1")
 	want = one + "     works: network default by tower_64, 256 rows in 2 launches, busy 1.234ms, 1 faults\ngpu  1" +
-		strings.Replace(two, "GiB\n", "GiB\n     does NOT work: GPU 1: it smells\n", 1)
+		strings.Replace(two, "02:00.0\n", "02:00.0\n     does NOT work: GPU 1: it smells\n", 1)
 	if got := found.gpus(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

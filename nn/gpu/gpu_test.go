@@ -405,7 +405,7 @@ func TestNotFinite(t *testing.T) {
 		{"blocks.0.conv1.bias", 65_000, true, true},
 		{"blocks.0.conv1.bias", -1e9, true, true},
 	} {
-		for _, kernel := range []string{"tower_any", "tower_64", "hopper_64"} {
+		for _, kernel := range []string{"tower_any", "tower_64", "hopper_64", "few_64"} {
 			if kernel != "tower_64" && !test.all {
 				continue
 			}

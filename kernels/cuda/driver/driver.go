@@ -68,7 +68,9 @@ func Details(err error) string {
 
 // Device is a GPU.
 type Device struct {
-	Index           int    `json:"index"` // the driver's number, from 0
+	Index           int    `json:"index"` // the driver's number, from 0, which may be another than nvidia-smi's
+	UUID            string `json:"uuid"`  // GPU-..., as nvidia-smi -L has it
+	PCI             string `json:"pci"`   // its address: 0000:01:00.0
 	Name            string `json:"name"`
 	Major           int    `json:"major"` // compute capability: 9 and 0 are sm_90
 	Minor           int    `json:"minor"`

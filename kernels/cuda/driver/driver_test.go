@@ -78,7 +78,7 @@ func TestFind(t *testing.T) {
 	found := gametest.Must(driver.Find())(t)
 	want := &driver.Driver{
 		Library: os.Getenv("EVALD_CUDA_DRIVER"), Version: 12040,
-		Devices: []driver.Device{{Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448, Node: -1}},
+		Devices: []driver.Device{{UUID: "GPU-00010203-0405-0607-0809-0a0b0c0d0e00", PCI: "ffff:ff:00.0", Name: "Fake GPU 0", Major: 9, Memory: 1 << 30, Multiprocessors: 4, Shared: 232448, Node: -1}},
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -96,7 +96,11 @@ func describe(index int) (Device, error) {
 	if err != nil {
 		return Device{}, wrap("cuDeviceGet", err)
 	}
-	device := Device{Index: index}
+	id, err := d.UUID()
+	if err != nil {
+		return Device{}, wrap("cuDeviceGetUuid", err)
+	}
+	device := Device{Index: index, UUID: "GPU-" + id.String()}
 	if device.Name, err = d.Name(); err != nil {
 		return Device{}, wrap("cuDeviceGetName", err)
 	}
@@ -120,14 +124,15 @@ func describe(index int) (Device, error) {
 			return Device{}, wrap("cuDeviceGetAttribute", err)
 		}
 	}
-	device.Node = node("/sys/bus/pci/devices", domain, bus, slot)
+	device.PCI = fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, slot)
+	device.Node = node("/sys/bus/pci/devices", device.PCI)
 	return device, nil
 }
 
-// node is the NUMA node that a device at this place of the PCI bus is attached to, as the kernel says in the folder
+// node is the NUMA node that a device at this address of the PCI bus is attached to, as the kernel says in the folder
 // /sys/bus/pci/devices. It is -1 if the machine has no NUMA, or does not say.
-func node(folder string, domain, bus, device int) int {
-	text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, device), "numa_node"))
+func node(folder, pci string) int {
+	text, err := os.ReadFile(filepath.Join(folder, pci, "numa_node"))
 	if err != nil {
 		return -1
 	}

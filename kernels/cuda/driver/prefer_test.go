@@ -44,11 +44,9 @@ func TestNode(t *testing.T) {
 		gametest.OK(t, os.Mkdir(filepath.Join(folder, name), 0o755))
 		gametest.OK(t, os.WriteFile(filepath.Join(folder, name, "numa_node"), []byte(text), 0o644))
 	}
-	for _, test := range []struct{ domain, bus, device, want int }{
-		{0, 0x17, 0, 1}, {1, 0xaf, 0x1f, 0}, {0, 0x18, 0, -1}, {0, 0x19, 0, -1}, {0, 0x1a, 0, -1},
-	} {
-		if got := node(folder, test.domain, test.bus, test.device); got != test.want {
-			t.Errorf("%x:%x:%x: node %d, want %d", test.domain, test.bus, test.device, got, test.want)
+	for pci, want := range map[string]int{"0000:17:00.0": 1, "0001:af:1f.0": 0, "0000:18:00.0": -1, "0000:19:00.0": -1, "0000:1a:00.0": -1} {
+		if got := node(folder, pci); got != want {
+			t.Errorf("%s: node %d, want %d", pci, got, want)
 		}
 	}
 }

@@ -26,6 +26,10 @@ ANYWHERE(cuDeviceGet, (CUdevice *device, int ordinal), {
 
 ANYWHERE(cuDeviceGetName, (char *name, int n, CUdevice d), { snprintf(name, n, "Fake GPU %d", d); })
 
+ANYWHERE(cuDeviceGetUuid, (CUuuid *uuid, CUdevice d), {
+	for (int i = 0; i < 16; i++) uuid->bytes[i] = (char)(i < 15 ? i : d);
+})
+
 ANYWHERE(cuDeviceGetAttribute, (int *value, CUdevice_attribute a, CUdevice d), {
 	(void)d;
 	switch (a) {
