@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -70,13 +69,16 @@ func bitsquares() eval.Backend { return heuristic.WithPower(heuristic.DefaultPow
 // evaluator is an Evaluator of a backend.
 func evaluator(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{}) }
 
+// mirroredName is behind the name of a model whose answers are means of a position and its mirror image.
+const mirroredName = ", mirrored"
+
 // mirror lets the evaluator answer the mean of each position and its mirror image, if the options ask for it.
 func (e *Opened) mirror(o Options) {
 	if !o.Mirror {
 		return
 	}
 	e.Evaluator = evaluator(eval.NewMirrored(e.Backend()))
-	e.Model += ", mirrored" // its answers are not the network's own, wherever they are kept
+	e.mirrored, e.Model = true, e.Model+mirroredName // its answers are not the network's own, wherever they are kept
 	e.How += ", the mean of each position and its mirror image"
 }
 
@@ -157,7 +159,10 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	case o.Games == nil || slices.Contains(o.Games, r):
 		return o.Model
 	case o.any != nil && o.any.ranges.Contains(r):
-		return AnyModel + strings.TrimPrefix(o.Model, DefaultModel) // it is mirrored if the other is
+		if o.mirrored { // then it is too
+			return AnyModel + mirroredName
+		}
+		return AnyModel
 	}
 	return eval.Bitsquares.String()
 }

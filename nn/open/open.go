@@ -89,9 +89,11 @@ type Opened struct {
 	How     string // how answers are computed, for people
 	CPUPath string // by which the CPU computes the network, if it does; "" unless it is one of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest; AnyModel answers others, if Options name no model, and
-	// bitsquares the rest. Nil: the model answers every game.
+	// Games are the games that the model answers, in the order of its manifest; AnyModel answers others, if Options name no model or one
+	// of pattern tables, and bitsquares the rest. Nil: the model answers every game.
 	Games []game.Rules
+
+	mirrored bool // Model says so too
 
 	any    *anyNetwork  // nil unless AnyModel answers others
 	gpu    *gpu.Backend // nil if no GPU is used
@@ -158,11 +160,9 @@ func named(o Options) (*Opened, error) {
 			return nil, errors.Join(fmt.Errorf("model %s: %w", m.Name, err), e.Close())
 		}
 	}
-	if e.any, err = newAny(o); err != nil {
+	if err := e.elsewhere(games, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	e.only(games, e.any)
-	e.How += "; network " + AnyModel + " on boards of " + strings.Join(e.any.ranges.Strings(), " and ") + ", bitsquares on others"
 	return e, nil
 }
 
@@ -196,6 +196,16 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 func (o *Opened) only(games []game.Rules, other eval.Backend) {
 	o.Games = games
 	o.Evaluator = evaluator(trained{o.Backend(), other, games})
+}
+
+// elsewhere leaves all but some games to AnyModel, and to bitsquares those that it does not know either.
+func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
+	if o.any, err = newAny(options); err != nil {
+		return err
+	}
+	o.only(games, o.any)
+	o.How += "; network " + AnyModel + " on boards of " + strings.Join(o.any.ranges.Strings(), " and ") + ", bitsquares on others"
+	return nil
 }
 
 // trained is a backend that asks the network about some games, and another backend about the rest.

@@ -59,7 +59,7 @@ func TestFallsBack(t *testing.T) {
 	}
 }
 
-// A file of pattern tables is opened by its path as others are, and bitsquares answers the boards that it does not know.
+// A file of pattern tables is opened by its path as others are, and the network any answers the boards that it does not know.
 func TestPattern(t *testing.T) {
 	n := quick(t)
 	path := filepath.Join(t.TempDir(), "quick.safetensors")
@@ -69,8 +69,9 @@ func TestPattern(t *testing.T) {
 		if e.Model != model || !e.Network || e.OnGPU || e.Backend().Attributes().Rows != 1 {
 			t.Errorf("want %s: %+v", model, e)
 		}
-		if b := evaluate(t, e.Evaluator, nineFive, make([]game.Position, 1)); b.Source[0] != eval.Bitsquares {
-			t.Errorf("%s: on another board source %s", model, b.Source[0])
+		other := strings.Replace(model, "quick", open.AnyModel, 1)
+		if b := evaluate(t, e.Evaluator, nineFive, make([]game.Position, 1)); b.Source[0] != eval.CPU || e.ModelOn(nineFive.Rules()) != other {
+			t.Errorf("%s: on another board source %s of %s", model, b.Source[0], e.ModelOn(nineFive.Rules()))
 		}
 		got, want := evaluate(t, e.Evaluator, connect4, make([]game.Position, 1)), eval.NewBatch(connect4, 1)
 		gametest.OK(t, pattern.NewBackend(n).Compute(t.Context(), want))
