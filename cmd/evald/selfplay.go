@@ -44,7 +44,7 @@ type selfplayFlags struct {
 	AtOnce           int     `range:"0 to 1048576" aliases:"parallel" default:"0" help:"Games at once; 0 is two batches for each processor."`
 	Batch            int     `range:"0 to 1048576" default:"0" help:"Leaves that are evaluated together; 0 is ${batch}, and 512 with a GPU."`
 
-	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"Answers of a network that are remembered; 0 is none. The games are the same; a fast GPU may answer again sooner than a processor finds an answer."`
+	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"How many of the network's answers are kept for positions that come up again; 0 keeps none. The games are the same. With a small network on a fast GPU, 0 can be faster."`
 
 	Exact exactNodes `without:"join" help:"End a game where its result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search. Its last record has the exact result and moves that keep it."`
 }

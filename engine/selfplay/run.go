@@ -43,8 +43,8 @@ const Remembered = 1 << 20
 
 // Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
 // again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
-// as fast as a cache, so it is returned as it is. The games do not depend on the number of answers that are kept, 0 or more: a fast
-// GPU may answer again sooner than a processor finds an answer.
+// as fast as a cache, so it is returned as it is. The games do not depend on the number of answers that are kept. With a small
+// network on a fast GPU, to keep none can be faster: looking an answer up costs more than computing it again.
 func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e

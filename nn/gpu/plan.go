@@ -169,7 +169,7 @@ func (p plan) together(n, processors int) int {
 // Groups is how many blocks of threads, or clusters of them, the job keeps busy. Fewer may be started: each takes the next group in turn.
 func (j job) Groups() int { return ceil(int(j.N), int(j.boards)) }
 
-// Blocks is how many blocks of threads to start for a job on a device that runs so many clusters at once.
+// Blocks is how many blocks of threads to start for a job. atOnce is the number of clusters that run on the device at the same time.
 func (p plan) Blocks(j job, atOnce int) int {
 	return p.Kernel.Cluster * max(1, min(j.Groups(), atOnce))
 }

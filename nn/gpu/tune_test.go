@@ -237,7 +237,7 @@ func settled(t *testing.T) {
 func TestEvaluatorWithoutClusters(t *testing.T) {
 	soakOnly(t, true)
 	noGoroutineLeft(t)
-	t.Setenv(withoutVariable, "wide_256,tower_256_half") // to be done sooner
+	t.Setenv(withoutVariable, "wide_256,tower_256_half") // so that the trial is shorter
 	const network, kernel = "1x130/3/5", "few_256"
 	board, n := game.MustBoard(game.Connect4), scrambled(t, network, 1)
 	pos := gametest.Positions(gametest.Rand(4), board, 4, false)

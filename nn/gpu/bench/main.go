@@ -75,7 +75,7 @@ const usage = `run canary|A|B|C|table [flags]
 `
 
 func main() {
-	runtime.LockOSThread() // see command.start
+	runtime.LockOSThread() // see bench.command
 	if err := start(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
