@@ -47,7 +47,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	search := c.config()
+	search := c.config(e.Evaluator)
 	search.MaxNodes = mcts.NodesAtOnce
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{

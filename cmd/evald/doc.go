@@ -13,7 +13,8 @@
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
 //	merge.go                                 records of exact results, each position once
 //	score.go, scorepage.go, scoreall.go      accuracy of an evaluator, its page by games; over all positions of a game
-//	play.go, match.go, matchtable.go         games on the terminal; matches, their table
+//	play.go, match.go, matchtable.go         games on the terminal; matches, their table;
+//	matchtune.go                             constants of searches, by games
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle
 //	selfplay.go, cluster.go                  self-play, here and on many machines

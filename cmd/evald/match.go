@@ -26,7 +26,7 @@ import (
 )
 
 type matchCmd struct {
-	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
+	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more, or with --tune 1: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
 	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
@@ -34,6 +34,7 @@ type matchCmd struct {
 	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
 	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. An interrupted or killed match is resumed, also with more --games."`
 	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
+	Tune         []string  `enum:"cpuct,fpu" without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"cpuct,fpu" help:"Find these constants of searches with the network of one mcts agent, by --games (600 are a good start) against the usual ones, and write them into its file, from which searches read them: cpuct is exploration, fpu how much lower moves without visits are valued."`
 	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add what the searches find to this opening book, which is made where there is none. Agents begin with it by book=F.book."`
 	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Least number of visits of the book's positions; others are left out, and removed if they are there already."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
@@ -61,6 +62,9 @@ func asList(lines string) (list string) {
 }
 
 func (c *matchCmd) Run(ctx context.Context, s streams) error {
+	if len(c.Tune) > 0 {
+		return c.tune(ctx, s)
+	}
 	if c.GrowBook != "" {
 		var err error
 		if c.grown, err = durable.Create(c.GrowBook); err != nil {

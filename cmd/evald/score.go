@@ -353,7 +353,7 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 			all = append(all, policy)
 			continue
 		}
-		config := explore{c.Explore}.config(c.Selection)
+		config := explore{c.Explore}.config(c.Selection, e)
 		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
 		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/stream"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/mcts"
@@ -30,8 +31,9 @@ type searching struct {
 	Seed   uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
 }
 
-func (f searching) config() mcts.Config {
-	c := f.explore.config(f.Selection)
+// config is the configuration of searches with an evaluator.
+func (f searching) config(e *eval.Evaluator) mcts.Config {
+	c := f.explore.config(f.Selection, e)
 	c.Visits, c.Seed = f.Visits, f.Seed
 	c.Exact, c.RootNodes = cmp.Or(f.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(f.Visits)
 	return c
@@ -44,13 +46,13 @@ type exactly struct {
 
 // explore is the flag of commands that can search by several selection rules.
 type explore struct {
-	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is the rule's own: 1.5 of puct, 1.41 of uct."`
+	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is the network's own (evald match --tune), or the rule's: 1.5 of puct, 1.41 of uct."`
 }
 
-// config returns the configuration of a selection rule.
-func (f explore) config(selection string) mcts.Config {
+// config returns the configuration of a selection rule for searches with an evaluator.
+func (f explore) config(selection string, e *eval.Evaluator) mcts.Config {
 	rule, _ := mcts.ParseSelection(selection) // the flag has no others
-	c := mcts.DefaultConfig(rule)
+	c := mcts.DefaultConfig(rule).For(e.Backend())
 	c.C = cmp.Or(f.Explore, c.C)
 	return c
 }
@@ -199,7 +201,7 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 		l.ended <- nil
 		return nil
 	}
-	c := r.config()
+	c := r.config(r.evaluator.Evaluator)
 	c.MaxNodes = mcts.NodesFor(l.state.Board, r.Visits)
 	c.Reserve = min(c.MaxNodes, mcts.NodesAtOnce) / 2
 	return r.scheduler.Add(&mcts.Job{

@@ -32,7 +32,7 @@ type Spec struct {
 	// In policy it bounds all probes of a move together, up to solver.MoveNodes; 0 is none.
 	Exact solver.Nodes
 
-	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of mcts.DefaultConfig
+	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of the network (eval.Search) or of mcts.DefaultConfig
 }
 
 // limited reports whether something bounds a move.

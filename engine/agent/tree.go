@@ -84,7 +84,7 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 }
 
 func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
-	c := mcts.DefaultConfig(rule)
+	c := mcts.DefaultConfig(rule).For(e.Backend())
 	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, s.Exact
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a slice that grows is there twice

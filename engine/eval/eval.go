@@ -41,10 +41,31 @@ type Backend interface {
 	Attributes() Attributes
 }
 
-// Attributes describe a Backend to those who form its batches.
+// Attributes describe a Backend to those who form its batches, and to searches.
 type Attributes struct {
-	Rows      int  // rows per call that it prefers; 1: any number costs the same per row
-	Invariant bool // a row's answer is bit for bit the same in every batch
+	Rows      int     // rows per call that it prefers; 1: any number costs the same per row
+	Invariant bool    // a row's answer is bit for bit the same in every batch
+	Search    *Search // nil: searches with it use the constants of their rule
+}
+
+// Search are the constants with which searches by PUCT are strongest with a network. They depend on how sure its policy is
+// and on how much its values differ, so other people's networks may want others than those that ship.
+type Search struct {
+	CPUCT float64 `json:"cpuct"` // exploration, mcts.Config.C
+	FPU   float64 `json:"fpu"`   // how much lower moves without visits are valued, mcts.Config.FPU
+}
+
+// Tuned is a backend whose searches use these constants.
+type Tuned struct {
+	Backend
+	Search Search
+}
+
+// Attributes are the other backend's, with the constants.
+func (t Tuned) Attributes() Attributes {
+	a := t.Backend.Attributes()
+	a.Search = &t.Search
+	return a
 }
 
 // NewBatch has room for n rows.

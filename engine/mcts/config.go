@@ -45,6 +45,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
 )
@@ -132,6 +133,14 @@ func DefaultConfig(s Selection) Config {
 	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
 	if s == UCT {
 		c.C = math.Sqrt2
+	}
+	return c
+}
+
+// For is the configuration for searches with a backend: PUCT takes the constants that the backend asks for, if it asks for some.
+func (c Config) For(b eval.Backend) Config {
+	if own := b.Attributes().Search; own != nil && c.Selection == PUCT {
+		c.C, c.FPU = own.CPUCT, own.FPU
 	}
 	return c
 }

@@ -481,3 +481,24 @@ func BenchmarkVisit(b *testing.B) {
 		}
 	}
 }
+
+// A network's own constants take the place of PUCT's, and of no other rule's.
+func TestConfigFor(t *testing.T) {
+	own := eval.Tuned{Backend: new(evaltest.Stub), Search: eval.Search{CPUCT: 3, FPU: -1}}
+	for _, s := range selections {
+		usual := mcts.DefaultConfig(s)
+		if got := usual.For(new(evaltest.Stub)); got != usual {
+			t.Errorf("%v: a backend without constants changes %+v", s, got)
+		}
+		want := usual
+		if s == mcts.PUCT {
+			want.C, want.FPU = 3, -1
+		}
+		if got := usual.For(own); got != want {
+			t.Errorf("%v: %+v, want %+v", s, got, want)
+		}
+	}
+	if a := own.Attributes(); a.Rows != 64 || !a.Invariant {
+		t.Errorf("the other attributes are lost: %+v", a)
+	}
+}

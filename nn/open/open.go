@@ -151,6 +151,14 @@ func named(o Options) (*Opened, error) {
 	if m.Path != "" { // it is the user's own
 		o.suggestInt8(e)
 	}
+	constants, err := n.Search()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("model %s: %w", m.Label(), err), e.Close())
+	}
+	if constants != nil {
+		e.Evaluator = evaluator(eval.Tuned{Backend: e.Backend(), Search: *constants})
+		e.How += fmt.Sprintf("; searches with cpuct %g, fpu %g", constants.CPUCT, constants.FPU)
+	}
 	if e.Version = m.Version; o.Model != "" || n.Pattern != nil {
 		return e, nil
 	}

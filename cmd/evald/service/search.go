@@ -27,7 +27,7 @@ const firstReport = 64
 func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch, names []string) (*found, error) {
 	visits, actions := r.visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf under way
-	config := mcts.DefaultConfig(mcts.PUCT)
+	config := mcts.DefaultConfig(mcts.PUCT).For(m.evaluator.Backend())
 	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
 	config.Exact, config.RootNodes = cmp.Or(r.exact, solver.ByBoard), mcts.RootNodesFor(visits)
 	f := founds.Get().(*found)

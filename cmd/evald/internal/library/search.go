@@ -39,8 +39,8 @@ const (
 	mostVisits  = 1 << 26
 )
 
-// config checks the options.
-func (o SearchOptions) config() (mcts.Config, error) {
+// config checks the options of a search with an evaluator.
+func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
 	selection, ok := mcts.ParseSelection(cmp.Or(o.Selection, mcts.PUCT.String()))
 	switch {
 	case !ok:
@@ -54,7 +54,7 @@ func (o SearchOptions) config() (mcts.Config, error) {
 	case !(o.Explore >= 0 && o.Explore <= 1000):
 		return mcts.Config{}, fmt.Errorf("explore is %v, must be 0 to 1000", o.Explore)
 	}
-	c := mcts.DefaultConfig(selection)
+	c := mcts.DefaultConfig(selection).For(e.Backend())
 	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed
 	c.Exact, c.RootNodes = cmp.Or(o.Exact, solver.ByBoard), mcts.RootNodesFor(o.Visits)
 	return c, nil
@@ -67,15 +67,16 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the search: %w", err)
 	}
-	config, err := o.config()
-	if err != nil {
-		return nil, err
-	}
 	if err := Check(b, positions); err != nil {
 		return nil, err
 	}
 	evaluator, function, done, err := asks(e, o.Batch)
 	if err != nil {
+		return nil, err
+	}
+	config, err := o.config(evaluator)
+	if err != nil {
+		done()
 		return nil, err
 	}
 	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {

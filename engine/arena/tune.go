@@ -1,0 +1,298 @@
+package arena
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/jobs"
+)
+
+// Tuning finds the constants with which a player is strongest, by games against the same player with its usual constants.
+//
+// Two thirds of the games look for them. Each pair of games has constants of its own, half of them drawn evenly from their
+// ranges, half by Thompson sampling (W. R. Thompson, 1933): those that look best if the pairs so far are drawn anew. The strength as a
+// function of the constants is a quadratic, fitted to all pairs by logistic regression (after R. Coulom, CLOP, 2011), and its highest
+// point is the answer. That point is chosen because it looks good, so its fitted strength is too high. The last third of the games
+// measures it, on other openings.
+type Tuning struct {
+	Board       *game.Board
+	Constants   []Constant                    // one or two
+	New         func(values []float64) Player // the player with these constants
+	Games       int                           // in all; at least MinTuning
+	Seed        uint64
+	Concurrency int // games at once
+}
+
+// MinTuning is the least number of games of a Tuning. With fewer an interval says nothing.
+const MinTuning = 60
+
+// Constant is what is tuned.
+type Constant struct {
+	Name             string
+	Low, High, Usual float64 // Low <= Usual <= High
+	Log              bool    // its logarithm is what counts; Low is above 0
+}
+
+// Best is what a Tuning has found.
+type Best struct {
+	Values, Low, High []float64 // by constant: the best value, and an interval that has it with 90%
+	Games             int       // that looked for them
+	Match             Table     // of the best constants, the first player, against the usual ones; empty if they are the usual ones
+}
+
+// tuningRound is how many pairs are played between two fits.
+const tuningRound = 16
+
+// Run plays the games. Progress hears how many have been played, and what is best so far.
+func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float64)) (Best, error) {
+	if t.Games < MinTuning {
+		return Best{}, fmt.Errorf("tune: %d games say nothing: want %d or more", t.Games, MinTuning)
+	}
+	looks := t.Games / 3 // pairs that look: two thirds of the games
+	measures := t.Games/2 - looks
+	openings, _, err := RandomOpenings(t.Board, DefaultPlies(t.Board), looks+measures, t.Seed)
+	if err != nil {
+		return Best{}, err
+	}
+	r := rand.New(rand.NewPCG(t.Seed, 1))
+	var all sample
+	usual := t.usual()
+	for len(all.at) < looks {
+		n := min(tuningRound, looks-len(all.at))
+		at, scores := make([][]float64, n), make([]float64, n)
+		for i := range at {
+			if at[i] = uniform(r, len(t.Constants)); i%2 == 1 && len(all.at) > 0 {
+				at[i] = all.again(r).fit(usual).highest()
+			}
+		}
+		first := len(all.at)
+		err := jobs.Each(ctx, t.Concurrency, n, func(ctx context.Context, _, i int) (err error) {
+			scores[i], err = t.pair(ctx, at[i], openings[first+i], t.Seed+uint64(first+i))
+			return err
+		})
+		if err != nil {
+			return Best{}, err
+		}
+		all.at, all.scores = append(all.at, at...), append(all.scores, scores...)
+		if progress != nil {
+			progress(2*len(all.at), t.values(all.fit(usual).highest()))
+		}
+	}
+	best := Best{Values: t.values(all.fit(usual).highest()), Games: 2 * looks}
+	best.Low, best.High = t.interval(r, all)
+	if slices.Equal(best.Values, t.values(usual)) {
+		return best, nil
+	}
+	m := Match{Board: t.Board, Players: []Player{t.New(best.Values), t.player(usual)}, Openings: openings[looks:], Seed: t.Seed, Concurrency: t.Concurrency}
+	var games []Game
+	err = m.Run(ctx, nil, func(g Game) error {
+		games = append(games, g)
+		if progress != nil {
+			progress(2*looks+len(games), best.Values)
+		}
+		return nil
+	})
+	best.Match = NewTable(m.Names(), games)
+	return best, err
+}
+
+// pair plays an opening twice, and is the score of the constants against the usual ones, 0 to 2.
+func (t *Tuning) pair(ctx context.Context, at []float64, opening []int, seed uint64) (score float64, err error) {
+	if slices.Equal(t.values(at), t.values(t.usual())) {
+		return 1, nil // against itself
+	}
+	m := Match{Board: t.Board, Players: []Player{t.player(at), t.player(t.usual())}, Openings: [][]int{opening}, Seed: seed, Concurrency: 1}
+	err = m.Run(ctx, nil, func(g Game) error {
+		score += g.points(m.Players[0].Name)
+		return nil
+	})
+	return score, err
+}
+
+// player is the player at a point, with a name that says so.
+func (t *Tuning) player(at []float64) Player { return t.New(t.values(at)) }
+
+// Points have a coordinate of -1 to 1 for each constant.
+
+// usual is the point of the usual constants.
+func (t *Tuning) usual() []float64 {
+	at := make([]float64, len(t.Constants))
+	for i, c := range t.Constants {
+		at[i] = 2*(c.scale(c.Usual)-c.scale(c.Low))/(c.scale(c.High)-c.scale(c.Low)) - 1
+	}
+	return at
+}
+
+// values are the constants at a point.
+func (t *Tuning) values(at []float64) []float64 {
+	values := make([]float64, len(at))
+	for i, c := range t.Constants {
+		x := c.scale(c.Low) + (at[i]+1)/2*(c.scale(c.High)-c.scale(c.Low))
+		if c.Log {
+			x = math.Exp(x)
+		}
+		values[i] = math.Round(x*1000) / 1000 // as people see it, and as files keep it
+	}
+	return values
+}
+
+func (c Constant) scale(x float64) float64 {
+	if c.Log {
+		return math.Log(x)
+	}
+	return x
+}
+
+// interval is 90% of where the highest point lies if the pairs are drawn anew (B. Efron's bootstrap).
+func (t *Tuning) interval(r *rand.Rand, s sample) (low, high []float64) {
+	const draws = 200
+	by := make([][]float64, len(t.Constants))
+	for range draws {
+		for i, x := range t.values(s.again(r).fit(t.usual()).highest()) {
+			by[i] = append(by[i], x)
+		}
+	}
+	for _, all := range by {
+		slices.Sort(all)
+		low, high = append(low, all[draws/20]), append(high, all[draws-1-draws/20])
+	}
+	return low, high
+}
+
+func uniform(r *rand.Rand, n int) []float64 {
+	at := make([]float64, n)
+	for i := range at {
+		at[i] = 2*r.Float64() - 1
+	}
+	return at
+}
+
+// sample is pairs of games: where they were played, and their scores, 0 to 2.
+type sample struct {
+	at     [][]float64
+	scores []float64
+}
+
+// again draws as many of the pairs, with repetitions.
+func (s sample) again(r *rand.Rand) (drawn sample) {
+	for range s.at {
+		i := r.IntN(len(s.at))
+		drawn.at, drawn.scores = append(drawn.at, s.at[i]), append(drawn.scores, s.scores[i])
+	}
+	return drawn
+}
+
+// quadratic is the strength at a point, in log odds against the usual constants, where it is 0.
+type quadratic struct {
+	weights []float64
+	usual   []float64
+}
+
+// terms are x, y, x*x, y*y and x*y, or x and x*x.
+func terms(at []float64) (all []float64) {
+	all = append(all, at...)
+	for i, x := range at {
+		for _, y := range at[i:] {
+			all = append(all, x*y)
+		}
+	}
+	return all
+}
+
+// features are the terms less those of the usual constants.
+func (q quadratic) features(at []float64) []float64 {
+	all := terms(at)
+	for i, x := range terms(q.usual) {
+		all[i] -= x
+	}
+	return all
+}
+
+func (q quadratic) strength(at []float64) (sum float64) {
+	for i, x := range q.features(at) {
+		sum += x * q.weights[i]
+	}
+	return sum
+}
+
+// highest is the point of a grid where the strength is greatest.
+func (q quadratic) highest() []float64 {
+	const steps = 40
+	best, most := slices.Clone(q.usual), q.strength(q.usual)
+	at := make([]float64, len(q.usual))
+	var try func(i int)
+	try = func(i int) {
+		if i == len(at) {
+			if s := q.strength(at); s > most {
+				best, most = slices.Clone(at), s
+			}
+			return
+		}
+		for j := range steps + 1 {
+			at[i] = 2*float64(j)/steps - 1
+			try(i + 1)
+		}
+	}
+	try(0)
+	return best
+}
+
+// fit maximizes the likelihood of the scores, a draw being half a win and half a loss, times a weak prior: weights are normal with a
+// standard deviation of 2 (350 Elo). The maximum is unique, and Newton's method finds it.
+func (s sample) fit(usual []float64) quadratic {
+	const prior, steps = 1. / 4, 30
+	n := len(terms(usual))
+	q := quadratic{make([]float64, n), usual}
+	rows := make([][]float64, len(s.at))
+	for i, at := range s.at {
+		rows[i] = q.features(at)
+	}
+	for range steps {
+		gradient, hessian := make([]float64, n), make([]float64, n*n) // the hessian is that of minus the likelihood
+		for i, w := range q.weights {
+			gradient[i], hessian[i*n+i] = -prior*w, prior
+		}
+		for k, row := range rows {
+			var sum float64
+			for i, x := range row {
+				sum += x * q.weights[i]
+			}
+			p := logistic(sum)
+			for i, x := range row {
+				gradient[i] += (s.scores[k] - 2*p) * x
+				for j, y := range row {
+					hessian[i*n+j] += 2 * p * (1 - p) * x * y
+				}
+			}
+		}
+		var c mat.Cholesky
+		var step mat.VecDense
+		if !c.Factorize(mat.NewSymDense(n, hessian)) || c.SolveVecTo(&step, mat.NewVecDense(n, gradient)) != nil {
+			break // it cannot be: the prior makes it positive definite
+		}
+		longest := mat.Norm(&step, math.Inf(1))
+		for i := range q.weights {
+			q.weights[i] += step.AtVec(i) * min(1, 2/longest)
+		}
+		if longest < 1e-6 {
+			break
+		}
+	}
+	return q
+}
+
+// Text is constants as people read them: "cpuct 2.1, fpu 0.3".
+func (t *Tuning) Text(values []float64) string {
+	parts := make([]string, len(values))
+	for i, c := range t.Constants {
+		parts[i] = fmt.Sprintf("%s %g", c.Name, values[i])
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,43 @@
+package open
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
+)
+
+// searchKey is the key of a file's metadata that has the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
+const searchKey = "evald.search"
+
+// Search is the constants of searches with the network, according to its file (evald match --tune writes them); nil: the file has none.
+func (p Parsed) Search() (*eval.Search, error) {
+	text := p.Metadata()[searchKey]
+	if text == "" {
+		return nil, nil
+	}
+	var given struct{ CPUCT, FPU *float64 }
+	switch err := json.Unmarshal([]byte(text), &given); {
+	case err != nil || given.CPUCT == nil || given.FPU == nil:
+		return nil, fmt.Errorf("metadata %s is %s: must be as {\"cpuct\": 1.5, \"fpu\": 0.2}", searchKey, short.Quote(text))
+	case !(*given.CPUCT > 0 && *given.CPUCT <= 1000):
+		return nil, fmt.Errorf("metadata %s: cpuct is %v, must be above 0, and 1000 at most", searchKey, *given.CPUCT)
+	case !(*given.FPU >= -2 && *given.FPU <= 2):
+		return nil, fmt.Errorf("metadata %s: fpu is %v, must be -2 to 2", searchKey, *given.FPU)
+	}
+	return &eval.Search{CPUCT: *given.CPUCT, FPU: *given.FPU}, nil
+}
+
+// WithSearch is the network's file with these constants of searches in place of its own.
+func (p Parsed) WithSearch(s eval.Search) ([]byte, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	p.Metadata()[searchKey] = string(text)
+	if p.Pattern != nil {
+		return p.Pattern.Marshal()
+	}
+	return p.Conv.Marshal()
+}
