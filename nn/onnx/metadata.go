@@ -1,0 +1,58 @@
+package onnx
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The numbers of fields: metadata_props of ModelProto; key and value of StringStringEntryProto.
+const (
+	metadataField = 14
+	keyField      = 1
+	valueField    = 2
+)
+
+// Is reports whether a file may be ONNX: it begins as all programs write such files, with the version of the format, and is no
+// safetensors file, whose ninth byte begins a text of JSON.
+func Is(content []byte) bool {
+	return len(content) > 8 && content[0] == byte(protowire.EncodeTag(1, protowire.VarintType)) && content[8] != '{'
+}
+
+// WithMetadata is a file with a value for a key of its metadata, in place of those that the key had. All other bytes stay.
+func WithMetadata(content []byte, key, value string) ([]byte, error) {
+	out := make([]byte, 0, len(content)+len(key)+len(value)+16)
+	for rest := content; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return nil, errors.New("write ONNX metadata: the file is damaged")
+		}
+		field := rest[:n]
+		rest = rest[n:]
+		if number != metadataField || kind != protowire.BytesType || keyOf(field) != key {
+			out = append(out, field...)
+		}
+	}
+	entry := protowire.AppendString(protowire.AppendTag(nil, keyField, protowire.BytesType), key)
+	entry = protowire.AppendString(protowire.AppendTag(entry, valueField, protowire.BytesType), value)
+	return protowire.AppendBytes(protowire.AppendTag(out, metadataField, protowire.BytesType), entry), nil
+}
+
+// keyOf is the key of a field of metadata; "" if it is damaged.
+func keyOf(field []byte) (key string) {
+	_, _, n := protowire.ConsumeTag(field)
+	entry, _ := protowire.ConsumeBytes(field[n:])
+	for len(entry) > 0 {
+		number, kind, n := protowire.ConsumeField(entry)
+		if n < 0 {
+			return ""
+		}
+		if number == keyField && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(entry)
+			text, _ := protowire.ConsumeBytes(entry[tag:n])
+			key = string(text)
+		}
+		entry = entry[n:]
+	}
+	return key
+}
