@@ -249,12 +249,16 @@ func servedNames() []string { return append([]string{"search", solverModel}, heu
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
+	FP16  bool   `name:"fp16" help:"Write ONNX whose tower computes with 16-bit numbers and whose heads with 32, for ONNX Runtime on GPUs. Outputs differ by up to 0.003."`
 }
 
 func (c *modelExportCmd) Run(s streams) error {
 	extension := strings.ToLower(filepath.Ext(c.Out))
 	if extension != ".onnx" && extension != ".safetensors" {
 		return usage("-o %s: want a name that ends in .onnx or .safetensors", c.Out)
+	}
+	if c.FP16 && extension != ".onnx" {
+		return usage("--fp16 with -o %s: only ONNX files can have it: want a name that ends in .onnx", c.Out)
 	}
 	m, n, err := open.Any(c.Model)
 	if err != nil {
@@ -270,10 +274,13 @@ func (c *modelExportCmd) Run(s streams) error {
 		if m.Version > 0 {
 			metadata["evald.version"], metadata["evald.rules"] = strconv.Itoa(m.Version), strings.Join(m.Rules, ",")
 		}
+		if c.FP16 && n.Pattern != nil {
+			return usage("--fp16: %s is a network of pattern tables, which has whole numbers: leave it out", m.Label())
+		}
 		if n.Pattern != nil {
 			content = onnx.MarshalPattern(n.Pattern, m.Name)
 		} else {
-			content, err = onnx.Marshal(n.Conv, m.Name)
+			content, err = onnx.Marshal(n.Conv, m.Name, onnx.Options{FP16: c.FP16})
 		}
 		if err != nil {
 			return err

@@ -24,7 +24,13 @@
 //
 // # Metadata
 //
-// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata.
+// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata. Read reads them, and what
+// else the head of any ONNX file says.
+//
+// # fp16
+//
+// With Options.FP16 the tower's weights and arithmetic are float16, which GPUs compute several times faster. Planes, heads and outputs
+// stay float32, because users would otherwise have to convert them, and because probabilities need the digits.
 package onnx
 
 import (
@@ -34,6 +40,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/evald/evald/nn/net"
 )
@@ -44,14 +51,23 @@ const (
 	opset     = 17
 )
 
+// Options of Marshal.
+type Options struct {
+	FP16 bool // the tower computes with float16, the heads with float32
+}
+
 // Marshal returns the network as the bytes of an ONNX file. The same network always gives the same bytes. The name is for
-// people. The error names the weight that is not finite.
-func Marshal(n *net.Network, name string) ([]byte, error) {
+// people. The error names the weight that is not finite, or too large for float16.
+func Marshal(n *net.Network, name string, o Options) ([]byte, error) {
 	config, err := json.Marshal(n.Config())
 	if err != nil {
 		return nil, err
 	}
 	g := &graph{}
+	own := map[string]string{"evald.format": "1", "evald.config": string(config)}
+	if o.FP16 {
+		own["evald.tower"] = Float16.String()
+	}
 	for _, spec := range n.Config().Specs() {
 		values := n.Weight(spec.Name).Float32s()
 		for i, v := range values {
@@ -59,11 +75,22 @@ func Marshal(n *net.Network, name string) ([]byte, error) {
 				return nil, fmt.Errorf("write ONNX: tensor %q has %v as value %d", spec.Name, v, i)
 			}
 		}
-		g.floats(spec.Name, spec.Shape, values)
+		if o.FP16 && inTower(spec.Name) {
+			if err := g.halves(spec.Name, spec.Shape, values); err != nil {
+				return nil, fmt.Errorf("write ONNX: %w", err)
+			}
+		} else {
+			g.floats(spec.Name, spec.Shape, values)
+		}
 	}
-	g.network(n.Config())
+	g.network(n.Config(), o)
 	about := "ConnectX network " + n.Config().String() + ". Input: planes [N,5,H,W]. Outputs, for the side to move: logits wdl, gameover, cells; probabilities outcome, policy, cell_policy."
-	return g.file(name, about, n.Metadata, map[string]string{"evald.format": "1", "evald.config": string(config)}), nil
+	return g.file(name, about, n.Metadata, own), nil
+}
+
+// inTower reports whether a weight is one of the stem or the blocks.
+func inTower(weight string) bool {
+	return strings.HasPrefix(weight, "stem.") || strings.HasPrefix(weight, "blocks.")
 }
 
 // file is a ModelProto with the graph. about is for people. If both metadata have a key, own is written.
@@ -87,7 +114,7 @@ func (g *graph) file(name, about string, network, own map[string]string) []byte 
 }
 
 // network adds the forward pass of package net as nodes. A node's output has its layer's name.
-func (g *graph) network(c net.Config) {
+func (g *graph) network(c net.Config, o Options) {
 	g.input("planes", float32Type, "N", net.PlaneCount, "H", "W")
 	g.int64s("axis.rows", []int{1}, 1)
 	g.int64s("plane.playable", nil, 2)
@@ -95,12 +122,19 @@ func (g *graph) network(c net.Config) {
 	g.floats("minus.infinity", nil, []float32{-1e30})
 	g.floats("zero", nil, []float32{0})
 
-	x := g.relu(g.conv("stem", "planes", 3))
+	x := "planes"
+	if o.FP16 {
+		x = g.node("Cast", "planes.half", []string{x}, integer("to", float16Type))
+	}
+	x = g.relu(g.conv("stem", x, 3))
 	for i := range c.Blocks {
 		name := "blocks." + strconv.Itoa(i)
 		inner := g.relu(g.conv(name+".conv1", x, 3))
 		sum := g.node("Add", name, []string{x, g.conv(name+".conv2", inner, 3)})
 		x = g.relu(sum)
+	}
+	if o.FP16 {
+		x = g.node("Cast", "tower", []string{x}, integer("to", float32Type))
 	}
 
 	v := g.relu(g.conv("value.conv", x, 1))

@@ -33,6 +33,7 @@ const (
 	float32Type = 1
 	int16Type   = 5
 	int64Type   = 7
+	float16Type = 10
 )
 
 // graph is a GraphProto under construction. Nodes must be added in an order in which they can run.

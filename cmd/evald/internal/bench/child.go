@@ -64,7 +64,7 @@ func (p *child) launch(ctx context.Context, files map[string][]byte, args ...str
 
 // begin writes a network as ONNX and the planes of positions beside other files, and starts a script with them.
 func (p *child) begin(ctx context.Context, n *net.Network, board *game.Board, planes map[string][]game.Position, files map[string][]byte, args ...string) (err error) {
-	if files["network.onnx"], err = onnx.Marshal(n, "network"); err != nil {
+	if files["network.onnx"], err = onnx.Marshal(n, "network", onnx.Options{}); err != nil {
 		return err
 	}
 	for name, positions := range planes {

@@ -1,0 +1,326 @@
+package encoding
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
+	"github.com/evald/evald/nn/pattern"
+)
+
+// Codec turns positions of one board into a network's inputs, and its outputs into answers. It does not change, and is safe for concurrent
+// use.
+type Codec struct {
+	Inputs []Input // all that the network takes, the planes first
+	Value  Output
+	Policy Output
+	Batch  int // positions that every run has, or 0 if the number is free
+
+	board    *game.Board
+	describe Description
+	planes   []compiled
+	cells    []int // by bit, the cell's number within a plane
+	// The value of plane p in cell c is at p*planeStep + c*cellStep.
+	planeStep, cellStep int
+}
+
+// Input is an input of the network.
+type Input struct {
+	Name  string
+	Type  onnx.Type // of its numbers; Fill takes those of Go's type, and bytes for Bool
+	Shape []int     // of one position: N comes before it
+	Size  int       // numbers of one position
+	mask  bool
+}
+
+// Output is an output of the network. Its numbers are float32.
+type Output struct {
+	Name string
+	Size int // numbers of one position
+}
+
+// compiled is a plane ready for use: what a cell's value is made of.
+type compiled struct {
+	cell     [2][3]float64 // by who is to move (the first player is 0), and what is in the cell: nothing, an own stone, one of the other side
+	playable float64
+	parity   float64
+}
+
+// NewCodec checks that a description, a board and the inputs and outputs of a file fit each other. The errors name the field to change.
+func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	rules := board.Rules()
+	if d.Rules != Any && d.Rules != rules.String() {
+		return nil, fmt.Errorf("description: rules: the network knows %s alone, not %v", d.Rules, rules)
+	}
+	if !rules.Gravity && d.Policy.Actions == Columns {
+		return nil, fieldError("policy: actions", string(Columns), fmt.Sprintf("must be cells on %v, because without gravity moves are cells", rules))
+	}
+	c := &Codec{board: board, describe: d}
+	c.order()
+	for _, step := range []func(*onnx.Info) error{c.findInputs, c.findOutputs} {
+		if err := step(file); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Description is what the codec was made of.
+func (c *Codec) Description() Description { return c.describe }
+
+// order prepares the planes and the places of their cells.
+func (c *Codec) order() {
+	b, d := c.board, c.describe
+	h, w := b.Rows(), b.Columns()
+	c.cells = make([]int, game.MaxBits)
+	for column := range w {
+		for row := range h {
+			from := row
+			if d.Rows == Top {
+				from = h - 1 - row
+			}
+			c.cells[b.Index(column, row)] = from*w + column
+		}
+	}
+	c.planeStep, c.cellStep = b.Cells(), 1
+	if d.Layout == NHWC {
+		c.planeStep, c.cellStep = 1, len(d.Planes)
+	}
+	for _, text := range d.Planes {
+		p, _ := parsePlane(text) // it has been validated
+		var x compiled
+		for mover := range x.cell {
+			own, other := p[fFirst], p[fSecond]
+			if mover == 1 {
+				own, other = other, own
+			}
+			everywhere := p[fOnes] + p[fPlayer]*float64(mover) + p[fInARow]*float64(b.InARow())/4
+			x.cell[mover] = [3]float64{everywhere + p[fEmpty], everywhere + p[fOwn] + own, everywhere + p[fOther] + other}
+		}
+		x.playable, x.parity = p[fPlayable], p[fParity]
+		c.planes = append(c.planes, x)
+	}
+}
+
+// shape is that of the input for one position.
+func (c *Codec) shape() []int {
+	h, w, planes := c.board.Rows(), c.board.Columns(), len(c.planes)
+	return map[Layout][]int{NCHW: {planes, h, w}, NHWC: {h, w, planes}, NHW: {h, w}, NF: {planes * h * w}, Patterns: {pattern.Each}}[c.describe.Layout]
+}
+
+// actionShapes are the shapes that the policy and the mask may have for one position.
+func (c *Codec) actionShapes() [][]int {
+	h, w := c.board.Rows(), c.board.Columns()
+	if c.describe.Policy.Actions == Columns {
+		return [][]int{{w}}
+	}
+	return [][]int{{h, w}, {1, h, w}, {h * w}}
+}
+
+func (c *Codec) findInputs(file *onnx.Info) error {
+	rest := slices.Clone(file.Inputs)
+	d := c.describe
+	mask := onnx.Value{}
+	if d.Mask != "" {
+		at := slices.IndexFunc(rest, func(v onnx.Value) bool { return v.Name == d.Mask })
+		if at < 0 {
+			return fieldError("mask", d.Mask, "must be one of the file's inputs, "+list(file.Inputs))
+		}
+		mask = rest[at]
+		rest = slices.Delete(rest, at, at+1)
+	}
+	at := slices.IndexFunc(rest, func(v onnx.Value) bool { return v.Name == d.Input })
+	if d.Input == "" && len(rest) == 1 {
+		at = 0
+	}
+	if at < 0 {
+		return fieldError("input", d.Input, "must be one of the file's inputs, "+list(file.Inputs))
+	}
+	input := rest[at]
+	if rest = slices.Delete(rest, at, at+1); len(rest) > 0 {
+		return fieldError("mask", d.Mask, fmt.Sprintf("the file has more inputs than input and mask: %s, and evaluates only networks without", list(rest)))
+	}
+	what := fmt.Sprintf("layout %s with %d planes on %v", d.Layout, len(c.planes), c.board.Rules())
+	if err := c.addInput(input, "input", what, false, c.shape()); err != nil {
+		return err
+	}
+	if err := c.checkNumbers(input.Type); err != nil {
+		return err
+	}
+	if d.Mask == "" {
+		return nil
+	}
+	return c.addInput(mask, "mask", fmt.Sprintf("policy: actions %s on %v", d.Policy.Actions, c.board.Rules()), true, c.actionShapes()...)
+}
+
+// addInput adds an input, which must have one of the shapes that what asks for.
+func (c *Codec) addInput(v onnx.Value, field, what string, mask bool, shapes ...[]int) error {
+	if !slices.Contains([]onnx.Type{onnx.Float32, onnx.Float64, onnx.Uint8, onnx.Int8, onnx.Int32, onnx.Int64, onnx.Bool}, v.Type) {
+		return fieldError(field, v.Name, fmt.Sprintf("it takes %v: export the network with an input of float32", v.Type))
+	}
+	shape, err := c.fit(v, field, what, shapes)
+	if err != nil {
+		return err
+	}
+	in := Input{Name: v.Name, Type: v.Type, Shape: shape, Size: 1, mask: mask}
+	for _, n := range shape {
+		in.Size *= n
+	}
+	c.Inputs = append(c.Inputs, in)
+	return c.sameBatch(v, field)
+}
+
+// checkNumbers says which plane has values that the input's type has not.
+func (c *Codec) checkNumbers(t onnx.Type) error {
+	for _, text := range c.describe.Planes {
+		p, _ := parsePlane(text)
+		switch {
+		case t == onnx.Bool && !p.truth():
+			return fieldError("planes", text, "the input takes bool: must be one of own, other, first, second, empty, playable, ones, player, parity")
+		case t == onnx.Uint8 && slices.Min(p[:]) < 0:
+			return fieldError("planes", text, "the input takes uint8, which has no values below 0")
+		case (t == onnx.Uint8 || t == onnx.Int8) && p.size() > math.MaxInt8:
+			return fieldError("planes", text, fmt.Sprintf("the input takes %v: the factors must not exceed 127 together", t))
+		case t != onnx.Float32 && t != onnx.Float64 && !p.whole():
+			return fieldError("planes", text, fmt.Sprintf("the input takes %v: must be a sum of whole numbers, without inarow", t))
+		}
+	}
+	if c.describe.Layout == Patterns && t != onnx.Int64 && t != onnx.Int32 {
+		return fieldError("input", c.describe.Input, fmt.Sprintf("it takes %v, and layout patterns int64", t))
+	}
+	return nil
+}
+
+func (c *Codec) findOutputs(file *onnx.Info) error {
+	d := c.describe
+	valueShapes, what := [][]int{{}, {1}, {1, 1}, {1, 1, 1}}, "value: kind "+string(d.Value.Kind)
+	if d.Value.Kind == WDL || d.Value.Kind == WDLLogits {
+		valueShapes = [][]int{{net.WDLs}}
+	}
+	v, err := c.findOutput(file, d.Value.Output, d.Policy.Output, "value: output", what, valueShapes)
+	if err != nil {
+		return err
+	}
+	what = fmt.Sprintf("policy: actions %s on %v", d.Policy.Actions, c.board.Rules())
+	p, err := c.findOutput(file, d.Policy.Output, v.Name, "policy: output", what, c.actionShapes())
+	c.Value, c.Policy = v, p
+	return err
+}
+
+// findOutput finds an output by its name, or if that is "", the only one beside another that has one of the shapes.
+func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, shapes [][]int) (Output, error) {
+	var found []onnx.Value
+	for _, v := range file.Outputs {
+		_, err := c.fit(v, field, what, shapes)
+		if name != "" && v.Name == name || name == "" && v.Name != beside && err == nil && v.Type == onnx.Float32 {
+			found = append(found, v)
+		}
+	}
+	if len(found) != 1 {
+		return Output{}, fieldError(field, name, fmt.Sprintf("must be one of the file's outputs, %s; of those %d fit %s", list(file.Outputs), len(found), what))
+	}
+	v := found[0]
+	if v.Type != onnx.Float32 {
+		return Output{}, fieldError(field, v.Name, fmt.Sprintf("it gives %v: export the network with outputs of float32", v.Type))
+	}
+	shape, err := c.fit(v, field, what, shapes)
+	if err != nil {
+		return Output{}, err
+	}
+	o := Output{v.Name, 1}
+	for _, n := range shape {
+		o.Size *= n
+	}
+	return o, c.sameBatch(v, field)
+}
+
+// fit returns the first of the shapes for one position that an input or output can have.
+func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, error) {
+	if v.Shape == nil {
+		return shapes[min(1, len(shapes)-1)], nil // the file does not say it; the run will
+	}
+	for _, shape := range shapes {
+		if len(v.Shape) != len(shape)+1 {
+			continue
+		}
+		fits := true
+		for i, n := range shape {
+			if d := v.Shape[i+1]; d.Size >= 0 && d.Size != int64(n) {
+				fits = false
+			}
+		}
+		if fits {
+			return shape, nil
+		}
+	}
+	wants := make([]string, len(shapes))
+	for i, shape := range shapes {
+		wants[i] = dims(append([]onnx.Dim{{Size: -1, Name: "N"}}, sized(shape)...))
+	}
+	return nil, fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and %s takes %s", dims(v.Shape), what, strings.Join(wants, " or ")))
+}
+
+// sameBatch takes over the number of positions of an input or output, which is the same in all that fix it.
+func (c *Codec) sameBatch(v onnx.Value, field string) error {
+	if len(v.Shape) == 0 || v.Shape[0].Size < 0 {
+		return nil
+	}
+	n := int(v.Shape[0].Size)
+	if c.Batch != 0 && c.Batch != n {
+		return fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and another input or output has %d positions: export the network with a free first dimension", dims(v.Shape), c.Batch))
+	}
+	c.Batch = n
+	return nil
+}
+
+func sized(shape []int) []onnx.Dim {
+	all := make([]onnx.Dim, len(shape))
+	for i, n := range shape {
+		all[i].Size = int64(n)
+	}
+	return all
+}
+
+// dims is a shape for people: [N,3,6,7].
+func dims(shape []onnx.Dim) string {
+	texts := make([]string, len(shape))
+	for i, d := range shape {
+		switch {
+		case d.Size >= 0:
+			texts[i] = fmt.Sprint(d.Size)
+		case d.Name != "":
+			texts[i] = short.To(d.Name, 40)
+		default:
+			texts[i] = "?"
+		}
+	}
+	return "[" + strings.Join(texts, ",") + "]"
+}
+
+// list is inputs or outputs for people.
+func list(values []onnx.Value) string {
+	var texts []string
+	for _, v := range values {
+		if len(texts) == 8 {
+			texts = append(texts, "...")
+			break
+		}
+		shape := ""
+		if v.Shape != nil {
+			shape = " " + dims(v.Shape)
+		}
+		texts = append(texts, fmt.Sprintf("%s%s of %v", short.Quote(v.Name), shape, v.Type))
+	}
+	if len(texts) == 0 {
+		return "of which there are none"
+	}
+	return strings.Join(texts, ", ")
+}

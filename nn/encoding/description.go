@@ -1,0 +1,236 @@
+// Package encoding is what other people's networks see and answer. A Description has it in eight fields, a Codec turns positions into a
+// network's inputs and its outputs into answers, and Diagnose finds out with solved positions whether the description is the right one.
+//
+// Read the files in this order:
+//
+//	description.go, parse.go  the eight fields, and their text in YAML
+//	planes.go                 sums of sets of cells, such as own-other
+//	ours.go                   the descriptions of evald's own exports
+//	codec.go                  a description, a board and a file that fit each other
+//	fill.go, decode.go        inputs of positions, and answers from outputs
+//	known.go, diagnose.go     positions whose results are known, and what they say of a description
+//
+// # A description
+//
+//	rules: 7x6x4               the one game of the network; any, or left out: every game whose board fits its input
+//	input: obs                 left out: the only input beside the mask
+//	layout: NCHW               or NHWC, NHW (one plane), NF (flat: plane by plane, each row by row)
+//	planes: [own, other, ones] in the network's order, each a sum such as own-other or 0.5*ones+0.5*player
+//	rows: top                  the first row of a plane: top or bottom
+//	mask: legal                an input that takes the legal moves, 1 or true, in the order of the policy; left out: none
+//	value: {output: v, kind: tanh, for: mover}
+//	policy: {output: p, kind: logits, actions: columns}
+//
+// What is left out has the value shown in the first line of its kind: NCHW, planes [own, other], rows top, a value of kind tanh for the mover,
+// and logits of columns; outputs are found by their sizes. So the shortest description is {}.
+//
+// Planes are sums of these, each with a factor before it if it is not 1:
+//
+//	own, other     stones of the side to move, and of the other side
+//	first, second  stones of the player who began, and of the other
+//	empty          cells without a stone
+//	playable       cells in which the next stone may land
+//	ones           1 everywhere; a number alone, such as 0.5, is that many ones
+//	player         everywhere 0 if the player who began is to move, else 1
+//	parity         rows that the side to move will fill, as package nn/net defines them
+//	inarow         everywhere a quarter of the number in a row, as package nn/net has it
+//
+// Kinds of values: tanh, a number from -1 (lost) to 1 (won); linear, the same of networks that may exceed it, which is cut off; wdl,
+// probabilities of win, draw and loss; wdl_logits, their logits. A value is for the mover (the side to move), for the other side, or for the first
+// or second player.
+//
+// Kinds of policies: logits, probs, log_probs. Actions are columns, or cells [rows, columns] in the order of the planes; with gravity the
+// cell is the one in which the stone lands.
+//
+// # Decisions
+//
+// A number v becomes the probabilities (1+v)/2 of a win and (1-v)/2 of a loss, none of a draw: searches ask for the difference alone, and the
+// network does not say more.
+package encoding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+)
+
+// Description is what a network sees and answers. Parse makes a valid one.
+type Description struct {
+	Rules  string   `yaml:"rules"`          // of its game, or Any
+	Input  string   `yaml:"input"`          // "": the only one beside Mask
+	Layout Layout   `yaml:"layout"`         // of the input
+	Planes []string `yaml:"planes,flow"`    // sums; none for Patterns
+	Rows   Rows     `yaml:"rows"`           // the first one of a plane
+	Mask   string   `yaml:"mask,omitempty"` // an input that takes the legal moves, or ""
+	Value  Value    `yaml:"value,flow"`
+	Policy Policy   `yaml:"policy,flow"`
+}
+
+// Value is how a network says who wins.
+type Value struct {
+	Output string      `yaml:"output"` // "": the only output of that size
+	Kind   ValueKind   `yaml:"kind"`
+	For    Perspective `yaml:"for"`
+}
+
+// Policy is how a network says which move is good.
+type Policy struct {
+	Output  string     `yaml:"output"` // "": the only output of that size
+	Kind    PolicyKind `yaml:"kind"`
+	Actions Actions    `yaml:"actions"`
+}
+
+// Any are the rules of a network for every game.
+const Any = "any"
+
+// Layout is the order of dimensions: N positions, C planes, H rows, W columns, F all of a position's numbers.
+type Layout string
+
+// The layouts.
+const (
+	NCHW     Layout = "NCHW"
+	NHWC     Layout = "NHWC"
+	NHW      Layout = "NHW"      // one plane
+	NF       Layout = "NF"       // in the order C, H, W
+	Patterns Layout = "patterns" // the numbers of pattern.AppendRows: exports of evald's networks of pattern tables
+)
+
+// Rows is where a plane begins.
+type Rows string
+
+// The rows.
+const (
+	Top    Rows = "top"
+	Bottom Rows = "bottom"
+)
+
+// ValueKind is what the numbers of a value are.
+type ValueKind string
+
+// The kinds of values. WDL are three numbers, and the others are one.
+const (
+	Tanh      ValueKind = "tanh"
+	Linear    ValueKind = "linear"
+	WDL       ValueKind = "wdl"
+	WDLLogits ValueKind = "wdl_logits"
+)
+
+// Perspective is for whom a value is good.
+type Perspective string
+
+// The perspectives.
+const (
+	Mover  Perspective = "mover"
+	Other  Perspective = "other"
+	First  Perspective = "first"
+	Second Perspective = "second"
+)
+
+// PolicyKind is what the numbers of a policy are.
+type PolicyKind string
+
+// The kinds of policies.
+const (
+	Logits   PolicyKind = "logits"
+	Probs    PolicyKind = "probs"
+	LogProbs PolicyKind = "log_probs"
+)
+
+// Actions is what a policy has numbers of.
+type Actions string
+
+// The actions.
+const (
+	Columns Actions = "columns"
+	Cells   Actions = "cells"
+)
+
+// maxPlanes is far above what networks have.
+const maxPlanes = 64
+
+// fieldError is the error of a field's value.
+func fieldError(field, value, want string) error {
+	return fmt.Errorf("description: %s %s: %s", field, short.Quote(value), want)
+}
+
+// oneOf is an error if the value is none of those allowed.
+func oneOf[T ~string](field string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	last := len(names) - 1
+	return fieldError(field, string(value), "must be "+strings.Join(names[:last], ", ")+" or "+names[last])
+}
+
+// withDefaults fills in what is left out.
+func (d Description) withDefaults() Description {
+	or := func(value *string, usual string) {
+		if *value == "" {
+			*value = usual
+		}
+	}
+	or(&d.Rules, Any)
+	or((*string)(&d.Layout), string(NCHW))
+	or((*string)(&d.Rows), string(Top))
+	or((*string)(&d.Value.Kind), string(Tanh))
+	or((*string)(&d.Value.For), string(Mover))
+	or((*string)(&d.Policy.Kind), string(Logits))
+	or((*string)(&d.Policy.Actions), string(Columns))
+	if len(d.Planes) == 0 && d.Layout != Patterns {
+		d.Planes = []string{"own", "other"}
+	}
+	return d
+}
+
+// Validate says which field has a wrong value and what is allowed. What is left out is wrong too: Parse fills it in.
+func (d Description) Validate() error {
+	for _, err := range []error{
+		oneOf("layout", d.Layout, NCHW, NHWC, NHW, NF, Patterns),
+		oneOf("rows", d.Rows, Top, Bottom),
+		oneOf("value: kind", d.Value.Kind, Tanh, Linear, WDL, WDLLogits),
+		oneOf("value: for", d.Value.For, Mover, Other, First, Second),
+		oneOf("policy: kind", d.Policy.Kind, Logits, Probs, LogProbs),
+		oneOf("policy: actions", d.Policy.Actions, Columns, Cells),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if d.Rules != Any {
+		rules, err := game.ParseRules(d.Rules)
+		if err != nil {
+			return fmt.Errorf("description: rules: %w; or %s for all games whose board fits", err, Any)
+		}
+		if !rules.Gravity && d.Policy.Actions == Columns {
+			return fieldError("policy: actions", string(Columns), "must be cells, because without gravity moves are cells")
+		}
+	}
+	planes, all := len(d.Planes), strings.Join(d.Planes, ", ")
+	switch {
+	case d.Layout == Patterns && (planes > 0 || d.Rules != game.Connect4.String()):
+		return fieldError("layout", string(Patterns), "takes no planes, and rules must be "+game.Connect4.String())
+	case d.Layout == NHW && planes != 1:
+		return fieldError("planes", all, "must be one with layout NHW, such as own-other")
+	case d.Layout != Patterns && planes == 0 || planes > maxPlanes:
+		return fieldError("planes", all, fmt.Sprintf("must be 1 to %d", maxPlanes))
+	}
+	for _, p := range d.Planes {
+		if _, err := parsePlane(p); err != nil {
+			return err
+		}
+	}
+	if d.Mask != "" && d.Mask == d.Input {
+		return fieldError("mask", d.Mask, "is the name of the input too: it must be another one")
+	}
+	if d.Value.Output != "" && d.Value.Output == d.Policy.Output {
+		return fieldError("policy: output", d.Policy.Output, "is the output of the value too: it must be another one")
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package encoding
+
+import (
+	"fmt"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// ErrNone says that metadata has no description, and that the network is none of evald's own.
+var ErrNone = fmt.Errorf("the file's metadata has no %s, and it is none of evald's own networks: describe what it sees and answers", MetadataKey)
+
+// FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks that evald model export writes need none. ErrNone
+// is the error of others.
+func FromMetadata(metadata map[string]string) (Description, error) {
+	text, described := metadata[MetadataKey]
+	switch {
+	case described:
+		d, err := Parse([]byte(text))
+		if err != nil {
+			return d, fmt.Errorf("metadata %s: %w", MetadataKey, err)
+		}
+		return d, nil
+	case metadata["evald.kind"] == "pattern":
+		return ofTables(), nil
+	case metadata["evald.format"] == "1" && metadata["evald.config"] != "":
+		return ofConvolutions(), nil
+	}
+	return Description{}, ErrNone
+}
+
+// ofConvolutions describes what onnx.Marshal writes.
+func ofConvolutions() Description {
+	return Description{
+		Rules: Any, Input: "planes", Layout: NCHW, Planes: []string{"own", "other", "playable", "parity", "inarow"}, Rows: Top,
+		Value:  Value{Output: "wdl", Kind: WDLLogits, For: Mover},
+		Policy: Policy{Output: "cells", Kind: Logits, Actions: Cells},
+	}
+}
+
+// ofTables describes what onnx.MarshalPattern writes.
+func ofTables() Description {
+	return Description{
+		Rules: game.Connect4.String(), Input: "rows", Layout: Patterns, Rows: Top, Mask: "legal",
+		Value:  Value{Output: "wdl", Kind: WDLLogits, For: Mover},
+		Policy: Policy{Output: "moves", Kind: Logits, Actions: Columns},
+	}
+}

@@ -1,0 +1,192 @@
+package onnx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/evald/evald/engine/short"
+)
+
+// Limits of Read, far above what networks for boards need.
+const (
+	maxFile       = 1 << 30 // bytes of a file
+	maxItems      = 1 << 18 // nodes, tensors, inputs, outputs and properties
+	maxNesting    = 32      // graphs within attributes of nodes
+	maxDims       = 8       // of an input or output
+	maxParameters = 1 << 31 // numbers in all tensors
+)
+
+// Info is what Read finds out about an ONNX file without running it.
+type Info struct {
+	IR         int64             // version of the format
+	Producer   string            // the program that wrote the file, and its version
+	Opsets     map[string]int64  // versions of sets of operators by domain; the standard one is ""
+	Metadata   map[string]string // metadata_props
+	Inputs     []Value           // the graph's inputs that have no initializer, in order
+	Outputs    []Value           // in order
+	Nodes      int               // of the graph, of graphs within it and of functions
+	Parameters int64             // numbers in initializers
+}
+
+// Value is an input or an output.
+type Value struct {
+	Name  string
+	Type  Type
+	Shape []Dim // nil if the file does not say it
+}
+
+// Dim is one dimension of a Shape.
+type Dim struct {
+	Size int64  // -1 if it is free
+	Name string // of a free one, if it has a name
+}
+
+// Type is the type of a tensor's elements, numbered as TensorProto.DataType of ONNX.
+type Type int32
+
+// The types that networks' inputs and outputs have.
+const (
+	Float32 Type = float32Type
+	Uint8   Type = 2
+	Int8    Type = 3
+	Int32   Type = 6
+	Int64   Type = int64Type
+	Bool    Type = 9
+	Float16 Type = float16Type
+	Float64 Type = 11
+)
+
+func (t Type) String() string {
+	names := map[Type]string{Float32: "float32", Uint8: "uint8", Int8: "int8", Int32: "int32", Int64: "int64", Bool: "bool", Float16: "float16", Float64: "float64"}
+	if name, ok := names[t]; ok {
+		return name
+	}
+	return "type " + strconv.Itoa(int(t))
+}
+
+// Read reads what an ONNX file says about itself. It also refuses what a stranger's file must not do when a runtime opens it:
+// name other files (external data, nodes EPContext) or use operators that the runtime has not itself. The standard operators and those
+// of com.microsoft, which ONNX Runtime ships, are accepted, and functions of the file made of them. Errors name the node
+// or tensor. Read takes time in proportion to the size of the file, and little memory beside it.
+//
+// Read does not check that the graph can run: a runtime does, in a process that may die.
+func Read(content []byte) (*Info, error) {
+	info, err := read(content)
+	if err != nil {
+		return nil, fmt.Errorf("read ONNX: %w", err)
+	}
+	return info, nil
+}
+
+func read(content []byte) (*Info, error) {
+	if len(content) > maxFile {
+		return nil, fmt.Errorf("the file has %d bytes, and may have %d", len(content), maxFile)
+	}
+	if len(content) >= 8 && bytes.Equal(content[4:8], []byte("ORTM")) {
+		return nil, errors.New("the file has ONNX Runtime's own format, which is not checked here: give the ONNX file that it was made from")
+	}
+	w := walk{info: &Info{Opsets: map[string]int64{}, Metadata: map[string]string{}}, functions: map[operator]bool{}}
+	if err := w.model(content); err != nil {
+		return nil, err
+	}
+	return w.info, nil
+}
+
+// field is one field of a message.
+type field struct {
+	number protowire.Number
+	kind   protowire.Type
+	varint uint64 // if the kind is VarintType
+	bytes  []byte // if the kind is BytesType
+}
+
+// each calls visit with the fields of a message, in order, and adds nothing to its error.
+func each(message []byte, visit func(field) error) error {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return damaged(protowire.ParseError(n))
+		}
+		message = message[n:]
+		f := field{number: number, kind: kind}
+		switch kind {
+		case protowire.VarintType:
+			f.varint, n = protowire.ConsumeVarint(message)
+		case protowire.BytesType:
+			f.bytes, n = protowire.ConsumeBytes(message)
+		case protowire.Fixed32Type:
+			_, n = protowire.ConsumeFixed32(message)
+		case protowire.Fixed64Type:
+			_, n = protowire.ConsumeFixed64(message)
+		default: // groups, which ONNX has none of
+			return damaged(fmt.Errorf("field %d has wire type %d", number, kind))
+		}
+		if n < 0 {
+			return damaged(protowire.ParseError(n))
+		}
+		message = message[n:]
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// damaged is the error of bytes that are no message.
+func damaged(err error) error { return fmt.Errorf("the file is damaged or no ONNX: %w", err) }
+
+// message is the content of a field that is a message, a text or bytes.
+func (f field) message() ([]byte, error) {
+	if f.kind != protowire.BytesType {
+		return nil, damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.BytesType))
+	}
+	return f.bytes, nil
+}
+
+// text sets s to a field that is a text.
+func (f field) text(s *string) error {
+	b, err := f.message()
+	if err != nil {
+		return err
+	}
+	if !utf8.Valid(b) {
+		return damaged(fmt.Errorf("the text %s is no UTF-8", short.Quote(string(b))))
+	}
+	*s = string(b)
+	return nil
+}
+
+// integer sets n to a field that is a whole number.
+func (f field) integer(n *int64) error {
+	if f.kind != protowire.VarintType {
+		return damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.VarintType))
+	}
+	*n = int64(f.varint)
+	return nil
+}
+
+// integers appends a field of repeated whole numbers, which is one of them or packed, up to a number of them.
+func (f field) integers(all []int64, most int) ([]int64, error) {
+	packed := f.bytes
+	if f.kind == protowire.VarintType {
+		packed = protowire.AppendVarint(nil, f.varint)
+	} else if f.kind != protowire.BytesType {
+		return nil, damaged(fmt.Errorf("field %d has wire type %d, want numbers", f.number, f.kind))
+	}
+	for len(packed) > 0 {
+		v, n := protowire.ConsumeVarint(packed)
+		if n < 0 {
+			return nil, damaged(protowire.ParseError(n))
+		}
+		if len(all) == most {
+			return nil, fmt.Errorf("it has more than %d dimensions", most)
+		}
+		all, packed = append(all, int64(v)), packed[n:]
+	}
+	return all, nil
+}
