@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,18 +120,39 @@ func providerLibraries(library string, tensorrt bool) (paths []string) {
 	return paths
 }
 
-// install is how a user gets what a provider needs.
-func install(provider string) string {
-	switch provider {
-	case CPU:
-		return "pip install onnxruntime"
-	case CUDA:
-		return "pip install 'onnxruntime-gpu[cuda,cudnn]' without onnxruntime beside it"
-	case TensorRT:
-		return "pip install 'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11' without onnxruntime beside it"
+// remedy is what a user does about an error of a provider; "" if that is not known.
+func remedy(provider, text string) string {
+	packages := map[string]string{CUDA: "'onnxruntime-gpu[cuda,cudnn]'", TensorRT: "'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"}[provider]
+	switch {
+	case packages == "":
+		return ""
+	case strings.Contains(text, "not enabled in this build"):
+		return "pip uninstall onnxruntime, then pip install " + packages
+	case strings.HasPrefix(text, "libcuda.so"):
+		return "install NVIDIA's driver"
+	case strings.Contains(text, "cannot open shared object file"):
+		return "pip install " + packages
 	}
-	return "install a build of ONNX Runtime that has it, or name its plugin library"
+	return ""
 }
 
-// oneLine makes one line of a text of the library, without what concerns its own source.
-func oneLine(text string) string { return short.Text(strings.Join(strings.Fields(text), " ")) }
+// oneLine makes one short line of a text of the library, without the places in the library's source that it begins with and the
+// details that a failure of CUDA ends with.
+func oneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for {
+		end := sourcePlace.FindStringIndex(text)
+		if end == nil {
+			break
+		}
+		text = text[:end[0]] + text[end[1]:]
+	}
+	text, _, _ = strings.Cut(text, " ; GPU=")
+	return short.To(strings.TrimRight(text, ". "), 400)
+}
+
+// sourcePlace is a file of the library's source with a line and a function, which has its parameters if the file has its folder; or the library's
+// own name and code of an error.
+var sourcePlace = regexp.MustCompile(`/\S+\.\w+:\d+ [^()]*\([^()]*(?:\([^()]*\)[^()]*)*\)(?: const)?(?: \[with [^\]]*\])?:? ` +
+	`|\b\w+\.(?:h|cc|cpp):\d+ [\w:]+ ` +
+	`|\[ONNXRuntimeError\] : \d+ : \w+ : `)

@@ -40,7 +40,7 @@ func (l *Library) addProvider(options unsafe.Pointer, o Options, engines string)
 	}
 	name := cmp.Or(libraryNames[o.provider()], o.Provider)
 	if err := l.append(options, name, settings, o.Plugin); err != nil {
-		return fmt.Errorf("provider %s of %v cannot be used: %w: %s", o.provider(), l, err, install(o.provider()))
+		return l.refused(o.provider(), err)
 	}
 	if o.provider() != TensorRT {
 		return nil
@@ -51,9 +51,17 @@ func (l *Library) addProvider(options unsafe.Pointer, o Options, engines string)
 		device["device_id"] = d
 	}
 	if err := l.append(options, libraryNames[CUDA], device, ""); err != nil {
-		return fmt.Errorf("provider %s of %v, which %s needs, cannot be used: %w: %s", CUDA, l, TensorRT, err, install(TensorRT))
+		return l.refused(CUDA, err)
 	}
 	return nil
+}
+
+// refused is the error of a provider that cannot be used, with what a user does about it.
+func (l *Library) refused(provider string, err error) error {
+	if way := remedy(provider, err.Error()); way != "" {
+		return fmt.Errorf("provider %s of %v cannot be used: %w (%s)", provider, l, err, way)
+	}
+	return fmt.Errorf("provider %s of %v cannot be used: %w", provider, l, err)
 }
 
 // append adds one provider. If that fails, the error names what is missing. l.mu is held.
