@@ -49,7 +49,7 @@ type slot struct {
 }
 
 // lasting are the sources whose answers are kept.
-var lasting = []Source{GPU, CPU, Function}
+var lasting = append([]Source{GPU, CPU, Function}, onnxRuntime...)
 
 // missed is the part of a batch that was not in the cache.
 type missed struct {

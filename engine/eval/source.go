@@ -24,6 +24,17 @@ const (
 	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for a position some forced moves later
 )
 
+// A network that ONNX Runtime computes, by its provider.
+const (
+	ORTCUDA     Source = "ort-cuda"
+	ORTTensorRT Source = "ort-tensorrt"
+	ORT         Source = "ort" // any other provider
+	ORTCPU      Source = "ort-cpu"
+)
+
+// onnxRuntime are the sources of ONNX Runtime.
+var onnxRuntime = []Source{ORTCUDA, ORTTensorRT, ORT, ORTCPU}
+
 // Heuristics that other packages call by name. The list of all heuristics is the catalog of package heuristic, and a
 // new one needs no name here.
 const (
@@ -35,7 +46,7 @@ const (
 )
 
 // ranks are the sources in the order in which people read them; the heuristics stand at anyHeuristic.
-var ranks = []Source{None, GPU, CPU, Fast, Function, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
+var ranks = []Source{None, GPU, CPU, Fast, ORTCUDA, ORTTensorRT, ORT, ORTCPU, Function, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
 
 const anyHeuristic Source = "heuristic"
 
@@ -65,7 +76,7 @@ func ParseSource(name string) (s Source, ok bool) {
 
 // Network reports whether the answer is a network's, now or from a cache.
 func (s Source) Network() bool {
-	return s == GPU || s == CPU || s == Fast || s == Function || s == Cached
+	return s == GPU || s == CPU || s == Fast || s == Function || s == Cached || slices.Contains(onnxRuntime, s)
 }
 
 // Heuristic reports whether the answer is a heuristic's: whoever is none of the sources of this package.

@@ -338,7 +338,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 			return h.Source, nil
 		}
 	}
-	for _, s := range []eval.Source{eval.Fast, eval.CPU, eval.GPU} {
+	for _, s := range []eval.Source{eval.Fast, eval.ORTCPU, eval.ORT, eval.ORTTensorRT, eval.ORTCUDA, eval.CPU, eval.GPU} {
 		if slices.Contains(answered, s) {
 			return s, nil
 		}

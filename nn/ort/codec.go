@@ -1,0 +1,158 @@
+package ort
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// Codec turns positions into a network's inputs and its outputs into answers. Fill and Answer are called concurrently.
+type Codec struct {
+	// Inputs are all inputs of the model, Outputs those of its outputs that Answer needs. New compares both with the model.
+	Inputs, Outputs []Tensor
+
+	// Fill writes the inputs of every position: inputs[i] is Inputs[i], with len(pos) rows. It must write every value, because the
+	// memory still has those of an earlier call.
+	Fill func(board *game.Board, pos []game.Position, inputs []Buffer)
+
+	// Answer fills WDL and Policy of b from the outputs: outputs[i] is Outputs[i], with len(b.Pos) rows. The Backend sets Source.
+	// Its error names the row and what is wrong with it.
+	Answer func(b *eval.Batch, outputs []Buffer) error
+}
+
+// Tensor is an input or output of a model, as a Codec sees it. Its first dimension in the model is the batch.
+type Tensor struct {
+	Name  string
+	Type  Type
+	Shape []int // of one position, without the batch; sizes, or those of the board (Rows, Columns, Cells, Actions)
+}
+
+// Sizes of a Tensor that are the board's.
+const (
+	Rows    = -1 - iota
+	Columns // columns of the board
+	Cells   // rows times columns
+	Actions // moves that a position may have: columns with gravity, else cells
+)
+
+// shape is the tensor's shape for n positions on a board.
+func (t Tensor) shape(board *game.Board, n int) []int64 {
+	shape := []int64{int64(n)}
+	for _, size := range t.Shape {
+		switch size {
+		case Rows:
+			size = board.Rows()
+		case Columns:
+			size = board.Columns()
+		case Cells:
+			size = board.Cells()
+		case Actions:
+			size = board.Actions()
+		}
+		shape = append(shape, int64(size))
+	}
+	return shape
+}
+
+// String is like "obs float32 [N,3,rows,columns]".
+func (t Tensor) String() string {
+	sizes := []string{"N"}
+	for _, size := range t.Shape {
+		text := strconv.Itoa(size)
+		if at := -1 - size; at >= 0 && at < 4 {
+			text = [...]string{"rows", "columns", "cells", "actions"}[at]
+		}
+		sizes = append(sizes, text)
+	}
+	return fmt.Sprintf("%s %v [%s]", t.Name, t.Type, strings.Join(sizes, ","))
+}
+
+// Type is the type of a tensor's elements, by ONNX's number (TensorProto.DataType).
+type Type int
+
+// The types that a Buffer can be seen as. A model may have others where the Codec does not touch them.
+const (
+	Float32 Type = 1
+	Uint8   Type = 2
+	Int32   Type = 6
+	Int64   Type = 7
+	Bool    Type = 9
+	Float16 Type = 10
+	Float64 Type = 11
+)
+
+var typeNames = map[Type]string{
+	Float32: "float32", Uint8: "uint8", 3: "int8", 4: "uint16", 5: "int16", Int32: "int32", Int64: "int64", 8: "string", Bool: "bool",
+	Float16: "float16", Float64: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}
+
+// String is like "float32".
+func (t Type) String() string {
+	if name, ok := typeNames[t]; ok {
+		return name
+	}
+	return "type " + strconv.Itoa(int(t))
+}
+
+// size is the bytes of an element; 0: of a type that a Buffer does not have.
+func (t Type) size() int {
+	switch t {
+	case Uint8, Bool:
+		return 1
+	case Float16:
+		return 2
+	case Float32, Int32:
+		return 4
+	case Int64, Float64:
+		return 8
+	}
+	return 0
+}
+
+// Buffer is a tensor of positions in the memory that the library computes on, rows first. The methods named by types are views of
+// it: writing to them writes an input. They are valid during the call of Fill or Answer that gets the Buffer, and panic if the
+// tensor has another type.
+type Buffer struct {
+	kind Type
+	at   unsafe.Pointer
+	rows int
+	row  int // elements of a row
+}
+
+// Type is the type of the elements.
+func (b Buffer) Type() Type { return b.kind }
+
+// Row is the number of elements of one position.
+func (b Buffer) Row() int { return b.row }
+
+// Float32s is the tensor's elements.
+func (b Buffer) Float32s() []float32 { return view[float32](b, Float32) }
+
+// Float64s is the tensor's elements.
+func (b Buffer) Float64s() []float64 { return view[float64](b, Float64) }
+
+// Float16s is the bits of the tensor's elements.
+func (b Buffer) Float16s() []uint16 { return view[uint16](b, Float16) }
+
+// Int64s is the tensor's elements.
+func (b Buffer) Int64s() []int64 { return view[int64](b, Int64) }
+
+// Int32s is the tensor's elements.
+func (b Buffer) Int32s() []int32 { return view[int32](b, Int32) }
+
+// Uint8s is the tensor's elements.
+func (b Buffer) Uint8s() []uint8 { return view[uint8](b, Uint8) }
+
+// Bools is the tensor's elements.
+func (b Buffer) Bools() []bool { return view[bool](b, Bool) }
+
+func view[T any](b Buffer, want Type) []T {
+	if b.kind != want {
+		panic(fmt.Sprintf("ort: a buffer of %v is read as %v", b.kind, want))
+	}
+	return unsafe.Slice((*T)(b.at), b.rows*b.row)
+}

@@ -1,0 +1,247 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package ort
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+)
+
+// session is the model prepared for batches of one size on boards of one size.
+type session struct {
+	of      *Backend
+	batch   int
+	inputs  [][]int64 // shapes
+	outputs [][]int64
+
+	mu   sync.Mutex // held while the session is made
+	c    unsafe.Pointer
+	run  sync.Mutex    // held while a GPU computes
+	free chan *slot    // those that no call uses
+	room chan struct{} // a place for each slot that is not made yet
+}
+
+// slot is the memory of one call at a time.
+type slot struct {
+	c               *C.ort_slot
+	part            eval.Batch
+	inputs, outputs []Buffer
+	watch           chan context.Context // starts a watch; closed at the end
+	ran             chan struct{}        // ends it
+	watched         chan bool            // its answer: whether the run was told to end
+}
+
+// newSession is a session that is not made yet.
+func (b *Backend) newSession(board *game.Board, batch int) *session {
+	s := &session{of: b, batch: batch, free: make(chan *slot, b.slots), room: make(chan struct{}, b.slots)}
+	for range b.slots {
+		s.room <- struct{}{}
+	}
+	for _, t := range b.codec.Inputs {
+		s.inputs = append(s.inputs, t.shape(board, batch))
+	}
+	for _, t := range b.codec.Outputs {
+		s.outputs = append(s.outputs, t.shape(board, batch))
+	}
+	return s
+}
+
+// open makes the session, if it is not made yet. The batch, and the sizes of the board where the model leaves them free, are fixed, so
+// that the library can prepare everything that depends on them alone.
+func (s *session) open(board *game.Board) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.c != nil {
+		return nil
+	}
+	b := s.of
+	sizes, err := b.signature.freeSizes(b.codec.Inputs, s.inputs)
+	if err != nil {
+		return err
+	}
+	options, err := b.library.options(b.threads)
+	if err != nil {
+		return err
+	}
+	defer b.library.freeOptions(options)
+	for name, size := range sizes {
+		c := C.CString(name)
+		err := failure(C.ort_options_dimension(b.library.c, options, c, C.int64_t(size)))
+		C.free(unsafe.Pointer(c))
+		if err != nil {
+			return err
+		}
+	}
+	engines := ""
+	if b.options.provider() == TensorRT {
+		if engines, err = b.library.enginesFolder(b.model, fmt.Sprintf("%dx%dx%d", s.batch, board.Rows(), board.Columns())); err != nil {
+			return err
+		}
+	}
+	if err := b.library.addProvider(options, b.options, engines); err != nil {
+		return err
+	}
+	s.c, err = b.library.session(options, b.model)
+	return err
+}
+
+// take is a slot, when one is free. If there is no error, s.free gets it back.
+func (s *session) take(ctx context.Context) (*slot, error) {
+	select { // a slot that is there is better than a new one
+	case p := <-s.free:
+		return p, nil
+	default:
+	}
+	select {
+	case p := <-s.free:
+		return p, nil
+	case <-s.room:
+		p, err := s.newSlot()
+		if err != nil {
+			s.room <- struct{}{}
+		}
+		return p, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *session) newSlot() (*slot, error) {
+	b := s.of
+	p := &slot{watch: make(chan context.Context), ran: make(chan struct{}), watched: make(chan bool)}
+	err := failure(C.ort_slot_new(b.library.c, s.c, C.size_t(len(s.inputs)), C.size_t(len(s.outputs)), &p.c))
+	for i, t := range b.codec.Inputs {
+		if err == nil {
+			err = p.add(&p.inputs, t, s.inputs[i], i)
+		}
+	}
+	for i, t := range b.codec.Outputs {
+		if err == nil {
+			err = p.add(&p.outputs, t, s.outputs[i], len(s.inputs)+i)
+		}
+	}
+	if err != nil {
+		C.ort_slot_free(p.c)
+		return nil, fmt.Errorf("memory for %d rows: %w", s.batch, err)
+	}
+	go p.watcher()
+	return p, nil
+}
+
+// add makes the memory of a tensor, all zeros: rows that no position has filled must be numbers, too.
+func (p *slot) add(buffers *[]Buffer, t Tensor, shape []int64, index int) error {
+	name := C.CString(t.Name)
+	defer C.free(unsafe.Pointer(name))
+	if err := failure(C.ort_slot_tensor(p.c, C.size_t(index), name, C.int(t.Type), (*C.int64_t)(&shape[0]), C.size_t(len(shape)))); err != nil {
+		return fmt.Errorf("tensor %v: %w", t, err)
+	}
+	row := 1
+	for _, size := range shape[1:] {
+		row *= int(size)
+	}
+	at := unsafe.Slice(p.c.data, int(p.c.inputs+p.c.outputs))[index]
+	clear(unsafe.Slice((*byte)(at), int(shape[0])*row*t.Type.size()))
+	*buffers = append(*buffers, Buffer{kind: t.Type, at: at, row: row})
+	return nil
+}
+
+// compute answers rows i up to j of a batch, which are no more than the session's, with a slot. It allocates nothing.
+func (s *session) compute(ctx context.Context, p *slot, b *eval.Batch, i, j int) error {
+	p.part = b.Slice(i, j)
+	defer func() { p.part = eval.Batch{} }()
+	for k := range p.inputs {
+		p.inputs[k].rows = j - i
+	}
+	for k := range p.outputs {
+		p.outputs[k].rows = j - i
+	}
+	codec := &s.of.codec
+	codec.Fill(b.Board, p.part.Pos, p.inputs)
+	if err := s.runSlot(ctx, p); err != nil {
+		return err
+	}
+	if err := codec.Answer(&p.part, p.outputs); err != nil {
+		return err
+	}
+	for k := range p.part.Source {
+		p.part.Source[k] = s.of.source
+	}
+	return p.part.Finite()
+}
+
+// runSlot runs the model on a slot. If the context can end, a goroutine watches it meanwhile.
+func (s *session) runSlot(ctx context.Context, p *slot) error {
+	if !s.of.options.onCPU() {
+		s.run.Lock()
+		defer s.run.Unlock()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		return s.explain(C.ort_slot_run(p.c))
+	}
+	p.watch <- ctx
+	text := C.ort_slot_run(p.c)
+	p.ran <- struct{}{}
+	ended := <-p.watched
+	if ended {
+		C.ort_slot_resume(p.c)
+	}
+	if err := s.explain(text); err != nil {
+		if ended {
+			return ctx.Err()
+		}
+		return err
+	}
+	return nil
+}
+
+// watcher ends a run when its context ends, for one run after the other.
+func (p *slot) watcher() {
+	for ctx := range p.watch {
+		select {
+		case <-p.ran:
+			p.watched <- false
+		case <-ctx.Done():
+			C.ort_slot_end(p.c)
+			<-p.ran
+			p.watched <- true
+		}
+	}
+}
+
+// explain is the error of a run, with the shapes of the inputs.
+func (s *session) explain(text C.ort_error) error {
+	if text == nil {
+		return nil
+	}
+	var inputs []string
+	for i, t := range s.of.codec.Inputs {
+		inputs = append(inputs, fmt.Sprintf("%s %v %v", t.Name, t.Type, s.inputs[i]))
+	}
+	return fmt.Errorf("run with %s: %w", strings.Join(inputs, ", "), failure(text))
+}
+
+// close frees the session. No call uses it.
+func (s *session) close() {
+	for len(s.free) > 0 {
+		p := <-s.free
+		close(p.watch)
+		C.ort_slot_free(p.c)
+	}
+	if s.c != nil {
+		C.ort_session_free(s.of.library.c, s.c)
+	}
+	s.c = nil
+}
