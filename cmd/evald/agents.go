@@ -58,7 +58,7 @@ func shareAgents(on processors, notes io.Writer) agent.Shared {
 // heuristicVars are the names of the heuristics as flags and help texts want them.
 func heuristicVars() map[string]string {
 	names := heuristic.Names()
-	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", ")}
+	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", "), "backends": strings.Join(open.Backends(), ",")}
 }
 
 // once calls load once for each name, and again if that failed.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,12 +15,13 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
+	"github.com/evald/evald/nn/ort"
 )
 
 // backend chooses the evaluator; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
 type backend struct {
-	Backend string `without:"agent" enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, or a heuristic (${enum}). auto takes the fastest that works."`
-	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
+	Backend string `without:"agent" enum:"${backends},${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, a network by ONNX Runtime (ort-cpu, ort-cuda, ort-tensorrt, or ort for the provider of --ort), or a heuristic (${enum}). auto takes the fastest that works."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
 	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
@@ -26,6 +29,7 @@ type backend struct {
 // processors chooses what computes networks; every command that evaluates networks embeds it.
 type processors struct {
 	GPUs    numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
+	ORT     ortFlag `name:"ort" placeholder:"KEY=VALUE,..." help:"For ONNX files and the backends ort-...: library=PATH of ONNX Runtime's library, which otherwise EVALD_ORT_LIBRARY names, or the package onnxruntime of EVALD_PYTHON has, or the system; provider=NAME and plugin=PATH for the backend ort; all others are settings of the provider, by its own names."`
 	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"How the CPU computes networks, a path of evald version such as avx512. Without it the fastest, as measured here (evald devices -v)."`
 }
 
@@ -63,6 +67,47 @@ func (n numbers) list() (list []int) {
 	return list
 }
 
+// ortFlag is settings of ONNX Runtime: keys with values, with commas between.
+type ortFlag string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *ortFlag) UnmarshalText(text []byte) error {
+	for _, part := range strings.Split(string(text), ",") {
+		if key, value, _ := strings.Cut(part, "="); key == "" || value == "" {
+			return fmt.Errorf("%s: must be KEY=VALUE,..., such as library=/usr/lib/libonnxruntime.so,device_id=1", short.Quote(string(text)))
+		}
+	}
+	*f = ortFlag(text)
+	return nil
+}
+
+// options are the settings.
+func (f ortFlag) options() ort.Options {
+	o := ort.Options{Settings: map[string]string{}}
+	for _, part := range strings.FieldsFunc(string(f), func(r rune) bool { return r == ',' }) {
+		switch key, value, _ := strings.Cut(part, "="); key {
+		case "library":
+			o.Library = value
+		case "provider":
+			o.Provider = value
+		case "plugin":
+			o.Plugin = value
+		default:
+			o.Settings[key] = value
+		}
+	}
+	return o
+}
+
+// trial is this program as open.Options.Trial wants it; nil if the system does not say where the program is.
+func trial() []string {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{program, "onnx-trial"}
+}
+
 // choose opens the evaluator that the flags ask for. The lines that the user should read about the choice, and later about a
 // GPU that fails, go to notes.
 func (f backend) choose(notes io.Writer) (*open.Opened, error) {
@@ -81,13 +126,14 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	} else if err := f.check(); err != nil {
 		return nil, err
 	}
-	if f.GPUs != "" && f.Backend != open.GPU && f.Backend != open.Auto {
+	if f.GPUs != "" && !slices.Contains([]string{open.GPU, open.Auto, open.ORTCUDA, open.ORTTensorRT}, f.Backend) {
 		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
 	}
 	if isRemote(f.Model) {
 		return f.openRemote()
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
+	o.ORT, o.Trial = f.ORT.options(), trial()
 	e, err := open.Evaluator(o)
 	return e, flagged(err)
 }

@@ -30,7 +30,7 @@ type benchCmd struct {
 const defaultBenchModel = "seeded-2x16"
 
 type benchEvalCmd struct {
-	Backend   string        `enum:"cpu,gpu" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer."`
+	Backend   string        `enum:"cpu,gpu,ort,ort-cpu,ort-cuda,ort-tensorrt" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer. ort (the provider of --ort), ort-cpu, ort-cuda and ort-tensorrt measure a network by ONNX Runtime, in turns with the backend that evald would choose."`
 	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure, or grpc://HOST:PORT/NAME for a model of evald serve there (${default})."`
 	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name (${default})."`
 	Batches   []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
@@ -38,6 +38,7 @@ type benchEvalCmd struct {
 	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU, in turns with ours, one of pytorch (a CUDA graph), pytorch-compile (torch.compile with max-autotune before that), tensorrt and onnxruntime. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; on the GPU torch, safetensors and numpy, and the peer."`
 	Precision string        `enum:"bf16,fp16" default:"bf16" needs:"peer=pytorch|pytorch-compile|tensorrt" help:"Of the peer on the GPU, bf16 or fp16 (${default})."`
 	GPUs      numbers       `needs:"backend=gpu" name:"gpus" placeholder:"N" help:"With --backend gpu: the GPU to measure, as evald devices numbers them; of several the first. Without it number 0."`
+	ORT       ortFlag       `name:"ort" placeholder:"KEY=VALUE,..." help:"Settings of ONNX Runtime, as of evald eval."`
 	Round     time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON      bool          `help:"Write JSON for machines instead of a table; with --backend gpu a line as soon as a batch is measured."`
 }
@@ -48,8 +49,11 @@ func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
 			return usage("--peer %s is for --backend %s", c.Peer, backend)
 		}
 	}
-	if c.Backend == "gpu" {
+	switch {
+	case c.Backend == "gpu":
 		return c.gpu(ctx, s)
+	case c.Backend != "cpu":
+		return c.runtime(ctx, s)
 	}
 	if c.Peer != "" {
 		return c.peers(ctx, s)
@@ -88,6 +92,29 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	return bench.PeerTable(s.out, report)
 }
 
+// runtime measures a network by ONNX Runtime.
+func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
+	if c.Peer != "" {
+		return usage("--backend %s does nothing with --peer", c.Backend)
+	}
+	from := backend{Model: c.Model, Backend: c.Backend, processors: processors{ORT: c.ORT, GPUs: c.GPUs}}
+	theirs, err := from.choose(s.err)
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	var ours *open.Opened
+	if m, n, err := open.Any(c.Model); err == nil && n.Foreign == nil {
+		if ours, err = n.Open(m.Label(), open.Options{Note: linesTo(s.err)}); err != nil {
+			return err
+		}
+		defer ours.Close()
+	}
+	return measure(s, c.JSON, bench.Table, func(progress bench.Progress) ([]bench.Figure, error) {
+		return bench.Runtime(ctx, c.Round, theirs.Model, theirs, ours, progress)
+	})
+}
+
 // model opens the model to measure on the CPU, or at a service.
 func (c *benchEvalCmd) model(notes io.Writer) (bench.Model, error) {
 	if isRemote(c.Model) {
@@ -100,6 +127,9 @@ func (c *benchEvalCmd) model(notes io.Writer) (bench.Model, error) {
 	m, network, err := open.Any(c.Model)
 	if err != nil {
 		return bench.Model{}, err
+	}
+	if network.Foreign != nil {
+		return bench.Model{}, usage("--model %s is an ONNX file: --backend ort-cpu measures it", c.Model)
 	}
 	if text := m.Warning(); text != "" {
 		linesTo(notes)(text)

@@ -49,6 +49,7 @@ type cli struct {
 	Man        manCmd        `cmd:"" help:"Print the manual page."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
 	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package, where it has no library, over standard input and output."`
+	ONNXTrial  onnxTrialCmd  `cmd:"" name:"onnx-trial" hidden:"" help:"Open an ONNX file, standard input, and let it answer a position; for processes that want to know whether they may."`
 }
 
 // streams are the program's input and outputs; tests pass their own.

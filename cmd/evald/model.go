@@ -21,6 +21,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
+	"github.com/evald/evald/nn/encoding"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/open"
@@ -30,7 +31,7 @@ import (
 type modelCmd struct {
 	List   modelListCmd   `cmd:"" help:"List the shipped models and those of the store: $EVALD_MODELS, or evald/models in your data folder."`
 	Show   modelShowCmd   `cmd:"" help:"Show what a model is."`
-	Import modelImportCmd `cmd:"" help:"Check a safetensors file and keep it in the store, as the next version of its name."`
+	Import modelImportCmd `cmd:"" help:"Check a safetensors or ONNX file and keep it in the store, as the next version of its name."`
 	Export modelExportCmd `cmd:"" help:"Write a model as ONNX or safetensors."`
 	Int8   modelInt8Cmd   `cmd:"" name:"int8" help:"Make a copy of a model that processors can compute faster, in part with 8 bits, and say what that changes."`
 	Remove modelRemoveCmd `cmd:"" help:"Remove a model of the store, one version or all of them."`
@@ -106,7 +107,7 @@ func allModels() ([]modelInfo, error) {
 }
 
 type modelShowCmd struct {
-	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`
 	JSON  bool   `help:"Write JSON for machines instead of lines."`
 }
 
@@ -134,10 +135,13 @@ func (c *modelShowCmd) Run(s streams) error {
 		line("trained on", trainedOn(m.Entry, len(m.Rules)))
 		line("for", strings.Join(m.Range, ", "))
 	}
-	if n.Conv != nil {
+	switch {
+	case n.Foreign != nil:
+		describeForeign(line, n.Foreign)
+	case n.Conv != nil:
 		config := n.Conv.Config()
 		line("config", fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden))
-	} else {
+	default:
 		sizes := n.Pattern.Weights.Sizes()
 		line("config", fmt.Sprintf("%s: pattern tables of %d lanes, hidden layers of %d and %d", n.Config(), n.Pattern.Weights.Lanes, sizes[1], sizes[2]))
 	}
@@ -155,16 +159,31 @@ func (c *modelShowCmd) Run(s streams) error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
-		if key == net.RangesKey {
-			continue // some thousand numbers
+		if key == net.RangesKey || key == encoding.MetadataKey {
+			continue // some thousand numbers, or shown already
 		}
 		line(key, strconv.Quote(metadata[key]))
 	}
 	return t.Flush()
 }
 
+// describeForeign shows what an ONNX file takes and gives, and what that means.
+func describeForeign(line func(name, value string), f *open.Foreign) {
+	info := f.Info
+	line("config", fmt.Sprintf("ONNX, opset %d, %d nodes, by %s", info.Opsets[""], info.Nodes, cmp.Or(short.Text(info.Producer), "a program without a name")))
+	for _, v := range info.Inputs {
+		line("input", v.String())
+	}
+	for _, v := range info.Outputs {
+		line("output", v.String())
+	}
+	for i, text := range strings.Split(strings.TrimSpace(string(f.Description.Marshal())), "\n") {
+		line(map[bool]string{true: "description", false: " "}[i == 0], text)
+	}
+}
+
 type modelImportCmd struct {
-	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py."`
+	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py, or an ONNX file of any program with its description in NAME.yaml beside it (go doc ./nn/encoding)."`
 	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
 	Rules []string `placeholder:"7x6x4" help:"The games it was trained on; where they are missing those that the file names (evald train writes them; evald.rules of its metadata). Without any it counts as untrained."`
 	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
@@ -209,6 +228,9 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	if len(e.Rules) == 0 {
 		e.Rules, from = n.Rules(), "metadata of "+c.File+" (--rules replaces it)"
 	}
+	if n.Foreign != nil && n.Foreign.Description.Rules != encoding.Any && !slices.Equal(e.Rules, []string{n.Foreign.Description.Rules}) {
+		return e, usage("%s: rules %s: its description says that the network knows %s alone", from, strings.Join(e.Rules, ","), n.Foreign.Description.Rules)
+	}
 	if n.Pattern != nil && (len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != game.Connect4.String()) {
 		return e, usage("%s: rules %s: a network of pattern tables knows %v alone", from, strings.Join(e.Rules, ","), game.Connect4)
 	}
@@ -247,7 +269,7 @@ func reservedNames() []string {
 func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }
 
 type modelExportCmd struct {
-	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
+	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
 	FP16  bool   `name:"fp16" help:"Write ONNX whose tower computes with 16-bit numbers and whose heads with 32, for ONNX Runtime on GPUs. Outputs differ by up to 0.003."`
 }
@@ -265,7 +287,12 @@ func (c *modelExportCmd) Run(s streams) error {
 		return err
 	}
 	content, form := m.Content, "safetensors" // the same bytes, so the same checksum
-	if extension == ".onnx" {
+	switch {
+	case n.Foreign != nil && (extension != ".onnx" || c.FP16):
+		return usage("-o %s: %s is an ONNX file, and can be exported as what it is alone: .onnx, without --fp16", c.Out, m.Label())
+	case n.Foreign != nil:
+		form = "it is"
+	case extension == ".onnx":
 		form = "ONNX"
 		metadata := n.Metadata()
 		if metadata["evald.name"] == "" || m.Version > 0 {
@@ -349,9 +376,17 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 // checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.
 func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
 	var b eval.Backend
-	if n.Pattern != nil {
+	switch {
+	case n.Foreign != nil:
+		e, err := n.Open("", open.Options{Backend: open.ORTCPU, Trial: trial()})
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		b, rules = e.Backend(), n.Rules()
+	case n.Pattern != nil:
 		b, rules = pattern.NewBackend(n.Pattern), []string{game.Connect4.String()}
-	} else {
+	default:
 		b, rules = net.NewBackend(n.Conv), append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...)
 	}
 	e := eval.New(b, eval.Options{OwnRules: true})

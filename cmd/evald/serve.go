@@ -30,7 +30,7 @@ import (
 )
 
 type serveCmd struct {
-	Backend string `enum:"auto,gpu,cpu,${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
+	Backend string `enum:"${backends},${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	processors
 	Model  []string `without:"models" placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given, also versions of one; the model search searches with the first."`
 	Models string   `type:"path" env:"EVALD_MODELS_FILE" placeholder:"FILE" help:"The models to serve, with settings for each (YAML), see kserve/README.md. Flags override them. Its variable is EVALD_MODELS_FILE."`

@@ -345,7 +345,7 @@ func (s *modelSource) bytes(m service.Model) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		bytes, err := open.Bytes(e.Config)
+		bytes, err := e.Bytes()
 		if err != nil {
 			return 0, err
 		}

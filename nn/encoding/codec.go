@@ -40,8 +40,9 @@ type Input struct {
 
 // Output is an output of the network. Its numbers are float32.
 type Output struct {
-	Name string
-	Size int // numbers of one position
+	Name  string
+	Shape []int // of one position: N comes before it
+	Size  int   // numbers of one position
 }
 
 // compiled is a plane ready for use: what a cell's value is made of.
@@ -235,7 +236,7 @@ func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, sh
 	if err != nil {
 		return Output{}, err
 	}
-	o := Output{v.Name, 1}
+	o := Output{v.Name, shape, 1}
 	for _, n := range shape {
 		o.Size *= n
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -189,4 +190,23 @@ func (f field) integers(all []int64, most int) ([]int64, error) {
 		all, packed = append(all, int64(v)), packed[n:]
 	}
 	return all, nil
+}
+
+// String is like "planes float32 [N,5,H,W]".
+func (v Value) String() string {
+	sizes := make([]string, len(v.Shape))
+	for i, d := range v.Shape {
+		switch {
+		case d.Size >= 0:
+			sizes[i] = strconv.FormatInt(d.Size, 10)
+		case d.Name != "":
+			sizes[i] = short.To(d.Name, 40)
+		default:
+			sizes[i] = "?"
+		}
+	}
+	if v.Shape == nil {
+		return fmt.Sprintf("%s %v", short.Text(v.Name), v.Type)
+	}
+	return fmt.Sprintf("%s %v [%s]", short.Text(v.Name), v.Type, strings.Join(sizes, ","))
 }

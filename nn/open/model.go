@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/pattern"
 )
 
@@ -76,59 +78,79 @@ func Lookup(ref string) (s Stored, ok bool, err error) {
 	return Stored{Entry: entry, Path: store.Path(entry)}, true, nil
 }
 
-// Parsed is the network of a model, which is of one of two kinds.
+// Parsed is the network of a model, which is of one of three kinds: the others are nil.
 type Parsed struct {
-	Conv    *net.Network     // nil if it is of pattern tables
-	Pattern *pattern.Network // nil if it is of convolutions
+	Conv    *net.Network     // of convolutions, by evald's own kernels
+	Pattern *pattern.Network // of pattern tables
+	Foreign *Foreign         // of an ONNX file
 }
 
-// parse reads a network of either kind.
+// parse reads a network of any kind.
 func parse(content []byte) (p Parsed, err error) {
-	if pattern.Is(content) {
+	switch {
+	case onnx.Is(content):
+		p.Foreign, err = parseForeign(content)
+	case pattern.Is(content):
 		p.Pattern, err = pattern.Parse(content)
-	} else {
+	default:
 		p.Conv, err = net.Parse(content)
 	}
 	return p, err
 }
 
-// Open is Network for a network of either kind. Bitsquares answers the games that one of pattern tables does not know.
+// Open is Network for a network of any kind. AnyModel and bitsquares answer the games that one of pattern tables or of an ONNX file does
+// not know.
 func (p Parsed) Open(name string, o Options) (*Opened, error) {
-	if p.Pattern != nil {
+	switch {
+	case p.Pattern != nil:
 		return ofTables(p.Pattern, name, o)
+	case p.Foreign != nil:
+		return p.Foreign.open(name, o)
 	}
 	return Network(p.Conv, name, o)
 }
 
-// Config is the shape of the network: "9x64", "pattern256x64x32".
+// Config is the shape of the network: "9x64", "pattern256x64x32", ForeignConfig.
 func (p Parsed) Config() string {
-	if p.Pattern != nil {
+	switch {
+	case p.Pattern != nil:
 		return p.Pattern.String()
+	case p.Foreign != nil:
+		return ForeignConfig
 	}
 	return p.Conv.Config().String()
 }
 
 // Parameters is how many numbers it has.
 func (p Parsed) Parameters() int {
-	if p.Pattern != nil {
+	switch {
+	case p.Pattern != nil:
 		return p.Pattern.Parameters()
+	case p.Foreign != nil:
+		return int(p.Foreign.Info.Parameters)
 	}
 	return p.Conv.Config().Parameters()
 }
 
 // Metadata is the free text of its file.
 func (p Parsed) Metadata() map[string]string {
-	if p.Pattern != nil {
+	switch {
+	case p.Pattern != nil:
 		return p.Pattern.Metadata
+	case p.Foreign != nil:
+		return p.Foreign.Info.Metadata
 	}
 	return p.Conv.Metadata
 }
 
 // Rules are the games that the network was trained on according to its file: those that evald.rules lists with commas, or else
-// those of the run of evald train that made it. None: the file names none.
+// that of its description, or those of the run of evald train that made it. None: the file names none.
 func (p Parsed) Rules() []string {
 	if text := p.Metadata()["evald.rules"]; text != "" {
 		return strings.Split(text, ",")
+	}
+	if p.Foreign != nil && p.Foreign.rules() != "" {
+		return []string{p.Foreign.rules()}
 	}
 	var run struct {
 		Config struct {
@@ -162,7 +184,11 @@ func (p Parsed) Range() []string {
 func Model(nameOrPath string) (Stored, *net.Network, error) {
 	s, p, err := Any(nameOrPath)
 	if err == nil && p.Conv == nil {
-		err = fmt.Errorf("model %s is a network of pattern tables, and this needs one of convolutions", nameOrPath)
+		kind := "a network of pattern tables"
+		if p.Foreign != nil {
+			kind = "an ONNX file"
+		}
+		err = fmt.Errorf("model %s is %s, and this needs a network of convolutions of evald's own", nameOrPath, kind)
 	}
 	if err != nil {
 		return Stored{}, nil, err
@@ -170,7 +196,7 @@ func Model(nameOrPath string) (Stored, *net.Network, error) {
 	return s, p.Conv, nil
 }
 
-// Any finds a model by its name, or else reads the safetensors file at that path, and parses its network. The error of a
+// Any finds a model by its name, or else reads the safetensors or ONNX file at that path, and parses its network. The error of a
 // name that nobody knows lists the models that there are.
 func Any(nameOrPath string) (Stored, Parsed, error) {
 	s, ok, err := Find(nameOrPath)
@@ -202,8 +228,19 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 	return s, p, nil
 }
 
-// Bytes is how many bytes of memory a model of a shape (models.Entry.Config) takes at most once it is open on the CPU, by any path.
-func Bytes(shape string) (int64, error) {
+// Bytes is how many bytes of memory the model takes at most once it is open on the CPU, by any path.
+func (s Stored) Bytes() (int64, error) {
+	shape := s.Config
+	if shape == ForeignConfig {
+		if s.Content != nil || s.Path == "" {
+			return foreignBytes * int64(len(s.Content)), nil
+		}
+		info, err := os.Stat(s.Path)
+		if err != nil {
+			return 0, err
+		}
+		return foreignBytes * info.Size(), nil
+	}
 	if pattern.IsShape(shape) {
 		lanes, _, _, err := pattern.ParseShape(shape)
 		return int64(pattern.RowCount()) * int64(lanes) * 2, err
@@ -215,11 +252,17 @@ func Bytes(shape string) (int64, error) {
 // maxFile is more bytes than any network needs.
 const maxFile = 1 << 30
 
-// File reads a safetensors file and parses the network in it.
+// File reads a safetensors or ONNX file and parses the network in it. An ONNX file may have its description beside it, in NAME.yaml; the
+// content has it in its metadata then.
 func File(path string) ([]byte, Parsed, error) {
 	content, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, Parsed{}, fmt.Errorf("read network: %w", err)
+	}
+	if onnx.Is(content) {
+		if content, err = describeForeign(path, content); err != nil {
+			return nil, Parsed{}, err
+		}
 	}
 	p, err := parse(content)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -49,6 +50,8 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 		e, err = onCPU(n, name, o)
 	case Auto, "":
 		e, err = fastest(n, name, o)
+	case ORTCPU, ORTCUDA, ORTTensorRT, ORT:
+		e, err = exported(n, name, o)
 	default:
 		err = notOfNetworks(o.Backend)
 	}
@@ -60,7 +63,7 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 
 // notOfNetworks is the error of a backend that computes no networks.
 func notOfNetworks(backend string) error {
-	return fmt.Errorf("backend %s: must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one", short.Quote(backend))
+	return fmt.Errorf("backend %s: must be one of %s for a network, and a heuristic's name such as bitsquares without one", short.Quote(backend), strings.Join(Backends(), ", "))
 }
 
 // bitsquares answers what no network does.
@@ -167,15 +170,18 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	return eval.Bitsquares.String()
 }
 
-// Close waits for the batches that are under way on GPUs, and gives their memory back. Without a GPU there is nothing to
+// Close waits for the batches that are under way on GPUs and in ONNX Runtime, and gives their memory back. Otherwise there is nothing to
 // give back. Calls after the first do nothing.
 func (o *Opened) Close() error {
-	var errs [2]error
+	var errs []error
 	if o.gpu != nil {
-		errs[0] = o.gpu.Close()
+		errs = append(errs, o.gpu.Close())
 	}
 	if o.any != nil {
-		errs[1] = o.any.close()
+		errs = append(errs, o.any.close())
 	}
-	return errors.Join(errs[:]...)
+	for _, b := range o.ort {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/ort"
 )
 
 // The backends that compute networks. Every other backend is a heuristic's name, such as "bitsquares".
@@ -33,7 +35,17 @@ const (
 	Auto = "auto" // the GPU, if it fails the CPU, then the network FastModel, and last bitsquares
 	GPU  = "gpu"  // the GPUs alone; batches are errors while none works
 	CPU  = "cpu"  // the CPU alone
+
+	// ONNX Runtime alone (nn/ort), also for networks of convolutions, which are exported for it: by one of its providers, or for ORT the one
+	// that Options.ORT names.
+	ORTCPU      = "ort-cpu"
+	ORTCUDA     = "ort-cuda"
+	ORTTensorRT = "ort-tensorrt"
+	ORT         = "ort"
 )
+
+// Backends are the names of all backends that compute networks, Auto first.
+func Backends() []string { return []string{Auto, GPU, CPU, ORTCPU, ORTCUDA, ORTTensorRT, ORT} }
 
 // DefaultModel is the name of the network that evaluates if Options name none.
 const DefaultModel = "default"
@@ -57,6 +69,13 @@ type Options struct {
 	// CPUPath is how the CPU computes networks of convolutions (kernels/cpu.Path), such as "avx512". Answers differ a little from
 	// one path to another. If it and the variable EVALD_CPU_PATH are empty, rates on this machine choose (nn/cpu.Choose).
 	CPUPath string
+
+	// ORT says where ONNX Runtime's library is, and settings of its provider. Its provider and plugin count for the backend ORT alone.
+	ORT ort.Options
+
+	// Trial is a program with arguments that reads an ONNX file, its standard input, as ORTTrial does. Networks of ONNX files are opened
+	// in this process only after it has succeeded: the library that reads such a file is not made for those of strangers. None: no trial.
+	Trial []string
 
 	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
 	// and errors are fewer.
@@ -97,6 +116,7 @@ type Opened struct {
 
 	any    *anyNetwork  // nil unless AnyModel answers others
 	gpu    *gpu.Backend // nil if no GPU is used
+	ort    []io.Closer  // backends of ONNX Runtime
 	choice cpu.Choice   // of CPUPath; zero if it was named
 }
 
@@ -176,7 +196,7 @@ func named(o Options) (*Opened, error) {
 
 // findGPUs finds the GPUs that must be there.
 func (o Options) findGPUs() error {
-	if len(o.GPUs) > 0 && o.Backend != GPU && o.Backend != Auto && o.Backend != "" {
+	if len(o.GPUs) > 0 && !slices.Contains([]string{GPU, Auto, "", ORTCUDA, ORTTensorRT}, o.Backend) {
 		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
 	}
 	if o.Backend != GPU && len(o.GPUs) == 0 {

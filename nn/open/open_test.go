@@ -251,7 +251,7 @@ func TestBytes(t *testing.T) {
 		if err != nil || !ok || m.Content != nil {
 			t.Fatalf("%s: found: %v, %v, %d bytes of content", name, ok, err, len(m.Content))
 		}
-		said := gametest.Must(open.Bytes(m.Config))(t)
+		said := gametest.Must(m.Bytes())(t)
 		before := heap()
 		e, _ := opened(t, open.Options{Model: name, Backend: open.CPU})
 		takes := heap() - before
@@ -261,7 +261,7 @@ func TestBytes(t *testing.T) {
 		}
 		runtime.KeepAlive(e)
 	}
-	if _, err := open.Bytes("7x"); err == nil {
+	if _, err := (open.Stored{Entry: models.Entry{Config: "7x"}}).Bytes(); err == nil {
 		t.Error("a shape that is none has a size")
 	}
 }
@@ -297,7 +297,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{open.Options{Backend: "bitsquares", Model: seeded}, "", `backend bitsquares uses no model, but the model is "seeded-2x16"`},
 		{open.Options{Backend: "uniform", Mirror: true}, "", "backend uniform uses no network whose answers Mirror could improve"},
-		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be auto, gpu or cpu for a network, and a heuristic's name such as bitsquares without one`},
+		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be one of auto, gpu, cpu, ort-cpu, ort-cuda, ort-tensorrt, ort for a network, and a heuristic's name such as bitsquares without one`},
 		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)"},
 		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},
 		{open.Options{Model: "importer_test.go"}, "", "importer_test.go: "},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/onnx"
 )
 
 // searchKey is the key of a file's metadata that has the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
@@ -34,6 +35,9 @@ func (p Parsed) WithSearch(s eval.Search) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
+	}
+	if p.Foreign != nil {
+		return onnx.WithMetadata(p.Foreign.content, searchKey, string(text))
 	}
 	p.Metadata()[searchKey] = string(text)
 	if p.Pattern != nil {

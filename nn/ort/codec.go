@@ -2,6 +2,7 @@ package ort
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -78,6 +79,7 @@ type Type int
 const (
 	Float32 Type = 1
 	Uint8   Type = 2
+	Int8    Type = 3
 	Int32   Type = 6
 	Int64   Type = 7
 	Bool    Type = 9
@@ -86,7 +88,7 @@ const (
 )
 
 var typeNames = map[Type]string{
-	Float32: "float32", Uint8: "uint8", 3: "int8", 4: "uint16", 5: "int16", Int32: "int32", Int64: "int64", 8: "string", Bool: "bool",
+	Float32: "float32", Uint8: "uint8", Int8: "int8", 4: "uint16", 5: "int16", Int32: "int32", Int64: "int64", 8: "string", Bool: "bool",
 	Float16: "float16", Float64: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }
 
@@ -101,7 +103,7 @@ func (t Type) String() string {
 // size is the bytes of an element; 0: of a type that a Buffer does not have.
 func (t Type) size() int {
 	switch t {
-	case Uint8, Bool:
+	case Uint8, Int8, Bool:
 		return 1
 	case Float16:
 		return 2
@@ -144,15 +146,15 @@ func (b Buffer) Int64s() []int64 { return view[int64](b, Int64) }
 // Int32s is the tensor's elements.
 func (b Buffer) Int32s() []int32 { return view[int32](b, Int32) }
 
-// Uint8s is the tensor's elements.
-func (b Buffer) Uint8s() []uint8 { return view[uint8](b, Uint8) }
+// Int8s is the tensor's elements.
+func (b Buffer) Int8s() []int8 { return view[int8](b, Int8) }
 
-// Bools is the tensor's elements.
-func (b Buffer) Bools() []bool { return view[bool](b, Bool) }
+// Uint8s is the tensor's elements. Those of Bool are 0 or 1.
+func (b Buffer) Uint8s() []uint8 { return view[uint8](b, Uint8, Bool) }
 
-func view[T any](b Buffer, want Type) []T {
-	if b.kind != want {
-		panic(fmt.Sprintf("ort: a buffer of %v is read as %v", b.kind, want))
+func view[T any](b Buffer, want ...Type) []T {
+	if !slices.Contains(want, b.kind) {
+		panic(fmt.Sprintf("ort: a buffer of %v is read as %v", b.kind, want[0]))
 	}
 	return unsafe.Slice((*T)(b.at), b.rows*b.row)
 }

@@ -53,7 +53,7 @@ func network(t testing.TB, name string) *net.Network {
 
 func export(t testing.TB, n *net.Network) ort.Model {
 	t.Helper()
-	return ort.Model{Name: "exported", Data: gametest.Must(onnx.Marshal(n, "exported"))(t)}
+	return ort.Model{Name: "exported", Data: gametest.Must(onnx.Marshal(n, "exported", onnx.Options{}))(t)}
 }
 
 // planes is the codec for files of package onnx.

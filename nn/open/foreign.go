@@ -1,0 +1,193 @@
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/encoding"
+	"github.com/evald/evald/nn/onnx"
+	"github.com/evald/evald/nn/ort"
+)
+
+// Foreign is a network in an ONNX file, somebody's own or one that evald has exported. ONNX Runtime computes it (nn/ort).
+type Foreign struct {
+	Info        *onnx.Info
+	Description encoding.Description // what it sees and answers
+
+	content []byte
+}
+
+// ForeignConfig is what Parsed.Config calls all of these.
+const ForeignConfig = "onnx"
+
+// foreignBytes is how many bytes of memory an open network takes for each of its file's, at most: the runtime has the file, its own form of it and
+// one for each size of batches.
+const foreignBytes = 10
+
+// parseForeign reads an ONNX file, which has its description in its metadata, or needs none because evald has written it.
+func parseForeign(content []byte) (*Foreign, error) {
+	info, err := onnx.Read(content)
+	if err != nil {
+		return nil, err
+	}
+	d, err := encoding.FromMetadata(info.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	return &Foreign{info, d, content}, nil
+}
+
+// describeForeign gives an ONNX file the description that is beside it, in a file with the same name that ends in .yaml or .yml. Without
+// one the content stays.
+func describeForeign(path string, content []byte) ([]byte, error) {
+	for _, extension := range []string{".yaml", ".yml"} {
+		beside := strings.TrimSuffix(path, filepath.Ext(path)) + extension
+		text, err := durable.ReadFile(beside, maxDescription)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			var d encoding.Description
+			if d, err = encoding.Parse(text); err == nil {
+				return onnx.WithMetadata(content, encoding.MetadataKey, string(d.Marshal()))
+			}
+		}
+		return nil, fmt.Errorf("%s: %w", beside, err)
+	}
+	return content, nil
+}
+
+// maxDescription is far more bytes than a description needs.
+const maxDescription = 1 << 16
+
+// rules is the one game that the network is for; "" if it is for all that fit it.
+func (f *Foreign) rules() string {
+	if f.Description.Rules == encoding.Any {
+		return ""
+	}
+	return f.Description.Rules
+}
+
+// codecs has the codec of each board, and is what nn/ort asks.
+type codecs struct {
+	of *Foreign
+
+	mu  sync.RWMutex
+	all map[game.Rules]*encoding.Codec
+}
+
+// on is the codec of a board. The error says which field of the description, or which input of the file, does not fit it.
+func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
+	c.mu.RLock()
+	of := c.all[board.Rules()]
+	c.mu.RUnlock()
+	if of != nil {
+		return of, nil
+	}
+	of, err := encoding.NewCodec(c.of.Description, board, c.of.Info)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[game.Rules]*encoding.Codec{}
+	}
+	c.all[board.Rules()] = of
+	return of, nil
+}
+
+// first is a board that the network fits: its own, or one of a few usual ones.
+func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
+	games := []string{game.Connect4.String(), "5x4x4", "6x5x4", "8x8x4", "3x3x3free"}
+	if own := c.of.rules(); own != "" {
+		games = []string{own}
+	}
+	var first error
+	for _, text := range games {
+		board, err := new(game.Boards).Parse(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		of, err := c.on(board)
+		if err == nil {
+			return board, of, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, nil, first
+}
+
+// codec is that of nn/ort.
+func (c *codecs) codec(of *encoding.Codec) ort.Codec {
+	all := ort.Codec{Fill: c.fill, Answer: c.answer}
+	for i, in := range of.Inputs {
+		all.Inputs = append(all.Inputs, ort.Tensor{Name: in.Name, Type: ort.Type(in.Type), Shape: c.free(c.of.Info.Inputs, in.Name, of.Inputs[i].Shape)})
+	}
+	for _, out := range []encoding.Output{of.Value, of.Policy} {
+		all.Outputs = append(all.Outputs, ort.Tensor{Name: out.Name, Type: ort.Float32, Shape: c.free(c.of.Info.Outputs, out.Name, out.Shape)})
+	}
+	return all
+}
+
+// free is the shape of an input or output for one position, in which what the file leaves free is the board's.
+func (c *codecs) free(values []onnx.Value, name string, shape []int) []int {
+	free := append([]int{}, shape...)
+	for _, v := range values {
+		if v.Name != name || len(v.Shape) != len(shape)+1 {
+			continue
+		}
+		var places []int // of free dimensions
+		for i := range shape {
+			if v.Shape[i+1].Size < 0 {
+				places = append(places, i)
+			}
+		}
+		switch {
+		case len(places) == 2: // rows come before columns in every layout
+			free[places[0]], free[places[1]] = ort.Rows, ort.Columns
+		case len(places) == 1 && c.of.Description.Policy.Actions == encoding.Columns:
+			free[places[0]] = ort.Columns
+		case len(places) == 1:
+			free[places[0]] = ort.Cells
+		}
+	}
+	return free
+}
+
+// fill is ort.Codec.Fill. The board fits: foreignBackend has seen to it.
+func (c *codecs) fill(board *game.Board, pos []game.Position, inputs []ort.Buffer) {
+	of, _ := c.on(board)
+	for i, in := range inputs {
+		switch in.Type() {
+		case ort.Float32:
+			encoding.Fill(of, i, pos, in.Float32s())
+		case ort.Float64:
+			encoding.Fill(of, i, pos, in.Float64s())
+		case ort.Int64:
+			encoding.Fill(of, i, pos, in.Int64s())
+		case ort.Int32:
+			encoding.Fill(of, i, pos, in.Int32s())
+		case ort.Int8:
+			encoding.Fill(of, i, pos, in.Int8s())
+		default: // Uint8 or Bool; NewCodec allows no other
+			encoding.Fill(of, i, pos, in.Uint8s())
+		}
+	}
+}
+
+// answer is ort.Codec.Answer.
+func (c *codecs) answer(b *eval.Batch, outputs []ort.Buffer) error {
+	of, _ := c.on(b.Board)
+	of.Decode(b, outputs[0].Float32s(), outputs[1].Float32s())
+	return nil
+}

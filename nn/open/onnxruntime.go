@@ -1,0 +1,170 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
+	"github.com/evald/evald/nn/ort"
+)
+
+// byRuntime is a network in ONNX Runtime, on the boards that it fits.
+type byRuntime struct {
+	*ort.Backend
+	codecs *codecs
+}
+
+// Compute implements eval.Backend.
+func (r byRuntime) Compute(ctx context.Context, b *eval.Batch) error {
+	if _, err := r.codecs.on(b.Board); err != nil {
+		return err
+	}
+	return r.Backend.Compute(ctx, b)
+}
+
+// runtimeOptions are those of ONNX Runtime for a backend's name.
+func (o Options) runtimeOptions(backend string) (ort.Options, error) {
+	r := o.ORT
+	switch backend {
+	case ORTCPU:
+		r.Provider, r.Plugin, r.Settings = ort.CPU, "", nil
+	case ORTCUDA:
+		r.Provider, r.Plugin = ort.CUDA, ""
+	case ORTTensorRT:
+		r.Provider, r.Plugin = ort.TensorRT, ""
+	}
+	switch {
+	case len(o.GPUs) == 0 || r.Provider == "" || r.Provider == ort.CPU:
+	case len(o.GPUs) > 1:
+		return r, fmt.Errorf("backend %s uses one GPU, but the GPUs are %v", backend, o.GPUs)
+	default:
+		r.Settings = maps.Clone(r.Settings)
+		if r.Settings == nil {
+			r.Settings = map[string]string{}
+		}
+		r.Settings["device_id"] = strconv.Itoa(o.GPUs[0])
+	}
+	return r, nil
+}
+
+// by opens the network in ONNX Runtime as one backend does it.
+func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
+	options, err := o.runtimeOptions(backend)
+	if err != nil {
+		return nil, err
+	}
+	c := &codecs{of: f}
+	_, first, err := c.first()
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", name, err)
+	}
+	b, err := ort.New(ort.Model{Name: name, Data: f.content}, c.codec(first), options)
+	if err != nil {
+		return nil, err
+	}
+	return &Opened{
+		Evaluator: evaluator(byRuntime{b, c}), Model: name, Network: true, OnGPU: backend == ORTCUDA || backend == ORTTensorRT,
+		How: fmt.Sprintf("network %s by %v", name, b), ort: []io.Closer{b},
+	}, nil
+}
+
+// exported opens a network of evald's own in ONNX Runtime, as its export. On GPUs its tower computes with float16, as evald's own kernels
+// do there.
+func exported(n *net.Network, name string, o Options) (*Opened, error) {
+	content, err := onnx.Marshal(n, name, onnx.Options{FP16: o.Backend == ORTCUDA || o.Backend == ORTTensorRT})
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseForeign(content)
+	if err != nil {
+		return nil, err
+	}
+	return f.by(o.Backend, name, o)
+}
+
+// open opens an ONNX file, by the backend of the options.
+func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
+	if err := f.try(name, o); err != nil {
+		return nil, err
+	}
+	switch o.Backend {
+	case Auto, "":
+		e, err = f.fastest(name, o)
+	case GPU:
+		e, err = f.onGPU(name, o)
+	case CPU:
+		e, err = f.by(ORTCPU, name, o)
+	case ORTCPU, ORTCUDA, ORTTensorRT, ORT:
+		e, err = f.by(o.Backend, name, o)
+	default:
+		err = notOfNetworks(o.Backend)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.mirror(o)
+	if f.rules() == "" {
+		return e, nil
+	}
+	rules, err := game.ParseRules(f.rules())
+	if err == nil {
+		err = e.elsewhere([]game.Rules{rules}, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// fastest asks a GPU by the faster of ONNX Runtime's providers, if that fails the CPU, and last bitsquares.
+func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
+	e, err := f.by(ORTCPU, name, o)
+	if err != nil {
+		return nil, err
+	}
+	stages := eval.Fallback{{Name: "cpu", Backend: e.Backend()}, {Name: "bitsquares", Backend: bitsquares()}}
+	if _, none := driver.Find(); none != nil {
+		e.How += "; no GPU: " + none.Error()
+		e.Evaluator = evaluator(stages)
+		return e, nil
+	}
+	g, err := f.onGPU(name, o)
+	if err != nil {
+		o.note("NO GPU, the CPU evaluates (%s): %v", e.How, err)
+		e.Evaluator = evaluator(stages)
+		return e, nil
+	}
+	g.How += "; should it fail, " + e.How
+	g.ort = append(g.ort, e.ort...)
+	g.Evaluator = evaluator(append(eval.Fallback{{Name: "gpu", Backend: g.Backend()}}, stages...))
+	return g, nil
+}
+
+// onGPU is the network on a GPU, by the faster of ONNX Runtime's providers.
+func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
+	reference, err := f.by(ORTCPU, name, o)
+	if err != nil {
+		return nil, err
+	}
+	defer reference.Close()
+	board, _, err := (&codecs{of: f}).first()
+	if err != nil {
+		return nil, err
+	}
+	g, failed := race([]contender{
+		{ORTTensorRT, func() (*Opened, error) { return f.by(ORTTensorRT, name, o) }},
+		{ORTCUDA, func() (*Opened, error) { return f.by(ORTCUDA, name, o) }},
+	}, reference.Backend(), board)
+	if g == nil {
+		return nil, &NoGPUError{failed}
+	}
+	return g, nil
+}

@@ -1,0 +1,87 @@
+package open
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/short"
+)
+
+// trialTime is how long another process may take to open a network.
+const trialTime = 2 * time.Minute
+
+// try lets the program of Options.Trial open the file first, if there is one. If the file makes the library crash, hang or take all memory, that
+// process ends and not this one.
+func (f *Foreign) try(name string, o Options) error {
+	if len(o.Trial) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, o.Trial[0], append(o.Trial[1:len(o.Trial):len(o.Trial)], o.ORT.Library)...)
+	c.WaitDelay = time.Second
+	var said short.Tail
+	c.Stdin, c.Stderr = bytes.NewReader(f.content), &said
+	err := c.Run()
+	switch exit := (*exec.ExitError)(nil); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be meant to harm", name, trialTime)
+	case errors.As(err, &exit) && exit.ExitCode() == trialRefused:
+		line := said.LastLine()
+		_, text, named := strings.Cut(line, "model "+trialName+": ") // before it is the program's name
+		if !named {
+			_, text, _ = strings.Cut(line, ": ")
+		}
+		return fmt.Errorf("model %s: %s", name, cmp.Or(text, line))
+	case errors.As(err, &exit):
+		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or meant to harm. It said: %s", name, err, said.LastLine())
+	}
+	return fmt.Errorf("model %s: to try it in another process: %w", name, err)
+}
+
+// trialRefused is the exit status of a trial that found out by itself what is wrong. A program of Go that panics has another.
+const trialRefused = 1
+
+// trialName is what a trial calls the model in its errors.
+const trialName = "of the trial"
+
+// ORTTrial is what the program of Options.Trial does: it reads an ONNX file from in, opens it on the CPU with the library of that path, or the
+// usual one if it is "", and lets it answer one position. If there is an error, its last line is to be the program's last on its standard
+// error, and 1 its exit status.
+func ORTTrial(ctx context.Context, in io.Reader, library string) error {
+	if err := limitTrial(); err != nil {
+		return err
+	}
+	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return err
+	}
+	f, err := parseForeign(content)
+	if err != nil {
+		return err
+	}
+	var o Options
+	o.ORT.Library = library
+	e, err := f.by(ORTCPU, trialName, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	board, _, err := (&codecs{of: f}).first()
+	if err != nil {
+		return err
+	}
+	b := eval.NewBatch(board, 1)
+	clear(b.Pos)
+	return e.Backend().Compute(ctx, b)
+}
