@@ -23,7 +23,7 @@ import (
 // Store is a folder with the networks of a user:
 //
 //	NAME/VERSION/manifest.json
-//	NAME/VERSION/model.safetensors
+//	NAME/VERSION/model.safetensors   or model.onnx
 //
 // Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails if the
 // version exists. So any number of processes may add and read at once. A temporary folder is locked while it is in use; if
@@ -33,7 +33,6 @@ type Store struct{ dir string }
 
 const (
 	manifestFile   = "manifest.json"
-	modelFile      = "model.safetensors"
 	manifestFormat = 1 // version of the manifest, raised when an older program would misread it
 
 	maxManifest = 1 << 20
@@ -43,6 +42,14 @@ const (
 
 	temporary = ".new-" // begins the names of folders that are being written or removed
 )
+
+// The files of models: networks of evald's own, and ONNX files.
+const (
+	OwnFile  = "model.safetensors"
+	ONNXFile = "model.onnx"
+)
+
+var modelFiles = []string{OwnFile, ONNXFile}
 
 // storedManifest is the manifest.json of one version.
 type storedManifest struct {
@@ -143,7 +150,7 @@ func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 }
 
 // Path is the path of an entry's model file.
-func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Version), modelFile) }
+func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Version), e.File) }
 
 // Read returns the bytes of an entry's file after checking the checksum.
 func (s Store) Read(e Entry) ([]byte, error) {
@@ -157,7 +164,8 @@ func (s Store) Read(e Entry) ([]byte, error) {
 	return file, nil
 }
 
-// Add stores a file under e.Name as the next version, and returns the entry with version, file and checksum. If the newest
+// Add stores a file under e.Name as the next version, and returns the entry with version and checksum. e.File is OwnFile, which "" is too, or
+// ONNXFile. If the newest
 // version has the same bytes, undamaged, and the same rules and note, nothing is added: Add returns that entry and added is
 // false.
 func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
@@ -168,7 +176,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 		return Entry{}, false, fmt.Errorf("model %q has %d bytes, may have %d", e.Name, len(file), maxModel)
 	}
 	s.removeAbandoned(e.Name)
-	e.File, e.SHA256, e.Rules = modelFile, checksum(file), append([]string{}, e.Rules...)
+	e.File, e.SHA256, e.Rules = cmp.Or(e.File, OwnFile), checksum(file), append([]string{}, e.Rules...)
 	last, ok, err := s.Find(e.Name)
 	if err == nil && ok && last.SHA256 == e.SHA256 && last.Note == e.Note && slices.Equal(last.Rules, e.Rules) {
 		if _, err := s.Read(last); err == nil { // else the new version repairs it
@@ -184,7 +192,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 		return Entry{}, false, s.cannotWrite(err)
 	}
 	defer done() // after success nothing is left to remove
-	if err := errors.Join(os.Chmod(folder, 0o755), durable.WriteFile(filepath.Join(folder, modelFile), file)); err != nil {
+	if err := errors.Join(os.Chmod(folder, 0o755), durable.WriteFile(filepath.Join(folder, e.File), file)); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
 	stored, err = s.claim(e, folder)
@@ -273,7 +281,7 @@ func (s Store) Names() string {
 
 // size is the size in bytes of a version's files.
 func (s Store) size(name string, version int) (bytes int64) {
-	for _, file := range []string{manifestFile, modelFile} {
+	for _, file := range append([]string{manifestFile}, modelFiles...) {
 		if info, err := os.Stat(filepath.Join(s.folder(name, version), file)); err == nil {
 			bytes += info.Size()
 		}
@@ -341,8 +349,8 @@ func parseManifest(text []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
 	case m.Format < 1:
 		return Entry{}, fmt.Errorf("%s: format is %d, want %d", manifestFile, m.Format, manifestFormat)
-	case m.File != modelFile:
-		return Entry{}, fmt.Errorf("%s: file is %s, want %q", manifestFile, short.Quote(m.File), modelFile)
+	case !slices.Contains(modelFiles, m.File):
+		return Entry{}, fmt.Errorf("%s: file is %s, want %s", manifestFile, short.Quote(m.File), strings.Join(modelFiles, " or "))
 	case len(m.SHA256) != 64:
 		return Entry{}, fmt.Errorf("%s: sha256 is %s, want 64 hexadecimal digits", manifestFile, short.Quote(m.SHA256))
 	}

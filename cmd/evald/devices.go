@@ -21,6 +21,7 @@ import (
 	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
+	"github.com/evald/evald/nn/ort"
 )
 
 type devicesCmd struct {
@@ -34,6 +35,35 @@ type devices struct {
 	GPU   *driver.Driver `json:"gpu"`              // null if there is none
 	NoGPU string         `json:"no_gpu,omitempty"` // why there is none
 	Tried []tried        `json:"tried,omitempty"`  // with -v: the GPUs in turn
+
+	Runtime *onnxRuntime `json:"onnxruntime,omitempty"` // with -v
+}
+
+// onnxRuntime is the library that computes ONNX files, and networks on GPUs for which evald has no kernels.
+type onnxRuntime struct {
+	Version   string   `json:"version,omitempty"`
+	Path      string   `json:"path,omitempty"`
+	Providers []string `json:"providers,omitempty"` // that the library was built with; what they need may be missing
+	Error     string   `json:"error,omitempty"`     // why there is none
+}
+
+func findRuntime() *onnxRuntime {
+	l, err := ort.Open(ort.Options{})
+	if err != nil {
+		return &onnxRuntime{Error: err.Error()}
+	}
+	return &onnxRuntime{Version: l.Version, Path: l.Path, Providers: l.Providers()}
+}
+
+// String is a line; "" if it was not looked for.
+func (r *onnxRuntime) String() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Error != "":
+		return "onnx none: " + r.Error + "\n"
+	}
+	return fmt.Sprintf("onnx ONNX Runtime %s in %s, with %s\n", r.Version, r.Path, strings.Join(r.Providers, ", "))
 }
 
 // tried is what a GPU did to evaluate some positions, besides its self-test.
@@ -140,6 +170,9 @@ func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 			found.NoGPU = driver.Details(err)
 		}
 	}
+	if c.Verbose {
+		found.Runtime = findRuntime()
+	}
 	if c.Verbose && found.GPU != nil {
 		for _, d := range found.GPU.Devices {
 			found.Tried = append(found.Tried, try(ctx, d.Index))
@@ -148,7 +181,7 @@ func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	if c.JSON {
 		return writeJSON(s.out, found)
 	}
-	_, err = fmt.Fprintf(s.out, "%s%s", found.CPU, found.gpus())
+	_, err = fmt.Fprintf(s.out, "%s%s%v", found.CPU, found.gpus(), found.Runtime)
 	return err
 }
 

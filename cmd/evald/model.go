@@ -205,6 +205,9 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if n.Foreign != nil {
+		e.File = models.ONNXFile
+	}
 	stored, added, err := store.Add(e, content)
 	switch {
 	case err != nil:

@@ -12,4 +12,6 @@ type onnxTrialCmd struct {
 	Library string `arg:"" optional:"" help:"ONNX Runtime's library."`
 }
 
-func (c *onnxTrialCmd) Run(ctx context.Context, s streams) error { return open.ORTTrial(ctx, s.in, c.Library) }
+func (c *onnxTrialCmd) Run(ctx context.Context, s streams) error {
+	return open.ORTTrial(ctx, s.in, c.Library)
+}

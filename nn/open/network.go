@@ -94,19 +94,37 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	}
 	stages := eval.Fallback{{Name: "cpu", Backend: c.Backend()}, {Name: "fast", Backend: newFast()}, {Name: "bitsquares", Backend: bitsquares()}}
 	e := &Opened{Model: name, Network: true, How: c.How, CPUPath: c.CPUPath, choice: c.choice}
-	g, err := onGPU(n, name, o)
+	g, err := fastestGPU(n, name, o)
+	why := err
+	if none := (*NoGPUError)(nil); errors.As(err, &none) {
+		why = none.Err
+	}
 	switch {
 	case err == nil:
-		e.How, e.OnGPU, e.gpu = g.How+"; should it fail, "+c.How, true, g.gpu
+		e.How, e.OnGPU, e.gpu, e.ort = g.How+"; should it fail, "+c.How, true, g.gpu, g.ort
 		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Backend: g.Backend()})
 	case errors.Is(err, driver.ErrNone):
-		e.How += "; no GPU: " + errors.Unwrap(err).Error()
+		e.How += "; no GPU: " + why.Error()
 	default:
 		of := c.Backend().(*cpu.Backend)
-		o.note("NO GPU, the CPU evaluates (path %s, %d threads): %v", of.Path(), of.Threads(), errors.Unwrap(err))
+		o.note("NO GPU, the CPU evaluates (path %s, %d threads): %v", of.Path(), of.Threads(), why)
 	}
 	e.Evaluator = evaluator(stages)
 	return e, nil
+}
+
+// fastestGPU is the network on GPUs, by evald's own kernels or, where ONNX Runtime can use a GPU too and is faster there, by it.
+func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
+	key, providers := o.gpuProviders()
+	all := []contender{{GPU, func() (*Opened, error) { return onGPU(n, name, o) }}}
+	for _, p := range providers {
+		all = append(all, contender{p, func() (*Opened, error) {
+			own := o
+			own.Backend = p
+			return exported(n, name, own)
+		}})
+	}
+	return o.fastestOf(fmt.Sprintf("%s; %v", key, n.Config()), all, func() (eval.Backend, error) { return net.NewBackend(n), nil }, game.MustBoard(game.Connect4))
 }
 
 // onGPU is the network on all GPUs that work, of those that the options name. Errors are *NoGPUError.

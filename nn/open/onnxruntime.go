@@ -2,11 +2,14 @@ package open
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -150,21 +153,54 @@ func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 
 // onGPU is the network on a GPU, by the faster of ONNX Runtime's providers.
 func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
-	reference, err := f.by(ORTCPU, name, o)
-	if err != nil {
-		return nil, err
-	}
-	defer reference.Close()
 	board, _, err := (&codecs{of: f}).first()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
-	g, failed := race([]contender{
-		{ORTTensorRT, func() (*Opened, error) { return f.by(ORTTensorRT, name, o) }},
-		{ORTCUDA, func() (*Opened, error) { return f.by(ORTCUDA, name, o) }},
-	}, reference.Backend(), board)
-	if g == nil {
-		return nil, &NoGPUError{failed}
+	key, providers := o.gpuProviders()
+	all := make([]contender, len(providers))
+	for i, p := range providers {
+		all[i] = contender{p, func() (*Opened, error) { return f.by(p, name, o) }}
+	}
+	if len(all) == 0 { // its error says what is missing
+		all = []contender{{ORTCUDA, func() (*Opened, error) { return f.by(ORTCUDA, name, o) }}}
+	}
+	var reference *Opened
+	g, err := o.fastestOf(fmt.Sprintf("%s; %x", key, sha256.Sum256(f.content)), all, func() (eval.Backend, error) {
+		if reference, err = f.by(ORTCPU, name, o); err != nil {
+			return nil, err
+		}
+		return reference.Backend(), nil
+	}, board)
+	if reference != nil {
+		err = errors.Join(err, reference.Close())
+	}
+	if err != nil {
+		return nil, &NoGPUError{err}
 	}
 	return g, nil
+}
+
+// gpuProviders are the backends of ONNX Runtime that may work on a GPU of this machine, and a text that names the machine and the library. None
+// if there is no GPU, or no library that has them.
+func (o Options) gpuProviders() (key string, all []string) {
+	found, err := driver.Find()
+	if err != nil || found.Devices[0].Emulated() {
+		return "", nil
+	}
+	l, err := ort.Open(o.ORT)
+	if err != nil {
+		return "", nil
+	}
+	has := l.Providers()
+	for _, p := range []struct{ backend, name string }{{ORTTensorRT, "TensorrtExecutionProvider"}, {ORTCUDA, "CUDAExecutionProvider"}} {
+		if slices.Contains(has, p.name) {
+			all = append(all, p.backend)
+		}
+	}
+	devices := make([]string, len(found.Devices))
+	for i, d := range found.Devices {
+		devices[i] = d.Name
+	}
+	return fmt.Sprintf("%v; CUDA %d; %s", l, found.Version, strings.Join(devices, ", ")), all
 }

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
@@ -26,21 +31,91 @@ const (
 	mostApart = 0.02
 )
 
+// fastestOf opens the contender that is fastest here. It is measured once for a key, which names everything that the result depends on, and kept in
+// the user's cache. Without a cache it is measured each time. Errors are those of race.
+func (o Options) fastestOf(key string, all []contender, reference func() (eval.Backend, error), board *game.Board) (*Opened, error) {
+	if len(all) == 1 {
+		return all[0].open()
+	}
+	path := raceFile(key)
+	for _, c := range all {
+		if path != "" && c.name == readRace(path, key) {
+			if e, err := c.open(); err == nil {
+				return e, nil
+			}
+		}
+	}
+	names := make([]string, len(all))
+	for i, c := range all {
+		names[i] = c.name
+	}
+	o.note("measuring once which of %s is fastest here (TensorRT takes minutes to prepare)", strings.Join(names, ", "))
+	of, err := reference()
+	if err != nil {
+		return nil, err
+	}
+	e, winner, failed := race(all, of, board)
+	if e == nil {
+		return nil, failed
+	}
+	if failed != nil {
+		o.note("%v", failed)
+	}
+	if path != "" {
+		text, err := durable.MarshalIndent(raced{key, winner})
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), durable.WriteFile(path, text))
+		}
+		if err != nil {
+			o.note("the next start measures again: %v", err)
+		}
+	}
+	return e, nil
+}
+
+// raced is the content of a file of the cache.
+type raced struct {
+	Key    string `json:"key"`
+	Winner string `json:"winner"`
+}
+
+// raceFile is the file of a key; "" without a cache.
+func raceFile(key string) string {
+	dir, err := durable.CacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "gpu", fmt.Sprintf("fastest-%08x.json", crc32.ChecksumIEEE([]byte(key))))
+}
+
+// readRace is the winner in a file; "" if it is not there, damaged, or of another key.
+func readRace(path, key string) string {
+	var was raced
+	text, err := durable.ReadFile(path, 1<<16)
+	if err == nil {
+		err = durable.Unmarshal(text, &was)
+	}
+	if err != nil || was.Key != key {
+		return ""
+	}
+	return was.Winner
+}
+
 // race opens all contenders, leaves out those that do not work or whose answers are not the reference's, and returns the fastest, which
-// says how fast each was. The others are closed. If none is left, there is only the error. Otherwise the error, which may be nil, says what is
-// wrong with those that were left out.
-func race(all []contender, reference eval.Backend, board *game.Board) (fastest *Opened, failed error) {
+// says how fast each was, and its name. The others are closed. If none is left, there is only the error. Otherwise the error, which may be nil,
+// says what is wrong with those that were left out.
+func race(all []contender, reference eval.Backend, board *game.Board) (fastest *Opened, winner string, failed error) {
 	batch := raceBatch(board)
 	want := eval.NewBatch(board, raceRows)
 	copy(want.Pos, batch.Pos)
 	if err := reference.Compute(context.Background(), want); err != nil {
-		return nil, fmt.Errorf("the reference: %w", err)
+		return nil, "", fmt.Errorf("the reference: %w", err)
 	}
 	most, rates := 0., ""
 	for _, c := range all {
 		e, err := c.open()
 		if err != nil {
-			failed = errors.Join(failed, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", c.name, err))
 			continue
 		}
 		rate, err := measure(e.Backend(), batch, want)
@@ -56,12 +131,12 @@ func race(all []contender, reference eval.Backend, board *game.Board) (fastest *
 		if fastest != nil {
 			failed = errors.Join(failed, fastest.Close())
 		}
-		fastest, most = e, rate
+		fastest, winner, most = e, c.name, rate
 	}
-	if fastest != nil && len(all) > 1 {
+	if fastest != nil {
 		fastest.How += " (positions/s here: " + rates[2:] + ")"
 	}
-	return fastest, failed
+	return fastest, winner, failed
 }
 
 // measure is how many positions a second a backend answers. It is an error if an answer is not the wanted one.
