@@ -216,7 +216,8 @@ func (c *Codec) findOutputs(file *onnx.Info) error {
 	return err
 }
 
-// findOutput finds an output by its name, or if that is "", the only one beside another that has one of the shapes.
+// findOutput finds an output by its name, or if that is "", the only one beside another that has one of the shapes. If several may have it, one
+// whose dimensions are fixed is preferred.
 func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, shapes [][]int) (Output, error) {
 	var found []onnx.Value
 	for _, v := range file.Outputs {
@@ -224,6 +225,9 @@ func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, sh
 		if name != "" && v.Name == name || name == "" && v.Name != beside && err == nil && v.Type == onnx.Float32 {
 			found = append(found, v)
 		}
+	}
+	if fixed := slices.DeleteFunc(slices.Clone(found), free); len(fixed) == 1 {
+		found = fixed
 	}
 	if len(found) != 1 {
 		return Output{}, fieldError(field, name, fmt.Sprintf("must be one of the file's outputs, %s; of those %d fit %s", list(file.Outputs), len(found), what))
@@ -241,6 +245,11 @@ func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, sh
 		o.Size *= n
 	}
 	return o, c.sameBatch(v, field)
+}
+
+// free reports whether a dimension beside the number of positions is free.
+func free(v onnx.Value) bool {
+	return len(v.Shape) == 0 || slices.ContainsFunc(v.Shape[1:], func(d onnx.Dim) bool { return d.Size < 0 })
 }
 
 // fit returns the first of the shapes for one position that an input or output can have.

@@ -59,26 +59,26 @@ import (
 
 // Description is what a network sees and answers. Parse makes a valid one.
 type Description struct {
-	Rules  string   `yaml:"rules"`          // of its game, or Any
-	Input  string   `yaml:"input"`          // "": the only one beside Mask
-	Layout Layout   `yaml:"layout"`         // of the input
-	Planes []string `yaml:"planes,flow"`    // sums; none for Patterns
-	Rows   Rows     `yaml:"rows"`           // the first one of a plane
-	Mask   string   `yaml:"mask,omitempty"` // an input that takes the legal moves, or ""
+	Rules  string   `yaml:"rules"`                 // of its game, or Any
+	Input  string   `yaml:"input,omitempty"`       // "": the only one beside Mask
+	Layout Layout   `yaml:"layout"`                // of the input
+	Planes []string `yaml:"planes,flow,omitempty"` // sums; none for Patterns
+	Rows   Rows     `yaml:"rows"`                  // the first one of a plane
+	Mask   string   `yaml:"mask,omitempty"`        // an input that takes the legal moves, or ""
 	Value  Value    `yaml:"value,flow"`
 	Policy Policy   `yaml:"policy,flow"`
 }
 
 // Value is how a network says who wins.
 type Value struct {
-	Output string      `yaml:"output"` // "": the only output of that size
+	Output string      `yaml:"output,omitempty"` // "": the only output of that size
 	Kind   ValueKind   `yaml:"kind"`
 	For    Perspective `yaml:"for"`
 }
 
 // Policy is how a network says which move is good.
 type Policy struct {
-	Output  string     `yaml:"output"` // "": the only output of that size
+	Output  string     `yaml:"output,omitempty"` // "": the only output of that size
 	Kind    PolicyKind `yaml:"kind"`
 	Actions Actions    `yaml:"actions"`
 }

@@ -53,14 +53,13 @@ func parsePlane(text string) (p plane, err error) {
 		end := termEnd(rest[1:]) + 1
 		term := rest[1:end]
 		rest = rest[end:]
-		number, name, product := strings.Cut(term, "*")
 		factor := 1.
-		if !product && slices.Contains(features, term) {
-			number, name = "", term
-		} else if !product {
-			name = "ones"
-		}
-		if number != "" || product {
+		name := term
+		if at := slices.Index(features, term); at < 0 {
+			number, feature, product := strings.Cut(term, "*")
+			if name = feature; !product {
+				name = "ones"
+			}
 			if factor, err = strconv.ParseFloat(number, 64); err != nil || !(math.Abs(factor) <= 1e6) {
 				return wrong("the term " + strconv.Quote(term) + " is none")
 			}

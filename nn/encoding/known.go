@@ -1,0 +1,86 @@
+package encoding
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/solver"
+)
+
+// known is a position that the side to move wins or loses, whatever it is worth to a network.
+type known struct {
+	position game.Position
+	won      bool
+	good     game.Bits // landing cells of the moves that keep the result
+}
+
+// Sizes of the set of known positions.
+const (
+	perClass    = 64   // of each class: who is to move, and whether they win
+	minKnown    = 64   // fewer say nothing
+	lateCells   = 32   // cells that are empty at most on boards of more than 42, so that the nodes suffice
+	probeNodes  = 1000 // of the solver, for a result and again for each move
+	maxAttempts = 60 * perClass
+)
+
+// findKnown returns positions of a board whose results the solver proves, the same at each call. Random moves lead there. Of the positions of
+// each player half are won, so that a network which only tells the players apart gets half of them right.
+func findKnown(ctx context.Context, b *game.Board) ([]known, error) {
+	prober, err := solver.NewProber(b, probeNodes)
+	if err != nil {
+		return nil, err
+	}
+	random := rand.New(rand.NewPCG(uint64(b.Cells()), 1))
+	var found [2][2][]known // by mover, by won
+	seen := map[game.Position]bool{}
+	full := func(mover int) bool { return len(found[mover][0]) >= perClass && len(found[mover][1]) >= perClass }
+	for range maxAttempts {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("check the description: %w", err)
+		}
+		if full(0) && full(1) {
+			break
+		}
+		least, most := max(b.Cells()/4, b.Cells()-lateCells), b.Cells()*7/8
+		p := play(random, b, least+random.IntN(most-least+1))
+		key, _ := b.Canonical(p)
+		if mover := p.Mover() - 1; full(mover) || seen[key] {
+			continue
+		}
+		seen[key] = true
+		result, moves := prober.Moves(p, true)
+		if won := result == game.Win; won && !moves.IsZero() || result == game.Loss {
+			class := 0
+			if won {
+				class = 1
+			}
+			if of := &found[p.Mover()-1][class]; len(*of) < perClass {
+				*of = append(*of, known{p, won, moves})
+			}
+		}
+	}
+	var all []known
+	for _, classes := range found {
+		n := min(len(classes[0]), len(classes[1]))
+		all = append(append(all, classes[0][:n]...), classes[1][:n]...)
+	}
+	return all, nil
+}
+
+// play is the position after random moves, fewer if hardly any is left that does not end the game.
+func play(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
+	for range plies {
+		legal := b.Legal(p)
+		next, tries := p, 0
+		for next == p || b.Result(next) != game.Ongoing {
+			if tries++; tries > 10 {
+				return p
+			}
+			next = b.PlayCell(p, legal.Nth(random.IntN(legal.OnesCount())))
+		}
+		p = next
+	}
+	return p
+}
