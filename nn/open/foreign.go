@@ -104,6 +104,15 @@ func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
 	return of, nil
 }
 
+// set makes the codec of a board one of another description, which has the same inputs and outputs. Nobody else uses the network meanwhile.
+func (c *codecs) set(d encoding.Description, board *game.Board) error {
+	of, err := encoding.NewCodec(d, board, c.of.Info)
+	if err == nil {
+		c.all[board.Rules()] = of
+	}
+	return err
+}
+
 // first is a board that the network fits: its own, or one of a few usual ones.
 func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	games := []string{game.Connect4.String(), "5x4x4", "6x5x4", "8x8x4", "3x3x3free"}

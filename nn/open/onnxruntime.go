@@ -95,7 +95,7 @@ func exported(n *net.Network, name string, o Options) (*Opened, error) {
 
 // open opens an ONNX file, by the backend of the options.
 func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
-	if err := f.try(name, o); err != nil {
+	if err := f.check(name, o); err != nil {
 		return nil, err
 	}
 	switch o.Backend {

@@ -4,16 +4,75 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/nn/encoding"
+	"github.com/evald/evald/nn/ort"
 )
+
+// check finds out once whether a file can be opened without harm and whether its description fits it, and remembers it in the user's cache. What evald
+// itself has exported needs no description.
+func (f *Foreign) check(name string, o Options) error {
+	file := ""
+	if dir, err := durable.CacheDir(); err == nil {
+		l, err := ort.Open(o.ORT)
+		if err != nil {
+			return fmt.Errorf("model %s: %w", name, err)
+		}
+		file = filepath.Join(dir, "onnx", fmt.Sprintf("checked-%x-%s", sha256.Sum256(f.content), l.Version))
+		if _, err := os.Stat(file); err == nil {
+			return nil
+		}
+	}
+	if err := f.try(name, o); err != nil {
+		return err
+	}
+	if err := f.diagnose(name, o); err != nil {
+		return err
+	}
+	if file != "" { // without it the next start checks again
+		_ = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644))
+	}
+	return nil
+}
+
+// diagnose compares the description with others on positions whose results are known.
+func (f *Foreign) diagnose(name string, o Options) error {
+	if f.Info.Metadata[encoding.MetadataKey] == "" {
+		return nil
+	}
+	e, err := f.by(ORTCPU, name, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	c := e.Backend().(byRuntime).codecs
+	board, _, err := c.first()
+	if err != nil {
+		return err
+	}
+	_, err = encoding.Diagnose(context.Background(), f.Description, board, func(ctx context.Context, d encoding.Description, b *eval.Batch) error {
+		if err := c.set(d, board); err != nil {
+			return err
+		}
+		return e.Backend().Compute(ctx, b)
+	})
+	if err != nil {
+		return fmt.Errorf("model %s: %w", name, err)
+	}
+	return nil
+}
 
 // trialTime is how long another process may take to open a network.
 const trialTime = 2 * time.Minute
