@@ -265,7 +265,7 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 // reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
 // called so.
 func reservedNames() []string {
-	return append(servedNames(), exactModel, "none", open.Auto, open.GPU, open.CPU)
+	return append(append(servedNames(), open.Backends()...), exactModel, "none")
 }
 
 // servedNames are the models that every evald serve may have and that are no networks.

@@ -158,7 +158,7 @@ func TestModelErrors(t *testing.T) {
 		{"show /dev/zero", "/dev/zero is not a regular file"},
 		{"import nonesuch", "no such file"},
 		{"import " + shippedModel, `model name "seeded-2x16" is that of a shipped model, which would be found first: give another one with --name`},
-		{"import " + shippedModel + " --name search", `model name "search" means something else, as do search, solver, bitsquares, gameovers, oddeven, rollout, uniform, exact, none, auto, gpu, cpu: `},
+		{"import " + shippedModel + " --name search", `model name "search" means something else, as do search, solver, bitsquares, gameovers, oddeven, rollout, uniform, auto, gpu, cpu, ort-cpu, ort-cuda, ort-tensorrt, ort, exact, none: `},
 		{"import " + shippedModel + " --name bitsquares", `model name "bitsquares" means something else`},
 		{"import " + shippedModel + " --name ../../etc", `model name "../../etc": want 1 to 64 letters`},
 		{"import " + shippedModel + " --name a@2", "leave @2 out"},

@@ -189,8 +189,8 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			return one, "", m.wrong(map[bool]string{true: "backend", false: "version"}[m.Backend != ""], "the solver has none: leave it out")
 		}
 		one.Name, one.Backend, version = cmp.Or(m.Name, solverModel), solverModel, "1"
-	case !isHeuristic && !slices.Contains([]string{open.Auto, open.GPU, open.CPU}, one.Backend):
-		return one, "", m.wrong("backend", "%s: must be auto, gpu, cpu or a heuristic: %s", short.Quote(m.Backend), strings.Join(heuristic.Names(), ", "))
+	case !isHeuristic && !slices.Contains(open.Backends(), one.Backend):
+		return one, "", m.wrong("backend", "%s: must be %s, or a heuristic: %s", short.Quote(m.Backend), strings.Join(open.Backends(), ", "), strings.Join(heuristic.Names(), ", "))
 	case one.File == exactModel && !isHeuristic:
 		if m.Version > 0 || m.Name != "" && m.Name != exactModel {
 			return one, "", m.wrong("file", "%s is the network that ships, and has no other name or version here: write exact: %d for another model", exactModel, solver.ProbeNodes)
@@ -284,10 +284,10 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 			from.Backend = open.Auto
 		}
 	}
-	if s.Backend != open.Auto || from.Backend == open.Auto || from.Backend == open.GPU {
+	if s.Backend != open.Auto || slices.Contains([]string{open.Auto, open.GPU, open.ORTCUDA, open.ORTTensorRT}, from.Backend) {
 		from.GPUs = s.GPUs
 	}
-	from.CPUPath = s.CPUPath
+	from.CPUPath, from.ORT = s.CPUPath, s.ORT
 	options := s.options
 	options.Note = s.noted
 	e, err := from.open(options)
@@ -373,10 +373,14 @@ func (s *modelSource) changed(m service.Model) (any, error) {
 		return nil, err
 	}
 	type state struct {
-		at   time.Time
-		size int64
+		at, described time.Time
+		size          int64
 	}
-	return state{info.ModTime(), info.Size()}, nil
+	now := state{at: info.ModTime(), size: info.Size()}
+	if beside, err := os.Stat(open.DescriptionFile(ref)); err == nil {
+		now.described = beside.ModTime()
+	}
+	return now, nil
 }
 
 // loadable are the names of the models that clients may load: shipped networks, the user's own, and heuristics.

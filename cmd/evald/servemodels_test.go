@@ -43,7 +43,7 @@ func TestServeModelsWrong(t *testing.T) {
 		{"version that is not there", "models:\n- name: mine\n  version: 2\n", "3: models[0].version: 2: there is no such version of mine; evald model list"},
 		{"another version", "models:\n- file: mine@1\n  version: 2\n", "3: models[0].version: 2: the file is mine@1, which has version 1"},
 		{"version of nothing", "models:\n- version: 2\n", "2: models[0].version: 2: of which model? Give a name or a file"},
-		{"backend", "models:\n- name: mine\n  backend: tpu\n", `3: models[0].backend: "tpu": must be auto, gpu, cpu or a heuristic: bitsquares`},
+		{"backend", "models:\n- name: mine\n  backend: tpu\n", `3: models[0].backend: "tpu": must be auto, gpu, cpu, ort-cpu, ort-cuda, ort-tensorrt, ort, or a heuristic: bitsquares`},
 		{"batch", "models:\n- name: mine\n  max-batch: 0\n", `3: models[0].max-batch: "0": must be a whole number, 1 to 1048576`},
 		{"delay", "models:\n- name: mine\n  max-delay: 10\n", `3: models[0].max-delay: "10": must be a time such as 10ms, 0s to 1m`},
 		{"queue", "models:\n- name: mine\n  max-queue: many\n", `3: models[0].max-queue: "many": must be a whole number, 1 to`},

@@ -44,24 +44,26 @@ func parseForeign(content []byte) (*Foreign, error) {
 	return &Foreign{info, d, content}, nil
 }
 
-// describeForeign gives an ONNX file the description that is beside it, in a file with the same name that ends in .yaml or .yml. Without
-// one the content stays.
+// DescriptionFile is where the description of an ONNX file may be: beside it, with the same name, ending in .yaml.
+func DescriptionFile(path string) string {
+	return strings.TrimSuffix(path, filepath.Ext(path)) + ".yaml"
+}
+
+// describeForeign gives an ONNX file the description of the file beside it. Without one the content stays.
 func describeForeign(path string, content []byte) ([]byte, error) {
-	for _, extension := range []string{".yaml", ".yml"} {
-		beside := strings.TrimSuffix(path, filepath.Ext(path)) + extension
-		text, err := durable.ReadFile(beside, maxDescription)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			var d encoding.Description
-			if d, err = encoding.Parse(text); err == nil {
-				return onnx.WithMetadata(content, encoding.MetadataKey, string(d.Marshal()))
-			}
-		}
+	beside := DescriptionFile(path)
+	text, err := durable.ReadFile(beside, maxDescription)
+	if errors.Is(err, os.ErrNotExist) {
+		return content, nil
+	}
+	var d encoding.Description
+	if err == nil {
+		d, err = encoding.Parse(text)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", beside, err)
 	}
-	return content, nil
+	return onnx.WithMetadata(content, encoding.MetadataKey, string(d.Marshal()))
 }
 
 // maxDescription is far more bytes than a description needs.
