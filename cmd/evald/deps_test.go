@@ -47,6 +47,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu/bench", "engine/short engine/game kernels/cuda kernels/cuda/driver nn/gpu nn/net"},
 	{"nn/onnx", "engine/game kernels/... nn/net nn/pattern"},
+	{"nn/ort", "engine/short engine/durable engine/game engine/eval"},
 	{"nn/open", "engine/short engine/game engine/eval engine/heuristic engine/durable engine/solver kernels/... models nn/net nn/cpu nn/gpu nn/pattern"},
 	{"nn/learn", "engine/... nn/..."},
 	{"cmd/evald/kserve", ""},

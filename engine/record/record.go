@@ -16,7 +16,7 @@
 //	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
 //	gameover  uint8         the position itself: 0 not over, 2 the other side has won, 3 drawn
 //	ply       int32         stones on the board
-//	source    string        who evaluated: gpu, cpu, fast, function (a network of the program's user), cache, rules, terminal, bitsquares .. solver; none if nobody did
+//	source    string        who evaluated: gpu, cpu, fast, ort-cpu, ort-cuda, ort-tensorrt, ort, function (a network of the program's user), cache, rules, terminal, bitsquares .. solver; none if nobody did
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
 //	game      int64         number of the game in its run, from 0, the same for all its positions; -1 if there is none

@@ -124,6 +124,9 @@ func Inspect(m Model, o Options) (Signature, error) {
 }
 
 func (l *Library) inspect(m Model) (s Signature, err error) {
+	if err := checkFile(m.Data); err != nil {
+		return s, err
+	}
 	options, err := l.options(1)
 	if err != nil {
 		return s, err
@@ -156,9 +159,6 @@ func (l *Library) freeOptions(options unsafe.Pointer) { C.ort_options_free(l.c, 
 
 // session makes a session of a model. The library copies what it needs of the file.
 func (l *Library) session(options unsafe.Pointer, m Model) (session unsafe.Pointer, err error) {
-	if len(m.Data) == 0 {
-		return nil, errors.New("the file is empty")
-	}
 	err = failure(C.ort_session_new(l.c, options, unsafe.Pointer(&m.Data[0]), C.size_t(len(m.Data)), &session))
 	return session, err
 }

@@ -266,12 +266,12 @@ func TestDamage(t *testing.T) {
 		}
 		return err
 	}
-	for end := 0; end < len(m.Data); end += 1 + len(m.Data)/100 {
+	for end := 0; end < len(m.Data); end += 1 + len(m.Data)/12 {
 		if err := try(m.Data[:end]); err == nil || !strings.HasPrefix(err.Error(), "model damaged: ") {
 			t.Errorf("the first %d bytes of %d: error %v", end, len(m.Data), err)
 		}
 	}
-	flips := 200
+	flips := 25
 	if gametest.Soak() {
 		flips = 20000
 	}

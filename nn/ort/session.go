@@ -103,19 +103,21 @@ func (s *session) take(ctx context.Context) (*slot, error) {
 	default:
 	}
 	select {
+	case <-s.room:
+		return s.newSlot()
+	default:
+	}
+	select {
 	case p := <-s.free:
 		return p, nil
-	case <-s.room:
-		p, err := s.newSlot()
-		if err != nil {
-			s.room <- struct{}{}
-		}
-		return p, err
+	case <-s.room: // of a slot that could not be made
+		return s.newSlot()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
+// newSlot makes a slot in a place that was taken from s.room, which gets it back after an error.
 func (s *session) newSlot() (*slot, error) {
 	b := s.of
 	p := &slot{watch: make(chan context.Context), ran: make(chan struct{}), watched: make(chan bool)}
@@ -132,6 +134,7 @@ func (s *session) newSlot() (*slot, error) {
 	}
 	if err != nil {
 		C.ort_slot_free(p.c)
+		s.room <- struct{}{}
 		return nil, fmt.Errorf("memory for %d rows: %w", s.batch, err)
 	}
 	go p.watcher()

@@ -55,6 +55,7 @@ typedef void (*log_function)(void *, int, const char *, const char *, const char
 	F(124, 3, status, set_dimension, (void *options, const char *name, int64_t)) \
 	F(125, 4, status, providers, (char ***, int *)) \
 	F(126, 4, status, release_providers, (char **, int)) \
+	F(130, 6, status, add_config, (void *options, const char *key, const char *value)) \
 	F(170, 10, status, append_tensorrt, (void *options, const void *)) \
 	F(171, 10, status, create_tensorrt, (void **)) \
 	F(172, 10, status, update_tensorrt, (void *, const char *const *, const char *const *, size_t)) \
@@ -167,7 +168,13 @@ ort_error ort_preload(const char *path) { return dlopen(path, RTLD_NOW | RTLD_GL
 
 ort_error ort_options_new(ort_library *l, int threads, void **options) {
 	TRY(l->create_options(options));
-	return check(l, l->set_threads(*options, threads));
+	ort_error e = check(l, l->set_threads(*options, threads));
+	/* Threads may spin while a call is under way, and leave the processors to others between calls. */
+	if (!e) e = check(l, l->add_config(*options, "session.force_spinning_stop", "1"));
+	/* The library's own format of models would be read without the checks of ONNX. */
+	if (!e) e = check(l, l->add_config(*options, "session.load_model_format", "ONNX"));
+	if (e) l->release_options(*options);
+	return e;
 }
 
 ort_error ort_options_basic(ort_library *l, void *options) { return check(l, l->set_optimization(options, 0)); }
