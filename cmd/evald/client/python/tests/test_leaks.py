@@ -16,7 +16,7 @@ import evald
 
 SOAK = bool(os.environ.get("EVALD_SOAK"))
 TIMES = 1000 if SOAK else 30
-MOST = 900.0 if SOAK else 300.0  # seconds in which a test must end
+MOST = 3600.0 if SOAK else 600.0  # seconds: a test that takes longer hangs
 
 Answer = tuple[np.ndarray, np.ndarray]
 
@@ -154,7 +154,7 @@ class Leaks(unittest.TestCase):
         """Evaluators that are opened and closed, or forgotten, or cannot be opened."""
 
         def once(i: int) -> None:
-            network = SOAK or i % 6 == 0  # which takes the longest
+            network = i % 6 == 0  # which takes the longest
             with evald.Evaluator("default-fast" if network else None, backend=None if network else "bitsquares") as e:
                 e.evaluate(["4", "44"])
             with self.assertRaises(evald.ClosedError):
