@@ -74,8 +74,8 @@ endif
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build library $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
-	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} $(TEST) -count=1 -timeout 5h -p 1 ./...
+soak: build library $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} EVALD_PYTHON=$${EVALD_PYTHON-$(FRAMEWORKS)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
@@ -85,6 +85,13 @@ KSERVE := $(CURDIR)/bin/kserve/bin/python
 bin/kserve: .ci/kserve.txt
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r $< && touch $@ || \
 		{ rm -rf $@; echo "make soak: KServe's client cannot be installed: its test skips" >&2; }
+
+# A Python for all tests of the Python package: what .ci/run installs, and the large frameworks. It takes 7 GB.
+FRAMEWORKS := $(CURDIR)/bin/frameworks/bin/python
+bin/frameworks: .ci/requirements.txt .ci/kaggle.txt .ci/frameworks.txt
+	@rm -rf $@ && python3 -m venv $@ && install="$@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes" && \
+		$$install -r .ci/requirements.txt && $$install --no-deps -r .ci/kaggle.txt && $$install -r .ci/frameworks.txt && touch $@ || \
+		{ rm -rf $@; echo "make soak: the frameworks cannot be installed: the tests in Python skip" >&2; }
 
 gpu: $(GPULIB) ## check that this machine's GPU does what it should, also after a fault
 ifdef GPULIB
@@ -148,7 +155,7 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
-	cd .ci && for list in requirements kserve; do \
+	cd .ci && for list in requirements kserve frameworks; do \
 		"$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 			--output-file $$list.txt $$list.in && \
 		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \

@@ -110,7 +110,7 @@ type batcher struct {
 	stats   BatcherStats
 	pace    pace
 
-	merged sync.Pool // *Batch
+	merged *sync.Pool // *Batch; outside, as that of Cache
 }
 
 // request is one call of Submit. The batcher's mu guards taken and share; mu guards the fields after it.
@@ -137,7 +137,7 @@ func newBatcher(next Backend, c BatcherConfig) *batcher {
 	}
 	b := &batcher{next: next, config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}}
 	b.idle.L = &b.mu
-	b.merged.New = func() any { return new(Batch) }
+	b.merged = &sync.Pool{New: func() any { return new(Batch) }}
 	return b
 }
 

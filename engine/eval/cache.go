@@ -26,7 +26,7 @@ type Cache struct {
 	none   bool     // nothing is kept
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
-	work   sync.Pool // *missed
+	work   *sync.Pool // *missed; outside, because the runtime keeps a pool, and the struct that it is a field of, for two collections
 }
 
 // ways is the number of slots in which one position may be kept.
@@ -69,14 +69,13 @@ const CacheEntry = int(unsafe.Sizeof(slot{}))
 func NewCache(entries int) *Cache {
 	const shards = 64
 	perShard := 1 << bits.Len(uint((max(entries, shards*ways)+shards-1)/shards-1))
-	c := &Cache{shards: make([]shard, shards)}
+	c := &Cache{shards: make([]shard, shards), work: &sync.Pool{New: func() any { return new(missed) }}}
 	for i := range c.shards {
 		if entries > 0 {
 			c.shards[i].slots = make([]slot, perShard)
 		}
 	}
 	c.none = entries == 0
-	c.work.New = func() any { return new(missed) }
 	return c
 }
 

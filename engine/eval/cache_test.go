@@ -3,8 +3,10 @@ package eval_test
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -25,6 +27,19 @@ func fromCache(b *eval.Batch) (n int) {
 		}
 	}
 	return n
+}
+
+// One collection frees a cache. If it took two, the memory of calls that each have a cache would grow without bound, because each collection
+// lets the memory double.
+func TestCacheFreed(t *testing.T) {
+	c := eval.NewCache(1000)
+	freed := weak.Make(c)
+	gametest.OK(t, cached(c, "m", constant{}).Evaluate(t.Context(), batch(game.Position{})))
+	runtime.KeepAlive(c)
+	runtime.GC()
+	if freed.Value() != nil {
+		t.Error("the cache is still there")
+	}
 }
 
 // A cache has room for as many answers as it was asked to keep. Their tags spread evenly, so some sets are full before others.

@@ -61,11 +61,11 @@ var ErrNotFinite = errors.New("answer is not finite")
 // bit. It costs twice the evaluations.
 type Mirrored struct {
 	of    Backend
-	twice sync.Pool // *Batch
+	twice *sync.Pool // *Batch; outside, as that of Cache
 }
 
 // NewMirrored is the Mirrored of a backend.
-func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of} }
+func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of, twice: new(sync.Pool)} }
 
 // Attributes are those of the other backend, which gets twice the rows.
 func (m *Mirrored) Attributes() Attributes {

@@ -21,8 +21,8 @@ import (
 // call allocates nothing.
 type Pool[J any] struct {
 	work    func(worker int, job J, first, last int) error
-	workers chan int  // numbers of the workers that are idle
-	calls   sync.Pool // of *call[J]
+	workers chan int   // numbers of the workers that are idle
+	calls   *sync.Pool // of *call[J]; without references to this Pool, because the runtime keeps a sync.Pool and its content for two collections
 
 	mu     sync.Mutex
 	active []*call[J] // calls that workers may join, the oldest first
@@ -31,14 +31,9 @@ type Pool[J any] struct {
 // NewPool makes a pool of that many workers, from 1. work works on the items from first up to last; its worker is a number
 // below workers, which no other call of work has at the same time.
 func NewPool[J any](workers int, work func(worker int, job J, first, last int) error) *Pool[J] {
-	p := &Pool[J]{work: work, workers: make(chan int, workers)}
+	p := &Pool[J]{work: work, workers: make(chan int, workers), calls: &sync.Pool{New: newCall[J]}}
 	for i := range workers {
 		p.workers <- i
-	}
-	p.calls.New = func() any {
-		c := &call[J]{pool: p}
-		c.help = c.join // made once, because a closure for each goroutine would be an allocation
-		return c
 	}
 	return p
 }
@@ -59,7 +54,7 @@ func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
 	}
 	c := p.calls.Get().(*call[J])
 	defer p.calls.Put(c)
-	c.ctx, c.job, c.n, c.block = ctx, job, n, block
+	c.pool, c.ctx, c.job, c.n, c.block = p, ctx, job, n, block
 	c.next.Store(0)
 	c.stop.Store(false)
 	shared := n > block
@@ -117,10 +112,16 @@ type call[J any] struct {
 	err error
 }
 
+func newCall[J any]() any {
+	c := new(call[J])
+	c.help = c.join // made once, because a closure for each goroutine would be an allocation
+	return c
+}
+
 func (c *call[J]) end() error {
 	var none J
 	err := c.err
-	c.ctx, c.job, c.err = nil, none, nil
+	c.pool, c.ctx, c.job, c.err = nil, nil, none, nil
 	return err
 }
 

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"go.uber.org/goleak"
 )
@@ -284,4 +286,20 @@ func TestStreamFails(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One collection frees a pool and what its work refers to. If it took two, the memory of programs that make pools again and again would
+// grow without bound, because each collection lets the memory double.
+func TestPoolFreed(t *testing.T) {
+	memory := make([]byte, 1<<20)
+	freed := weak.Make(&memory[0])
+	pool := NewPool(2, func(_ int, _ int, first, _ int) error { memory[first] = 1; return nil })
+	if err := pool.Do(t.Context(), 0, 10, 1); err != nil {
+		t.Fatal(err)
+	}
+	runtime.KeepAlive(pool)
+	runtime.GC()
+	if freed.Value() != nil {
+		t.Error("its memory is still there")
+	}
 }

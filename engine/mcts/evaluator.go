@@ -17,7 +17,7 @@ type searcher struct {
 	next   *eval.Evaluator
 	config Config
 	limits Limits
-	forest sync.Pool // of *Forest
+	forest *sync.Pool // of *Forest; outside, as that of eval.Cache
 }
 
 // NewEvaluator makes an Evaluator that answers each position by a search of its own, with Source eval.Searched. The searches
@@ -29,7 +29,7 @@ func NewEvaluator(next *eval.Evaluator, c Config, limits Limits) (*eval.Evaluato
 	if err := limits.validate(); err != nil {
 		return nil, err
 	}
-	return eval.New(&searcher{next: next, config: c, limits: limits}, eval.Options{OwnRules: true}), nil
+	return eval.New(&searcher{next: next, config: c, limits: limits, forest: new(sync.Pool)}, eval.Options{OwnRules: true}), nil
 }
 
 // Attributes implements eval.Backend.

@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 )
 
 // The tests in Python pass, one file after the other. They need EVALD_LIBRARY, which make test sets, and a Python with numpy; those of frameworks
-// skip what that Python has not.
+// skip what that Python has not. make soak runs all of them by the program too.
 func TestPython(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the library is built without the race detector")
@@ -31,15 +32,23 @@ func TestPython(t *testing.T) {
 	if len(files) == 0 {
 		t.Fatal("there are no tests")
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
-			c.Dir, c.Env = filepath.Join(here, "tests"), append(os.Environ(), "PYTHONPATH="+here)
-			out, err := c.CombinedOutput()
-			t.Logf("%s", out)
-			if err != nil {
-				t.Errorf("%s on %s: %v", file, runtime.GOOS, err)
-			}
+	suite := func(t *testing.T, set ...string) {
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
+				c.Dir, c.Env = filepath.Join(here, "tests"), append(append(os.Environ(), "PYTHONPATH="+here), set...)
+				out, err := c.CombinedOutput()
+				t.Logf("%s", out)
+				if err != nil {
+					t.Errorf("%s on %s: %v", file, runtime.GOOS, err)
+				}
+			})
+		}
+	}
+	suite(t)
+	if gametest.Soak() { // the library is a program too
+		t.Run("program", func(t *testing.T) {
+			suite(t, "EVALD_LIBRARY=", "EVALD_PROGRAM="+cmp.Or(os.Getenv("EVALD_PROGRAM"), library))
 		})
 	}
 }

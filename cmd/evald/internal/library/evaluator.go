@@ -35,7 +35,7 @@ type Evaluator struct {
 	using  sync.RWMutex // held for reading while it answers
 	closed bool
 	close  func() error
-	rows   sync.Pool // of *[]eval.Source
+	rows   *sync.Pool // of *[]eval.Source; outside, as that of eval.Cache
 }
 
 // About says what an evaluator is, for people and programs.
@@ -53,7 +53,7 @@ func Open(options string) (*Evaluator, error) {
 	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the evaluator: %w", err)
 	}
-	e := &Evaluator{}
+	e := &Evaluator{rows: new(sync.Pool)}
 	opened, err := open.Evaluator(open.Options{
 		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact),
 		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },

@@ -273,3 +273,28 @@ func TestOptions(t *testing.T) {
 		t.Error("a board that nobody asked for is no error")
 	}
 }
+
+// BenchmarkOne is what an answer to one position takes, without Python.
+func BenchmarkOne(b *testing.B) {
+	_, board, err := Board("7x6x4")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, backend := range []string{"uniform", "bitsquares"} {
+		e, err := Open(`{"backend":"` + backend + `"}`)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = e.Close() })
+		positions, wdl, policy, who := make([]game.Position, 1), make([]float32, 3), make([]float32, board.Actions()), make([]uint8, 1)
+		texts := []string{"4453"}
+		b.Run(backend, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := errors.Join(Parse(board, texts, positions), e.Evaluate(b.Context(), board, positions, wdl, policy, who)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -107,13 +107,15 @@ class Positions:
             raise failed(status, error)
 
     def _from_text(self, lines: Sequence[str]) -> Words:
-        for i, line in enumerate(lines):
-            if not isinstance(line, str):
-                raise EvaldError(f"position {i} is {line!r}, and must be text")
-        text = "\n".join(lines).encode()
-        self.words = np.zeros((len(lines), 4), np.uint64)
-        if len(lines) > 0:
-            if any("\n" in line for line in lines):
+        try:
+            text = "\n".join(lines).encode(errors="replace")
+        except TypeError:
+            i, line = next((i, line) for i, line in enumerate(lines) if not isinstance(line, str))
+            raise EvaldError(f"position {i} is {line!r}, and must be text") from None
+        n = len(lines)
+        self.words = np.zeros((n, 4), np.uint64)
+        if n > 0:
+            if text.count(b"\n") != n - 1:
                 raise EvaldError("a position in text is one line")
             self._call("parse", text, len(text), library.pointer(self.words))
         return self.words

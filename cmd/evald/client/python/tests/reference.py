@@ -92,7 +92,7 @@ def require(*modules: str) -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            raise unittest.SkipTest(f"{name} is missing: {error}") from None
+            raise unittest.SkipTest(f"{name} is missing ({error}): .ci/requirements.txt has it, or .ci/frameworks.txt, which make soak installs") from None
 
 
 def needs(*modules: str) -> None:

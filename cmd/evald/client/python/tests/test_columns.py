@@ -1,6 +1,7 @@
 """Answers as columns: pandas, DuckDB, Dask, Ray and Spark, each from Parquet to Parquet, equal to direct answers."""
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -114,6 +115,8 @@ class Columns(unittest.TestCase):
 
     def test_spark(self) -> None:
         require("pyspark")
+        if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+            self.skipTest("java is missing, which pyspark starts")
         from pyspark.sql import SparkSession
         from pyspark.sql.functions import pandas_udf
 
