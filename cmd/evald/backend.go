@@ -29,7 +29,7 @@ type backend struct {
 // processors chooses what computes networks; every command that evaluates networks embeds it.
 type processors struct {
 	GPUs    numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
-	ORT     ortFlag `name:"ort" placeholder:"KEY=VALUE,..." help:"For ONNX files and the backends ort-...: library=PATH of ONNX Runtime's library, which otherwise EVALD_ORT_LIBRARY names, or the package onnxruntime of EVALD_PYTHON has, or the system; provider=NAME and plugin=PATH for the backend ort; all others are settings of the provider, by its own names."`
+	ORT     ortFlag `name:"ort" placeholder:"K=V,..." help:"For ONNX files and the backends ort-...: library=PATH of ONNX Runtime's library, which otherwise EVALD_ORT_LIBRARY names, or the package onnxruntime of EVALD_PYTHON has, or the system; provider=NAME and plugin=PATH for the backend ort; all others are settings of the provider, by its own names."`
 	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"How the CPU computes networks, a path of evald version such as avx512. Without it the fastest, as measured here (evald devices -v)."`
 }
 

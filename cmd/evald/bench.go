@@ -38,7 +38,7 @@ type benchEvalCmd struct {
 	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU, in turns with ours, one of pytorch (a CUDA graph), pytorch-compile (torch.compile with max-autotune before that), tensorrt and onnxruntime. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; on the GPU torch, safetensors and numpy, and the peer."`
 	Precision string        `enum:"bf16,fp16" default:"bf16" needs:"peer=pytorch|pytorch-compile|tensorrt" help:"Of the peer on the GPU, bf16 or fp16 (${default})."`
 	GPUs      numbers       `needs:"backend=gpu" name:"gpus" placeholder:"N" help:"With --backend gpu: the GPU to measure, as evald devices numbers them; of several the first. Without it number 0."`
-	ORT       ortFlag       `name:"ort" placeholder:"KEY=VALUE,..." help:"Settings of ONNX Runtime, as of evald eval."`
+	ORT       ortFlag       `name:"ort" placeholder:"K=V,..." help:"Settings of ONNX Runtime, as of evald eval."`
 	Round     time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
 	JSON      bool          `help:"Write JSON for machines instead of a table; with --backend gpu a line as soon as a batch is measured."`
 }

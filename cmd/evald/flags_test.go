@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/nn/open"
 )
 
 func writeText(t *testing.T, name, text string) string {
@@ -147,7 +148,7 @@ func TestComplete(t *testing.T) {
 		"model im":                             "import",
 		"eval --for":                           "--format",
 		"eval --backend g":                     "gpu gameovers",
-		"eval --backend ":                      "auto gpu cpu " + strings.Join(heuristic.Names(), " "),
+		"eval --backend ":                      strings.Join(append(open.Backends(), heuristic.Names()...), " "),
 		"match ":                               agents,
 		"eval --backend=bits":                  "--backend=bitsquares",
 		"eval --model s":                       "seeded-2x16",

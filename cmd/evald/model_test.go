@@ -246,7 +246,7 @@ func TestModelOfTables(t *testing.T) {
 		t.Errorf("eval says %s", out)
 	}
 	refuses(t, exitUsage, "a network of pattern tables knows 7x6x4 alone", "", "model", "import", path, "--rules", "9x5x4")
-	refuses(t, exitBadInput, "and this needs one of convolutions", "", "model", "int8", "quick", "-o", copied)
+	refuses(t, exitBadInput, "and this needs a network of convolutions", "", "model", "int8", "quick", "-o", copied)
 }
 
 // PyTorch can read what evald exports, and evald imports what PyTorch then saves. The answers are the same.

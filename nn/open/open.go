@@ -5,9 +5,13 @@
 // Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
 // make no evaluator.
 //
-// Three environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is
+// Read open.go and network.go first; any.go and pattern.go: the networks that ship beside the default; model.go and search.go: files, their
+// names and metadata; foreign.go, onnxruntime.go: ONNX files; trial.go (trial_*.go), race.go: what is found out once about a file or a GPU.
+//
+// Environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is
 // Options.CPUPath of those that set none. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new
-// shape is opened, its paths on the CPU are measured for a tenth of a second, and the rates are kept there.
+// shape is opened, its paths on the CPU are measured for a tenth of a second, and the rates are kept there. EVALD_ORT_LIBRARY and
+// EVALD_PYTHON say where ONNX Runtime is (nn/ort).
 package open
 
 import (

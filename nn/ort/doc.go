@@ -4,8 +4,7 @@
 //
 //	b, err := ort.New(ort.Model{Name: "theirs.onnx", Data: file}, codec, ort.Options{Provider: ort.CUDA})
 //
-// Files: codec.go (Codec, Tensor, Buffer), options.go (Options, the model's Signature, sizes of batches), file.go (what a file
-// must not have), find.go (where libraries are, and what users read of errors), library.go (Library, Inspect), provider.go, prove.go (a
+// Files: codec.go (Codec, Tensor, Buffer), options.go (Options, the model's Signature, sizes of batches), find.go (where libraries are, and what users read of errors), library.go (Library, Inspect), provider.go, prove.go and addition.go (a
 // provider proves itself), session.go (a session, and the memory of its calls), backend.go (New, Compute). shim.c is all
 // that calls the library, and shim.h what Go calls of it. none.go is for builds that cannot open the library.
 //
@@ -32,6 +31,6 @@
 // Nothing replaces a provider that does not work: New fails, and its error says what is missing. Operators that CUDA lacks are computed
 // on the CPU, and those that TensorRT lacks by CUDA or on the CPU; the library decides that for each operator.
 //
-// A model is read by native code, so a stranger's file is a risk. Weights in other files and operators from plugins are refused here. The
-// caller limits the size.
+// A model is read by native code, so a stranger's file is a risk. onnx.Read looks at it first, and refuses weights in other files and operators that the
+// library has not itself. Package open lets another process try the file before this one.
 package ort

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/evald/evald/nn/onnx"
 )
 
 // Supported reports whether this program can open ONNX Runtime.
@@ -124,7 +126,7 @@ func Inspect(m Model, o Options) (Signature, error) {
 }
 
 func (l *Library) inspect(m Model) (s Signature, err error) {
-	if err := checkFile(m.Data); err != nil {
+	if _, err := onnx.Read(m.Data); err != nil {
 		return s, err
 	}
 	options, err := l.options(1)

@@ -7,7 +7,7 @@
 //	eval.go                      the win test, heuristics, files; vector_amd64.go and vector_other.go: the ceiling of vectors
 //	network.go, pattern.go       networks of either kind by every path, and models of a service
 //	peer.go, torch.go, child.go  networks beside other programs, which run in Python
-//	gpu.go                       networks on a GPU
+//	gpu.go, onnxruntime.go       networks on a GPU; by ONNX Runtime
 //	search.go, selfplay.go       tree search and self-play beside a device or an evaluator alone
 //	serve.go                     the service over gRPC; processortime_*.go: the processor time that it takes
 //	solve.go                     the exact solver
