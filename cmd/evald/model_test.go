@@ -20,6 +20,7 @@ import (
 	tables "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/pattern"
 )
 
@@ -167,9 +168,11 @@ func TestModelErrors(t *testing.T) {
 		{"export nonesuch -o " + filepath.Join(dir, "x.onnx"), `model "nonesuch" is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)`},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
+		{"export seeded-2x16 --fp16 -o " + filepath.Join(dir, "x.safetensors"), "only ONNX files can have it"},
+		{"export default-fast --fp16 -o " + filepath.Join(dir, "x.onnx"), "--fp16: default-fast@3 is a network of pattern tables"},
 	} {
 		wrong := exitBadInput
-		if strings.HasSuffix(c.args, ".pt") || strings.HasSuffix(c.args, "--rules 7x6") || strings.HasSuffix(c.args, "--name other") {
+		if strings.HasSuffix(c.args, ".pt") || strings.Contains(c.args, "--fp16") || strings.HasSuffix(c.args, "--rules 7x6") || strings.HasSuffix(c.args, "--name other") {
 			wrong = exitUsage
 		}
 		refuses(t, wrong, c.want, "", append([]string{"model"}, strings.Fields(c.args)...)...)
@@ -205,6 +208,10 @@ func TestModelExport(t *testing.T) {
 	}
 	if !bytes.Equal(getFile(t, same), getFile(t, shippedModel)) {
 		t.Error("the exported safetensors file differs")
+	}
+	half := filepath.Join(dir, "half.onnx")
+	if must(t, "", "model", "export", "seeded-2x16", "--fp16", "-o", half); gametest.Must(onnx.Read(getFile(t, half)))(t).Metadata["evald.tower"] != "float16" {
+		t.Error("--fp16 writes a tower of other numbers")
 	}
 	if out := must(t, "", "model", "export", "seeded-2x16", "-o", another); !strings.HasPrefix(out, "seeded-2x16: 2x16/8/16 as ONNX, ") {
 		t.Errorf("export says %q", out)

@@ -200,10 +200,19 @@ func TestFillNaive(t *testing.T) {
 		text  string
 		terms map[string]float64
 	}{
-		{"own", nil}, {"other", nil}, {"first", nil}, {"second", nil}, {"empty", nil}, {"playable", nil}, {"ones", nil}, {"player", nil}, {"parity", nil},
+		{"own", nil},
+		{"other", nil},
+		{"first", nil},
+		{"second", nil},
+		{"empty", nil},
+		{"playable", nil},
+		{"ones", nil},
+		{"player", nil},
+		{"parity", nil},
 		{"2*own - 3*other + playable", map[string]float64{"own": 2, "other": -3, "playable": 1}},
 		{"first-second+2*parity-player+1", map[string]float64{"first": 1, "second": -1, "parity": 2, "player": -1, "ones": 1}},
-		{"inarow", nil}, {"0.5*ones+0.5*player-2.5e-1*empty", map[string]float64{"ones": 0.5, "player": 0.5, "empty": -0.25}},
+		{"inarow", nil},
+		{"0.5*ones+0.5*player-2.5e-1*empty", map[string]float64{"ones": 0.5, "player": 0.5, "empty": -0.25}},
 	}
 	for _, kind := range []string{"f", "d", "l", "w", "i", "u", "b"} {
 		planes := sums

@@ -50,8 +50,8 @@ func (e *MisfitError) Error() string {
 // When another description counts as better: these are far from what chance, or a network that knows nothing, comes to.
 const (
 	minErrors     = 5   // standard errors of the mean difference
-	minDifference = 0.2 // of the sum of both scores
-	minSum        = 0.3 // of both scores beyond those of a network that knows nothing
+	minDifference = 0.1 // of the sum of both scores
+	minSum        = 0.4 // of both scores beyond those of a network that knows nothing
 )
 
 // Diagnose compares a description with those that it may have been mistaken for: own and other exchanged, or first and second; sides by turns in

@@ -33,8 +33,10 @@ func TestHalf(t *testing.T) {
 			x    float32
 			want uint16
 		}{
-			{float32(x), w}, {middle, even},
-			{math.Nextafter32(middle, 0), w}, {math.Nextafter32(middle, 1e6), w + 1},
+			{float32(x), w},
+			{middle, even},
+			{math.Nextafter32(middle, 0), w},
+			{math.Nextafter32(middle, 1e6), w + 1},
 		} {
 			if got := half(c.x); got != c.want {
 				t.Fatalf("half(%v) is %#x, want %#x", c.x, got, c.want)
