@@ -40,14 +40,14 @@ func TestExternalData(t *testing.T) {
 		"initialization of training": {5, 2, 20},
 	} {
 		for _, tensor := range [][]byte{external, named} {
-			file := slices.Concat(addition(4), nested(tensor, path...))
+			file := slices.Concat(oneNode("Add", 2, Float32, 4), nested(tensor, path...))
 			if err := checkFile(file); err == nil || !strings.Contains(err.Error(), "weights in other files") {
 				t.Errorf("%s: error %v", name, err)
 			}
 		}
 	}
 	inside := protowire.AppendVarint(protowire.AppendTag(nil, dataLocation, protowire.VarintType), 0)
-	gametest.OK(t, checkFile(slices.Concat(addition(4), nested(inside, 5, 7))))
+	gametest.OK(t, checkFile(slices.Concat(oneNode("Add", 2, Float32, 4), nested(inside, 5, 7))))
 	deep := slices.Concat(nested(nil, 7), nested(nil, slices.Repeat([]protowire.Number{1, 5, 6}, 200)...))
 	if err := checkFile(nested(deep, 6, 5, 1, 7)); err != nil {
 		t.Errorf("unknown parts: %v", err)
