@@ -5,6 +5,7 @@ package ort
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
@@ -21,7 +22,7 @@ func adder(t testing.TB) *Backend {
 	if _, err := Open(Options{}); err != nil {
 		t.Skip(err) // and ort_test.go fails if it must not be missing
 	}
-	b := gametest.Must(New(Model{"adder", addition(1)}, Codec{
+	b := gametest.Must(New(Model{"adder", oneNode("Add", 2, Float32, 1)}, Codec{
 		Inputs:  []Tensor{{Name: "x", Type: Float32}},
 		Outputs: []Tensor{{Name: "y", Type: Float32}},
 		Fill:    func(_ *game.Board, _ []game.Position, in []Buffer) { in[0].Float32s()[0] = 0.25 },
@@ -74,4 +75,44 @@ func BenchmarkCall(b *testing.B) {
 			gametest.OK(b, s.runSlot(context.Background(), p))
 		}
 	})
+}
+
+// Values of every type go in and come out as they are.
+func TestTypes(t *testing.T) {
+	adder(t) // or skip
+	board := game.MustBoard(game.Connect4)
+	try := func(kind Type, fill func(Buffer), same func(Buffer) bool) {
+		t.Helper()
+		b := gametest.Must(New(Model{kind.String(), oneNode("Identity", 1, kind, 4)}, Codec{
+			Inputs:  []Tensor{{Name: "x", Type: kind}},
+			Outputs: []Tensor{{Name: "y", Type: kind}},
+			Fill:    func(_ *game.Board, _ []game.Position, in []Buffer) { fill(in[0]) },
+			Answer: func(_ *eval.Batch, out []Buffer) error {
+				if !same(out[0]) || out[0].Type() != kind || out[0].Row() != 1 {
+					t.Errorf("%v: other values came out", kind)
+				}
+				return nil
+			},
+		}, Options{Threads: 1}))(t)
+		defer b.Close()
+		gametest.OK(t, b.Compute(t.Context(), eval.NewBatch(board, 3))) // padded to 4
+	}
+	check(try, Float32, Buffer.Float32s, 1, -2.5, 3e38)
+	check(try, Float64, Buffer.Float64s, 1, -2.5, 3e300)
+	check(try, Float16, Buffer.Float16s, 1, 0x3c00, 0xffff)
+	check(try, Int64, Buffer.Int64s, 1, -2, 1<<60)
+	check(try, Int32, Buffer.Int32s, 1, -2, 1<<30)
+	check(try, Uint8, Buffer.Uint8s, 1, 2, 255)
+	check(try, Bool, Buffer.Uint8s, 1, 0, 1)
+	check(try, Int8, Buffer.Int8s, 1, -2, 127)
+	defer func() {
+		if want := "ort: a buffer of bool is read as float32"; recover() != want {
+			t.Errorf("a wrong view did not panic with %s", want)
+		}
+	}()
+	Buffer{kind: Bool}.Float32s()
+}
+
+func check[T comparable](try func(Type, func(Buffer), func(Buffer) bool), kind Type, view func(Buffer) []T, values ...T) {
+	try(kind, func(b Buffer) { copy(view(b), values) }, func(b Buffer) bool { return slices.Equal(view(b), values) })
 }

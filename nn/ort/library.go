@@ -10,6 +10,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -37,21 +38,27 @@ type Library struct {
 	opened  []string   // libraries of NVIDIA
 }
 
-// libraries are those that are open, by path.
-var libraries struct {
+// libraries are those that are open, by path, and by what Open was asked for: Python is asked once.
+var libraries = struct {
 	sync.Mutex
-	open map[string]*Library
-}
+	open  map[string]*Library
+	found map[[3]string]*Library
+}{open: map[string]*Library{}, found: map[[3]string]*Library{}}
 
 // Open opens the library that Options.Library names, or else the variable EVALD_ORT_LIBRARY, or else that of the package onnxruntime of the
 // Python that EVALD_PYTHON names, or else the system's. The error lists where it was looked for, why each place failed, and the way out.
 func Open(o Options) (*Library, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
+	asked := [3]string{o.Library, os.Getenv("EVALD_ORT_LIBRARY"), os.Getenv("EVALD_PYTHON")}
+	if l := libraries.found[asked]; l != nil {
+		return l, nil
+	}
 	found, failed := candidates(o.Library)
 	for _, c := range found {
 		l, err := open(c)
 		if err == nil {
+			libraries.found[asked] = l
 			return l, nil
 		}
 		text := strings.TrimPrefix(err.Error(), c.path+": ")
@@ -76,9 +83,6 @@ func open(from candidate) (*Library, error) {
 		return nil, err
 	}
 	l.Version, l.api = C.GoString(C.ort_version(l.c)), int(C.ort_api(l.c))
-	if libraries.open == nil {
-		libraries.open = map[string]*Library{}
-	}
 	libraries.open[from.path] = l
 	return l, nil
 }

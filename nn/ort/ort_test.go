@@ -271,7 +271,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("the first %d bytes of %d: error %v", end, len(m.Data), err)
 		}
 	}
-	flips := 25
+	flips := 100
 	if gametest.Soak() {
 		flips = 20000
 	}

@@ -37,7 +37,7 @@ func (l *Library) prove(o Options) error {
 			return nil
 		},
 	}
-	b := &Backend{library: l, model: Model{Data: addition(n)}, codec: codec, options: o, sizes: []int{n}, slots: 1, threads: 1}
+	b := &Backend{library: l, model: Model{Data: oneNode("Add", 2, Float32, n)}, codec: codec, options: o, sizes: []int{n}, slots: 1, threads: 1}
 	defer b.Close()
 	if err := b.compute(context.Background(), eval.NewBatch(game.MustBoard(game.Connect4), n)); err != nil {
 		log := l.logged()

@@ -91,8 +91,10 @@ func (s *session) open(board *game.Board) error {
 	if err := b.library.addProvider(options, b.options, engines); err != nil {
 		return err
 	}
-	s.c, err = b.library.session(options, b.model)
-	return err
+	if s.c, err = b.library.session(options, b.model); err != nil {
+		return fmt.Errorf("prepare batches of %d for boards of %d columns and %d rows: %w", s.batch, board.Columns(), board.Rows(), err)
+	}
+	return nil
 }
 
 // take is a slot, when one is free. If there is no error, s.free gets it back.

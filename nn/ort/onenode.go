@@ -2,8 +2,8 @@ package ort
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// addition is an ONNX file with y = x + x of n numbers, which proves a provider. The numbers of its fields are those of onnx.proto.
-func addition(n uint64) []byte {
+// oneNode is an ONNX file with y = op(x), or op(x, x), for tensors of n elements. The numbers of its fields are those of onnx.proto.
+func oneNode(op string, inputs int, kind Type, n uint64) []byte {
 	number := func(m []byte, field protowire.Number, v uint64) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)
 	}
@@ -13,10 +13,14 @@ func addition(n uint64) []byte {
 	text := func(m []byte, field protowire.Number, s string) []byte { return nest(m, field, []byte(s)) }
 	port := func(name string) []byte { // ValueInfoProto
 		shape := nest(nil, 1, number(nil, 1, n))
-		tensor := nest(number(nil, 1, uint64(Float32)), 2, shape)
+		tensor := nest(number(nil, 1, uint64(kind)), 2, shape)
 		return nest(text(nil, 1, name), 2, nest(nil, 1, tensor))
 	}
-	node := text(text(text(text(nil, 1, "x"), 1, "x"), 2, "y"), 4, "Add")
-	graph := nest(nest(text(nest(nil, 1, node), 2, "addition"), 11, port("x")), 12, port("y"))
+	var node []byte
+	for range inputs {
+		node = text(node, 1, "x")
+	}
+	node = text(text(node, 2, "y"), 4, op)
+	graph := nest(nest(text(nest(nil, 1, node), 2, op), 11, port("x")), 12, port("y"))
 	return nest(nest(number(nil, 1, 8), 7, graph), 8, number(nil, 2, 17)) // ModelProto: IR version 8, opset 17
 }
