@@ -141,8 +141,8 @@ ROWS: list[tuple[str, bool, Callable[[int], Step]]] = [  # name, whether it play
     (f"Pgx {version('pgx')}, jit, vmap and auto_reset, on the CPU", True, pgx),
     (f"OpenSpiel {version('open_spiel')} from Python, apply_action", False, open_spiel(False)),
     (f"OpenSpiel {version('open_spiel')} from Python, apply_action, observation and mask", False, open_spiel(True)),
-    ("`evald.pettingzoo.raw_env`, step and last", False, pettingzoo(True, False)),
-    (f"PettingZoo {version('pettingzoo')} `connect_four_v3.raw_env`, step and last", False, pettingzoo(False, False)),
+    ("`evald.pettingzoo.raw_env`, last and step", False, pettingzoo(True, False)),
+    (f"PettingZoo {version('pettingzoo')} `connect_four_v3.raw_env`, last and step", False, pettingzoo(False, False)),
     ("`evald.pettingzoo.env`, with checks", False, pettingzoo(True, True)),
     (f"PettingZoo {version('pettingzoo')} `connect_four_v3.env`, with checks", False, pettingzoo(False, True)),
 ]

@@ -1,4 +1,5 @@
 """Answers as columns: pandas, DuckDB, Dask, Ray and Spark, each from Parquet to Parquet, equal to direct answers."""
+import faulthandler
 import os
 import pathlib
 import shutil
@@ -104,6 +105,8 @@ class Columns(unittest.TestCase):
         require("ray")
         import ray
 
+        faulthandler.dump_traceback_later(900, exit=True)  # Ray waits without end if it finds too few resources
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
                  runtime_env={"env_vars": {"PYTHONPATH": str(HOST), "EVALD_LIBRARY": os.environ.get("EVALD_LIBRARY", "")}})
         self.addCleanup(ray.shutdown)
