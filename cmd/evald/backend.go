@@ -83,20 +83,12 @@ func (f *ortFlag) UnmarshalText(text []byte) error {
 
 // options are the settings.
 func (f ortFlag) options() ort.Options {
-	o := ort.Options{Settings: map[string]string{}}
+	all := map[string]string{}
 	for _, part := range strings.FieldsFunc(string(f), func(r rune) bool { return r == ',' }) {
-		switch key, value, _ := strings.Cut(part, "="); key {
-		case "library":
-			o.Library = value
-		case "provider":
-			o.Provider = value
-		case "plugin":
-			o.Plugin = value
-		default:
-			o.Settings[key] = value
-		}
+		key, value, _ := strings.Cut(part, "=")
+		all[key] = value
 	}
-	return o
+	return ort.OptionsOf(all)
 }
 
 // trial is this program as open.Options.Trial wants it; nil if the system does not say where the program is.

@@ -40,6 +40,24 @@ type Options struct {
 	Batch int
 }
 
+// OptionsOf are options as users write them: library, provider and plugin by these names, and settings of the provider by its own.
+func OptionsOf(text map[string]string) Options {
+	o := Options{Settings: map[string]string{}}
+	for key, value := range text {
+		switch key {
+		case "library":
+			o.Library = value
+		case "provider":
+			o.Provider = value
+		case "plugin":
+			o.Plugin = value
+		default:
+			o.Settings[key] = value
+		}
+	}
+	return o
+}
+
 func (o Options) provider() string {
 	if o.Provider == "" {
 		return CPU

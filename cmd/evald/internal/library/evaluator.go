@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
+	"github.com/evald/evald/nn/ort"
 )
 
 // Options of an evaluator, as JSON. Zero values are those of open.Options.
@@ -22,6 +23,9 @@ type Options struct {
 	CPUPath string       `json:"cpu_path"`
 	Mirror  bool         `json:"mirror"`
 	Exact   solver.Nodes `json:"exact"`
+
+	ORT     map[string]string `json:"ort"`     // ort.OptionsOf
+	Program string            `json:"program"` // this library or program as a file that can be started, for open.Options.Trial; "": none
 }
 
 // ErrClosed is the error of calls of an evaluator that is closed.
@@ -54,8 +58,12 @@ func Open(options string) (*Evaluator, error) {
 		return nil, fmt.Errorf("options of the evaluator: %w", err)
 	}
 	e := &Evaluator{rows: new(sync.Pool)}
+	var trial []string
+	if o.Program != "" {
+		trial = []string{o.Program, "onnx-trial"}
+	}
 	opened, err := open.Evaluator(open.Options{
-		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact),
+		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial,
 		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
 	})
 	if err != nil {

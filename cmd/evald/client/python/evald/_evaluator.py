@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import functools
+import glob
+import importlib.util
 import os
 import threading
 from types import TracebackType
@@ -34,6 +36,22 @@ def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
         return codes
     sources = _about()["sources"]
     return [sources[code] for code in codes.tolist()]
+
+
+@functools.cache
+def _installed() -> str | None:
+    """The library of the installed package onnxruntime."""
+    package = importlib.util.find_spec("onnxruntime")
+    folders = package.submodule_search_locations if package is not None else None
+    return next((path for folder in folders or [] for path in sorted(glob.glob(os.path.join(glob.escape(folder), "capi", "libonnxruntime.so*")))), None)
+
+
+def _runtime(ort: Mapping[str, object] | None) -> dict[str, str]:
+    """Options of ONNX Runtime as the library takes them."""
+    given = {key: str(value) for key, value in (ort or {}).items()}
+    if "library" not in given and not os.environ.get("EVALD_ORT_LIBRARY") and (path := _installed()):
+        given["library"] = path
+    return given
 
 
 class Rows:
@@ -87,9 +105,11 @@ class Answers(Rows):
 class Evaluator:
     """A network or a heuristic that is ready to answer.
 
-    `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors file. Without
-    it `default` answers 7x6x4, `any` other boards of its range, and the heuristic bitsquares the rest. `backend` is "auto", "gpu", "cpu" or a
-    heuristic's name. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
+    `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors or ONNX file. Without
+    it `default` answers 7x6x4, `any` other boards of its range, and the heuristic bitsquares the rest. `backend` is "auto", "gpu", "cpu", a
+    heuristic's name, or one of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". It computes ONNX files, of any program: a file beside one, with the same name that ends in
+    .yaml, describes it. The library is that of the installed package onnxruntime, unless `ort` names another: dict(library=path), with settings
+    of the provider by its own names, such as device_id. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
     the positions whose result it finds within that many nodes.
 
     With `url`, such as "http://127.0.0.1:8000", a service answers (`evald serve`), by its model of that name, or "default". A token is the password
@@ -99,8 +119,8 @@ class Evaluator:
     """
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
-                 rules: str = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
-        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact)
+                 ort: Mapping[str, object] | None = None, rules: str = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
+        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
         self.rules = rules
         self._number: int = CLOSED
@@ -108,14 +128,14 @@ class Evaluator:
         if url is None:
             self._open()
             return
-        if backend or cpu_path or mirror:
-            raise EvaldError("backend, cpu_path and mirror are not for a service, which was started with its own: leave them out, or leave out url")
+        if backend or cpu_path or mirror or ort:
+            raise EvaldError("backend, cpu_path, mirror and ort are not for a service, which was started with its own: leave them out, or leave out url")
         self.service = Service(url, model, timeout)
         self.about: dict[str, Any] = self.service.about()
 
     def _open(self) -> None:
         error = error_text()
-        number = library.open(options(self._options), error)
+        number = library.open(options({**self._options, "ort": _runtime(self._options["ort"]), "program": library.program()}), error)
         if number < 0:
             raise failed(number, error)
         self._number, self.about = number, told(library.evaluator, number)

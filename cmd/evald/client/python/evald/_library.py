@@ -102,6 +102,9 @@ class Transport(Protocol):
     def forget(self) -> None:
         """Called in the child of a fork."""
 
+    def program(self) -> str | None:
+        """A file that can be started as the program evald, or None."""
+
 
 _start_of = (ctypes.c_char * 0).from_buffer
 
@@ -133,6 +136,10 @@ class _Loaded:
     def forget(self) -> None:
         pass
 
+    def program(self) -> str | None:
+        path = str(find())
+        return path if sys.platform == "linux" and os.access(path, os.X_OK) else find_program()
+
 
 def missing() -> str:
     """Where the library was looked for, and the ways out."""
@@ -156,13 +163,14 @@ class Library:
 
     pointer: Callable[[Any], Any]
     ended: Callable[[int], bool]
+    program: Callable[[], str | None]
 
     def __init__(self) -> None:
         self._transport: Transport | None = None
         self._choosing = threading.RLock()  # the garbage collector may close an evaluator meanwhile
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in CALLS and name not in ("pointer", "ended"):
+        if name not in CALLS and name not in ("pointer", "ended", "program"):
             raise AttributeError(name)
         with self._choosing:
             transport = self._transport = self._transport or _choose()

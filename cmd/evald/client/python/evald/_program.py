@@ -218,6 +218,9 @@ class Program:
         process = self._process
         return number > 0 and (process is None or bool(process.ended) or process.generation != number >> 32)
 
+    def program(self) -> str | None:
+        return self._path
+
     def forget(self) -> None:
         if self._process is not None:
             self._process.forget()

@@ -47,6 +47,9 @@ class Rules:
     def forget(self) -> None:
         pass
 
+    def program(self) -> str | None:
+        return None
+
     def board(self, rules: bytes, shape: Any, error: Any) -> int:
         parts = re.fullmatch(rb"(\d+)x(\d+)x(\d+)(free)?", rules)
         if parts is None:
