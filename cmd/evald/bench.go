@@ -97,16 +97,26 @@ func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	if c.Peer != "" {
 		return usage("--backend %s does nothing with --peer", c.Backend)
 	}
-	from := backend{Model: c.Model, Backend: c.Backend, processors: processors{ORT: c.ORT, GPUs: c.GPUs}}
-	theirs, err := from.choose(s.err)
+	options := open.Options{Backend: c.Backend, ORT: c.ORT.options(), Trial: trial(), GPUs: c.GPUs.list(), Note: linesTo(s.err)}
+	m, n, err := open.Any(c.Model)
+	name := m.Label()
+	if _, size := net.ParseConfig(c.Model); size == nil {
+		var random bench.Named
+		random, err = benchNetwork(c.Model, s.err)
+		n.Conv, name = random.Network, random.Name
+	}
 	if err != nil {
 		return err
 	}
+	theirs, err := n.Open(name, options)
+	if err != nil {
+		return flagged(err)
+	}
 	defer theirs.Close()
 	var ours *open.Opened
-	if m, n, err := open.Any(c.Model); err == nil && n.Foreign == nil {
-		if ours, err = n.Open(m.Label(), open.Options{Note: linesTo(s.err)}); err != nil {
-			return err
+	if n.Foreign == nil {
+		if ours, err = n.Open(name, open.Options{GPUs: c.GPUs.list(), Note: linesTo(s.err)}); err != nil {
+			return flagged(err)
 		}
 		defer ours.Close()
 	}

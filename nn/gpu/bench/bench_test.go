@@ -147,7 +147,7 @@ exit 0
 		"tests: gpu.test TestGPUAccuracy/two: skipped: 3 of 9 best moves differ",
 		"tests: gpu.test: exit status 1:",
 		"speeds: 1x2048, batch 1", "speeds: 1x2048, batch 8", "speeds: 1x2048, batch 64", "speeds: 1x2048, batch 256",
-		"speeds: 2x64, batch 1", "speeds: 2x64, batch 8: exit status 3: evald: boom", "speeds: 2x64, batch 64: batch 64: lost", "speeds: 2x64, batch 256",
+		"speeds: 2x64, batch 1", "speeds: 2x64, batch 8: exit status 3: evald: boom", "speeds: 2x64, batch 64: batch 64: lost", "speeds: 2x64, batch 256", "runtime: ort-cuda 1x2048", "runtime: ort-cuda 2x64",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

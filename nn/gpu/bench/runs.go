@@ -112,7 +112,26 @@ func (b *bench) speed() []step {
 	for _, network := range b.networks {
 		plan = append(plan, b.measures(40*time.Second, measurement{part: "speeds", network: network, batches: b.batches(network), round: b.round}))
 	}
+	for _, network := range b.networks {
+		plan = append(plan, step{"runtime: ort-cuda " + network, 30 * time.Second, func() { b.runtime("ort-cuda", network) }})
+	}
 	return plan
+}
+
+// runtime measures a network by a provider of ONNX Runtime, in turns with the backend that evald would choose. The Python that EVALD_PYTHON
+// names has the library; without one, or without what its provider needs, the row says so.
+func (b *bench) runtime(backend, network string) {
+	text := ""
+	args := []string{b.program("evald"), "bench", "eval", "--backend", backend, "--model", network, "--json", "--round", b.round.String()}
+	err := b.command(command{args: args, line: func(line string) { text += line }})
+	x := row{Part: "runtime", Name: backend + " " + network}
+	if err != nil {
+		x.Missing = strings.TrimSpace(err.Error())
+	}
+	if json.Valid([]byte(text)) {
+		x.Result = json.RawMessage(text)
+	}
+	b.add(x)
 }
 
 // kernels is run B.
