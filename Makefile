@@ -32,7 +32,7 @@ TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/li
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
 # one goroutine. The measurements of internal/bench are not among them: they run the code of the others.
 RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library play plot stream web) ./engine/mcts ./engine/eval ./engine/jobs \
-	./engine/arena ./engine/solver/... ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
+	./engine/arena ./engine/solver/... ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
 RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -buildmode=default -short
 
 ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
@@ -74,11 +74,20 @@ endif
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build library $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+soak: build library bin/ort $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
 	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} EVALD_PYTHON=$${EVALD_PYTHON-$(FRAMEWORKS)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
+
+# ONNX Runtime in versions from the oldest that is supported on.
+ORT_VERSIONS := 1.20.1 1.22.1 1.24.4 1.27.0 1.30.0 1.32.0
+bin/ort:
+	@rm -rf $@ && for v in $(ORT_VERSIONS); do \
+		python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $@/$$v onnxruntime==$$v || \
+			{ rm -rf $@/$$v; echo "make soak: ONNX Runtime $$v cannot be installed: it is not tested" >&2; }; \
+	done; mkdir -p $@
 
 # A Python with KServe's client.
 KSERVE := $(CURDIR)/bin/kserve/bin/python

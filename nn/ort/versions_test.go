@@ -1,0 +1,33 @@
+package ort_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// Other versions of the library pass the tests too. EVALD_ORT_LIBRARIES lists their paths: .ci/run installs the oldest one that is
+// supported, and make soak several.
+func TestVersions(t *testing.T) {
+	needLibrary(t)
+	libraries := filepath.SplitList(os.Getenv("EVALD_ORT_LIBRARIES"))
+	if len(libraries) == 0 {
+		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+			t.Fatal("EVALD_REQUIRE_TOOLS=1, but EVALD_ORT_LIBRARIES lists no library")
+		}
+		t.Skip("EVALD_ORT_LIBRARIES lists no library (see .ci/onnxruntime.txt)")
+	}
+	self := gametest.Must(os.Executable())(t)
+	for _, library := range libraries {
+		t.Run(filepath.Base(library), func(t *testing.T) {
+			c := exec.CommandContext(t.Context(), self, "-test.run", "^Test(Contract|Reference|Bits|Misfits|Damage|Types|Batch|Context|Concurrent|Providers)$", "-test.short")
+			c.Env = append(os.Environ(), "EVALD_ORT_LIBRARY="+library, "EVALD_ORT_LIBRARIES=")
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", library, err, out)
+			}
+		})
+	}
+}
