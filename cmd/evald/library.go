@@ -94,8 +94,8 @@ func evald_cells(board, n C.longlong, positions, cells unsafe.Pointer, err *C.ch
 }
 
 //export evald_planes
-func evald_planes(board, n C.longlong, positions, planes unsafe.Pointer, err *C.char) C.int {
-	return say(calls.Planes(int64(board), int64(n), at(positions), at(planes)), err)
+func evald_planes(board, n C.longlong, description *C.char, positions, planes unsafe.Pointer, err *C.char) C.int {
+	return say(calls.Planes(int64(board), int64(n), C.GoString(description), at(positions), at(planes)), err)
 }
 
 //export evald_legal

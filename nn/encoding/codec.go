@@ -74,6 +74,24 @@ func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error)
 	return c, nil
 }
 
+// ForPlanes is a codec of inputs alone, for a network that is no file: its one input is the planes of a description, as float32.
+func ForPlanes(d Description, board *game.Board) (*Codec, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	if d.Layout == Patterns {
+		return nil, fieldError("layout", string(d.Layout), "has no planes: must be NCHW, NHWC, NHW or NF")
+	}
+	c := &Codec{board: board, describe: d}
+	c.order()
+	in := Input{Name: d.Input, Type: onnx.Float32, Shape: c.shape(), Size: 1}
+	for _, n := range in.Shape {
+		in.Size *= n
+	}
+	c.Inputs = []Input{in}
+	return c, nil
+}
+
 // Description is what the codec was made of.
 func (c *Codec) Description() Description { return c.describe }
 

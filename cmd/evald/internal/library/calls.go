@@ -13,6 +13,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/encoding"
 	"github.com/evald/evald/nn/net"
 )
 
@@ -132,10 +133,22 @@ func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
 	})
 }
 
-// Planes writes the input of networks (package net).
-func (c *Calls) Planes(board, n int64, positions, planes Memory) error {
+// Planes writes the input of networks: of evald's own (package net), or of a description in YAML (package encoding).
+func (c *Calls) Planes(board, n int64, description string, positions, planes Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
-		net.Planes(b, positions, slice[float32](planes, net.PlanesSize(b, int(n))))
+		if description == "" {
+			net.Planes(b, positions, slice[float32](planes, net.PlanesSize(b, int(n))))
+			return nil
+		}
+		d, err := encoding.Parse([]byte(description))
+		if err != nil {
+			return err
+		}
+		codec, err := encoding.ForPlanes(d, b)
+		if err != nil {
+			return err
+		}
+		encoding.Fill(codec, 0, positions, slice[float32](planes, int(n)*codec.Inputs[0].Size))
 		return nil
 	})
 }

@@ -239,7 +239,7 @@ var table = map[string]func(c *Calls, r *request) (int64, error){
 	"check":      func(c *Calls, r *request) (int64, error) { return 0, c.Check(r.n(), r.n(), r.m()) },
 	"from_cells": func(c *Calls, r *request) (int64, error) { return 0, c.FromCells(r.n(), r.n(), r.m(), r.n(), r.m()) },
 	"cells":      func(c *Calls, r *request) (int64, error) { return 0, c.Cells(r.n(), r.n(), r.m(), r.m()) },
-	"planes":     func(c *Calls, r *request) (int64, error) { return 0, c.Planes(r.n(), r.n(), r.m(), r.m()) },
+	"planes":     func(c *Calls, r *request) (int64, error) { return 0, c.Planes(r.n(), r.n(), r.s(), r.m(), r.m()) },
 	"legal":      func(c *Calls, r *request) (int64, error) { return 0, c.Legal(r.n(), r.n(), r.m(), r.m()) },
 	"results":    func(c *Calls, r *request) (int64, error) { return 0, c.Results(r.n(), r.n(), r.m(), r.m()) },
 	"step": func(c *Calls, r *request) (int64, error) {

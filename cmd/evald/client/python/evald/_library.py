@@ -64,7 +64,7 @@ CALLS: dict[str, str] = {
     "check": "i:nnre",
     "from_cells": "i:nnriwe",
     "cells": "i:nnrwe",
-    "planes": "i:nnrwe",
+    "planes": "i:nnsrwe",
     "legal": "i:nnrwe",
     "results": "i:nnrwe",
     "step": "i:nnurwwie",

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Union
 
 import numpy as np
@@ -186,12 +187,28 @@ class Positions:
         self._call("cells", library.pointer(self.words), library.pointer(cells))
         return cells
 
-    def planes(self) -> npt.NDArray[np.float32]:
+    def planes(self, planes: Sequence[str] | None = None, *, layout: str = "NCHW", rows: str = "top") -> npt.NDArray[np.float32]:
         """[N,5,H,W], what evald's own networks see: own stones, the other side's, playable cells, rows that the side to move would fill, and a
-        plane of in-a-row / 4."""
-        planes = np.empty((len(self), 5, self.board.rows, self.board.columns), np.float32)
-        self._call("planes", library.pointer(self.words), library.pointer(planes))
-        return planes
+        plane of in-a-row / 4.
+
+        Or the planes of another network, each a sum of own, other, first, second, empty, ones, player (0 or 1), playable, parity and inarow. `layout` is NCHW,
+        NHWC, NHW (one plane) or NF (flat), `rows` says whether the first row is the top or the bottom one.
+
+        >>> Positions("445", "7x2x4").planes(["own-other"], layout="NHW")[0]
+        array([[ 0.,  0.,  0.,  1.,  0.,  0.,  0.],
+               [ 0.,  0.,  0., -1., -1.,  0.,  0.]], dtype=float32)
+        """
+        h, w = self.board.rows, self.board.columns
+        if planes is None:
+            description, shape = b"", (5, h, w)
+        else:
+            c = len(planes)
+            shapes: dict[str, tuple[int, ...]] = {"NHWC": (h, w, c), "NHW": (h, w), "NF": (c * h * w,)}
+            shape = shapes.get(layout, (c, h, w))
+            description = json.dumps(dict(planes=list(planes), layout=layout, rows=rows)).encode()
+        filled = np.empty((len(self), *shape), np.float32)
+        self._call("planes", description, library.pointer(self.words), library.pointer(filled))
+        return filled
 
     def legal(self) -> npt.NDArray[np.bool_]:
         """[N,A] which actions can be played; none once the game is over."""

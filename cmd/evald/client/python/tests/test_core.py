@@ -69,6 +69,14 @@ class Positions(unittest.TestCase):
             planes = p.planes()
             np.testing.assert_array_equal(planes[:, 0], sides == 1)
             np.testing.assert_array_equal(planes[:, 1], sides == -1)
+            np.testing.assert_array_equal(p.planes(["own", "other", "playable", "parity", "inarow"]), planes)
+            np.testing.assert_array_equal(p.planes(["own-other"], layout="NHW"), sides)
+            np.testing.assert_array_equal(p.planes(["2*own", "other"], layout="NHWC"), np.stack([2 * (sides == 1), sides == -1], -1))
+            flat = p.planes(["other", "own"], layout="NF", rows="bottom").reshape(len(p), 2, *sides.shape[1:])
+            np.testing.assert_array_equal(flat, np.stack([sides == -1, sides == 1], 1)[:, :, ::-1])
+            for wrong in (dict(planes=["foe"]), dict(planes=[]), dict(planes=["own"], layout="XY"), dict(planes=["own", "other"], layout="NHW"), dict(planes=["own"], rows="left")):
+                with self.assertRaisesRegex(evald.EvaldError, "description"):
+                    p.planes(**wrong)
 
     def test_rows(self) -> None:
         p = evald.Positions(["4", "44", "445"])
