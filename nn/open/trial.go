@@ -21,33 +21,35 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// check finds out once whether a file can be opened without harm and whether its description fits it, and remembers it in the user's cache. What evald
-// itself has exported needs no description.
+// check finds out whether a file can be opened without harm and whether its description fits it, each once for a version of the library: the user's
+// cache remembers it.
 func (f *Foreign) check(name string, o Options) error {
-	file := ""
-	if dir, err := durable.CacheDir(); err == nil {
-		l, err := ort.Open(o.ORT)
-		if err != nil {
-			return fmt.Errorf("model %s: %w", name, err)
+	l, err := ort.Open(o.ORT)
+	if err != nil {
+		return fmt.Errorf("model %s: %w", name, err)
+	}
+	dir, none := durable.CacheDir()
+	dir = filepath.Join(dir, "onnx")
+	for _, step := range []struct {
+		done  string
+		asked bool
+		do    func(string, Options) error
+	}{{"tried", len(o.Trial) > 0, f.try}, {"described", true, f.diagnose}} {
+		mark := filepath.Join(dir, fmt.Sprintf("%s-%x-%s", step.done, sha256.Sum256(f.content), l.Version))
+		if _, err := os.Stat(mark); err == nil && none == nil || !step.asked {
+			continue
 		}
-		file = filepath.Join(dir, "onnx", fmt.Sprintf("checked-%x-%s", sha256.Sum256(f.content), l.Version))
-		if _, err := os.Stat(file); err == nil {
-			return nil
+		if err := step.do(name, o); err != nil {
+			return err
 		}
-	}
-	if err := f.try(name, o); err != nil {
-		return err
-	}
-	if err := f.diagnose(name, o); err != nil {
-		return err
-	}
-	if file != "" { // without it the next start checks again
-		_ = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644))
+		if none == nil { // if it cannot be written, the next start checks again
+			_ = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(mark, nil, 0o644))
+		}
 	}
 	return nil
 }
 
-// diagnose compares the description with others on positions whose results are known.
+// diagnose compares the description with others on positions whose results are known. What evald itself has exported needs none.
 func (f *Foreign) diagnose(name string, o Options) error {
 	if f.Info.Metadata[encoding.MetadataKey] == "" {
 		return nil
@@ -77,12 +79,9 @@ func (f *Foreign) diagnose(name string, o Options) error {
 // trialTime is how long another process may take to open a network.
 const trialTime = 2 * time.Minute
 
-// try lets the program of Options.Trial open the file first, if there is one. If the file makes the library crash, hang or take all memory, that
+// try lets the program of Options.Trial open the file first. If the file makes the library crash, hang or take all memory, that
 // process ends and not this one.
 func (f *Foreign) try(name string, o Options) error {
-	if len(o.Trial) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, o.Trial[0], append(o.Trial[1:len(o.Trial):len(o.Trial)], o.ORT.Library)...)
