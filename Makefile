@@ -82,7 +82,7 @@ soak: build library bin/ort $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVAL
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
 
 # ONNX Runtime in versions from the oldest that is supported on.
-ORT_VERSIONS := 1.20.1 1.22.1 1.24.4 1.27.0 1.30.0 1.32.0
+ORT_VERSIONS := 1.20.1 1.21.1 1.22.1 1.23.2 1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.32.0
 bin/ort:
 	@rm -rf $@ && for v in $(ORT_VERSIONS); do \
 		python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $@/$$v onnxruntime==$$v || \

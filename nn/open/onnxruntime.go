@@ -69,6 +69,9 @@ func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
+	if options.Provider == ort.TensorRT {
+		o.note("TensorRT prepares network %s for each size of batches, the first time for minutes; the cache keeps that", name)
+	}
 	b, err := ort.New(ort.Model{Name: name, Data: f.content}, c.codec(first), options)
 	if err != nil {
 		return nil, err
