@@ -71,7 +71,7 @@ func TestModelCommands(t *testing.T) {
 	want := []string{
 		"default@9 7x64 true [7x6x4] Learn  true\n",
 		"default-fast@3 pattern256x64x32 true [7x6x4] A net  true\n",
-		"any@1 7x64 true " + fmt.Sprint(learned.Rules) + " One n  true\n",
+		"any@2 7x64 true " + fmt.Sprint(learned.Rules) + " One n  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
@@ -169,7 +169,7 @@ func TestModelErrors(t *testing.T) {
 		{"export seeded-2x16 -o " + filepath.Join(dir, "x.pt"), "want a name that ends in .onnx or .safetensors"},
 		{"export seeded-2x16 -o " + filepath.Join(dir, "none", "x.onnx"), "no such file"},
 		{"export seeded-2x16 --fp16 -o " + filepath.Join(dir, "x.safetensors"), "only ONNX files can have it"},
-		{"export default-fast --fp16 -o " + filepath.Join(dir, "x.onnx"), "--fp16: default-fast@3 is a network of pattern tables"},
+		{"export default-fast --fp16 -o " + filepath.Join(dir, "x.onnx"), "--fp16: default-fast is a network of pattern tables"},
 	} {
 		wrong := exitBadInput
 		if strings.HasSuffix(c.args, ".pt") || strings.Contains(c.args, "--fp16") || strings.HasSuffix(c.args, "--rules 7x6") || strings.HasSuffix(c.args, "--name other") {

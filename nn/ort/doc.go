@@ -12,7 +12,7 @@
 //
 // The library's functions are called through a table of our own (shim.c). ONNX Runtime promises that its table only grows, so a
 // function's place never changes, and a header of another project is not needed. Its API N comes with version 1.N; the newest that a library
-// has is asked for. Tests passed on 1.20.1, 1.22.1, 1.24.4, 1.27.0, 1.30.0, 1.31.1 and 1.32.0.
+// has is asked for. Tests passed on thirteen versions from 1.20.1 to 1.32.0.
 //
 // Batches are padded to 1, 8, 64, 256, 1,024 or 4,096 rows, and larger ones are split. Each of these sizes has a session of its own, made
 // when it is first needed, because the library prepares more when all sizes of a graph are fixed. What pads a batch are rows of earlier calls.
@@ -25,7 +25,7 @@
 // Inputs and outputs are values in the processor's memory, made once and given to each run. The library's bindings (IoBinding)
 // would copy an input to the GPU only when it is bound.
 //
-// Attributes().Invariant is false. Of the networks that were tried, no row depended on its batch on CPUs, on seven versions of the library; but
+// Attributes().Invariant is false. Of the networks that were tried, no row depended on its batch on CPUs, on thirteen versions of the library; but
 // that depends on the operators of a model, and on GPUs answers differ in their last bits between sizes of batches.
 //
 // Nothing replaces a provider that does not work: New fails, and its error says what is missing. Operators that CUDA lacks are computed
