@@ -292,8 +292,12 @@ func (c *learnCmd) initial() (network open.Stored, err error) {
 	if c.Init == "" {
 		return network, nil
 	}
-	if network, _, err = open.Any(c.Init); err != nil {
+	network, n, err := open.Any(c.Init)
+	switch {
+	case err != nil:
 		return open.Stored{}, fmt.Errorf("--init: %w", err)
+	case n.Foreign != nil:
+		return open.Stored{}, usage("--init %s is an ONNX file, which evald evaluates and does not train: name a network of its own", c.Init)
 	}
 	return network, nil
 }

@@ -71,6 +71,8 @@ func TestONNXCommands(t *testing.T) {
 			refuses(t, exitUsage, "can be exported as what it is alone", "", "model", "export", "mine", "-o", filepath.Join(t.TempDir(), "again.safetensors"))
 			refuses(t, exitBadInput, "is an ONNX file", "", "model", "int8", "mine", "-o", filepath.Join(t.TempDir(), "x.safetensors"))
 			refuses(t, exitBadInput, "an archive for Kaggle has no ONNX Runtime", "", "kaggle", "pack", "--agent", "mcts:model=mine,visits=5", "-o", filepath.Join(t.TempDir(), "x.tar.gz"))
+			refuses(t, exitBadInput, "is an ONNX file", "", "train", "--task", "gameover", "--init", file, "-o", filepath.Join(t.TempDir(), "run"))
+			refuses(t, exitUsage, "is an ONNX file", "", "learn", "--init", file, "-o", filepath.Join(t.TempDir(), "run"))
 			address, _, stop := startServe(t, "--model", "mine")
 			ok(`"source":"ort-cpu"`, "-\n", "eval", "--model", "grpc://"+address["grpc"]+"/mine")
 			if status := stop(); status != exitOK {

@@ -21,6 +21,7 @@ import (
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 )
@@ -248,7 +249,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 	if c.Init == "" {
 		return nil, nil
 	}
-	n, err := net.ReadFile(c.Init)
+	_, n, err := open.Model(c.Init)
 	if err != nil {
 		return nil, err
 	}
