@@ -199,9 +199,9 @@ class Positions:
                [ 0.,  0.,  0., -1., -1.,  0.,  0.]], dtype=float32)
         """
         h, w = self.board.rows, self.board.columns
-        if planes is None:
-            description, shape = b"", (5, h, w)
-        else:
+        shape: tuple[int, ...] = (5, h, w)
+        description = b""
+        if planes is not None:
             c = len(planes)
             shapes: dict[str, tuple[int, ...]] = {"NHWC": (h, w, c), "NHW": (h, w), "NF": (c * h * w,)}
             shape = shapes.get(layout, (c, h, w))
