@@ -4,9 +4,15 @@
 //
 //	b, err := ort.New(ort.Model{Name: "theirs.onnx", Data: file}, codec, ort.Options{Provider: ort.CUDA})
 //
-// Files: codec.go (Codec, Tensor, Buffer), options.go (Options, the model's Signature, sizes of batches), find.go (where libraries are, and what users read of errors), library.go (Library, Inspect), provider.go, prove.go and onenode.go (a
-// provider proves itself), session.go (a session, and the memory of its calls), backend.go (New, Compute). shim.c is all
-// that calls the library, and shim.h what Go calls of it. none.go is for builds that cannot open the library.
+// Read the files in this order:
+//
+//	codec.go                 Codec, Tensor, Buffer: what a network takes and gives
+//	options.go               Options, the model's Signature, sizes of batches
+//	find.go, library.go      where libraries are, and what users read of errors; Library, Inspect
+//	provider.go, prove.go    providers and what they need; a provider proves itself, with a model of onenode.go
+//	session.go, backend.go   a session and the memory of its calls; New, Compute
+//	shim.c, shim.h           all that calls the library, and what Go calls of it
+//	none.go                  for builds that cannot open the library
 //
 // # Decisions
 //
