@@ -264,8 +264,12 @@ func (c *trainCmd) initial() (*net.Network, error) {
 }
 
 func (c *trainCmd) config(all lessons) train.Config {
+	initial := ""
+	if c.Init != "" {
+		initial = filepath.Base(c.Init) // networks carry it in their files, and the folder is nobody's business
+	}
 	config := train.Config{
-		Task: c.Task, Network: c.Network, Init: c.Init, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,
+		Task: c.Task, Network: c.Network, Init: initial, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,
 		Warmup: c.Warmup, Optimizer: c.Optimizer, L2: c.L2, Clip: c.Clip, EMA: c.EMA, Seed: c.Seed, Weights: train.Weights{GameOver: 1},
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Task      string  `json:"task"`               // free text for readers of the file; it has no effect
 	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64; or pattern128x64x32
-	Init      string  `json:"init"`               // the file of the initial weights, "" for fresh ones
+	Init      string  `json:"init"`               // the name of the initial weights' file, without its folder; "" for fresh ones
 	Rules     string  `json:"rules"`              // game.ParseMix, such as 7x6x4, or 5x4x4,7x6x4=2 for steps of two games
 	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
 	QShare    float64 `json:"q_share"`            // see RecordOptions
