@@ -144,7 +144,7 @@ func TestTrial(t *testing.T) {
 		}
 	}
 	needRuntime(t)
-	opened(t, open.Options{Model: path, Trial: []string{shell, "-c", "cat >/dev/null"}})
+	opened(t, open.Options{Model: path, Trial: []string{shell, "-c", "cat >/dev/null; [ $(ulimit -t) = 100 ]"}}) // its processor time is bounded
 	if err := open.ORTTrial(t.Context(), strings.NewReader("nonsense"), ""); err == nil {
 		t.Error("nonsense passes a trial")
 	}

@@ -1,7 +1,6 @@
 package open
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -93,8 +92,19 @@ func (f *Foreign) try(name string, o Options) error {
 	c := exec.CommandContext(ctx, o.Trial[0], append(o.Trial[1:len(o.Trial):len(o.Trial)], o.ORT.Library)...)
 	c.WaitDelay = time.Second
 	var said short.Tail
-	c.Stdin, c.Stderr = bytes.NewReader(f.content), &said
-	err := c.Run()
+	c.Stderr = &said
+	in, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err == nil {
+		err = limitTrial(c.Process.Pid) // before it has the file
+		if err == nil {
+			_, _ = in.Write(f.content) // if it ends before it has read all, its status says why
+		}
+		_ = in.Close()
+		err = errors.Join(err, c.Wait())
+	}
 	switch exit := (*exec.ExitError)(nil); {
 	case err == nil:
 		return nil
@@ -123,9 +133,6 @@ const trialName = "of the trial"
 // usual one if it is "", and lets it answer one position. If there is an error, its last line is to be the program's last on its standard
 // error, and 1 its exit status.
 func ORTTrial(ctx context.Context, in io.Reader, library string) error {
-	if err := limitTrial(); err != nil {
-		return err
-	}
 	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 package open
 
-import "syscall"
+import "golang.org/x/sys/unix"
 
 // The most that a trial may take: memory in bytes, and processor time in seconds.
 const (
@@ -8,10 +8,10 @@ const (
 	trialCPU    = 100
 )
 
-// limitTrial bounds what this process may take from now on.
-func limitTrial() error {
-	for resource, most := range map[int]uint64{syscall.RLIMIT_DATA: trialMemory, syscall.RLIMIT_CPU: trialCPU, syscall.RLIMIT_CORE: 0} {
-		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+// limitTrial bounds what another process may take from now on.
+func limitTrial(pid int) error {
+	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: trialMemory, unix.RLIMIT_CPU: trialCPU, unix.RLIMIT_CORE: 0} {
+		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
 			return err
 		}
 	}
