@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -118,7 +117,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	} else if err := f.check(); err != nil {
 		return nil, err
 	}
-	if f.GPUs != "" && !slices.Contains([]string{open.GPU, open.Auto, open.ORTCUDA, open.ORTTensorRT}, f.Backend) {
+	if f.GPUs != "" && !open.UsesGPUs(f.Backend) {
 		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
 	}
 	if isRemote(f.Model) {

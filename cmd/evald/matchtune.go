@@ -83,7 +83,12 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 	search := func(values []float64) eval.Search { // the others are the usual ones
 		all := eval.Search{CPUCT: usual.C, FPU: usual.FPU}
 		for i, constant := range t.Constants {
-			*map[string]*float64{"cpuct": &all.CPUCT, "fpu": &all.FPU}[constant.Name] = values[i]
+			switch constant.Name {
+			case "cpuct":
+				all.CPUCT = values[i]
+			case "fpu":
+				all.FPU = values[i]
+			}
 		}
 		return all
 	}

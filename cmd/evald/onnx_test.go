@@ -125,7 +125,7 @@ func TestONNXDescriptions(t *testing.T) {
 	golden(t, "onnx_descriptions.txt", report.String())
 }
 
-// Files that are damaged, hostile or of another kind end with one line, and the process goes on.
+// A damaged, hostile or foreign file gives one line of error, and the process survives.
 func TestONNXRefuses(t *testing.T) {
 	needRuntime(t)
 	good := getFile(t, foreignFile(t, "pgx", ""))

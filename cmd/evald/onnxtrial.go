@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// onnxTrialCmd opens an ONNX file in a process of its own. Whoever wants to use such a file starts it first (open.Options.Trial), because
-// the library that reads the file was not made for those of strangers.
+// onnxTrialCmd opens an ONNX file in a separate process. Other commands start it before they open the file themselves
+// (open.Options.Trial), because ONNX Runtime may crash on a hostile file.
 type onnxTrialCmd struct {
 	Library string `arg:"" optional:"" help:"ONNX Runtime's library."`
 }

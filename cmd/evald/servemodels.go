@@ -284,7 +284,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 			from.Backend = open.Auto
 		}
 	}
-	if s.Backend != open.Auto || slices.Contains([]string{open.Auto, open.GPU, open.ORTCUDA, open.ORTTensorRT}, from.Backend) {
+	if s.Backend != open.Auto || open.UsesGPUs(from.Backend) {
 		from.GPUs = s.GPUs
 	}
 	from.CPUPath, from.ORT = s.CPUPath, s.ORT

@@ -266,7 +266,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 func (c *trainCmd) config(all lessons) train.Config {
 	initial := ""
 	if c.Init != "" {
-		initial = filepath.Base(c.Init) // networks carry it in their files, and the folder is nobody's business
+		initial = filepath.Base(c.Init) // it goes into the network's file, and the folder is private
 	}
 	config := train.Config{
 		Task: c.Task, Network: c.Network, Init: initial, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,

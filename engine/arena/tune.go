@@ -50,7 +50,7 @@ type Best struct {
 // tuningRound is how many pairs are played between two fits.
 const tuningRound = 16
 
-// Run plays the games. Progress hears how many have been played, and what is best so far.
+// Run plays the games. It calls progress, unless that is nil, with the number of games played and the best constants so far.
 func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float64)) (Best, error) {
 	if t.Games < MinTuning {
 		return Best{}, fmt.Errorf("tune: %d games say nothing: want %d or more", t.Games, MinTuning)

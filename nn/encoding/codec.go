@@ -84,11 +84,7 @@ func ForPlanes(d Description, board *game.Board) (*Codec, error) {
 	}
 	c := &Codec{board: board, describe: d}
 	c.order()
-	in := Input{Name: d.Input, Type: onnx.Float32, Shape: c.shape(), Size: 1}
-	for _, n := range in.Shape {
-		in.Size *= n
-	}
-	c.Inputs = []Input{in}
+	c.Inputs = []Input{{Name: d.Input, Type: onnx.Float32, Shape: c.shape(), Size: product(c.shape())}}
 	return c, nil
 }
 
@@ -189,11 +185,7 @@ func (c *Codec) addInput(v onnx.Value, field, what string, mask bool, shapes ...
 	if err != nil {
 		return err
 	}
-	in := Input{Name: v.Name, Type: v.Type, Shape: shape, Size: 1, mask: mask}
-	for _, n := range shape {
-		in.Size *= n
-	}
-	c.Inputs = append(c.Inputs, in)
+	c.Inputs = append(c.Inputs, Input{Name: v.Name, Type: v.Type, Shape: shape, Size: product(shape), mask: mask})
 	return c.sameBatch(v, field)
 }
 
@@ -258,11 +250,7 @@ func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, sh
 	if err != nil {
 		return Output{}, err
 	}
-	o := Output{v.Name, shape, 1}
-	for _, n := range shape {
-		o.Size *= n
-	}
-	return o, c.sameBatch(v, field)
+	return Output{v.Name, shape, product(shape)}, c.sameBatch(v, field)
 }
 
 // free reports whether a dimension beside the number of positions is free.
@@ -291,9 +279,9 @@ func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, er
 	}
 	wants := make([]string, len(shapes))
 	for i, shape := range shapes {
-		wants[i] = dims(append([]onnx.Dim{{Size: -1, Name: "N"}}, sized(shape)...))
+		wants[i] = onnx.Dims(append([]onnx.Dim{{Size: -1, Name: "N"}}, sized(shape)...))
 	}
-	return nil, fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and %s takes %s", dims(v.Shape), what, strings.Join(wants, " or ")))
+	return nil, fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and %s takes %s", onnx.Dims(v.Shape), what, strings.Join(wants, " or ")))
 }
 
 // sameBatch takes over the number of positions of an input or output, which is the same in all that fix it.
@@ -303,10 +291,19 @@ func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	}
 	n := int(v.Shape[0].Size)
 	if c.Batch != 0 && c.Batch != n {
-		return fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and another input or output has %d positions: export the network with a free first dimension", dims(v.Shape), c.Batch))
+		return fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and another input or output has %d positions: export the network with a free first dimension", onnx.Dims(v.Shape), c.Batch))
 	}
 	c.Batch = n
 	return nil
+}
+
+// product is how many numbers a shape has.
+func product(shape []int) int {
+	numbers := 1
+	for _, n := range shape {
+		numbers *= n
+	}
+	return numbers
 }
 
 func sized(shape []int) []onnx.Dim {
@@ -315,22 +312,6 @@ func sized(shape []int) []onnx.Dim {
 		all[i].Size = int64(n)
 	}
 	return all
-}
-
-// dims is a shape for people: [N,3,6,7].
-func dims(shape []onnx.Dim) string {
-	texts := make([]string, len(shape))
-	for i, d := range shape {
-		switch {
-		case d.Size >= 0:
-			texts[i] = fmt.Sprint(d.Size)
-		case d.Name != "":
-			texts[i] = short.To(d.Name, 40)
-		default:
-			texts[i] = "?"
-		}
-	}
-	return "[" + strings.Join(texts, ",") + "]"
 }
 
 // list is inputs or outputs for people.
@@ -343,7 +324,7 @@ func list(values []onnx.Value) string {
 		}
 		shape := ""
 		if v.Shape != nil {
-			shape = " " + dims(v.Shape)
+			shape = " " + onnx.Dims(v.Shape)
 		}
 		texts = append(texts, fmt.Sprintf("%s%s of %v", short.Quote(v.Name), shape, v.Type))
 	}

@@ -149,7 +149,7 @@ func TestCodecErrors(t *testing.T) {
 	}
 }
 
-// Values and policies of every kind, for everybody, in finished columns, and of numbers that are not finite.
+// Decode handles every kind of value and policy, every perspective, full columns, and numbers that are not finite.
 func TestDecode(t *testing.T) {
 	board := game.MustBoard(game.Connect4)
 	full := parse(t, board, "1111112") // the first column is full, and the second player is to move

@@ -38,21 +38,18 @@ func WithMetadata(content []byte, key, value string) ([]byte, error) {
 	return protowire.AppendBytes(protowire.AppendTag(out, metadataField, protowire.BytesType), entry), nil
 }
 
-// keyOf is the key of a field of metadata; "" if it is damaged.
-func keyOf(field []byte) (key string) {
-	_, _, n := protowire.ConsumeTag(field)
-	entry, _ := protowire.ConsumeBytes(field[n:])
-	for len(entry) > 0 {
-		number, kind, n := protowire.ConsumeField(entry)
-		if n < 0 {
-			return ""
-		}
-		if number == keyField && kind == protowire.BytesType {
-			_, _, tag := protowire.ConsumeTag(entry)
-			text, _ := protowire.ConsumeBytes(entry[tag:n])
-			key = string(text)
-		}
-		entry = entry[n:]
+// keyOf is the key of a field of metadata, with its tag; "" if it is damaged.
+func keyOf(metadata []byte) (key string) {
+	err := each(metadata, func(entry field) error {
+		return each(entry.bytes, func(f field) error {
+			if f.number == keyField {
+				key = string(f.bytes)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return ""
 	}
 	return key
 }

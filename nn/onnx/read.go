@@ -194,8 +194,17 @@ func (f field) integers(all []int64, most int) ([]int64, error) {
 
 // String is like "planes float32 [N,5,H,W]".
 func (v Value) String() string {
-	sizes := make([]string, len(v.Shape))
-	for i, d := range v.Shape {
+	text := fmt.Sprintf("%s %v", short.Text(v.Name), v.Type)
+	if v.Shape == nil {
+		return text
+	}
+	return text + " " + Dims(v.Shape)
+}
+
+// Dims is a shape for people: [N,3,6,7].
+func Dims(shape []Dim) string {
+	sizes := make([]string, len(shape))
+	for i, d := range shape {
 		switch {
 		case d.Size >= 0:
 			sizes[i] = strconv.FormatInt(d.Size, 10)
@@ -205,8 +214,5 @@ func (v Value) String() string {
 			sizes[i] = "?"
 		}
 	}
-	if v.Shape == nil {
-		return fmt.Sprintf("%s %v", short.Text(v.Name), v.Type)
-	}
-	return fmt.Sprintf("%s %v [%s]", short.Text(v.Name), v.Type, strings.Join(sizes, ","))
+	return "[" + strings.Join(sizes, ",") + "]"
 }

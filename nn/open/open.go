@@ -51,6 +51,11 @@ const (
 // Backends are the names of all backends that compute networks, Auto first.
 func Backends() []string { return []string{Auto, GPU, CPU, ORTCPU, ORTCUDA, ORTTensorRT, ORT} }
 
+// UsesGPUs reports whether a backend uses those that Options.GPUs names.
+func UsesGPUs(backend string) bool {
+	return slices.Contains([]string{Auto, "", GPU, ORTCUDA, ORTTensorRT}, backend)
+}
+
 // DefaultModel is the name of the network that evaluates if Options name none.
 const DefaultModel = "default"
 
@@ -200,7 +205,7 @@ func named(o Options) (*Opened, error) {
 
 // findGPUs finds the GPUs that must be there.
 func (o Options) findGPUs() error {
-	if len(o.GPUs) > 0 && !slices.Contains([]string{GPU, Auto, "", ORTCUDA, ORTTensorRT}, o.Backend) {
+	if len(o.GPUs) > 0 && !UsesGPUs(o.Backend) {
 		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
 	}
 	if o.Backend != GPU && len(o.GPUs) == 0 {

@@ -29,12 +29,13 @@ func (f *Foreign) check(name string, o Options) error {
 	}
 	dir, none := durable.CacheDir()
 	dir = filepath.Join(dir, "onnx")
+	file := fmt.Sprintf("%x-%s", sha256.Sum256(f.content), l.Version)
 	for _, step := range []struct {
 		done  string
 		asked bool
 		do    func(string, Options) error
 	}{{"tried", len(o.Trial) > 0, f.try}, {"described", true, f.diagnose}} {
-		mark := filepath.Join(dir, fmt.Sprintf("%s-%x-%s", step.done, sha256.Sum256(f.content), l.Version))
+		mark := filepath.Join(dir, step.done+"-"+file)
 		if _, err := os.Stat(mark); err == nil && none == nil || !step.asked {
 			continue
 		}
