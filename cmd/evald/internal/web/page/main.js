@@ -1,9 +1,10 @@
 // The page: its views, and which one the address selects.
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
-import { $ } from "./dom.js";
+import { $, make } from "./dom.js";
 import { Play } from "./play.js";
 import { Service, serviceEvery } from "./service.js";
+import { language, languages, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
@@ -36,7 +37,16 @@ class Dashboard {
   }
 }
 
+// offerLanguages fills the list of languages at the end of the page.
+function offerLanguages() {
+  $("language").replaceChildren(...Object.entries(languages).map(([name, text]) => make("option", { value: name, lang: name }, text)));
+  $("language").value = language;
+  $("language").addEventListener("change", () => speak($("language").value));
+}
+
 async function main() {
+  translate();
+  offerLanguages();
   explain();
   const config = await get("/ui/config");
   const trail = new Trail();
