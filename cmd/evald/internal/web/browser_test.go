@@ -172,7 +172,7 @@ func (b *tab) until(expression string) {
 	err := error(nil)
 	for again := true; again; { // a page that is replaced meanwhile discards the expression
 		err = chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond)))
-		again = err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "Cannot find context")
+		again = err != nil && ctx.Err() == nil && (strings.Contains(err.Error(), "Cannot find context") || strings.Contains(err.Error(), "navigated or closed"))
 	}
 	if err != nil {
 		b.fail(fmt.Errorf("until %s: %w", expression, err))
