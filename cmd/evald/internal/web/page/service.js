@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { barChart, lineChart, panel } from "./charts.js";
 import { $, count, duration, make } from "./dom.js";
 import { inWords, titled } from "./names.js";
+import { say } from "./strings.js";
 
 const every = 2000; // milliseconds
 const kept = 150; // samples that are kept
@@ -16,7 +17,7 @@ export class Service {
   async look() {
     try {
       this.show(await get("/ui/metrics"));
-      $("service-note").textContent = "Counted every 2 seconds while this page is open.";
+      $("service-note").textContent = say("service.note");
     } catch (e) {
       $("service-note").textContent = e.message;
     }
@@ -34,7 +35,7 @@ export class Service {
     $("others").tBodies[0].replaceChildren(...rows);
     $("others-box").hidden = rows.length === 0;
     if (!sample.panels.length) {
-      $("panels").replaceChildren(make("p", { class: "note" }, "The service has counted nothing yet."));
+      $("panels").replaceChildren(make("p", { class: "note" }, say("service.nothing")));
     }
   }
 
