@@ -38,7 +38,7 @@ func TestPageRecord(t *testing.T) {
 	b.do(chromedp.Focus(chromedp.CSS("#record [aria-current]")))
 	b.press(kb.ArrowRight)
 	b.at("7x6x4:445")
-	b.until(`document.activeElement.textContent.startsWith("3.")`) // the focus goes with the game
+	b.until(`document.activeElement.textContent.startsWith("3.")`)              // the focus goes with the game
 	b.until(`document.querySelectorAll("#record [tabindex='0']").length === 1`) // the record is one stop in the order of tabs
 	b.press(kb.End)
 	b.press(" ")

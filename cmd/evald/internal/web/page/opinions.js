@@ -8,6 +8,10 @@ import { term } from "./words.js";
 const results = { win: 1, draw: 0, loss: -1 };
 const nothing = { text: "", long: "", kind: "" };
 
+function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 // head returns a row's title: an explained word, and a part that changes.
 function head(word, text) {
   return [term(word, text), make("span")];
@@ -146,7 +150,7 @@ export class Opinions {
     setText(this.search.rest, ", " + tried);
     const most = Math.max(1, ...m.moves.map((x) => x.visits));
     m.moves.forEach((x, a) => this.bar(this.search.cells[a], x.visits / most, this.worth(a)));
-    setText($("search-text"), m.error || `${this.value(m)}, ${tried}` + (m.done ? ", " + say("opinions.done") : ""));
+    setText($("search-text"), m.error || `${capital(this.value(m))}, ${tried}` + (m.done ? ", " + say("opinions.done") : ""));
     const stones = m.line.map((name, i) => {
       const side = (this.game.side + i) % 2;
       const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
@@ -174,7 +178,7 @@ export class Opinions {
     if (m.error) {
       setText($("exact-text"), m.error);
     } else if (m.done) {
-      setText($("exact-text"), say("opinions.exact.best", { result: this.score(best), moves: this.withScore(best) }));
+      setText($("exact-text"), capital(say("opinions.exact.best", { result: this.score(best), moves: this.withScore(best) })));
     } else {
       this.progress();
     }
