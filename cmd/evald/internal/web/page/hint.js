@@ -11,10 +11,12 @@ export class Hint {
   constructor(marked) {
     this.marked = marked;
     this.asked = false;
+    this.over = true; // no analysis is under way from which a best move may follow
   }
 
-  // show is called with the game on the board, also if it is the same as before.
-  show(game) {
+  // show is called with the game on the board, also if it is the same as before; coming says whether an analysis of it begins.
+  show(game, coming) {
+    this.over = !coming;
     if (this.position !== game.position) {
       this.position = game.position;
       this.asked = false;
@@ -26,12 +28,14 @@ export class Hint {
     this.draw();
   }
 
-  // ask marks the best moves and says them. It returns whether any is known yet.
+  // ask marks the best moves and says them. It returns whether an analysis is needed to know any.
   ask() {
     this.asked = true;
     setText($("hint-text"), ""); // so that it is read again
     this.draw();
-    return this.exact !== null || this.search !== null;
+    const needed = this.over && !this.exact && !this.search && !this.game.result;
+    this.over &&= !needed;
+    return needed;
   }
 
   // hear takes a line of an analysis of the position on the board.
@@ -40,8 +44,11 @@ export class Hint {
       this.search = m;
     } else if (m.type === "exact" && m.done && !m.error) {
       this.exact = m;
-    } else if (m.type === "end" && this.asked && !this.search && !this.exact) {
-      setText($("hint-text"), say("hint.none"));
+    } else if (m.type === "end") {
+      this.over = true;
+      if (this.asked && !this.search && !this.exact) {
+        setText($("hint-text"), say("hint.none"));
+      }
       return;
     } else {
       return;

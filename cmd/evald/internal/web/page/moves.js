@@ -151,7 +151,8 @@ export class Moves {
   // keydown moves the focus; arrows to the left and right go through the game itself (keys.js).
   keydown(e) {
     const at = this.buttons.indexOf(document.activeElement);
-    const to = { ArrowUp: at - 2, ArrowDown: at + 2, Home: 0, End: this.buttons.length - 1 }[e.key];
+    const columns = this.buttons[1]?.offsetTop === this.buttons[2]?.offsetTop ? 2 : 1;
+    const to = { ArrowUp: at - columns, ArrowDown: at + columns, Home: 0, End: this.buttons.length - 1 }[e.key];
     if (at >= 0 && to !== undefined && !e.ctrlKey && !e.metaKey && !e.altKey) {
       this.buttons[Math.min(Math.max(to, 0), this.buttons.length - 1)].focus();
       e.preventDefault();

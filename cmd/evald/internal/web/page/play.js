@@ -337,7 +337,7 @@ export class Play {
       this.opinions.finished(g);
     }
     this.moves.show(g, (made) => this.positionAt(made), shown);
-    this.hints.show(g);
+    this.hints.show(g, !this.over() && !thinks && (shown.search || shown.exact));
     if (!this.watched()) {
       return;
     }
@@ -345,7 +345,7 @@ export class Play {
     this.moves.complete(g.line, thinks, signal);
     if (!this.over()) {
       this.look(shown, thinks, signal);
-      if (this.hints.asked && !shown.search && !shown.exact) {
+      if (this.hints.asked && !thinks && this.hints.ask()) {
         this.lookForHint();
       }
     }
@@ -379,7 +379,7 @@ export class Play {
 
   heard(m, thinks) {
     this.moves.hear(m);
-    if (!thinks) {
+    if (!thinks && ($("evaluate").checked || $("solve").checked)) { // else its end is not that of what a hint asks for
       this.hints.hear(m);
     }
     switch (m.type) {
@@ -428,8 +428,7 @@ export class Play {
     if (!this.game) {
       return;
     }
-    const again = this.hints.asked;
-    if (!this.hints.ask() && !again && !this.over() && !$("evaluate").checked && !$("solve").checked) {
+    if (this.hints.ask()) {
       this.lookForHint();
     }
   }
