@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { barChart, lineChart, panel } from "./charts.js";
 import { $, count, duration, make } from "./dom.js";
 import { inWords, titled } from "./names.js";
-import { say } from "./strings.js";
+import { named, say } from "./strings.js";
 
 const every = 2000; // milliseconds
 const kept = 150; // samples that are kept
@@ -40,11 +40,12 @@ export class Service {
   }
 
   panel(p, time, seconds, old) {
+    const title = named("panel", p.title) ?? p.title, unit = named("unit", p.unit) ?? p.unit;
     if (p.kind === "histogram") {
       const text = p.unit === "seconds" ? duration : count;
-      return panel(p.title, p.unit, ...p.series.map((s) => {
-        const mean = s.count ? `, mean ${text(s.value / s.count)}` : "";
-        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${p.title}, ${inWords(s.name)}`, bars(s, text)));
+      return panel(p.title, title, unit, ...p.series.map((s) => {
+        const mean = s.count ? ", " + say("chart.mean", { mean: text(s.value / s.count) }) : "";
+        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${title}, ${inWords(s.name)}`, bars(s, text)));
       }));
     }
     const curves = p.series.map((s) => {
@@ -62,7 +63,7 @@ export class Service {
       return { name: inWords(s.name), points };
     }).filter((c) => c.points.length);
     const now = time;
-    return panel(p.title, p.unit, lineChart(p.title, curves, { unit: p.unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
+    return panel(p.title, title, unit, lineChart(title, curves, { unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
   }
 }
 
@@ -74,7 +75,7 @@ function bars(s, text) {
     below = b.count;
     return bar;
   });
-  all.push({ name: "more", count: s.count || 0 ? (s.count - below) : 0 });
+  all.push({ name: say("chart.more"), count: s.count || 0 ? (s.count - below) : 0 });
   while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
     all.pop(); // empty bars at the ends
   }

@@ -42,7 +42,7 @@ export class Training {
 
   panel(group, x) {
     const curves = group.curves.map((c) => ({ ...c, name: inWords(c.name) }));
-    return panel(titled(group.name), say("training.by", { x: inWords(x) }), lineChart(titled(group.name), curves));
+    return panel(group.name, titled(group.name), say("training.by", { x: inWords(x) }), lineChart(titled(group.name), curves));
   }
 
   show(run) {
