@@ -105,14 +105,29 @@ func withHeuristics(kinds map[string]kind) map[string]kind {
 // Names lists the agents.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
+// Description of an agent, for people.
+type Description struct {
+	Name  string `json:"name"`
+	About string `json:"about"` // in a few words
+	Spec  Spec   `json:"spec"`  // with its parameters and their defaults; as text
+}
+
+// Descriptions lists the agents.
+func Descriptions() []Description {
+	var all []Description
+	for _, name := range Names() {
+		spec := kinds[name].defaults
+		spec.Name = name
+		all = append(all, Description{name, kinds[name].about, spec})
+	}
+	return all
+}
+
 // Describe is a line for people on each agent, with its parameters and their defaults.
 func Describe() string {
 	var s strings.Builder
-	for _, name := range Names() {
-		k := kinds[name]
-		spec := k.defaults
-		spec.Name = name
-		fmt.Fprintf(&s, "%-22s %s (%s)\n", name, k.about, spec)
+	for _, d := range Descriptions() {
+		fmt.Fprintf(&s, "%-22s %s (%s)\n", d.Name, d.About, d.Spec)
 	}
 	return s.String()
 }

@@ -129,15 +129,22 @@ func TestSampling(t *testing.T) {
 func TestRuns(t *testing.T) {
 	dir := metrics(t)
 	outside := filepath.Join(t.TempDir(), "secret.jsonl")
-	for _, name := range []string{".hidden/metrics.jsonl", "a/b/metrics.jsonl", "a/b/c/d/metrics.jsonl", "a/notes.txt", "games/waiting.jsonl"} {
+	for _, name := range []string{".hidden/metrics.jsonl", "a/b/metrics.jsonl", "a/b/c/d/metrics.jsonl", "a/notes.txt", "games/waiting.jsonl", "first/steps.jsonl", "bench/rows.jsonl"} {
 		write(t, filepath.Join(dir, filepath.FromSlash(name)), `{"x":1}`)
 	}
 	write(t, outside, `{"password":1}`)
 	gametest.OK(t, os.Symlink(outside, filepath.Join(dir, "first", "link.jsonl")))
 	h := handler(t, Config{Runs: dir})
 	names := map[string][]string{}
-	for _, r := range answered[struct{ Runs []run }](t, ask(t, h, "/ui/runs", "")).Runs {
+	listed := answered[struct {
+		Runs []run
+		Left []string
+	}](t, ask(t, h, "/ui/runs", ""))
+	for _, r := range listed.Runs {
 		names[r.Name] = r.Files
+	}
+	if diff := cmp.Diff([]string{"bench/rows.jsonl", "first/steps.jsonl"}, listed.Left); diff != "" {
+		t.Errorf("other files (-want +got):\n%s", diff)
 	}
 	want := map[string][]string{"first": {"metrics.jsonl"}, "loop": {"generations.jsonl"}, "a/b": {"metrics.jsonl"}}
 	if diff := cmp.Diff(want, names); diff != "" {

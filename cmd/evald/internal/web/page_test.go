@@ -104,7 +104,7 @@ func TestPageKeyboard(t *testing.T) {
 	b.press(kb.Backspace)
 	b.until("document.getElementById('status').textContent.endsWith('Red to move: you')")
 	b.press("?")
-	b.until("/Search: |Exact: |known yet/.test(document.getElementById('status').textContent)")
+	b.until("/Best|Looking/.test(document.getElementById('hint-text').textContent)")
 	b.tidy("")
 }
 
@@ -117,17 +117,17 @@ func TestPageAnalysis(t *testing.T) {
 	for _, x := range all[len(all)-2].Scores {
 		scores = append(scores, "")
 		if x != nil {
-			scores[len(scores)-1], best = scoreText(*x), max(best, *x)
+			scores[len(scores)-1], best = scoreText(*x), max(best, *x) // Red is to move
 		}
 	}
-	b.until("/, a (win|draw|loss): /.test(document.getElementById('exact-text').textContent)")
+	b.until("/Best: /.test(document.getElementById('exact-text').textContent)")
 	row := func(n int) []string {
-		return valueOf[[]string](b, fmt.Sprintf("[...document.querySelectorAll('#opinions > [role=row]:nth-child(%d) > [role=cell]')].map((e) => e.innerText.trim())", n))
+		return valueOf[[]string](b, fmt.Sprintf("[...document.querySelectorAll('#opinions > [role=row]:nth-child(%d) > [role=cell] > span:not(.unseen)')].map((e) => e.innerText.trim())", n))
 	}
 	if diff := cmp.Diff(scores, row(4)); diff != "" {
 		t.Errorf("exact scores (-want +got):\n%s", diff)
 	}
-	if text := b.text("#exact-text"); !strings.HasPrefix(text, scoreText(best)+", a ") {
+	if text := b.text("#exact-text"); !strings.HasPrefix(text, fmt.Sprintf("Red wins (score %d). Best: ", best)) {
 		t.Errorf("the exact score is %q, want %d", text, best)
 	}
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
@@ -140,23 +140,24 @@ func TestPageAnalysis(t *testing.T) {
 	if sum < 95 || sum > 105 {
 		t.Errorf("the policy %q sums to %d%%", row(2), sum)
 	}
-	if !slices.ContainsFunc(row(3), regexp.MustCompile(`^([+-]?\d+|win|draw|loss)$`).MatchString) {
+	if !slices.ContainsFunc(row(3), regexp.MustCompile(`^([RY] \d+|50|[RY] wins|draw)$`).MatchString) {
 		t.Errorf("the search's values are %q", row(3))
 	}
 	if high := valueOf[float64](b, "Math.max(...[...document.querySelectorAll('.bar.visits > i')].map((e) => parseFloat(e.style.height)))"); high != 100 {
 		t.Errorf("the highest bar of visits is %v%%", high)
 	}
-	if text := b.text("#wdl-text"); !regexp.MustCompile(`^win \d+%, draw 0%, loss \d+% \(bitsquares\)$`).MatchString(text) {
+	if text := b.text("#wdl-text"); !regexp.MustCompile(`^Red \d+%, draw 0%, Yellow \d+% \(bitsquares\)$`).MatchString(text) {
 		t.Errorf("the opinion is %q", text)
 	}
 	b.tidy("analysis")
 }
 
+// scoreText is what the page shows of an exact score for Red.
 func scoreText(x int) string {
 	if x == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%+d", x)
+	return fmt.Sprintf("%s %d", map[bool]string{true: "R", false: "Y"}[x > 0], max(x, -x))
 }
 
 // The bars move while a search runs.
@@ -237,7 +238,7 @@ func TestPageWrong(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move")
 	b.do(chromedp.SetValue(chromedp.CSS("#moves"), "20x20x4:1"), chromedp.SendKeys(chromedp.CSS("#moves"), kb.Enter))
-	b.says("#problem", "at most 128")
+	b.says("#moves-problem", "at most 128")
 	b.choose("agent", "other")
 	b.do(chromedp.SetValue(chromedp.CSS("#agent-text"), "robot"))
 	b.choose("agent-text", "robot")

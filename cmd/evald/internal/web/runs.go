@@ -37,8 +37,14 @@ type run struct {
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
 }
 
-// extension of files of metrics: one JSON object per line. Self-play keeps games in such a file until it has enough of them.
-const extension = ".jsonl"
+// metricsFiles are the names of files of metrics, of training runs and of learners: one JSON object per line. Other programs and other
+// commands write files with the same extension, such as journals and measurements. They are not drawn.
+var metricsFiles = []string{"metrics.jsonl", "generations.jsonl"}
+
+const (
+	extension = ".jsonl"
+	maxLeft   = 20 // names of other files that are listed
+)
 
 // memo keeps answers for a while. Reading runs and metrics is expensive, and one reader at a time is enough.
 type memo struct {
@@ -81,21 +87,23 @@ func (m *memo) serve(w http.ResponseWriter, key string, make func() (any, error)
 
 func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
 	return h.read.serve(w, "", func() (any, error) {
-		runs, err := h.listRuns()
+		runs, left, err := h.listRuns()
 		return struct {
-			Runs []run `json:"runs"`
-		}{runs}, err
+			Runs []run    `json:"runs"`
+			Left []string `json:"left"` // paths of other files with the extension, which are not drawn; not all if there are many
+		}{runs, left}, err
 	})
 }
 
-// listRuns finds folders with metrics, newest first.
-func (h *Handler) listRuns() ([]run, error) {
+// listRuns finds folders with metrics, newest first, and other files with the same extension.
+func (h *Handler) listRuns() (runs []run, left []string, err error) {
+	left = []string{}
 	if h.runs == nil {
-		return nil, refuse(http.StatusNotFound, "", "the server shows no training runs")
+		return nil, nil, refuse(http.StatusNotFound, "", "the server shows no training runs")
 	}
 	found := map[string]run{}
 	visited := 0
-	err := fs.WalkDir(h.runs.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(h.runs.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		visited++
 		switch {
 		case visited > 100*maxRuns || len(found) > maxRuns:
@@ -106,6 +114,11 @@ func (h *Handler) listRuns() ([]run, error) {
 			return fs.SkipDir
 		case !d.Type().IsRegular() || path.Ext(name) != extension || d.Name() == selfplay.WaitingFile:
 			return nil
+		case !slices.Contains(metricsFiles, d.Name()):
+			if len(left) < maxLeft {
+				left = append(left, name)
+			}
+			return nil
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -115,11 +128,11 @@ func (h *Handler) listRuns() ([]run, error) {
 		found[path.Dir(name)] = run{path.Dir(name), append(r.Files, d.Name()), max(r.Modified, info.ModTime().Unix())}
 		return nil
 	})
-	runs := slices.AppendSeq([]run{}, maps.Values(found))
+	runs = slices.AppendSeq([]run{}, maps.Values(found))
 	slices.SortFunc(runs, func(a, b run) int {
 		return cmp.Or(cmp.Compare(b.Modified, a.Modified), cmp.Compare(a.Name, b.Name))
 	})
-	return runs[:min(len(runs), maxRuns)], err
+	return runs[:min(len(runs), maxRuns)], left, err
 }
 
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request) error {
@@ -128,7 +141,7 @@ func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) readRun(name string) (any, error) {
-	runs, err := h.listRuns()
+	runs, _, err := h.listRuns()
 	if err != nil {
 		return nil, err
 	}

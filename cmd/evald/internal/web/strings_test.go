@@ -24,7 +24,7 @@ func TestStrings(t *testing.T) {
 
 // The page speaks the visitor's language, and keeps what the visitor chose.
 func TestPageLanguage(t *testing.T) {
-	b := open(t, Config{}, "/")
+	b := open(t, Config{Metrics: services()}, "/")
 	b.says("footer .language label", "Language")
 	b.choose("language", "de")
 	b.until(`document.documentElement.lang === "de"`)
@@ -34,5 +34,9 @@ func TestPageLanguage(t *testing.T) {
 	if languages := valueOf[[]string](b, `[...document.querySelectorAll("#language option")].map((e) => e.textContent)`); !slices.Equal(languages, []string{"English", "Deutsch"}) {
 		t.Errorf("the page offers %q", languages)
 	}
+	b.click("#to-service")
+	b.says("#panels", "Anfragen")
+	b.says("#panels", "beantwortet")
+	b.shows("service", "Dienst - evald")
 	b.tidy("")
 }

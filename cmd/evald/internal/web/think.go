@@ -63,7 +63,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration)
 // why turns the error of a cancelled context into one for the client.
 func (h *Handler) why(err error) error {
 	if errors.Is(err, context.Canceled) && h.closing.Err() != nil {
-		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down")
+		return &refusal{status: http.StatusServiceUnavailable, text: "the server is shutting down", after: 1} // another may follow
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return refuse(http.StatusServiceUnavailable, "", "no answer in time; the server allows %v at most", h.config.Limits.Time)

@@ -261,13 +261,13 @@ func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 		return err != nil // the level thinks longer than the limits allow
 	})
 	return answer(w, struct {
-		Model    string       `json:"model"`
-		Networks []string     `json:"networks"`
-		Levels   []play.Level `json:"levels"` // weakest first
-		Agents   string       `json:"agents"` // one line each, for people
-		Visits   int          `json:"visits"`
-		Seconds  float64      `json:"seconds"`
-		Service  bool         `json:"service"`  // the page can show metrics
-		Training bool         `json:"training"` // the page can show training runs
-	}{h.config.Model, h.config.Networks, levels, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
+		Model    string              `json:"model"`
+		Networks []string            `json:"networks"`
+		Levels   []play.Level        `json:"levels"` // weakest first
+		Agents   []agent.Description `json:"agents"`
+		Visits   int                 `json:"visits"`
+		Seconds  float64             `json:"seconds"`
+		Service  bool                `json:"service"`  // the page can show metrics
+		Training bool                `json:"training"` // the page can show training runs
+	}{h.config.Model, h.config.Networks, levels, agent.Descriptions(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
 }

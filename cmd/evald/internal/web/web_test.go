@@ -23,6 +23,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/solver"
 )
 
 func TestMain(m *testing.M) {
@@ -138,6 +139,7 @@ func TestRefusals(t *testing.T) {
 		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", maxAgent+1) + `"}`, 400, "agent", "longer than 200 bytes"},
 		{"/ui/analyze", `{"position":"1212121"}`, 400, "position", "the game is over"},
 		{"/ui/values", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
+		{"/ui/values", `{"position":"44","solve":[3]}`, 400, "solve", "solve has 3, must be 0 to 2"},
 		{"/ui/analyze", `{"position":"4","known":[1,2]}`, 400, "known", "known has 2 scores, want one for each of 7 moves"},
 		{"/ui/analyze", `{"position":"4","known":[1,2,3,4,5,6,43]}`, 400, "known", "known has a score of 43, must be -42 to 42"},
 		{"/ui/analyze", `{"position":"4","visits":-1}`, 400, "visits", "0 to 1000"},
@@ -267,6 +269,37 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Of the positions that are asked for, the results are the solver's, also where a quick look says the opposite.
+func TestValuesExact(t *testing.T) {
+	type values struct{ Values []valued }
+	h := handler(t, Config{Agents: agent.Shared{Ships: solver.ShippedBook}})
+	for _, c := range []struct {
+		position string
+		solve    string
+	}{{"7x6x4:1234567712", "0,1,2,3,4,5,6,7,8,9,10"}, {"7x6x4:44444422662666112255", "20,19,18,17"}, {"4x4x3:12", "0,2"}} {
+		b, moves, err := parsePosition(c.position)
+		gametest.OK(t, err)
+		got := answered[values](t, ask(t, h, "/ui/values", fmt.Sprintf(`{"position":%q,"solve":[%s]}`, c.position, c.solve))).Values
+		s := gametest.Must(solver.New(b, solver.Options{Book: solver.ShippedBook(b.Rules())}))(t)
+		var p game.Position
+		for i := range got {
+			if slices.Contains(strings.Split(c.solve, ","), fmt.Sprint(i)) {
+				want := gametest.Must(s.Score(t.Context(), p))(t).Score * []int{1, -1}[i%2]
+				if x := got[i]; !x.Exact || int(x.Value) != min(max(want, -1), 1) {
+					t.Errorf("%s: after %d moves %+v, want the sign of %d", c.position, i, x, want)
+				}
+			}
+			if i < len(moves) {
+				p = b.Play(p, moves[i])
+			}
+		}
+	}
+	// The solver's time is bounded, and what it does not find stays an estimate.
+	if got := answered[values](t, ask(t, h, "/ui/values", `{"position":"9x7x5:12345","solve":[0,1,2,3,4,5]}`)).Values; len(got) != 6 || got[0].Exact {
+		t.Errorf("a large board: %+v", got)
+	}
+}
+
 // On every board, the state shows the position.
 func TestGameShows(t *testing.T) {
 	h, random := handler(t, Config{}), gametest.Rand(3)
@@ -353,7 +386,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	c := answered[map[string]any](t, ask(t, handler(t, Config{Networks: []string{"a"}}), "/ui/config", ""))
-	if c["model"] != "bitsquares" || c["service"] != false || c["training"] != false || c["seconds"] != 10. || !strings.Contains(c["agents"].(string), "negamax") {
+	if c["model"] != "bitsquares" || c["service"] != false || c["training"] != false || c["seconds"] != 10. || !strings.Contains(fmt.Sprint(c["agents"]), "name:negamax") {
 		t.Errorf("config %v", c)
 	}
 }
@@ -368,6 +401,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), `{"position":"448","do":"open"}`)
 	f.Add(uint8(2), `{"position":"44","visits":0,"seconds":0.001,"solve":true,"known":[1,null,null,null,null,null,null]}`)
 	f.Add(uint8(3), `{"position":"9x5x4:44"}`)
+	f.Add(uint8(3), `{"position":"4x4x3:44","solve":[2,0,2]}`)
 	f.Add(uint8(2), "{\"position\":\"\\u0000\xff\"}")
 	h := handler(f, Config{Limits: Limits{Visits: 20, Time: 10 * time.Millisecond}})
 	f.Fuzz(func(t *testing.T, which uint8, body string) {

@@ -1,12 +1,41 @@
-// The server's API: JSON in, JSON out; some answers are lines of JSON.
+// The server's API: JSON in, JSON out; some answers are lines of JSON. A request that does not reach the server is repeated until it
+// does, or until its signal ends it.
+import { lost, pause, unreachable } from "./connection.js";
+import { say } from "./strings.js";
 
 // Refusal is an error that the server has answered.
 export class Refusal extends Error {
   constructor(status, body, after) {
-    super(body.error || `the server answered ${status}`);
+    super(body.error || say("page.status", { status }));
     this.status = status;
     this.field = body.field || "";
     this.after = after; // seconds after which to try again; 0: not stated
+  }
+}
+
+// Cut is the error of a connection that failed before the answer was complete.
+class Cut extends Error {}
+
+// received returns what fetch, or the body of its answer, resolves to.
+async function received(promise) {
+  try {
+    return await promise;
+  } catch (e) {
+    throw e instanceof TypeError ? new Cut() : e;
+  }
+}
+
+// whole makes a request again until the connection lasts for the whole answer.
+async function whole(request, signal) {
+  for (;;) {
+    try {
+      return await request();
+    } catch (e) {
+      if (!(e instanceof Cut)) {
+        throw e;
+      }
+      await lost(signal);
+    }
   }
 }
 
@@ -17,7 +46,10 @@ async function ask(path, body, signal) {
     options.headers = { "Content-Type": "application/json" };
     options.body = JSON.stringify(body);
   }
-  const response = await fetch(path, options);
+  const response = await received(fetch(path, options));
+  if (unreachable(response)) {
+    throw new Cut();
+  }
   if (!response.ok) {
     const wrong = await response.json().catch(() => ({}));
     throw new Refusal(response.status, wrong, Number(response.headers.get("Retry-After")) || 0);
@@ -25,21 +57,25 @@ async function ask(path, body, signal) {
   return response;
 }
 
-export async function get(path, signal) {
-  return (await ask(path, undefined, signal)).json();
+export function get(path, signal) {
+  return whole(async () => received((await ask(path, undefined, signal)).json()), signal);
 }
 
-export async function post(path, body, signal) {
-  return (await ask(path, body, signal)).json();
+export function post(path, body, signal) {
+  return whole(async () => received((await ask(path, body, signal)).json()), signal);
 }
 
-// lines passes the objects of an answer to hear as they arrive.
-export async function lines(path, body, signal, hear) {
+// lines passes the objects of an answer to hear as they arrive. If the connection fails, they begin again.
+export function lines(path, body, signal, hear) {
+  return whole(() => once(path, body, signal, hear), signal);
+}
+
+async function once(path, body, signal, hear) {
   const reader = (await ask(path, body, signal)).body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await received(reader.read());
     if (done) {
       return;
     }
@@ -61,13 +97,7 @@ export async function patiently(work, signal, busy) {
         throw e;
       }
       busy(e);
-      await new Promise((resolve, reject) => {
-        const timer = setTimeout(resolve, 1000 * e.after);
-        signal.addEventListener("abort", () => {
-          clearTimeout(timer);
-          reject(signal.reason);
-        }, { once: true });
-      });
+      await pause(1000 * e.after, signal);
     }
   }
 }

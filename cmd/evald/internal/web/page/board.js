@@ -1,7 +1,8 @@
 // The board: one button per move; a move is a column with gravity, a cell without. The board knows no rules; the server does.
 import { make } from "./dom.js";
+import { say } from "./strings.js";
 
-const stones = ["empty", "red", "yellow"];
+const stones = ["board.empty", "board.red", "board.yellow"];
 
 export class Board {
   // played is called with a move's name, key with "undo", "redo" or "hint".
@@ -11,6 +12,7 @@ export class Board {
     this.key = key;
     this.buttons = []; // by action
     this.holes = []; // by cell
+    this.marks = []; // by action: the rank of a move that is marked as one of the best, from 1
     this.focus = 0;
     element.addEventListener("keydown", (e) => this.keydown(e));
     element.addEventListener("click", (e) => {
@@ -61,7 +63,7 @@ export class Board {
       this.build(game);
     }
     this.game = game;
-    this.element.setAttribute("aria-label", `Board, ${game.columns} columns, ${game.rows} rows`);
+    this.element.setAttribute("aria-label", say("board.label", { columns: game.columns, rows: game.rows }));
     game.cells.forEach((side, i) => {
       const marks = ["hole"];
       if (side) {
@@ -79,38 +81,75 @@ export class Board {
       this.holes[i].className = marks.join(" ");
       this.holes[i].textContent = "";
     });
+    this.notes = [];
     this.buttons.forEach((button, a) => {
-      button.setAttribute("aria-label", this.label(a));
       button.setAttribute("aria-disabled", String(!(open && game.legal[a])));
+    });
+    this.mark([]);
+  }
+
+  // mark marks the best moves on the cells in which their stones would land; ranks are by action, 0 or missing for the others.
+  mark(ranks) {
+    this.marks = ranks;
+    this.buttons.forEach((button, a) => {
+      const hole = this.holes[this.landing(a)];
+      for (const other of button.querySelectorAll("[data-rank]")) {
+        other.removeAttribute("data-rank");
+      }
+      if (ranks[a] && hole) {
+        hole.setAttribute("data-rank", ranks[a]);
+      }
+      button.setAttribute("aria-label", this.label(a));
     });
   }
 
-  // label describes the stones in a column, or the stone on a cell.
-  label(a) {
+  // landing returns the cell in which the stone of a move would land, or -1.
+  landing(a) {
     const g = this.game;
     if (!g.gravity) {
-      const won = g.winning.includes(a) ? ", in the winning line" : "";
-      return `${g.names[a]}: row ${1 + Math.floor(a / g.columns)}, column ${1 + (a % g.columns)}, ${stones[g.cells[a]]}${won}`;
+      return g.cells[a] ? -1 : a;
+    }
+    for (let i = (g.rows - 1) * g.columns + a; i >= 0; i -= g.columns) {
+      if (!g.cells[i]) {
+        return i;
+      }
+    }
+    return -1;
+  }
+
+  // label describes the stones in a column, or the stone on a cell, and what is marked and noted there.
+  label(a) {
+    const worth = this.notes[a] ? ", " + say("board.worth", { worth: this.notes[a] }) : "";
+    const mark = this.marks[a] ? ", " + (this.marks[a] === 1 ? say("board.best") : say("board.rank", { rank: this.marks[a] })) : "";
+    return this.stones(a) + worth + mark;
+  }
+
+  stones(a) {
+    const g = this.game;
+    if (!g.gravity) {
+      const won = g.winning.includes(a) ? ", " + say("board.line") : "";
+      return say("board.cell", { name: g.names[a], row: 1 + Math.floor(a / g.columns), column: 1 + (a % g.columns), stone: say(stones[g.cells[a]]) }) + won;
     }
     const column = [];
     for (let row = g.rows - 1; row >= 0; row--) {
       const i = row * g.columns + a;
       if (g.cells[i]) {
-        column.push(stones[g.cells[i]] + (g.winning.includes(i) ? " (winning)" : ""));
+        column.push(say(stones[g.cells[i]]) + (g.winning.includes(i) ? ` (${say("board.winning")})` : ""));
       }
     }
-    const full = column.length === g.rows ? ", full" : "";
-    return `Column ${g.names[a]}: ${column.length ? column.join(", ") : "empty"}${full}`;
+    const full = column.length === g.rows ? ", " + say("board.full") : "";
+    return say("board.column", { name: g.names[a], stones: column.join(", ") || say("board.empty") }) + full;
   }
 
-  // note writes texts into the empty cells of a game without gravity.
+  // note writes what moves are worth into the empty cells of a game without gravity: a short text, and a long one for screen readers.
   note(texts) {
     if (this.game && !this.game.gravity) {
-      texts.forEach(({ text, kind }, a) => {
+      texts.forEach(({ text, long, kind }, a) => {
         if (!this.game.cells[a]) {
           this.holes[a].textContent = text;
           this.holes[a].className = "hole " + kind;
-          this.buttons[a].setAttribute("aria-label", this.label(a) + (text && `, worth ${text}`));
+          this.notes[a] = long.includes(text) ? long : `${text}, ${long}`;
+          this.buttons[a].setAttribute("aria-label", this.label(a));
         }
       });
     }

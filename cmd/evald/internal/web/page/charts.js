@@ -1,6 +1,7 @@
 // Charts as SVG.
 import { count, draw, make } from "./dom.js";
 import { explains } from "./names.js";
+import { say } from "./strings.js";
 import { term } from "./words.js";
 
 const width = 320, height = 150, left = 44, right = 8, top = 8, bottom = 22;
@@ -82,7 +83,7 @@ export function lineChart(title, curves, { unit = "", xText = count, fromZero = 
 export function barChart(title, bars) {
   const most = Math.max(1, ...bars.map((b) => b.count));
   const total = bars.reduce((n, b) => n + b.count, 0);
-  const { svg, y } = frame(`${title}: ${bars.filter((b) => b.count).map((b) => `${b.name} ${count(b.count)}`).join(", ") || "none yet"}`, 0, 1, 0, most, () => "");
+  const { svg, y } = frame(`${title}: ${bars.filter((b) => b.count).map((b) => `${b.name} ${count(b.count)}`).join(", ") || say("chart.none")}`, 0, 1, 0, most, () => "");
   const room = (width - left - right) / bars.length;
   const longest = Math.max(...bars.map((b) => b.name.length));
   bars.forEach((b, i) => {
@@ -92,12 +93,12 @@ export function barChart(title, bars) {
       svg.append(draw("text", { x: at + room / 2, y: height - 6, "text-anchor": "middle" }, b.name));
     }
   });
-  return make("figure", { class: "chart" }, svg, make("ul", { class: "legend" }, make("li", {}, make("span", {}, "in all"), make("b", {}, count(total)))));
+  return make("figure", { class: "chart" }, svg, make("ul", { class: "legend" }, make("li", {}, make("span", {}, say("chart.all")), make("b", {}, count(total)))));
 }
 
-// panel is a box with a title. If a word of the title needs an explanation, the title offers it.
-export function panel(title, note, ...content) {
-  const word = explains(title);
+// panel is a box with a title. If the name that the title translates needs an explanation, the title offers it.
+export function panel(name, title, note, ...content) {
+  const word = explains(name);
   const box = make("section", { class: "panel" }, make("h3", {}, word ? term(word, title) : title), ...content);
   if (note) {
     box.firstChild.append(" ", make("small", { class: "note" }, note));

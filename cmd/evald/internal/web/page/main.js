@@ -4,11 +4,11 @@ import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import { Play } from "./play.js";
 import { Service, serviceEvery } from "./service.js";
-import { language, languages, speak, translate } from "./strings.js";
+import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
-const titles = { play: "Play - evald", service: "Service - evald", training: "Training - evald" };
+const names = ["play", "service", "training"];
 
 function report(error) {
   $("problem").hidden = !error;
@@ -31,8 +31,17 @@ class Dashboard {
   run() {
     clearInterval(this.timer);
     if (this.shown && !document.hidden) {
-      this.view.look();
-      this.timer = setInterval(() => this.view.look(), this.every);
+      this.look();
+      this.timer = setInterval(() => this.look(), this.every);
+    }
+  }
+
+  // look waits for the last answer, which may take until the server is back.
+  async look() {
+    if (!this.looking) {
+      this.looking = true;
+      await this.view.look();
+      this.looking = false;
     }
   }
 }
@@ -61,11 +70,16 @@ async function main() {
   for (const name of Object.keys(views)) {
     $("to-" + name).hidden = false;
   }
+  document.querySelector(".skip").addEventListener("click", (e) => {
+    e.preventDefault(); // the address is the game's
+    $("main").focus();
+    $("main").scrollIntoView();
+  });
   const route = () => {
     const fresh = trail.arrive();
     const { place, players } = parse(location.hash);
     const name = Object.hasOwn(views, place) ? place : "play";
-    for (const view of Object.keys(titles)) {
+    for (const view of names) {
       $(view).hidden = view !== name;
       if (view === name) {
         $("to-" + view).setAttribute("aria-current", "page");
@@ -74,7 +88,7 @@ async function main() {
       }
       views[view]?.show(view === name);
     }
-    document.title = titles[name];
+    document.title = `${say("page." + name)} - evald`;
     report(null);
     play.see(name === "play");
     if (name === "play") {

@@ -1,15 +1,19 @@
-// The game as a list of moves with the value after each, and the curve of those values.
+// The game as a list of moves with the chances after each, and their curve. What is exact is marked by a square, an estimate by a circle
+// and by "≈".
 import { aborted, post } from "./api.js";
+import { sides } from "./chances.js";
 import { $, draw, make, setText } from "./dom.js";
+import { say } from "./strings.js";
 import { Values } from "./values.js";
 
-const sides = ["Red", "Yellow"];
 const width = 320, height = 116, edge = 6, label = 18; // of the curve
 
 export class Moves {
   // chosen is called with the number of moves that the board should show.
   constructor(chosen) {
+    this.chosen = chosen;
     this.values = new Values();
+    this.asked = new Set(); // positions whose exact result the server was asked for
     this.list = $("record");
     this.list.addEventListener("click", (e) => {
       const made = this.buttons.indexOf(e.target.closest("button"));
@@ -18,12 +22,15 @@ export class Moves {
       }
     });
     this.list.addEventListener("keydown", (e) => this.keydown(e));
+    $("curve").addEventListener("click", (e) => this.point(e));
     this.buttons = []; // the first is for the empty board
   }
 
-  // show lists the line of a game; positionAt returns the position after a number of moves.
-  show(game, positionAt) {
+  // show lists the line of a game; positionAt returns the position after a number of moves; shown says which opinions to show.
+  show(game, positionAt, shown) {
     this.game = game;
+    this.shown = shown;
+    this.values.show(shown);
     this.positions = [...Array(game.moves.length + 1).keys()].map(positionAt);
     if (game.result) {
       this.values.ended(game);
@@ -40,6 +47,9 @@ export class Moves {
       button.tabIndex = made === game.made ? 0 : -1;
       button.classList.toggle("back", made > game.made);
     });
+    if (this.list.contains(document.activeElement)) {
+      this.buttons[game.made].focus({ preventScroll: true });
+    }
     const now = this.buttons[game.made].offsetTop;
     if (now < this.list.scrollTop || now > this.list.scrollTop + this.list.clientHeight - 40) {
       this.list.scrollTop = now - this.list.clientHeight / 2;
@@ -51,42 +61,64 @@ export class Moves {
     const focused = this.buttons.indexOf(document.activeElement);
     this.buttons = this.positions.map((_, made) => {
       const side = (made - 1) % 2;
-      const move = made ? [make("small", {}, `${made}.`), " ", make("span", { class: "unseen" }, sides[side]), " ",
-        make("span", { class: `stone s${1 + side}` }, this.game.moves[made - 1])] : ["Start"];
-      return make("button", { type: "button" }, ...move, " ", make("span", { class: "worth" }), " ", make("span", { class: "unseen" }));
+      const move = made ? [make("small", {}, `${made}.`), " ", make("span", { class: "unseen" }, sides()[side]), " ",
+        make("span", { class: `stone s${1 + side}` }, this.game.moves[made - 1])] : [say("moves.start")];
+      return make("button", { type: "button" }, ...move, " ", make("span", { class: "worth" }, make("i", { "aria-hidden": "true" }), " ", make("span")), " ", make("span", { class: "unseen" }));
     });
     this.list.replaceChildren(...this.buttons.map((button) => make("li", {}, button)));
     this.buttons[focused]?.focus();
   }
 
-  // fill writes the known values beside the moves, and draws the curve.
+  // fill writes what is known beside the moves, and draws the curve.
   fill() {
     this.buttons.forEach((button, made) => {
       const known = this.values.get(this.positions[made]);
       const worth = button.querySelector(".worth");
-      setText(worth, known?.text ?? "");
-      worth.classList.toggle("exact", known?.exact ?? false);
-      setText(button.lastChild, known && !known.exact ? "for Red" : "");
+      setText(worth.firstChild, known ? (known.exact ? "■" : "≈") : "");
+      setText(worth.lastChild, known?.text ?? "");
+      worth.className = known ? `worth ${known.kind}` + (known.exact ? " exact" : "") : "worth";
+      setText(button.lastChild, known ? say(known.exact ? "moves.exact" : "moves.estimate") : "");
     });
-    $("curve").replaceChildren(...this.curve());
+    $("curve").replaceChildren(this.curve());
   }
 
+  // curve draws the chances over the game, Red's above and Yellow's below.
   curve() {
     const points = this.positions.map((position, made) => ({ made, ...this.values.get(position) })).filter((p) => p.text !== undefined);
-    if (this.positions.length < 3 || points.length < 2) {
-      return [];
-    }
-    const x = (made) => edge + (made / (this.positions.length - 1)) * (width - 2 * edge);
+    const x = (made) => this.at(made);
     const y = (value) => height / 2 - value * (height / 2 - label);
-    const said = points.filter((p) => p.made % 5 === 0 || p === points.at(-1)).map((p) => `after ${p.made} moves ${p.text}`).join(", ");
-    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Value for Red over the game: ${said}` });
-    svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y(0), y2: y(0) }),
-      draw("text", { x: 0, y: 10 }, "good for Red"), draw("text", { x: 0, y: height - 2 }, "good for Yellow"),
-      draw("path", { class: "k0", d: points.map((p, i) => `${i ? "L" : "M"}${x(p.made).toFixed(1)} ${y(p.value).toFixed(1)}`).join("") }));
-    for (const p of points.filter((q) => q.exact || q.made === this.game.made)) {
-      svg.append(draw("circle", { class: p.made === this.game.made ? "now" : "sure", cx: x(p.made), cy: y(p.value), r: p.made === this.game.made ? 4.5 : 2.5 }));
+    const said = points.filter((p) => p.made % 5 === 0 || p === points.at(-1))
+      .map((p) => say("moves.after", { made: p.made, chances: p.text, kind: say(p.exact ? "moves.exact" : "moves.estimate") })).join(", ");
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${say("moves.curve")}: ${said || say("moves.nothing")}` });
+    svg.append(draw("rect", { class: "red", x: 0, y: y(1), width, height: y(0) - y(1) }), draw("rect", { class: "yellow", x: 0, y: y(0), width, height: y(-1) - y(0) }),
+      draw("line", { class: "grid", x1: 0, x2: width, y1: y(0), y2: y(0) }),
+      draw("text", { x: 0, y: 11 }, say("chance.wins", { side: sides()[0] })), draw("text", { x: 0, y: height - 4 }, say("chance.wins", { side: sides()[1] })));
+    if (points.length > 1) {
+      const line = (all) => all.map((p, i) => `${i ? "L" : "M"}${x(p.made).toFixed(1)} ${y(p.value).toFixed(1)}`).join("");
+      svg.append(draw("path", { class: "guess", d: line(points) }));
+      const sure = points.slice(1).map((p, i) => (p.exact && points[i].exact ? line([points[i], p]) : "")).join("");
+      svg.append(draw("path", { class: "sure", d: sure }));
     }
-    return [svg];
+    for (const p of points) {
+      const r = p.made === this.game.made ? 5 : 3;
+      const at = p.exact ? draw("rect", { x: x(p.made) - r, y: y(p.value) - r, width: 2 * r, height: 2 * r }) : draw("circle", { cx: x(p.made), cy: y(p.value), r });
+      at.setAttribute("class", (p.exact ? "sure" : "guess") + (p.made === this.game.made ? " now" : ""));
+      svg.append(at);
+    }
+    return svg;
+  }
+
+  // at returns where the curve has a number of moves.
+  at(made) {
+    return edge + (made / Math.max(this.positions.length - 1, 1)) * (width - 2 * edge);
+  }
+
+  // point goes to the position of the curve nearest to a click.
+  point(e) {
+    const box = $("curve").firstChild.getBoundingClientRect();
+    const x = ((e.clientX - box.left) / box.width) * width;
+    const made = Math.round(((x - edge) / (width - 2 * edge)) * (this.positions.length - 1));
+    this.chosen(Math.min(Math.max(made, 0), this.positions.length - 1));
   }
 
   // hear takes a result for the position on the board.
@@ -95,14 +127,18 @@ export class Moves {
     this.fill();
   }
 
-  // complete asks for the evaluator's values of all positions, if one other than that on the board has none yet.
-  async complete(line, signal) {
-    const { positions, game } = this;
-    if (positions.every((position) => position === game.position || this.values.get(position))) {
+  // complete asks for the values of all positions, and for the exact results of those for which it has not yet asked, unless an agent
+  // thinks, which would have less time.
+  async complete(line, thinks, signal) {
+    const { positions, shown, game } = this;
+    const solve = shown.exact && !thinks ? positions.map((_, i) => i).filter((i) => !this.asked.has(positions[i])) : [];
+    const unknown = shown.sight && positions.some((position) => position !== game.position && !this.values.get(position));
+    if (!unknown && !solve.length) {
       return;
     }
     try {
-      const { values } = await post("/ui/values", { position: line }, signal);
+      const { values } = await post("/ui/values", { position: line, solve }, signal);
+      solve.forEach((i) => this.asked.add(positions[i]));
       this.values.look(positions, values);
       this.fill();
     } catch (e) {
@@ -112,9 +148,11 @@ export class Moves {
     }
   }
 
+  // keydown moves the focus; arrows to the left and right go through the game itself (keys.js).
   keydown(e) {
     const at = this.buttons.indexOf(document.activeElement);
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - 2, ArrowDown: at + 2, Home: 0, End: this.buttons.length - 1 }[e.key];
+    const columns = this.buttons[1]?.offsetTop === this.buttons[2]?.offsetTop ? 2 : 1;
+    const to = { ArrowUp: at - columns, ArrowDown: at + columns, Home: 0, End: this.buttons.length - 1 }[e.key];
     if (at >= 0 && to !== undefined && !e.ctrlKey && !e.metaKey && !e.altKey) {
       this.buttons[Math.min(Math.max(to, 0), this.buttons.length - 1)].focus();
       e.preventDefault();

@@ -1,29 +1,15 @@
-// The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it.
+// The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it. All of them are
+// Red's and Yellow's chances, whoever is to move.
+import { certain, chance, forRed, scored, sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
+import { say } from "./strings.js";
 import { term } from "./words.js";
 
-// hundredths formats a value in -1..1 in hundredths. It never shows 100, which stands for a proved win.
-export function hundredths(value) {
-  const n = Math.min(Math.max(Math.round(100 * value), -99), 99);
-  return n > 0 ? "+" + n : String(n);
-}
+const results = { win: 1, draw: 0, loss: -1 };
+const nothing = { text: "", long: "", kind: "" };
 
-function tone(value) {
-  return value > 0.1 ? "good" : value < -0.1 ? "bad" : "even";
-}
-
-const proved = { win: ["win", "good"], draw: ["draw", "even"], loss: ["loss", "bad"] };
-
-// worth returns what the search knows about a move, as text and tone.
-function worth(move) {
-  if (move.result) {
-    return proved[move.result];
-  }
-  return move.visits ? [hundredths(move.q), tone(move.q)] : ["", ""];
-}
-
-function scoreText(score) {
-  return score > 0 ? "+" + score : String(score);
+function capital(text) {
+  return text[0].toUpperCase() + text.slice(1);
 }
 
 // head returns a row's title: an explained word, and a part that changes.
@@ -55,123 +41,151 @@ export class Opinions {
     const cells = (bar) => game.names.map(() => {
       const cell = make("div", { role: "cell" });
       if (bar) {
-        cell.append(make("div", { class: "bar " + bar, "aria-hidden": "true" }, make("i")), make("span"));
+        cell.append(make("div", { class: "bar " + bar, "aria-hidden": "true" }, make("i")));
       }
+      cell.append(make("span", { "aria-hidden": "true" }), make("span", { class: "unseen" }));
       return cell;
     });
-    this.names = row(["Move"], game.names.map((name) => make("div", { role: "columnheader" }, name)));
+    this.names = row([say("opinions.move")], game.names.map((name) => make("div", { role: "columnheader" }, name)));
     this.names.element.firstChild.classList.add("unseen");
-    this.policy = row(head("policy", "Network"), cells("policy"));
-    this.search = row(head("search", "Search"), cells("visits"));
-    this.exact = row(head("exact", "Exact score"), cells(""));
+    this.policy = row(head("policy", say("opinions.sight")), cells("policy"));
+    this.search = row(head("search", say("word.search")), cells("visits"));
+    this.exact = row(head("exact", say("word.exact")), cells(""));
     this.table.replaceChildren(...[this.names, this.policy, this.search, this.exact].map((r) => r.element));
   }
 
-  // reset clears the opinions; shown says which rows to show.
+  // reset clears the opinions; shown says which to show.
   reset(game, shown) {
     if (this.rules !== game.rules) {
       this.build(game);
     }
     this.game = game;
+    this.shown = shown;
     this.best = -1;
     this.last = null;
     this.scores = null;
     this.over = false;
     this.spent = this.seconds;
-    setText(this.policy.rest, ", in %");
+    setText(this.policy.rest, ", " + say("opinions.percent"));
     setText(this.search.rest, "");
     $("solve-on").hidden = true;
+    this.policy.element.hidden = !shown.sight;
     this.search.element.hidden = !shown.search;
     this.exact.element.hidden = !shown.exact;
     for (const r of [this.policy, this.search]) {
-      r.cells.forEach((c) => this.bar(c, 0, "", ""));
+      r.cells.forEach((c) => this.bar(c, 0, nothing));
     }
-    this.exact.cells.forEach((c) => { c.textContent = ""; c.className = ""; });
-    this.names.cells.forEach((c) => c.classList.remove("best"));
+    this.exact.cells.forEach((c) => this.write(c, nothing));
     $("wdl").replaceChildren();
-    setText($("wdl-text"), "–");
-    setText($("search-text"), shown.search ? "–" : "off");
-    setText($("exact-text"), shown.exact ? "–" : "off");
+    setText($("wdl-text"), shown.sight ? "–" : say("opinions.off"));
+    setText($("search-text"), shown.search ? "–" : say("opinions.off"));
+    setText($("exact-text"), shown.exact ? "–" : say("opinions.off"));
     $("line").replaceChildren();
   }
 
-  bar(cell, share, text, kind) {
-    const [bar, label] = cell.children;
-    bar.firstChild.style.height = 100 * share + "%";
-    setText(label, text);
-    label.className = kind;
+  bar(cell, share, worth) {
+    cell.firstChild.firstChild.style.height = 100 * share + "%";
+    this.write(cell, worth);
   }
 
-  // share draws the shares of win, draw and loss.
-  share(wdl) {
-    $("wdl").replaceChildren(...wdl.map((share) => {
-      const part = make("i");
-      part.style.width = 100 * share + "%";
+  // write puts a short text into a cell, and a long one for screen readers.
+  write(cell, { text, long, kind }) {
+    const [seen, heard] = [...cell.children].slice(-2);
+    setText(seen, text);
+    setText(heard, long);
+    seen.className = kind;
+  }
+
+  // mark shows in the table which moves are marked on the board.
+  mark(ranks) {
+    this.names.cells.forEach((c, a) => c.classList.toggle("best", ranks[a] === 1));
+  }
+
+  // chances draws the shares of Red's wins, draws and Yellow's wins, in this order.
+  chances(shares) {
+    $("wdl").replaceChildren(...["red", "even", "yellow"].map((kind, i) => {
+      const part = make("i", { class: kind });
+      part.style.width = 100 * shares[i] + "%";
       return part;
     }));
   }
 
   // opinion shows the evaluator's own opinion, or that of the rules in its place.
   opinion(m) {
+    if (!this.shown.sight) {
+      return;
+    }
     const network = ["gpu", "cpu", "fast", "cache"].includes(m.source);
-    const by = { rules: "The rules", forced: "The one move" }[m.source] ?? (network ? `Network ${m.model}` : `Heuristic ${m.source}`);
+    const by = { rules: say("opinions.by.rules"), forced: say("opinions.by.forced") }[m.source] ??
+      (network ? say("opinions.by.network", { name: m.model }) : say("opinions.by.heuristic", { name: m.source }));
     setText(this.policy.word, by);
     const most = Math.max(...m.policy, 1e-9);
     this.policy.cells.forEach((c, a) => {
-      this.bar(c, m.policy[a] / most, this.game.legal[a] ? String(Math.round(100 * m.policy[a])) : "", "");
+      const text = this.game.legal[a] ? String(Math.round(100 * m.policy[a])) : "";
+      this.bar(c, m.policy[a] / most, { text, long: text && text + "%", kind: "" });
     });
-    this.share(m.wdl);
-    const [win, draw, loss] = m.wdl.map((x) => Math.round(100 * x));
-    setText($("wdl-text"), `win ${win}%, draw ${draw}%, loss ${loss}%` + (network ? "" : ` (${m.source})`));
+    const shares = this.game.side === 0 ? m.wdl : [...m.wdl].reverse();
+    this.chances(shares);
+    const [red, draw, yellow] = shares.map((x) => Math.round(100 * x));
+    setText($("wdl-text"), say("chance.shares", { red, draw, yellow }) + (network ? "" : ` (${m.source})`));
+  }
+
+  // worth words what the search knows about a move.
+  worth(a) {
+    const move = this.last.moves[a];
+    if (!this.game.legal[a] || (!move.visits && !move.result)) {
+      return nothing;
+    }
+    return move.result ? certain(forRed(this.game, results[move.result])) : chance(forRed(this.game, move.q));
   }
 
   // searched shows what the search knows so far.
   searched(m) {
+    if (!this.shown.search) {
+      return;
+    }
     this.last = m;
     this.best = m.best;
-    setText(this.search.rest, `, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried`);
+    const tried = say(m.visits === 1 ? "opinions.tried.one" : "opinions.tried", { n: count(m.visits) });
+    setText(this.search.rest, ", " + tried);
     const most = Math.max(1, ...m.moves.map((x) => x.visits));
-    m.moves.forEach((x, a) => {
-      const [text, kind] = this.game.legal[a] ? worth(x) : ["", ""];
-      this.bar(this.search.cells[a], x.visits / most, text, kind);
-      this.names.cells[a].classList.toggle("best", a === m.best);
-    });
-    setText($("search-text"), m.error || `${this.value(m)}, ${count(m.visits)} ${m.visits === 1 ? "position" : "positions"} tried${m.done ? ", done" : ""}`);
+    m.moves.forEach((x, a) => this.bar(this.search.cells[a], x.visits / most, this.worth(a)));
+    setText($("search-text"), m.error || `${capital(this.value(m))}, ${tried}` + (m.done ? ", " + say("opinions.done") : ""));
     const stones = m.line.map((name, i) => {
       const side = (this.game.side + i) % 2;
       const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
-      stone.setAttribute("aria-label", `${["red", "yellow"][side]} ${name}`);
+      stone.setAttribute("aria-label", `${sides()[side]} ${name}`);
       return stone;
     });
     $("line").replaceChildren(...stones);
   }
 
   value(m) {
-    return m.result ? `proved ${m.result}` : `${hundredths(m.value)} for the side to move`;
+    return m.result ? say("opinions.proved", { result: certain(forRed(this.game, results[m.result])).long }) : chance(forRed(this.game, m.value)).long;
   }
 
   // solved shows what the solver knows so far.
   solved(m) {
+    if (!this.shown.exact) {
+      return;
+    }
     this.scores = m;
     const known = m.scores.filter((s) => s !== null);
     const best = known.length ? Math.max(...known) : null;
     m.scores.forEach((s, a) => {
-      const cell = this.exact.cells[a];
-      cell.textContent = s === null ? "" : scoreText(s);
-      cell.className = s === null ? "" : (s > 0 ? "good" : s < 0 ? "bad" : "even") + (m.done && s === best ? " best" : "");
+      this.write(this.exact.cells[a], s === null ? nothing : scored(forRed(this.game, s)));
     });
     if (m.error) {
       setText($("exact-text"), m.error);
     } else if (m.done) {
-      setText($("exact-text"), this.verdict(best));
+      setText($("exact-text"), capital(say("opinions.exact.best", { result: this.score(best), moves: this.withScore(best) })));
     } else {
       this.progress();
     }
   }
 
-  verdict(best) {
-    const result = best > 0 ? "win" : best < 0 ? "loss" : "draw";
-    return `${scoreText(best)}, a ${result}: ${this.withScore(best)}`;
+  score(score) {
+    return scored(forRed(this.game, score)).long;
   }
 
   withScore(score) {
@@ -180,65 +194,50 @@ export class Opinions {
 
   progress() {
     $("solve-on").hidden = true;
-    setText($("exact-text"), this.scores ? `${this.scores.solved} of ${this.scores.legal} moves solved, the others follow ..` : "–");
+    setText($("exact-text"), this.scores ? say("opinions.exact.progress", { n: this.scores.solved, all: this.scores.legal }) : "–");
   }
 
   // unsolved shows what is known when the time is over, and offers to continue.
   unsolved() {
     const known = this.scores?.scores.filter((s) => s !== null) ?? [];
     if (!known.length) {
-      setText($("exact-text"), `No move was solved in ${this.spent} s: exact scores take longer where so much of the board is empty.`);
+      setText($("exact-text"), say("opinions.exact.none", { seconds: this.spent }));
     } else {
       const best = Math.max(...known);
-      setText($("exact-text"), `${known.length} of ${this.scores.legal} moves solved in ${this.spent} s, the best of them ${this.withScore(best)} with ${scoreText(best)}.`);
+      setText($("exact-text"), say("opinions.exact.some", { n: known.length, all: this.scores.legal, seconds: this.spent, moves: this.withScore(best), result: this.score(best) }));
     }
     $("solve-on").hidden = false;
   }
 
   // ended says what was not finished in time.
   ended(m) {
-    if (m.error) {
+    if (m.error && this.shown.search) {
       setText($("search-text"), m.error);
     } else if (this.last && !this.last.done && !this.over) {
-      setText($("search-text"), $("search-text").textContent + ", time over");
+      setText($("search-text"), $("search-text").textContent + ", " + say("opinions.time"));
     }
     this.over = true;
-    if (!this.exact.element.hidden && !this.scores?.done && !this.scores?.error) {
+    if (this.shown.exact && !this.scores?.done && !this.scores?.error) {
       this.unsolved();
     }
   }
 
   // finished shows how the game ended, in place of opinions.
   finished(game) {
-    const won = game.result === "won";
-    const winner = ["Red", "Yellow"][1 - game.side];
-    this.share(won ? [1, 0, 0] : [0, 1, 0]);
-    setText($("wdl-text"), won ? `${winner} has won` : "a draw");
-    setText($("search-text"), "the game is over");
-    setText($("exact-text"), won ? `${winner} wins: the result` : "a draw: the result");
+    const result = game.result === "won" ? forRed(game, -1) : 0;
+    this.chances([Number(result > 0), Number(result === 0), Number(result < 0)]);
+    setText($("wdl-text"), result ? say("opinions.has.won", { side: sides()[result > 0 ? 0 : 1] }) : say("chance.draw"));
+    setText($("search-text"), say("opinions.over"));
+    setText($("exact-text"), say("opinions.result", { result: certain(result).long }));
   }
 
   // notes returns the exact scores or the search's values, for the empty cells of a game without gravity.
   notes() {
     return this.game.names.map((_, a) => {
       if (this.scores && this.scores.scores[a] !== null) {
-        const s = this.scores.scores[a];
-        return { text: scoreText(s), kind: s > 0 ? "good" : s < 0 ? "bad" : "even" };
+        return scored(forRed(this.game, this.scores.scores[a]));
       }
-      const [text, kind] = this.last ? worth(this.last.moves[a]) : ["", ""];
-      return { text, kind };
+      return this.last ? this.worth(a) : nothing;
     });
-  }
-
-  // advice returns the best move in words.
-  advice() {
-    if (this.scores && this.scores.done) {
-      const known = this.scores.scores.filter((s) => s !== null);
-      return "Exact: " + this.verdict(Math.max(...known));
-    }
-    if (this.last && this.best >= 0) {
-      return `Search: ${this.game.names[this.best]}, ${this.value(this.last)}`;
-    }
-    return this.search.element.hidden && this.exact.element.hidden ? "Search and exact scores are off" : "Nothing is known yet";
   }
 }

@@ -2,16 +2,21 @@
 import { format } from "./address.js";
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
+import { sides } from "./chances.js";
 import { $, make, setText } from "./dom.js";
+import { Hint } from "./hint.js";
+import { listen } from "./keys.js";
 import { Moves } from "./moves.js";
 import { Opinions } from "./opinions.js";
 import { Players } from "./players.js";
 import { Rules } from "./rules.js";
-import { sharing } from "./share.js";
+import { complain, sharing } from "./share.js";
+import { keep, recall } from "./storage.js";
+import { say } from "./strings.js";
 import { agentMove, analyze } from "./thinking.js";
 
-const sides = ["Red", "Yellow"];
 const empty = "7x6x4:-";
+const opinions = ["sight", "evaluate", "solve", "best"]; // what the visitor may show or hide
 
 export class Play {
   // report is called with an error to show, or null.
@@ -20,11 +25,16 @@ export class Play {
     this.report = report;
     this.game = null;
     this.paused = false; // agents wait
+    this.analysing = false; // the visitor moves for both sides, whoever plays them
     this.visible = true;
     this.commands = Promise.resolve();
     this.work = new AbortController(); // requests about the position on the board
     this.opinions = new Opinions(config.seconds, () => this.solveOn());
     this.moves = new Moves((made) => this.goTo(made));
+    this.hints = new Hint((ranks) => {
+      this.board.mark(ranks);
+      this.opinions.mark(ranks);
+    });
     this.board = new Board($("board"), {
       played: (move) => this.person(move),
       key: (what) => (what === "hint" ? this.hint() : this.command(what)),
@@ -35,6 +45,11 @@ export class Play {
     });
     this.rules = new Rules((rules) => this.start(rules + ":-"));
     sharing();
+    listen({
+      shown: () => this.visible && this.game !== null,
+      go: (by) => this.goTo((game) => Math.min(Math.max(game.made + by, 0), game.moves.length)),
+      play: (name) => (this.game.names.includes(name) ? this.person(name) : null),
+    });
     for (const id of ["undo", "redo"]) {
       $(id).addEventListener("click", () => {
         if ($(id).getAttribute("aria-disabled") !== "true") {
@@ -49,18 +64,44 @@ export class Play {
       this.renew();
       this.board.buttons[this.board.focus].focus(); // the button disappears
     });
+    $("analyse").addEventListener("click", () => this.analyse(!this.analysing));
     $("setup").addEventListener("submit", (e) => e.preventDefault());
-    for (const id of ["evaluate", "solve"]) {
-      $(id).addEventListener("change", () => this.renew());
+    for (const id of opinions) {
+      $(id).checked = recall()[id] ?? $(id).checked;
+      $(id).addEventListener("change", () => {
+        keep({ [id]: $(id).checked });
+        this.renew();
+      });
     }
+    document.addEventListener("visibilitychange", () => this.renew());
   }
 
   over() {
     return this.game.result !== "";
   }
 
+  // human returns for each side whether the visitor moves for it.
+  human() {
+    return this.analysing ? [true, true] : this.players.human();
+  }
+
   personToMove() {
-    return !this.over() && this.players.human()[this.game.side];
+    return !this.over() && this.human()[this.game.side];
+  }
+
+  // analyse lets the visitor move for both sides, or gives their sides back to the agents, who then wait.
+  analyse(on) {
+    if (this.analysing !== on) {
+      this.analysing = on;
+      $("analyse").setAttribute("aria-pressed", String(on));
+      this.paused = true;
+      this.command("");
+    }
+  }
+
+  // watched says whether anybody can see the game.
+  watched() {
+    return this.visible && !document.hidden;
   }
 
   // see says whether the game is visible. Nothing is requested for a board that nobody sees.
@@ -99,7 +140,7 @@ export class Play {
       }
       this.paused = position !== "";
       this.note(fresh && position !== "" ? players : undefined);
-      const dropped = this.game.dropped && `This link is broken: ${this.game.dropped}. `;
+      const dropped = this.game.dropped && say("play.broken", { what: this.game.dropped }) + " ";
       this.report(dropped || wrong ? { message: dropped + wrong } : null);
     });
   }
@@ -109,8 +150,8 @@ export class Play {
   note(players) {
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
-      const whose = players ? `This game comes from a link: ${this.players.sentence(players)}.` : "This position comes from a link, which does not say who plays.";
-      setText($("shared"), this.over() ? whose : `${whose} No move is made until you play on.`);
+      const whose = players ? say("play.shared", { players: this.players.sentence(players) }) : say("play.shared.nobody");
+      setText($("shared"), this.over() ? whose : `${whose} ${say("play.shared.waits")}`);
     }
   }
 
@@ -129,7 +170,10 @@ export class Play {
       await this.trail.go(this.trail.first - this.trail.at);
       this.starting = false;
     }
-    this.order({ position }, () => this.playOn());
+    this.order({ position }, () => {
+      this.playOn();
+      this.analyse(false);
+    });
   }
 
   // positionAt returns the game after a number of moves of its line; madeAt returns the number of moves that lead to a
@@ -153,7 +197,7 @@ export class Play {
     if (this.game && this.personToMove()) {
       this.command("play", move, "push");
     } else if (this.game && !this.over()) {
-      setText($("status").lastChild, this.paused ? `${sides[this.game.side]} waits; "Play on" lets it move` : `${sides[this.game.side]} is thinking`);
+      setText($("status").lastChild, say(this.paused ? "status.waits.click" : "status.thinks.click", { side: sides()[this.game.side] }));
     }
   }
 
@@ -175,9 +219,13 @@ export class Play {
     }, entry);
   }
 
-  // goTo shows the game after a number of its moves and keeps the moves after them.
+  // goTo shows the game after a number of its moves, or after what made returns for the game, and keeps the moves after them.
   goTo(made) {
-    return this.order(() => ({ position: this.game.line, made }), () => { this.paused = true; }, "push");
+    const body = () => {
+      const to = typeof made === "function" ? made(this.game) : made;
+      return to === this.game.made ? null : { position: this.game.line, made: to };
+    };
+    return this.order(body, () => { this.paused = true; }, "push");
   }
 
   // order requests a new state, one order after the other. body may be a function that is called when its turn comes; if it
@@ -191,7 +239,7 @@ export class Play {
         return;
       }
       try {
-        this.game = await post("/ui/game", { human: this.players.human(), ...wanted });
+        this.game = await post("/ui/game", { human: this.human(), ...wanted });
         this.report(null);
         done();
       } catch (e) {
@@ -238,28 +286,31 @@ export class Play {
       });
     }
     $("moves").value = g.position;
+    complain("");
     this.rules.show(g.rules);
-    $("board").style.setProperty("--columns", String(g.columns));
-    for (const element of [$("opinions"), $("board").parentElement]) {
-      element.style.setProperty("--columns", String(g.names.length)); // with gravity, one below each column
+    const scroll = $("board").closest(".scroll");
+    for (const [name, value] of [["--columns", g.columns], ["--rows", g.rows], ["--moves", g.names.length]]) {
+      scroll.style.setProperty(name, String(value));
     }
+    scroll.classList.toggle("free", !g.gravity);
     $("undo").setAttribute("aria-disabled", String(!g.undo));
     $("redo").setAttribute("aria-disabled", String(!g.redo));
   }
 
   status() {
     const g = this.game;
-    const played = g.played ? `${sides[1 - g.side]} played ${g.played}. ` : "";
+    const played = g.played ? say("status.played", { side: sides()[1 - g.side], move: g.played }) + " " : "";
     if (g.result === "won") {
-      return [1 - g.side, `${played}${sides[1 - g.side]} wins`];
+      return [1 - g.side, played + say("chance.wins", { side: sides()[1 - g.side] })];
     }
     if (g.result === "draw") {
-      return [1 - g.side, played + "A draw"];
+      return [1 - g.side, played + say("status.draw")];
     }
     if (this.personToMove()) {
-      return [g.side, `${played}${sides[g.side]} to move${$("side").value === "both" ? "" : ": you"}`];
+      const you = this.analysing || $("side").value === "both" ? "status.move" : "status.you";
+      return [g.side, played + say(you, { side: sides()[g.side] })];
     }
-    return [g.side, `${played}${sides[g.side]} ${this.paused ? "waits" : "thinks"}: ${this.players.name(this.players.agent())}`];
+    return [g.side, played + say(this.paused ? "status.waits" : "status.thinks", { side: sides()[g.side], player: this.players.name(this.players.agent()) })];
   }
 
   // renew ends the requests about the last position and makes those about this one.
@@ -280,20 +331,26 @@ export class Play {
     this.board.show(g, this.personToMove());
     const thinks = !this.over() && !this.personToMove() && !this.paused;
     $("go").hidden = this.over() || this.personToMove() || !this.paused;
-    const shown = { search: $("evaluate").checked, exact: $("solve").checked };
+    const shown = { sight: $("sight").checked, search: $("evaluate").checked, exact: $("solve").checked };
     this.opinions.reset(g, shown);
     if (this.over()) {
       this.opinions.finished(g);
     }
-    this.moves.show(g, (made) => this.positionAt(made));
-    if (this.visible) {
-      this.moves.complete(g.line, this.work.signal);
+    this.moves.show(g, (made) => this.positionAt(made), shown);
+    this.hints.show(g, !this.over() && !thinks && (shown.search || shown.exact));
+    if (!this.watched()) {
+      return;
     }
-    if (!this.over() && this.visible) {
-      this.look(shown, thinks, this.work.signal);
+    const { signal } = this.work;
+    this.moves.complete(g.line, thinks, signal);
+    if (!this.over()) {
+      this.look(shown, thinks, signal);
+      if (this.hints.asked && !thinks && this.hints.ask()) {
+        this.lookForHint();
+      }
     }
-    if (thinks && this.visible) {
-      this.reply(this.work.signal);
+    if (thinks) {
+      this.reply(signal);
     }
   }
 
@@ -303,7 +360,15 @@ export class Play {
     if (!shown.search || thinks) {
       body.visits = 0;
     }
+    if (!shown.sight && !body.solve && body.visits === 0) {
+      return null; // the visitor wants no opinions
+    }
     return analyze(body, signal, (m) => this.heard(m, thinks));
+  }
+
+  // lookForHint requests what a hint needs if the visitor sees neither search nor exact scores.
+  lookForHint() {
+    analyze({ position: this.game.position, solve: true }, this.work.signal, (m) => this.hints.hear(m));
   }
 
   // solveOn requests the missing exact scores.
@@ -314,6 +379,9 @@ export class Play {
 
   heard(m, thinks) {
     this.moves.hear(m);
+    if (!thinks && ($("evaluate").checked || $("solve").checked)) { // else its end is not that of what a hint asks for
+      this.hints.hear(m);
+    }
     switch (m.type) {
       case "opinion":
         this.opinions.opinion(m);
@@ -357,6 +425,11 @@ export class Play {
   }
 
   hint() {
-    setText($("status").lastChild, this.over() ? this.status()[1] : this.opinions.advice());
+    if (!this.game) {
+      return;
+    }
+    if (this.hints.ask()) {
+      this.lookForHint();
+    }
   }
 }

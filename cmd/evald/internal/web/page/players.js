@@ -1,38 +1,24 @@
 // The players: the form in which people choose them, and their names.
+import { agentTable } from "./agents.js";
 import { $, count, make } from "./dom.js";
+import { keep, recall } from "./storage.js";
+import { say } from "./strings.js";
 
 const person = "person";
-
-// The last choice is kept if the browser allows it.
-function recall() {
-  try {
-    return JSON.parse(localStorage.getItem("evald")) || {};
-  } catch {
-    return {};
-  }
-}
-
-function remember(choices) {
-  try {
-    localStorage.setItem("evald", JSON.stringify(choices));
-  } catch {
-    // people choose again next time
-  }
-}
 
 export class Players {
   // changed is called after a choice.
   constructor(config, changed) {
     this.levels = config.levels;
     const networks = config.networks.flatMap((name) => [
-      [`mcts:model=${name},visits=200`, `network ${name}, 200 positions a move`], [`policy:model=${name}`, `network ${name}, its first thought`]]);
+      [`mcts:model=${name},visits=200`, say("players.network", { name })], [`policy:model=${name}`, say("players.instinct", { name })]]);
     this.networks = new Map(networks);
     $("agent").append(
       ...this.levels.map((l) => make("option", { value: l.name }, `${l.name}: ${l.about}`)),
       ...networks.map(([text, name]) => make("option", { value: text }, name)),
-      make("option", { value: "other" }, "other .."));
-    $("agents").textContent = [...this.levels.map((l) => `${l.name} is ${l.agent}`), "", config.agents].join("\n");
-    $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(config.visits)} visits or ${config.seconds} s a move`;
+      make("option", { value: "other" }, say("setup.other")));
+    $("agents").replaceChildren(agentTable(config));
+    $("agent-help").textContent = say("players.help", { visits: count(config.visits), seconds: config.seconds });
     const kept = recall();
     const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1)).name;
     $("agent").value = usual;
@@ -45,7 +31,7 @@ export class Players {
     for (const id of ["side", "agent", "agent-text"]) {
       $(id).addEventListener("change", () => {
         this.show();
-        remember({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
+        keep({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
         changed();
       });
     }
@@ -106,12 +92,12 @@ export class Players {
       $("agent-text").value = known ? $("agent-text").value : agent;
     }
     this.show();
-    return agents.length === 2 && red !== yellow ? `${this.name(yellow)} is not there to play Yellow: this page has one agent for both sides` : "";
+    return agents.length === 2 && red !== yellow ? say("players.missing", { name: this.name(yellow) }) : "";
   }
 
   // sentence says who plays which side.
   sentence({ red, yellow }) {
-    const who = (text) => (text === person ? "a person" : this.name(text));
-    return `Red is ${who(red)}, Yellow is ${who(yellow)}`;
+    const who = (text) => (text === person ? say("players.person") : this.name(text));
+    return say("players.sentence", { red: who(red), yellow: who(yellow) });
   }
 }

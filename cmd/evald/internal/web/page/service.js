@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { barChart, lineChart, panel } from "./charts.js";
 import { $, count, duration, make } from "./dom.js";
 import { inWords, titled } from "./names.js";
+import { named, say } from "./strings.js";
 
 const every = 2000; // milliseconds
 const kept = 150; // samples that are kept
@@ -16,7 +17,7 @@ export class Service {
   async look() {
     try {
       this.show(await get("/ui/metrics"));
-      $("service-note").textContent = "Counted every 2 seconds while this page is open.";
+      $("service-note").textContent = say("service.note");
     } catch (e) {
       $("service-note").textContent = e.message;
     }
@@ -34,16 +35,17 @@ export class Service {
     $("others").tBodies[0].replaceChildren(...rows);
     $("others-box").hidden = rows.length === 0;
     if (!sample.panels.length) {
-      $("panels").replaceChildren(make("p", { class: "note" }, "The service has counted nothing yet."));
+      $("panels").replaceChildren(make("p", { class: "note" }, say("service.nothing")));
     }
   }
 
   panel(p, time, seconds, old) {
+    const title = named("panel", p.title) ?? p.title, unit = named("unit", p.unit) ?? p.unit;
     if (p.kind === "histogram") {
       const text = p.unit === "seconds" ? duration : count;
-      return panel(p.title, p.unit, ...p.series.map((s) => {
-        const mean = s.count ? `, mean ${text(s.value / s.count)}` : "";
-        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${p.title}, ${inWords(s.name)}`, bars(s, text)));
+      return panel(p.title, title, unit, ...p.series.map((s) => {
+        const mean = s.count ? ", " + say("chart.mean", { mean: text(s.value / s.count) }) : "";
+        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${title}, ${inWords(s.name)}`, bars(s, text)));
       }));
     }
     const curves = p.series.map((s) => {
@@ -61,7 +63,7 @@ export class Service {
       return { name: inWords(s.name), points };
     }).filter((c) => c.points.length);
     const now = time;
-    return panel(p.title, p.unit, lineChart(p.title, curves, { unit: p.unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
+    return panel(p.title, title, unit, lineChart(title, curves, { unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
   }
 }
 
@@ -73,7 +75,7 @@ function bars(s, text) {
     below = b.count;
     return bar;
   });
-  all.push({ name: "more", count: s.count || 0 ? (s.count - below) : 0 });
+  all.push({ name: say("chart.more"), count: s.count || 0 ? (s.count - below) : 0 });
   while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
     all.pop(); // empty bars at the ends
   }

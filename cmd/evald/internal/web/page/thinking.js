@@ -1,6 +1,7 @@
 // Requests that make the server think: the analysis of a position, and an agent's move. The signal ends either.
 import { aborted, lines, patiently, post } from "./api.js";
 import { $, setText } from "./dom.js";
+import { say } from "./strings.js";
 
 // analyze passes the lines of an analysis to hear as they arrive.
 export async function analyze(body, signal, hear) {
@@ -10,7 +11,7 @@ export async function analyze(body, signal, hear) {
     }
   };
   try {
-    await patiently(() => lines("/ui/analyze", body, signal, heard), signal, () => setText($("search-text"), "waits for the server .."));
+    await patiently(() => lines("/ui/analyze", body, signal, heard), signal, () => setText($("search-text"), say("opinions.waits")));
   } catch (e) {
     if (!aborted(e) && !signal.aborted) {
       setText($("search-text"), e.message);

@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { lineChart, panel } from "./charts.js";
 import { $, make } from "./dom.js";
 import { inWords, titled } from "./names.js";
+import { say } from "./strings.js";
 
 export const trainingEvery = 10000; // milliseconds
 
@@ -13,10 +14,11 @@ export class Training {
 
   async look() {
     try {
-      const { runs } = await get("/ui/runs");
+      const { runs, left } = await get("/ui/runs");
       this.list(runs);
+      this.left = left.length ? " " + say("training.left", { files: left.join(", ") }) : "";
       if (!runs.length) {
-        $("training-note").textContent = "There are no metrics yet: no folder here has a .jsonl file.";
+        $("training-note").textContent = say("training.none") + this.left;
         $("curves").replaceChildren();
         return;
       }
@@ -30,7 +32,7 @@ export class Training {
     const names = runs.map((r) => r.name);
     if (names.join("\n") !== this.names) {
       const chosen = $("run").value;
-      $("run").replaceChildren(...names.map((n) => make("option", { value: n }, n === "." ? "this folder" : n)));
+      $("run").replaceChildren(...names.map((n) => make("option", { value: n }, n === "." ? say("training.here") : n)));
       if (names.includes(chosen)) {
         $("run").value = chosen;
       }
@@ -40,16 +42,16 @@ export class Training {
 
   panel(group, x) {
     const curves = group.curves.map((c) => ({ ...c, name: inWords(c.name) }));
-    return panel(titled(group.name), "by " + inWords(x), lineChart(titled(group.name), curves));
+    return panel(group.name, titled(group.name), say("training.by", { x: inWords(x) }), lineChart(titled(group.name), curves));
   }
 
   show(run) {
     const notes = run.files.map((f) => {
-      const skipped = f.skipped ? `, ${f.skipped} lines that cannot be read` : "";
-      const few = f.too_few ? `, ${f.too_few} with too few games to tell the strength (Elo)` : "";
-      return `${f.file}: ${f.rows} rows${f.cut ? ", the newest" : ""}${skipped}${few}`;
+      const parts = [say("training.rows", { file: f.file, n: f.rows }), f.cut && say("training.cut"),
+        f.skipped && say("training.skipped", { n: f.skipped }), f.too_few && say("training.few", { n: f.too_few })];
+      return parts.filter(Boolean).join(", ");
     });
-    $("training-note").textContent = notes.join("; ");
+    $("training-note").textContent = notes.join("; ") + (this.left && "." + this.left);
     $("curves").replaceChildren(...run.files.map((f) => make("section", {}, make("h2", {}, f.file), make("div", { class: "panels" },
       ...f.groups.map((g) => this.panel(g, f.x))))));
   }

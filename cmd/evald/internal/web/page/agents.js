@@ -1,0 +1,12 @@
+// The list of all agents: what each is, its settings, and the levels that play with it.
+import { make } from "./dom.js";
+import { say } from "./strings.js";
+
+export function agentTable({ agents, levels }) {
+  return make("dl", { class: "agents" }, ...agents.map(({ name, about, spec }) => {
+    const short = levels.filter((l) => l.agent.split(":")[0] === name);
+    return make("div", {}, make("dt", {}, name), make("dd", {}, about,
+      ...(spec === name ? [] : [make("span", { class: "fact" }, say("agents.usual") + " ", make("code", {}, spec))]),
+      ...short.map((l) => make("span", { class: "fact" }, say("agents.level", { level: l.name }) + " ", make("code", {}, l.agent)))));
+  }));
+}

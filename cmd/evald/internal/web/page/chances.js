@@ -1,0 +1,42 @@
+// Values, scores and results in one viewpoint: whose chances they are, Red's or Yellow's, whoever is to move.
+import { say } from "./strings.js";
+
+export const sides = () => [say("side.red"), say("side.yellow")];
+
+const kinds = ["red", "yellow"];
+const draw = () => ({ text: say("chance.draw"), long: say("chance.draw"), kind: "even" });
+
+// forRed turns a value for the side to move into one for Red.
+export function forRed(game, value) {
+  return game.side === 0 ? value : -value;
+}
+
+// chance words an estimate for Red, -1..1: the side that is ahead and its share of the points, in percent. text is short, for a cell of
+// a table; long is for sentences. It is never 100, which would be certain.
+export function chance(value) {
+  const percent = Math.min(Math.max(Math.round(50 + 50 * value), 1), 99);
+  if (percent === 50) {
+    return { text: "50", long: say("chance.even"), kind: "even" };
+  }
+  const side = percent > 50 ? 0 : 1;
+  const share = side === 0 ? percent : 100 - percent;
+  return { text: `${say("side.initial." + kinds[side])} ${share}`, long: say("chance.ahead", { side: sides()[side], percent: share }), kind: kinds[side] };
+}
+
+// certain words a result for Red: 1, 0 or -1.
+export function certain(result) {
+  if (result === 0) {
+    return draw();
+  }
+  const side = result > 0 ? 0 : 1;
+  return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
+}
+
+// scored words an exact score for Red: who wins, and how soon; the higher the number, the sooner.
+export function scored(score) {
+  if (score === 0) {
+    return { ...draw(), text: "0" };
+  }
+  const side = score > 0 ? 0 : 1, number = Math.abs(score);
+  return { text: `${say("side.initial." + kinds[side])} ${number}`, long: say("chance.score", { side: sides()[side], score: number }), kind: kinds[side] };
+}

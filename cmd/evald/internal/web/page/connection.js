@@ -1,0 +1,59 @@
+// Whether the server can be reached. While it cannot, the page says so in plain words and asks again at growing intervals; with the first
+// answer the message goes away, and the requests that wait are made again.
+import { $ } from "./dom.js";
+import { say } from "./strings.js";
+
+const first = 500, longest = 8000; // milliseconds between attempts
+
+let back = null; // a promise that resolves when the server answers again; null while it does
+
+// lost returns when the server answers again. It throws if signal ends earlier.
+export async function lost(signal) {
+  back ??= watch();
+  await Promise.race([back, ended(signal)]);
+}
+
+// unreachable tells whether a proxy answered that it cannot reach the server.
+export function unreachable(response) {
+  return response.status === 502 || response.status === 504;
+}
+
+async function watch() {
+  $("offline").textContent = say("page.offline");
+  $("offline").hidden = false;
+  for (let wait = first, gone = true; gone; wait = Math.min(2 * wait, longest)) {
+    await pause(wait);
+    try {
+      gone = unreachable(await fetch("/ui/config", { method: "HEAD", cache: "no-store" }));
+    } catch {
+      // the next attempt follows
+    }
+  }
+  back = null;
+  $("offline").hidden = true;
+}
+
+// pause returns after that many milliseconds, or as soon as the browser has a network again. It throws if signal ends earlier.
+export async function pause(milliseconds, signal) {
+  let timer, again;
+  try {
+    await Promise.race([ended(signal), new Promise((resolve) => {
+      timer = setTimeout(resolve, milliseconds);
+      again = resolve;
+      addEventListener("online", again);
+    })]);
+  } finally {
+    clearTimeout(timer);
+    removeEventListener("online", again);
+  }
+}
+
+// ended throws when signal ends.
+function ended(signal) {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+    }
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
