@@ -129,3 +129,13 @@ const Window = window
 
 func JobGames(all, workers int) int { return jobGames(all, workers) }
 func Share(all, workers int) int    { return share(all, workers) }
+
+// ReadParcel reads a message with games, and says why it is refused.
+func ReadParcel(text []byte) (games int, refused string) {
+	var p parcel
+	p.read(text)
+	return len(p.Games), p.reply.Refused
+}
+
+// Elements are how many games and positions a message has at most.
+func Elements(text []byte) (games, plies int) { return elements(text) }

@@ -9,8 +9,9 @@ import (
 
 const (
 	parcelGames = 256       // of a message at most
-	parcelBytes = 256 << 10 // of a message, and a game more; servers take messages of 1 MB
+	parcelBytes = 256 << 10 // of its games but the last; servers take messages of 1 MB
 	parcelPlies = parcelGames * game.MaxBits
+	mostParcel  = 512 << 10 // bytes of a message at most: the greatest game, of 128 positions with 128 moves each, takes less than 256 KB
 )
 
 // parcel is a message with games.
@@ -29,6 +30,8 @@ type parcel struct {
 func (p *parcel) read(text []byte) {
 	games, plies := elements(text)
 	switch {
+	case len(text) > mostParcel:
+		p.reply.Refused = fmt.Sprintf("the message has %d bytes, want %d at most", len(text), mostParcel)
 	case games > parcelGames:
 		p.reply.Refused = fmt.Sprintf("the message has %d games, want %d at most", games, parcelGames)
 	case plies > parcelPlies:

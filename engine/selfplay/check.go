@@ -1,6 +1,7 @@
 package selfplay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,8 +51,11 @@ func (s *Store) check(g *Game) error {
 		return fmt.Errorf("result %d, but the last position is %v for the side to move", g.Result, result)
 	}
 	first := g.Plies[0].Position
-	if n := first.Plies(); n > s.config.OpeningPlies || n > 0 && !s.board.Wins(first).IsZero() {
-		return fmt.Errorf("position 1 has %d stones and is no opening: want %d at most, and no move that wins at once", n, s.config.OpeningPlies)
+	if n := first.Plies(); n > s.config.OpeningPlies {
+		return fmt.Errorf("position 1 has %d stones, want an opening of %d at most", n, s.config.OpeningPlies)
+	}
+	if !first.All.IsZero() && !s.board.Wins(first).IsZero() {
+		return errors.New("position 1 is no opening, because a move wins at once")
 	}
 	for i, r := range s.records(g) {
 		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {

@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		refused(s, last, "but the rules decide the position: want [", func(p *selfplay.Ply) { p.Visits = nil })
 		late := *g
 		late.Plies = g.Plies[last:]
-		if err := s.Check(&late); err == nil || !strings.Contains(err.Error(), "is no opening: want 3 at most") {
+		if err := s.Check(&late); err == nil || !strings.Contains(err.Error(), "stones, want an opening of 3 at most") {
 			t.Errorf("game %d begins late: error %v", g.Number, err)
 		}
 		stood := *g // a network's generation in which a heuristic and networks answered
