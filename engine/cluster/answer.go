@@ -22,6 +22,9 @@ const (
 	mostGamesBytes   = 32 << 20 // of gamesSubject
 )
 
+// mostList is the most values in the lists of a message: a worker with so many games has no more leases.
+const mostList = spoolGames
+
 // listen begins to answer workers.
 func (l *Learner) listen() error {
 	games, err := l.conn.SubscribeSync(gamesSubject)
@@ -55,7 +58,7 @@ func (l *Learner) listen() error {
 func (l *Learner) answering(answer func(request) reply) nats.MsgHandler {
 	return func(m *nats.Msg) {
 		var r request
-		if err := game.DecodeJSON(m.Data, &r); err != nil {
+		if err := decode(m.Data, &r); err != nil {
 			l.answer(m, reply{Refused: err.Error()})
 			return
 		}
@@ -80,6 +83,14 @@ func (l *Learner) respond(m *nats.Msg, text []byte) {
 	if err := m.Respond(text); err != nil {
 		l.notices.log1(slog.LevelWarn, "an answer cannot be sent", "error", err) // the worker asks again
 	}
+}
+
+// decode reads a message without games.
+func decode(text []byte, into any) error {
+	if games, _, nested := elements(text); games > mostList || nested > mostNested {
+		return fmt.Errorf("the message has lists of %d values, nested %d times, want %d and %d at most", games, nested, mostList, mostNested)
+	}
+	return game.DecodeJSON(text, into)
 }
 
 // versionOf says what is wrong with a worker's version, or nothing.
@@ -124,7 +135,7 @@ func (l *Learner) jobFor(r request) reply {
 func (l *Learner) networkFor(m *nats.Msg) {
 	var r request
 	var part []byte
-	if game.DecodeJSON(m.Data, &r) == nil {
+	if decode(m.Data, &r) == nil {
 		l.mu.Lock()
 		if r.Network != "" && r.Network == l.sha256 && r.From >= 0 && r.From < len(l.network) {
 			part = l.network[r.From:min(r.From+networkPart, len(l.network))]

@@ -138,4 +138,7 @@ func ReadParcel(text []byte) (games int, refused string) {
 }
 
 // Elements are how many games and positions a message has at most.
-func Elements(text []byte) (games, plies int) { return elements(text) }
+func Elements(text []byte) (games, plies int) {
+	games, plies, _ = elements(text)
+	return games, plies
+}

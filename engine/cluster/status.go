@@ -16,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -131,7 +130,7 @@ func printable(name string) string {
 // reported keeps a worker's report, and the leases in it.
 func (l *Learner) reported(m *nats.Msg) {
 	var r report
-	err := game.DecodeJSON(m.Data, &r)
+	err := decode(m.Data, &r)
 	if err == nil {
 		err = r.check()
 	}
