@@ -27,16 +27,12 @@ func newAccounts(t *testing.T) accounts {
 	t.Helper()
 	a := accounts{t: t, account: gametest.Must(nkeys.CreateAccount())(t)}
 	operator := gametest.Must(nkeys.CreateOperator())(t)
-	signed := func(pair nkeys.KeyPair, jetStream bool) (public, text string) {
+	signed := func(pair nkeys.KeyPair) (public, text string) {
 		public = gametest.Must(pair.PublicKey())(t)
-		claims := jwt.NewAccountClaims(public)
-		if jetStream {
-			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 30, DiskStorage: 1 << 30, Streams: 10, Consumer: 1000}
-		}
-		return public, gametest.Must(claims.Encode(operator))(t)
+		return public, gametest.Must(jwt.NewAccountClaims(public).Encode(operator))(t)
 	}
-	system, systemText := signed(gametest.Must(nkeys.CreateAccount())(t), false)
-	account, accountText := signed(a.account, true)
+	system, systemText := signed(gametest.Must(nkeys.CreateAccount())(t))
+	account, accountText := signed(a.account)
 	resolver := &server.MemAccResolver{}
 	for public, text := range map[string]string{system: systemText, account: accountText} {
 		gametest.OK(t, resolver.Store(public, text))
@@ -44,7 +40,7 @@ func newAccounts(t *testing.T) accounts {
 	trusted := gametest.Must(jwt.NewOperatorClaims(gametest.Must(operator.PublicKey())(t)).Encode(operator))(t)
 	a.url = outsideWith(t, &server.Options{
 		TrustedOperators: []*jwt.OperatorClaims{gametest.Must(jwt.DecodeOperatorClaims(trusted))(t)}, SystemAccount: system, AccountResolver: resolver,
-	})
+	}).ClientURL()
 	return a
 }
 
@@ -71,7 +67,7 @@ func TestAccount(t *testing.T) {
 	network := filepath.Join(t.TempDir(), "network")
 	gametest.OK(t, os.WriteFile(network, []byte("a network"), 0o644))
 	l := open(t, cluster.Options{Outside: &learner})
-	permissions(t, worker)
+	permissions(t, worker, nats.CustomInboxPrefix("_INBOX.worker"))
 	if conn, err := nats.Connect(a.url); err == nil {
 		conn.Close()
 		t.Error("somebody without credentials is connected")

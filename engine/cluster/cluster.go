@@ -4,22 +4,30 @@
 //
 //	cluster.go  what learner and workers agree on: names, messages, limits
 //	server.go   the server inside the learner: who may do what, TLS
-//	learner.go  the learner: jobs and networks for workers
-//	keep.go     the learner: games that come in, and what is answered
-//	worker.go   a worker: jobs, games
-//	session.go  a worker: what it has of the learner's run
+//	learner.go  the learner: its life, and generations of games
+//	jobs.go     the learner: games for workers to play, and which of them have a worker
+//	answer.go   the learner: what it answers workers, and the lines that they can cause in its log
+//	parcel.go   the learner: a message with games is read
+//	keep.go     the learner: games that come in are judged and kept
+//	worker.go   a worker: joins a learner
+//	session.go  a worker: plays the jobs of a run
 //	spool.go    a worker: games on its disk that the learner has not confirmed
-//	network.go  networks from the server, each once a machine
-//	status.go   what the learner knows of its workers; metrics
+//	network.go  a worker: networks from the learner, each once a machine
+//	status.go   what the learner knows of its workers
+//	metrics.go  the same for Prometheus
 //
 // # Decisions
 //
-// Nothing that matters is in the broker. A worker keeps a game until the learner has confirmed it, and the learner confirms a
-// game when it is on the learner's disk: in the journal or in a file of records of the run's folder (selfplay.Store). These
-// two are the ledger that decides what is new. Games are numbered, and a game follows from its run's configuration and its
-// number. So a game that comes twice is the same game, and is dropped; a game that nobody confirms is played again. Jobs and
-// networks are in JetStream, in memory. The learner puts there again what is missing, so a server that loses or
-// repeats what it has delays a run, and does no more.
+// The server has nothing. It passes messages on. A worker keeps a game until the learner has confirmed it, and the learner
+// confirms a game when it is on the learner's disk: in the journal or in a file of records of the run's folder
+// (selfplay.Store). These two are the ledger that decides what is new. Games are numbered, and a game follows from its run's
+// configuration and its number. So a game that comes twice is the same game, and is dropped; a game that nobody confirms is
+// played again. Workers ask the learner for jobs and networks, and it leases a job until its games are kept. A message that is lost delays a run, and does no more.
+//
+// Jobs and networks are in no stream of the server (JetStream), because a worker could write there: the server checks what
+// a client may publish, but not which subject the client names for the answer, and publishes that answer itself. So a request that a
+// worker may make, with the subject of the stream in the place of its inbox, would put a job there, overwrite a network or delete the stream.
+// No subject of this package leads to anything but the learner, which answers to inboxes alone.
 //
 // The games of a generation are the same as on one machine. So workers wait while the learner trains and measures.
 package cluster
@@ -46,16 +54,14 @@ import (
 
 // Names at the server.
 const (
-	jobsStream   = "JOBS"
-	jobsConsumer = "workers"
-	jobsSubject  = "evald.jobs"
-	networksName = "networks" // the object store; an object's name is its SHA-256
-
 	helloSubject   = "evald.hello"
-	missingSubject = "evald.missing"
+	jobSubject     = "evald.job"
+	networkSubject = "evald.network"
 	gamesSubject   = "evald.games"
 	statusSubject  = "evald.status"
-	workerSubject  = "evald.worker" // workers say here how they are
+	workerSubject  = "evald.worker" // workers report here how they are, and which jobs they have
+
+	inboxes = "_INBOX." // what all subjects for answers begin with
 )
 
 // pace is how long a learner and its workers wait for each other. Tests have a shorter one.
@@ -70,20 +76,20 @@ var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 
 const (
 	mostPatience = 24 // times patience: for an answer of a learner that lags
 
-	// For a network to reach the server, or a worker, at most. It begins with little, for it is also how long a lost message
-	// is waited for, and doubles with each try.
+	// For a network to reach a worker, at most. It begins with little, for it is also how long a lost message is waited for,
+	// and doubles with each try.
 	networkPatience = 5 * time.Minute
+	networkPart     = 128 << 10 // bytes of a network in a message
 )
 
 // job is a range of games to play.
 type job struct {
-	Run        string          `json:"run"`
-	Version    string          `json:"version"`
+	Lease      string          `json:"lease"` // names the job; the worker that has it reports that, or others get it
 	Generation int             `json:"generation"`
 	Network    string          `json:"sha256,omitempty"` // empty: the heuristic of Config.Network plays
+	Bytes      int             `json:"bytes,omitempty"`  // of the network
 	Config     selfplay.Config `json:"config"`
-	First      int             `json:"first"`
-	Games      int             `json:"games"`
+	Missing    []int           `json:"missing"` // numbers of the games to play
 	All        int             `json:"all"`     // games of the generation
 	AtOnce     int             `json:"at_once"` // that a worker plays, at most
 }
@@ -99,14 +105,16 @@ func (j job) settings() string {
 
 // request is what a worker asks the learner.
 type request struct {
-	Version    string            `json:"version"`
-	Worker     string            `json:"worker"`
-	Run        string            `json:"run,omitempty"`
-	Generation int               `json:"generation"`
-	Settings   string            `json:"settings,omitempty"`
-	First      int               `json:"first"`           // of missingSubject
-	Number     int               `json:"number"`          // of missingSubject: how many games
-	Games      []json.RawMessage `json:"games,omitempty"` // of gamesSubject
+	Version    string `json:"version"`
+	Worker     string `json:"worker"`
+	Run        string `json:"run,omitempty"`
+	Generation int    `json:"generation"`
+	Settings   string `json:"settings,omitempty"`
+
+	Network string `json:"sha256,omitempty"` // of networkSubject
+	From    int    `json:"from,omitempty"`   // of networkSubject: the first byte that is wanted
+
+	Games []json.RawMessage `json:"games,omitempty"` // of gamesSubject
 }
 
 // reply is the learner's answer.
@@ -114,7 +122,7 @@ type reply struct {
 	Run     string `json:"run"`
 	Refused string `json:"refused,omitempty"` // why, for good
 	Later   string `json:"later,omitempty"`   // why not now
-	Missing []int  `json:"missing,omitempty"`
+	Job     *job   `json:"job,omitempty"`     // of jobSubject; nil: there is none now
 }
 
 // ok reports whether the learner has done what it was asked.
@@ -132,14 +140,14 @@ type Connection struct {
 	pace pace // zero: usual
 }
 
-// connect connects, and goes on when the connection was lost. inbox is what answers are sent to. What the server objects to
-// later goes to the log.
+// connect connects, and reconnects when the connection was lost. Answers are sent to subjects below inbox, which the name
+// tells the server (see server.go). What the server objects to later goes to the log.
 func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	p := cmp.Or(c.pace, usual)
-	options := append(more, nats.Name(name), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(p.pause),
+	options := append(more, nats.Name(name+" "+inbox), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(p.pause),
 		nats.ReconnectJitter(p.pause, p.pause), nats.PingInterval(10*time.Second), nats.Timeout(p.patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the server objects", "error", err) }))
 	if c.Credentials != "" {

@@ -2,15 +2,17 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
@@ -23,7 +25,7 @@ import (
 // wire is a worker's connection, for messages that no worker would send.
 func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
 	t.Helper()
-	c := gametest.Must(nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))(t)
+	c := gametest.Must(nats.Connect(l.Join(), append(cluster.AsWorker(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -176,7 +178,7 @@ func spoil(t *testing.T, conn *nats.Conn, run, id string, games []*selfplay.Game
 	}
 }
 
-// The disk is slow. Workers are let in meanwhile and told which games are missing, and people see the status.
+// The disk is slow. Workers are let in meanwhile and get jobs, and people see the status.
 func TestSlowDisk(t *testing.T) {
 	within(t, time.Minute)
 	l := open(t, cluster.Options{})
@@ -187,8 +189,8 @@ func TestSlowDisk(t *testing.T) {
 	games := encode(t, played(t, c, 4)...)
 	parcel := gametest.Must(cluster.Parcel("v", run, id, 0, games...))(t)
 	gametest.OK(t, conn.PublishRequest(cluster.GamesSubject, conn.NewInbox(), parcel))
-	question := gametest.Must(cluster.Parcel("v", run, id, 0))(t)
-	for _, subject := range []string{"evald.hello", "evald.missing", "evald.status"} {
+	question := gametest.Must(cluster.AskJob(run))(t)
+	for _, subject := range []string{"evald.hello", "evald.job", "evald.status"} {
 		if _, err := conn.Request(subject, question, 10*time.Second); err != nil {
 			t.Errorf("%s: %v", subject, err)
 		}
@@ -217,52 +219,92 @@ func says(t *testing.T, text string) func(*nats.Msg) {
 	}
 }
 
-// The server gives a worker the same job again while the learner has not confirmed its games. The job ends when they are
-// confirmed, and not before: if the worker fails meanwhile, another one must get it.
+// A learner that was started anew gives a worker the games again that it plays already. The worker plays each once. It reports the
+// newest lease until the games are confirmed, and not longer.
 func TestRedelivered(t *testing.T) {
 	within(t, time.Minute)
 	const games = 4
-	url, js := outside(t)
-	stream := gametest.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{
-		Name: "JOBS", Subjects: []string{"evald.jobs"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
-	}))(t)
-	gametest.Must(stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 20 * time.Millisecond, MaxAckPending: -1,
-	}))(t)
-	asked, confirm := make(chan struct{}, 10_000), make(chan struct{})
+	url := outside(t).ClientURL()
+	held, confirm := make(chan []string, 10_000), make(chan struct{})
+	var jobs, sent atomic.Int32
 	stub(t, url, map[string]func(*nats.Msg){
 		"evald.hello": says(t, `{"run":"R"}`),
 		cluster.GamesSubject: func(m *nats.Msg) {
 			select {
 			case <-confirm:
+				sent.Add(1)
 				says(t, `{"run":"R"}`)(m)
 			default:
 				says(t, `{"run":"R","later":"not now"}`)(m)
 			}
 		},
-		"evald.missing": func(m *nats.Msg) {
-			says(t, `{"run":"R","missing":[0,1,2,3]}`)(m)
-			asked <- struct{}{}
+		"evald.job": func(m *nats.Msg) {
+			n := jobs.Add(1)
+			if n > 3 {
+				says(t, `{"run":"R"}`)(m)
+				return
+			}
+			says(t, string(gametest.Must(cluster.Job("R", fmt.Sprint("lease", n), small(0), 0, 1, 2, 3))(t)))(m)
 		},
+		"evald.worker": func(m *nats.Msg) { held <- gametest.Must(cluster.Held(m.Data))(t) },
 	})
-	gametest.Must(js.Publish(t.Context(), "evald.jobs", gametest.Must(cluster.Job("R", small(0), 0, games))(t)))(t)
-	work(t, cluster.WorkerOptions{Connection: to(url)})
-	for range 3 { // the worker has the job, and gets it twice more
-		<-asked
-	}
-	waiting := func() uint64 {
-		info := gametest.Must(stream.Info(t.Context()))(t)
-		return info.State.Msgs
-	}
-	for range 10 { // an acknowledgement would be on its way
-		if n := waiting(); n != 1 {
-			t.Fatalf("the server has %d jobs while the games are not confirmed, want 1", n)
+	var kept []int
+	over := make(chan struct{})
+	work(t, cluster.WorkerOptions{Connection: to(url), Kept: func(_ int, numbers []int) {
+		if kept = append(kept, numbers...); len(kept) >= games {
+			close(over)
 		}
-		<-asked
+	}})
+	for got := ""; got != "lease3"; { // the worker has the job, and got it twice more
+		got = strings.Join(<-held, " ")
+	}
+	for range 3 {
+		if got := <-held; len(got) != 1 || got[0] != "lease3" {
+			t.Fatalf("the worker reports the leases %q while the games are not confirmed, want lease3", got)
+		}
 	}
 	close(confirm)
-	for waiting() > 0 {
-		<-time.After(time.Millisecond)
+	<-over
+	for len(<-held) > 0 {
+	}
+	if slices.Sort(kept); !slices.Equal(kept, []int{0, 1, 2, 3}) || sent.Load() != 1 {
+		t.Errorf("games %v were confirmed, in %d messages", kept, sent.Load())
+	}
+}
+
+// A worker gets a network's content that is another's, and then too little of it. It plays when the right one has come.
+func TestWrongNetwork(t *testing.T) {
+	within(t, time.Minute)
+	url := outside(t).ClientURL()
+	network := strings.Repeat("a network ", 100)
+	c := small(0)
+	c.Network = "net"
+	var asked atomic.Int32
+	got := make(chan string, 10)
+	stub(t, url, map[string]func(*nats.Msg){
+		"evald.hello":        says(t, `{"run":"R"}`),
+		cluster.GamesSubject: says(t, `{"run":"R"}`),
+		"evald.job":          says(t, string(gametest.Must(cluster.JobBy("R", []byte(network), c, 0))(t))),
+		"evald.network": func(m *nats.Msg) {
+			switch asked.Add(1) {
+			case 1:
+				says(t, strings.ToUpper(network))(m)
+			case 2:
+				says(t, network[:10])(m)
+			case 3:
+				says(t, "")(m)
+			default:
+				says(t, network)(m)
+			}
+		},
+	})
+	work(t, cluster.WorkerOptions{Connection: to(url), Evaluator: func(file, name, _ string) (*eval.Evaluator, func(), error) {
+		text, err := os.ReadFile(file)
+		got <- string(text)
+		return gametest.Must(heuristic.New(eval.Bitsquares))(t), func() {}, err
+	}})
+	if text := <-got; text != network || asked.Load() != 4 {
+		t.Errorf("the worker plays with %.50q after %d requests", text, asked.Load())
 	}
 }
 
@@ -270,7 +312,7 @@ func TestRedelivered(t *testing.T) {
 func TestLateAnswers(t *testing.T) {
 	within(t, time.Minute)
 	const patience = cluster.Patience / 10
-	url, _ := outside(t)
+	url := outside(t).ClientURL()
 	came := make(chan struct{}, 1000)
 	stub(t, url, map[string]func(*nats.Msg){
 		"evald.hello": says(t, `{"run":"R"}`),

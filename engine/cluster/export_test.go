@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -36,9 +38,44 @@ func (l *Learner) SlowDisk() (release func()) {
 	return l.keeping.Unlock
 }
 
-// Job is the message of a job.
-func Job(run string, c selfplay.Config, first, games int) ([]byte, error) {
-	return json.Marshal(job{Run: run, Version: "v", Config: c, First: first, Games: games, All: games, AtOnce: 64})
+// Lease is how long a worker of these tests may be silent.
+var Lease = hurried.lease
+
+// Job is a learner's answer with a job.
+func Job(run, lease string, c selfplay.Config, missing ...int) ([]byte, error) {
+	return json.Marshal(reply{Run: run, Job: &job{Lease: lease, Config: c, Missing: missing, All: len(missing), AtOnce: 64}})
+}
+
+// JobBy is one of games by a network.
+func JobBy(run string, network []byte, c selfplay.Config, missing ...int) ([]byte, error) {
+	return json.Marshal(reply{Run: run, Job: &job{Lease: "x", Network: sum(network), Bytes: len(network), Config: c, Missing: missing, All: 1000, AtOnce: 64}})
+}
+
+// AskJob is a worker's request for a job.
+func AskJob(run string) ([]byte, error) {
+	return json.Marshal(request{Version: "v", Worker: "test", Run: run})
+}
+
+// GotJob is the job in a learner's answer.
+func GotJob(text []byte) (lease string, missing []int, err error) {
+	var r reply
+	if err := json.Unmarshal(text, &r); err != nil || r.Job == nil {
+		return "", nil, err
+	}
+	return r.Job.Lease, r.Job.Missing, nil
+}
+
+// Held are the leases that a worker reports.
+func Held(text []byte) (leases []string, err error) {
+	var r report
+	err = json.Unmarshal(text, &r)
+	return r.Holds, err
+}
+
+// AsWorker are the options of a worker's connection.
+func AsWorker() []nats.Option {
+	inbox := newInbox()
+	return []nats.Option{nats.Name("test " + inbox), nats.CustomInboxPrefix(inbox)}
 }
 
 // Spool is a worker's games that are not confirmed.
@@ -81,9 +118,9 @@ func Answer(text []byte) (refused, later string, err error) {
 	return r.Refused, r.Later, err
 }
 
-// WorkerMay is what a worker must be allowed, to publish and to subscribe.
+// WorkerMay is what a worker must be allowed at a server elsewhere, to publish and to subscribe.
 func WorkerMay() (publish, subscribe []string) {
-	p := workerMay()
+	p := workerMay(workerInbox)
 	return p.Publish.Allow, p.Subscribe.Allow
 }
 
@@ -92,3 +129,16 @@ const Window = window
 
 func JobGames(all, workers int) int { return jobGames(all, workers) }
 func Share(all, workers int) int    { return share(all, workers) }
+
+// ReadParcel reads a message with games, and says why it is refused.
+func ReadParcel(text []byte) (games int, refused string) {
+	var p parcel
+	p.read(text)
+	return len(p.Games), p.reply.Refused
+}
+
+// Elements are how many games and positions a message has at most.
+func Elements(text []byte) (games, plies int) {
+	games, plies, _ = elements(text)
+	return games, plies
+}

@@ -1,8 +1,10 @@
 package cluster
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,85 +14,40 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// together is how many messages are kept with one wait for the disk.
-const together = 64
-
-// listen begins to answer workers.
-func (l *Learner) listen() error {
-	l.done.Go(l.keep)
-	_, err := l.conn.ChanSubscribe(gamesSubject, l.incoming)
-	if err != nil {
-		return err
-	}
-	for subject, answer := range map[string]func(request) reply{helloSubject: l.hello, missingSubject: l.missingOf} {
-		if _, err := l.conn.Subscribe(subject, func(m *nats.Msg) {
-			var r request
-			if err := json.Unmarshal(m.Data, &r); err != nil {
-				l.answer(m, reply{Refused: err.Error()})
-				return
-			}
-			l.answer(m, answer(r))
-		}); err != nil {
-			return err
-		}
-	}
-	return l.listenStatus()
-}
-
-func (l *Learner) answer(m *nats.Msg, r reply) {
-	r.Run = l.run
-	text, err := json.Marshal(r)
-	if err == nil {
-		err = m.Respond(text)
-	}
-	if err != nil {
-		l.o.Log.Warn("an answer cannot be sent", "error", err) // the worker asks again
-	}
-}
-
-// hello lets a worker of the same version in.
-func (l *Learner) hello(r request) reply {
-	if r.Worker == "" { // another learner asks whether one is here
-		return reply{}
-	}
-	if r.Version != l.o.Version {
-		l.o.Log.Warn("refused a worker of another version", "worker", short.To(r.Worker, 100), "version", short.To(r.Version, 100), "want", l.o.Version)
-		return reply{Refused: fmt.Sprintf("its version is %.100q, and the learner's %q: install the learner's", r.Version, l.o.Version)}
-	}
-	l.o.Log.Info("a worker has joined", "worker", short.To(r.Worker, 100))
-	return reply{}
-}
-
-// missingOf says which games of a job are still to be played. A generation that is not being played misses none.
-func (l *Learner) missingOf(r request) (a reply) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if g := l.playing; g != nil && r.Run == l.run && r.Settings == g.id && r.First >= 0 && r.Number <= window {
-		for n := r.First; n < min(r.First+r.Number, g.job.All); n++ {
-			if !g.store.Has(n) {
-				a.Missing = append(a.Missing, n)
-			}
-		}
-	}
-	return a
-}
+// Messages that are kept with one wait for the disk, at most.
+const (
+	together      = 64
+	togetherBytes = 8 << 20 // and a message
+)
 
 // keep keeps games until the connection is closed.
 func (l *Learner) keep() {
-	for m := range l.incoming {
+	for {
+		m, err := l.incoming.NextMsgWithContext(context.Background())
+		if errors.Is(err, nats.ErrSlowConsumer) { // messages were dropped; workers send them again
+			continue
+		}
+		if err != nil {
+			return
+		}
 		group := []*nats.Msg{m}
-		for len(group) < together && len(l.incoming) > 0 { // no other goroutine receives
-			group = append(group, <-l.incoming)
+		for size := len(m.Data); len(group) < together && size < togetherBytes && l.lag() > 0; size += len(m.Data) { // no other goroutine receives
+			if m, err = l.incoming.NextMsg(l.pause); err != nil {
+				break
+			}
+			group = append(group, m)
 		}
 		l.keepGroup(group)
 	}
 }
 
-// parcel is a message with games.
-type parcel struct {
-	request
-	Games []selfplay.Game `json:"games"` // in place of request.Games
-	reply reply
+// lag is how many messages with games wait.
+func (l *Learner) lag() int {
+	if l.incoming == nil { // not yet
+		return 0
+	}
+	n, _, _ := l.incoming.Pending() // it fails when the connection is closed
+	return max(n, 0)
 }
 
 // keepGroup keeps the games of some messages, and confirms them when they are on the disk.
@@ -98,11 +55,7 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 	parcels := make([]parcel, len(group))
 	var reading sync.WaitGroup
 	for i, m := range group { // most of the work
-		reading.Go(func() {
-			if err := json.Unmarshal(m.Data, &parcels[i]); err != nil {
-				parcels[i].reply.Refused = err.Error()
-			}
-		})
+		reading.Go(func() { parcels[i].read(m.Data) })
 	}
 	reading.Wait()
 	err := l.keepParcels(parcels)
@@ -112,7 +65,7 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 			r.Later = err.Error()
 		}
 		if r.Refused != "" {
-			l.o.Log.Warn("refused games", "worker", short.To(parcels[i].Worker, 100), "generation", parcels[i].Generation, "why", short.To(r.Refused, 500))
+			l.notices.log1(slog.LevelWarn, "refused games", "worker", short.To(parcels[i].Worker, 100), "generation", parcels[i].Generation, "why", short.To(r.Refused, 500))
 		}
 		l.answer(m, r)
 	}
@@ -160,9 +113,11 @@ func (l *Learner) judge(p *parcel) reply {
 	g := l.playing
 	switch {
 	case p.Version != l.o.Version:
-		return reply{Refused: fmt.Sprintf("its version is %.100q, and the learner's %q: install the learner's", p.Version, l.o.Version)}
+		return reply{Refused: l.versionOf(p.Version)}
 	case p.Run != l.run:
 		return reply{Later: "the games are of another run"}
+	case p.Generation < 0:
+		return reply{Refused: fmt.Sprintf("generation %d cannot be: want 0 or more", p.Generation)}
 	case p.Generation <= l.last:
 		return reply{}
 	case g == nil || p.Generation != g.job.Generation:
@@ -170,7 +125,11 @@ func (l *Learner) judge(p *parcel) reply {
 	case p.Settings != g.id:
 		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
 	}
+	end := g.upTo()
 	for i := range p.Games {
+		if n := p.Games[i].Number; n >= end && n < g.job.All { // it would wait in memory for all those before it
+			return reply{Refused: fmt.Sprintf("game %d was in no job: games up to %d were", n, end-1)}
+		}
 		if err := g.store.Check(&p.Games[i]); err != nil {
 			return reply{Refused: err.Error()}
 		}

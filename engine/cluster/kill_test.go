@@ -119,7 +119,7 @@ func roleWorker(a arguments) error {
 	})
 }
 
-// roleServer is a NATS server elsewhere, that keeps nothing when it is killed.
+// roleServer is a NATS server elsewhere.
 func roleServer(a arguments) error {
 	host, port, err := net.SplitHostPort(a.Listen)
 	if err != nil {
@@ -129,7 +129,7 @@ func roleServer(a arguments) error {
 	if err != nil {
 		return err
 	}
-	s, err := server.NewServer(&server.Options{Host: host, Port: number, JetStream: true, StoreDir: a.Dir, NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: host, Port: number, NoSigs: true, NoLog: true})
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func killRound(t *testing.T, outside bool, games []int, random *rand.Rand, kills
 	url, victims := "nats://"+listen, []*process{}
 	if outside {
 		learner.URL = url
-		s := &process{role: "server", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "nats")}}
+		s := &process{role: "server", arguments: arguments{Listen: listen}}
 		s.start(t)
 		defer func() { s.kill() }()
 		victims = append(victims, s)

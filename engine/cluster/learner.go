@@ -1,12 +1,9 @@
 package cluster
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -27,7 +23,7 @@ import (
 // Options of a Learner.
 type Options struct {
 	Version string // of the program; workers must have the same
-	Dir     string // for the run's number, the workers' password, and what the server needs
+	Dir     string // for the run's number and the workers' password
 	Log     *slog.Logger
 
 	// One of the two: the server inside, or one elsewhere.
@@ -45,10 +41,10 @@ type Learner struct {
 	password string // of workers
 	server   *server.Server
 	conn     *nats.Conn
-	js       jetstream.JetStream
-	incoming chan *nats.Msg // games
-	progress chan struct{}  // games were kept
+	incoming *nats.Subscription // games
+	progress chan struct{}      // games were kept
 	done     sync.WaitGroup
+	notices  notices
 
 	// keeping is held while games are looked at and written, which waits for the disk. playing and last change, and the
 	// store is written, under it alone. mu is held for moments: who answers a worker or the status waits for it, and not for
@@ -60,35 +56,35 @@ type Learner struct {
 	last    int         // the last generation that is complete, -1 if it is not known
 	workers map[string]*Worker
 	total   Status // of its life: Kept, Duplicates, Refused and Failures
-	queued  int    // jobs that no worker has taken, when look last looked
+	network []byte // the one that workers can ask for
+	sha256  string // of network
 }
 
 // generation is one whose games are being played.
 type generation struct {
-	job   job // without First and Games
+	job   job // without Lease and Missing
 	id    string
 	store *selfplay.Store
 	grew  time.Time // when the last new game came
 	start time.Time // of Play
 	had   int       // games that were there at the start
 
-	purged bool // the server has no jobs of before
-	given  int  // jobs of games below this were given out
-
-	patient time.Duration // for the network to reach the server
+	given  int               // games below this were in a job
+	again  []span            // which were, and need another worker
+	leases map[string]*lease // by their names
 }
 
 // Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
 func Open(ctx context.Context, o Options) (*Learner, error) {
-	l := &Learner{pace: cmp.Or(o.pace, usual), o: o, last: -1, workers: map[string]*Worker{}, incoming: make(chan *nats.Msg, 1024), progress: make(chan struct{}, 1)}
-	if err := l.begin(ctx); err != nil {
+	l := &Learner{pace: cmp.Or(o.pace, usual), o: o, last: -1, workers: map[string]*Worker{}, progress: make(chan struct{}, 1), notices: notices{log: o.Log}}
+	if err := l.begin(); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Learner) begin(ctx context.Context) (err error) {
+func (l *Learner) begin() (err error) {
 	if err := os.MkdirAll(l.o.Dir, 0o755); err != nil {
 		return err
 	}
@@ -103,16 +99,10 @@ func (l *Learner) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.js, err = jetstream.New(l.conn); err != nil {
-		return err
-	}
 	if answer, err := l.conn.Request(helloSubject, []byte("{}"), l.patience); err == nil {
 		var r reply
 		_ = json.Unmarshal(answer.Data, &r) // the run is for people
 		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
-	}
-	if _, _, err := l.prepare(ctx); err != nil {
-		return err
 	}
 	return l.listen()
 }
@@ -125,10 +115,12 @@ func (l *Learner) serve() (err error) {
 		}
 	}
 	own := rand.Text()
-	if l.server, err = l.o.Server.start(filepath.Join(l.o.Dir, "nats"), own, l.password); err != nil {
+	if l.server, err = l.o.Server.start(own, l.password); err != nil {
 		return err
 	}
-	l.conn, err = inside(l.server, own)
+	l.conn, err = inside(l.server, own, func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		l.notices.log1(slog.LevelWarn, "workers send more than the learner reads; they send it again", "error", err)
+	})
 	return err
 }
 
@@ -151,46 +143,11 @@ func (l *Learner) Close() {
 	if l.conn != nil {
 		l.conn.Close()
 	}
-	close(l.incoming)
 	l.done.Wait()
 	if l.server != nil {
 		l.server.Shutdown()
 		l.server.WaitForShutdown()
 	}
-}
-
-// prepare makes what is missing at the server. It is not in files: what a server loses is put there again.
-func (l *Learner) prepare(ctx context.Context) (stream jetstream.Stream, jobs jetstream.Consumer, err error) {
-	stream, err = l.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: jobsStream, Subjects: []string{jobsSubject}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("stream %s: %w", jobsStream, err)
-	}
-	jobs, err = l.js.CreateOrUpdateConsumer(ctx, jobsStream, jetstream.ConsumerConfig{
-		Durable: jobsConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.lease, MaxAckPending: -1,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("consumer %s: %w", jobsConsumer, err)
-	}
-	_, err = l.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: networksName, Storage: jetstream.MemoryStorage})
-	if err != nil {
-		return nil, nil, fmt.Errorf("object store %s: %w", networksName, err)
-	}
-	return stream, jobs, nil
-}
-
-// window is how many games beyond the first missing one are given out. It bounds the games that are kept in memory.
-const window = 1 << 14
-
-// jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
-func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
-
-// share is how many games one of so many workers plays at once at most, so that each has some, and nobody waits long for those
-// who took the last ones.
-func share(all, workers int) int {
-	workers = max(workers, 1)
-	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
 }
 
 // Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
@@ -200,17 +157,23 @@ func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	if err != nil {
 		return err
 	}
-	g := &generation{store: store, grew: time.Now(), start: time.Now(), had: store.Games(), patient: 2 * l.patience, job: job{Run: l.run, Version: l.o.Version, Generation: b.Generation, Config: b.Config, All: b.Games}}
+	g := &generation{
+		store: store, grew: time.Now(), start: time.Now(), had: store.Games(), leases: map[string]*lease{},
+		job: job{Generation: b.Generation, Config: b.Config, All: b.Games},
+	}
 	var network []byte
 	if b.Network != "" {
 		if network, err = os.ReadFile(b.Network); err != nil {
 			return errors.Join(err, store.Close())
 		}
-		g.job.Network = sum(network)
+		g.job.Network, g.job.Bytes = sum(network), len(network)
 	}
 	g.id = g.job.settings()
+	l.mu.Lock()
+	l.network, l.sha256 = network, g.job.Network
+	l.mu.Unlock()
 	l.turn(g, b.Generation-1)
-	err = l.play(ctx, g, network, b.Report)
+	err = l.play(ctx, g, b.Report)
 	last := b.Generation - 1
 	if err == nil {
 		last = b.Generation
@@ -228,8 +191,8 @@ func (l *Learner) turn(playing *generation, last int) {
 	l.playing, l.last = playing, last
 }
 
-// play looks after the server until all games are there.
-func (l *Learner) play(ctx context.Context, g *generation, network []byte, report func(selfplay.Progress)) error {
+// play waits until all games are there. Jobs of workers that are silent go back.
+func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.Progress)) error {
 	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
 	for {
@@ -241,13 +204,9 @@ func (l *Learner) play(ctx context.Context, g *generation, network []byte, repor
 		if l.complete(g) {
 			return nil
 		}
-		err := l.look(ctx, g, network)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			l.o.Log.Warn("the server does not take jobs; trying again", "error", err)
-		}
+		l.mu.Lock()
+		g.expire(time.Now(), l.lease)
+		l.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -269,126 +228,4 @@ func (l *Learner) complete(g *generation) bool {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	return l.add(g) == nil
-}
-
-// look puts at the server what is missing there: the network, and jobs of games that nobody has.
-// The first time it takes away what was there before. If the server is slow, the next look goes on.
-func (l *Learner) look(ctx context.Context, g *generation, network []byte) error {
-	if err := l.putNetwork(ctx, g, network); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*l.patience)
-	defer cancel()
-	stream, err := l.js.Stream(ctx, jobsStream)
-	var consumer jetstream.Consumer
-	if err == nil {
-		consumer, err = stream.Consumer(ctx, jobsConsumer)
-	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		g.purged = false
-		stream, consumer, err = l.prepare(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if !g.purged {
-		if err := stream.Purge(ctx); err != nil {
-			return err
-		}
-		g.given, g.purged = 0, true
-	}
-	info, err := stream.Info(ctx)
-	if err != nil {
-		return err
-	}
-	waiting, err := consumer.Info(ctx)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	l.queued = int(waiting.NumPending)
-	stale := info.State.Msgs == 0 || waiting.NumPending == 0 && time.Since(g.grew) > 2*l.lease
-	if stale { // the server has lost jobs, or a worker sits on one: a game that two play is kept once
-		g.given, g.grew = g.store.First(), time.Now()
-	}
-	jobs := g.missing(l.heard())
-	l.mu.Unlock()
-	for _, j := range jobs {
-		text, err := json.Marshal(j)
-		if err != nil {
-			return err
-		}
-		if _, err := l.js.Publish(ctx, jobsSubject, text); err != nil {
-			g.given = j.First
-			return err
-		}
-	}
-	return nil
-}
-
-// missing are jobs of missing games from given on, as far as the window reaches, for so many workers.
-func (g *generation) missing(workers int) (jobs []job) {
-	size := jobGames(g.job.All, workers)
-	for to := min(g.store.First()+window, g.job.All); g.given < to; {
-		j := g.job
-		j.First, j.Games, j.AtOnce = g.given, min(size, g.job.All-g.given), share(g.job.All, workers)
-		g.given += j.Games
-		for n := range j.Games {
-			if !g.store.Has(j.First + n) {
-				jobs = append(jobs, j)
-				break
-			}
-		}
-	}
-	return jobs
-}
-
-// putNetwork puts a generation's network into the object store, in place of all others, if it is not there.
-func (l *Learner) putNetwork(ctx context.Context, g *generation, network []byte) error {
-	if g.job.Network == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.patient)
-	defer cancel()
-	err := l.putObject(ctx, g.job.Network, network)
-	if err != nil {
-		g.patient = min(2*g.patient, networkPatience)
-	}
-	return err
-}
-
-func (l *Learner) putObject(ctx context.Context, name string, network []byte) error {
-	objects, err := l.js.ObjectStore(ctx, networksName)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		if _, _, err = l.prepare(ctx); err == nil {
-			objects, err = l.js.ObjectStore(ctx, networksName)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	info, err := objects.GetInfo(ctx, name)
-	if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-		return err
-	}
-	if err == nil && info.Digest == digest(network) {
-		return nil
-	}
-	all, err := objects.List(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
-		return err
-	}
-	for _, old := range all {
-		if err := objects.Delete(ctx, old.Name); err != nil {
-			return err
-		}
-	}
-	_, err = objects.Put(ctx, jetstream.ObjectMeta{Name: name}, bytes.NewReader(network))
-	return err
-}
-
-// digest is what the object store says of an object with this content.
-func digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/selfplay"
@@ -22,9 +21,9 @@ import (
 
 var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// fetch returns the file of a network in a folder that all workers of a machine share. The first one gets it from the server,
-// and the others wait for it. The content is compared with the name, which is its SHA-256.
-func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path string, err error) {
+// fetch returns the file of a network in a folder that all workers of a machine share. The first one gets it by download, and
+// the others wait for it. The content is compared with the name, which is its SHA-256.
+func fetch(ctx context.Context, download func(context.Context) ([]byte, error), name, dir string) (path string, err error) {
 	if !sha256Name.MatchString(name) {
 		return "", fmt.Errorf("network %.80q: want a SHA-256", name)
 	}
@@ -53,7 +52,12 @@ func fetch(ctx context.Context, js jetstream.JetStream, name, dir string) (path 
 			file.Abort()
 			return path, nil
 		}
-		if text, err = download(ctx, js, name); err == nil {
+		if text, err = download(ctx); err == nil {
+			if got := sum(text); got != name {
+				err = fmt.Errorf("what came has SHA-256 %s", got)
+			}
+		}
+		if err == nil {
 			_, err = file.Write(text)
 		}
 		if err != nil {
@@ -89,16 +93,30 @@ func prune(dir, just string) error {
 	return nil
 }
 
-func download(ctx context.Context, js jetstream.JetStream, name string) ([]byte, error) {
-	objects, err := js.ObjectStore(ctx, networksName)
-	if err != nil {
-		return nil, err
+// mostBytes is the size of the greatest network that a worker takes.
+const mostBytes = 1 << 30
+
+// download asks the learner for a job's network, part by part.
+func (w *worker) download(ctx context.Context, j job) ([]byte, error) {
+	if j.Bytes < 1 || j.Bytes > mostBytes {
+		return nil, fmt.Errorf("it has %d bytes, want 1 to %d", j.Bytes, mostBytes)
 	}
-	text, err := objects.GetBytes(ctx, name)
-	if got := sum(text); err == nil && got != name {
-		err = fmt.Errorf("what came has SHA-256 %s", got)
+	var text []byte
+	for len(text) < j.Bytes {
+		q, err := json.Marshal(request{Version: w.o.Version, Worker: w.name, Network: j.Network, From: len(text)})
+		if err != nil {
+			return nil, err
+		}
+		m, err := w.conn.RequestWithContext(ctx, networkSubject, q)
+		if err != nil {
+			return nil, err
+		}
+		if len(m.Data) == 0 {
+			return nil, errors.New("the learner has another network now")
+		}
+		text = append(text, m.Data...)
 	}
-	return text, err
+	return text, nil
 }
 
 func sum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
@@ -119,7 +137,8 @@ func (p *player) open(ctx context.Context, w *worker, j job) error {
 	file := ""
 	if j.Network != "" {
 		var err error
-		if file, err = fetch(ctx, w.js, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
+		download := func(ctx context.Context) ([]byte, error) { return w.download(ctx, j) }
+		if file, err = fetch(ctx, download, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
 			return err
 		}
 	}

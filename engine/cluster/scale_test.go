@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/cluster"
 	"github.com/evald/evald/engine/eval"
@@ -96,7 +95,7 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 	var senders sync.WaitGroup
 	start := time.Now()
 	for w := range workers {
-		conn := gametest.Must(nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"), nats.Timeout(time.Minute)))(t)
+		conn := gametest.Must(nats.Connect(l.Join(), append(cluster.AsWorker(), nats.Timeout(time.Minute))...))(t)
 		defer conn.Close()
 		go func() { // says how it is, as often as a worker does
 			for t.Context().Err() == nil {
@@ -143,7 +142,6 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 			}
 		})
 	}
-	go endJobs(t, l, &kept)
 	tick := time.NewTicker(max(span/10, time.Second))
 	defer tick.Stop()
 	watch := make(chan struct{})
@@ -170,48 +168,6 @@ func manyWorkers(t *testing.T, workers int, rate float64, span time.Duration) {
 	senders.Wait()
 	<-watch
 	t.Logf("%d games in %v: %.0f positions/s; %d answers were late", all, took, float64(all)*each/took.Seconds(), late.Load())
-}
-
-// endJobs ends jobs whose games were sent, as workers do.
-func endJobs(t *testing.T, l *cluster.Learner, kept *atomic.Int64) {
-	conn, err := nats.Connect(l.Join(), nats.CustomInboxPrefix("_INBOX.worker"))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	jobs, err := js.Consumer(t.Context(), "JOBS", "workers")
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for t.Context().Err() == nil {
-		some, err := jobs.FetchNoWait(100)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for m := range some.Messages() {
-			var job struct{ First, Games int64 }
-			if err := json.Unmarshal(m.Data(), &job); err != nil {
-				t.Error(err)
-			}
-			if job.First+job.Games > kept.Load() {
-				_ = m.NakWithDelay(time.Second) // if it is lost, the job comes later
-			} else {
-				_ = m.Ack()
-			}
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // resident is the memory of this process.

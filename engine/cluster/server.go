@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"crypto/rand"
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -25,27 +28,61 @@ type Server struct {
 const (
 	learnerUser  = "learner"
 	workerUser   = "worker"
-	learnerInbox = "_INBOX.learner"
-	workerInbox  = "_INBOX.worker"
+	learnerInbox = inboxes + "learner"
+	workerInbox  = inboxes + "worker"
 )
 
-// workerMay is what a worker's credentials open: to ask the learner, to take jobs, to read networks.
-func workerMay() *server.Permissions {
-	jobs, objects := jobsStream+"."+jobsConsumer, "OBJ_"+networksName
+// Limits of the server inside the learner.
+const (
+	mostConnections   = 10_000
+	mostSubscriptions = 64      // of a connection; a worker has one
+	mostUnread        = 8 << 20 // bytes that the server keeps for a connection that does not read them, for writeDeadline
+	writeDeadline     = 10 * time.Second
+)
+
+// newInbox is where the answers to one connection of a worker go. It is a secret between that connection and the server: all
+// workers have one password, and none should read what others are sent.
+func newInbox() string { return workerInbox + "." + rand.Text() }
+
+// isInbox matches those of newInbox.
+var isInbox = regexp.MustCompile(`^` + regexp.QuoteMeta(workerInbox) + `\.[A-Z2-7]{26}$`)
+
+// workerMay is what a worker's credentials open: to ask the learner, to send it games and reports, and to read its answers.
+func workerMay(inbox string) *server.Permissions {
 	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{
-			helloSubject, missingSubject, gamesSubject, statusSubject, workerSubject,
-			"$JS.API.CONSUMER.INFO." + jobs, "$JS.API.CONSUMER.MSG.NEXT." + jobs, "$JS.ACK." + jobs + ".>",
-			"$JS.API.STREAM.INFO." + objects, "$JS.API.DIRECT.GET." + objects + ".>",
-			"$JS.API.CONSUMER.CREATE." + objects + ".>", "$JS.API.CONSUMER.INFO." + objects + ".>", "$JS.API.CONSUMER.DELETE." + objects + ".>",
-			"$JS.FC." + objects + ".>",
-		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{workerInbox + ".>"}},
+		Publish:   &server.SubjectPermission{Allow: []string{helloSubject, jobSubject, networkSubject, gamesSubject, statusSubject, workerSubject}},
+		Subscribe: &server.SubjectPermission{Allow: []string{inbox + ".>"}},
 	}
 }
 
-// start starts a server whose files are in a folder. learner and worker are passwords.
-func (s Server) start(dir, learner, worker string) (*server.Server, error) {
+// passwords lets users in by their passwords.
+type passwords struct{ learner, worker string }
+
+// Check implements server.Authentication. A worker gets the answers at the inbox at the end of its connection's name, and
+// none without such a name.
+func (p passwords) Check(c server.ClientAuthentication) bool {
+	o := c.GetOpts()
+	is := func(user, password string) bool {
+		return o.Username == user && subtle.ConstantTimeCompare([]byte(o.Password), []byte(password)) == 1
+	}
+	switch {
+	case is(learnerUser, p.learner):
+		c.RegisterUser(&server.User{Username: learnerUser})
+		return true
+	case is(workerUser, p.worker):
+		inbox := o.Name[strings.LastIndex(o.Name, " ")+1:]
+		may := workerMay(inbox)
+		if !isInbox.MatchString(inbox) {
+			may.Subscribe = &server.SubjectPermission{Deny: []string{">"}}
+		}
+		c.RegisterUser(&server.User{Username: workerUser, Permissions: may})
+		return true
+	}
+	return false
+}
+
+// start starts a server, which has no files. learner and worker are passwords.
+func (s Server) start(learner, worker string) (*server.Server, error) {
 	host, text, err := net.SplitHostPort(s.Listen)
 	if err != nil {
 		return nil, err
@@ -58,9 +95,9 @@ func (s Server) start(dir, learner, worker string) (*server.Server, error) {
 		port = server.RANDOM_PORT
 	}
 	options := &server.Options{
-		ServerName: "evald", Host: host, Port: port, NoSigs: true, NoLog: true, WriteDeadline: 10 * time.Second,
-		JetStream: true, StoreDir: dir, SyncAlways: true,
-		Users: []*server.User{{Username: learnerUser, Password: learner}, {Username: workerUser, Password: worker, Permissions: workerMay()}},
+		ServerName: "evald", Host: host, Port: port, NoSigs: true, NoLog: true, WriteDeadline: writeDeadline,
+		MaxConn: mostConnections, MaxSubs: mostSubscriptions, MaxPending: mostUnread,
+		CustomClientAuthentication: passwords{learner, worker},
 	}
 	if s.Certificate != "" {
 		config, err := server.GenTLSConfig(&server.TLSConfigOpts{
@@ -84,17 +121,17 @@ func (s Server) start(dir, learner, worker string) (*server.Server, error) {
 		return nil, err
 	}
 	srv.Start()
-	if !srv.ReadyForConnections(10*time.Second) || !srv.JetStreamEnabled() {
+	if !srv.ReadyForConnections(10 * time.Second) {
 		srv.Shutdown()
-		return nil, fmt.Errorf("%s: the NATS server inside does not start: is there room in %s?", s.Listen, dir)
+		return nil, fmt.Errorf("%s: the NATS server inside does not start", s.Listen)
 	}
 	return srv, nil
 }
 
-// inside connects the learner to its own server.
-func inside(srv *server.Server, password string) (*nats.Conn, error) {
+// inside connects the learner to its own server. said is called with what the server objects to later.
+func inside(srv *server.Server, password string, said nats.ErrHandler) (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(learnerUser, password), nats.CustomInboxPrefix(learnerInbox),
-		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause))
+		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause), nats.ErrorHandler(said))
 }
 
 // secret reads a password from a file that only its owner can read, or makes one.

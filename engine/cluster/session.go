@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -21,7 +19,6 @@ type session struct {
 	*worker
 	run   string
 	spool *spool
-	jobs  jetstream.Consumer // nil until the server has answered
 
 	mu     sync.Mutex
 	leases map[key]*taken // by each game under way or not confirmed
@@ -37,10 +34,8 @@ type key struct {
 // taken is a job that this worker has.
 type taken struct {
 	job
-	id      string
-	message jetstream.Msg
-	left    []int // games to begin
-	open    int   // games that are not confirmed
+	id   string
+	left []int // games to begin
 }
 
 // play plays the jobs of a run until ctx ends or the learner has another run or refuses.
@@ -69,14 +64,32 @@ func (w *worker) play(ctx context.Context, run string) error {
 
 // leave lets others have this worker's jobs at once.
 func (s *session) leave() {
-	left := map[*taken]bool{}
+	s.mu.Lock()
+	s.reportNow(report{Returns: s.held()}) // if it is lost, they wait until the lease ends
+	s.mu.Unlock()
+	_ = s.conn.FlushTimeout(s.pause)
+}
+
+// held are the names of the leases of this worker. The caller holds mu, as for reportNow.
+func (s *session) held() (names []string) {
+	listed := map[*taken]bool{}
 	for _, t := range s.leases {
-		if !left[t] {
-			left[t] = true
-			_ = t.message.Nak() // if it is lost, they wait until the lease ends
+		if !listed[t] {
+			listed[t] = true
+			names = append(names, t.Lease)
 		}
 	}
-	_ = s.conn.FlushTimeout(s.pause)
+	return names
+}
+
+// reportNow sends a report. It may be lost; another one will come.
+func (s *session) reportNow(r report) {
+	r.Worker = s.now
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // its numbers are finite
+	}
+	_ = s.conn.Publish(workerSubject, text)
 }
 
 // send sends games to the learner until it confirms them. It waits the longer for an answer the later answers come: what it
@@ -139,40 +152,23 @@ func (s *session) confirmed(games []spooled) {
 	}
 }
 
-// settle takes a game from its job. The job ends with its last game.
+// settle takes a game from its job. After the last one the worker does not report the job any more.
 func (s *session) settle(k key) {
-	t := s.leases[k]
-	if t == nil { // an earlier process played it
-		return
-	}
-	delete(s.leases, k)
-	if t.open--; t.open == 0 {
-		_ = t.message.Ack() // if it is lost, the next worker is told that no game is missing
+	if t := s.leases[k]; t != nil { // or an earlier process played it
+		delete(s.leases, k)
 	}
 }
 
-// renew keeps this worker's jobs from others, and says how the worker is.
+// renew keeps this worker's jobs from others, and reports how the worker is.
 func (s *session) renew(ctx context.Context) error {
 	every := s.lease / 8
 	before := int64(0)
 	for {
 		s.mu.Lock()
-		renewed := map[*taken]bool{}
-		for _, t := range s.leases {
-			if !renewed[t] {
-				renewed[t] = true
-				_ = t.message.InProgress() // if it is lost, another worker may play the same games
-			}
-		}
-		now := s.now
+		s.now.Spool, s.now.Older = s.spool.size(s.now.Generation)
+		s.now.PerSecond, before = float64(s.now.Games-before)/every.Seconds(), s.now.Games
+		s.reportNow(report{Holds: s.held()}) // if it is lost, another worker may play the same games
 		s.mu.Unlock()
-		now.Spool, now.Older = s.spool.size(now.Generation)
-		now.PerSecond, before = float64(now.Games-before)/every.Seconds(), now.Games
-		text, err := json.Marshal(now)
-		if err != nil {
-			return err
-		}
-		_ = s.conn.Publish(workerSubject, text) // the next one will come
 		if err := sleep(ctx, every); err != nil {
 			return err
 		}
@@ -226,8 +222,9 @@ func (s *session) report(change func(now *Worker)) {
 // playFrom plays a job and those that follow with the same network.
 func (s *session) playFrom(ctx context.Context, t *taken, network player) error {
 	c, id, generation := t.Config, t.id, t.Generation
+	first := t.Missing[0]
 	s.report(func(now *Worker) { now.Generation, now.Network = generation, c.Network })
-	s.o.Log.Info("playing", "generation", generation, "network", c.Network, "rules", c.Rules, "first", t.First)
+	s.o.Log.Info("playing", "generation", generation, "network", c.Network, "rules", c.Rules, "first", first)
 	var other *taken // a job of another generation
 	var failed error
 	next := func() (int, bool) {
@@ -254,88 +251,40 @@ func (s *session) playFrom(ctx context.Context, t *taken, network player) error 
 	return cmp.Or(err, failed)
 }
 
-// take takes a job of which games are missing; nil if there is none now. The error says that the learner is another one.
+// take asks the learner for a job; nil if there is none now. The error says that the learner is another one, or refuses.
 func (s *session) take(ctx context.Context) (*taken, error) {
 	for ctx.Err() == nil {
-		m := s.fetch(ctx)
-		if m == nil {
+		r, err := s.ask(ctx, s.patience, jobSubject, request{Run: s.run})
+		switch {
+		case err != nil:
+			s.o.Log.Debug("no jobs", "error", err)
+			return nil, nil
+		case r.Refused != "":
+			return nil, fmt.Errorf("%w: %s", ErrRefused, r.Refused)
+		case r.Run != s.run:
+			return nil, errOtherRun
+		case r.Job == nil:
 			return nil, nil
 		}
-		t := &taken{message: m}
-		err := json.Unmarshal(m.Data(), &t.job)
+		t := &taken{job: *r.Job, id: r.Job.settings()}
 		t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
-		if err != nil || t.Version != s.o.Version || t.Run != s.run || t.Config.Validate() != nil {
-			if err := s.stillHere(ctx); err != nil {
-				_ = m.Nak()
-				return nil, err
-			}
-			_ = m.Ack() // it is an older learner's
-			continue
-		}
-		t.id = t.settings()
-		r, err := s.ask(ctx, s.patience, missingSubject, request{Run: s.run, Settings: t.id, First: t.First, Number: t.Games})
-		if err != nil {
-			_ = m.Nak()
-			return nil, nil
+		if err := t.Config.Validate(); err != nil {
+			return nil, fmt.Errorf("the learner has a job that cannot be played: %w", err)
 		}
 		s.mu.Lock()
-		for _, n := range r.Missing {
-			if k := (key{t.id, n}); s.leases[k] == nil { // or it is being played here, since the job came twice
-				s.leases[k] = t
+		for _, n := range t.Missing {
+			k := key{t.id, n}
+			if s.leases[k] == nil { // or it is being played here, or not confirmed, since the learner has begun anew
 				t.left = append(t.left, n)
 			}
+			s.leases[k] = t // the learner may have forgotten an earlier lease
 		}
-		t.open = len(t.left)
 		s.mu.Unlock()
-		if t.open > 0 {
+		if len(t.left) > 0 {
 			return t, nil
 		}
-		if len(r.Missing) == 0 {
-			_ = m.Ack()
-		}
-		// Otherwise this worker plays the missing games. If the message is acknowledged now and the worker fails, no other
-		// worker gets them. Without an answer the server sends it again after a lease.
 	}
 	return nil, nil
-}
-
-// stillHere asks whether the learner is the one that this worker has joined. The error says why not.
-func (s *session) stillHere(ctx context.Context) error {
-	r, err := s.ask(ctx, s.patience, helloSubject, request{})
-	switch {
-	case err != nil:
-		return errOtherRun // so that the worker joins again
-	case r.Refused != "":
-		return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
-	case r.Run != s.run:
-		return errOtherRun
-	}
-	return nil
-}
-
-// fetch gets a message of the work queue; nil if there is none now.
-func (s *session) fetch(ctx context.Context) jetstream.Msg {
-	inner, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	if s.jobs == nil {
-		jobs, err := s.js.Consumer(inner, jobsStream, jobsConsumer)
-		if err != nil {
-			s.o.Log.Debug("no jobs", "error", err)
-			return nil
-		}
-		s.jobs = jobs
-	}
-	batch, err := s.jobs.FetchNoWait(1)
-	if err != nil {
-		s.o.Log.Debug("no jobs", "error", err)
-		return nil
-	}
-	select {
-	case m := <-batch.Messages(): // nil if it is closed
-		return m
-	case <-inner.Done():
-		return nil
-	}
 }
 
 // giveBack lets another worker have a job of which no game was begun.
@@ -345,5 +294,5 @@ func (s *session) giveBack(t *taken) {
 	for _, n := range t.left {
 		delete(s.leases, key{t.id, n})
 	}
-	_ = t.message.NakWithDelay(time.Second)
+	s.reportNow(report{Holds: s.held(), Returns: []string{t.Lease}})
 }

@@ -20,11 +20,8 @@ type spooled struct {
 	Game       json.RawMessage `json:"game"`
 }
 
-const (
-	spoolGames  = 20_000    // a worker with so many plays no more until the learner has confirmed some
-	parcelGames = 256       // of a message at most
-	parcelBytes = 256 << 10 // about; servers take messages of 1 MB
-)
+// spoolGames is how many games a worker has at most that are not confirmed. Then it plays no more until some are.
+const spoolGames = 20_000
 
 // spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
 // memory alone: a kill then costs games that are played again.

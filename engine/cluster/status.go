@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/evald/evald/engine/short"
 )
 
 // Worker is how a worker is, as it says itself.
@@ -71,36 +75,96 @@ const forgotten = time.Minute
 
 const (
 	mostWorkers = 10_000 // whose status is kept
-	mostListed  = 1_000  // in a Status, so that it fits a message
+	mostListed  = 1_000  // in a Status
+	mostName    = 200    // bytes
 )
 
-// listenStatus hears how workers are, and answers how all are.
-func (l *Learner) listenStatus() error {
-	_, err := l.conn.Subscribe(workerSubject, func(m *nats.Msg) {
-		var w Worker
-		if json.Unmarshal(m.Data, &w) != nil || w.Name == "" || len(w.Name)+len(w.Network)+len(w.Fetching) > 400 {
+// report is what a worker reports.
+type report struct {
+	Worker
+	Holds   []string `json:"holds,omitempty"`   // leases that it has
+	Returns []string `json:"returns,omitempty"` // leases that others may have
+}
+
+// check says why a report cannot be a worker's. Numbers that add up to no overflow and names that a terminal can show are all
+// that is looked at: a worker can report what it likes.
+func (w *Worker) check() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+		most  float64
+	}{
+		{"generation", float64(w.Generation), 1e9},
+		{"begun", float64(w.Begun), 1e9},
+		{"games", float64(w.Games), 1e15},
+		{"games_per_second", w.PerSecond, 1e9},
+		{"kept", float64(w.Kept), 1e15},
+		{"spool", float64(w.Spool), 1e9},
+		{"spool_older", float64(w.Older), 1e9},
+	} {
+		if !(f.value >= 0 && f.value <= f.most) {
+			return fmt.Errorf("%s is %v, want 0 to %v", f.name, f.value, f.most)
+		}
+	}
+	for _, f := range []struct{ name, value string }{{"worker", w.Name}, {"network", w.Network}, {"fetching", w.Fetching}} {
+		if len(f.value) > mostName || printable(f.value) != f.value {
+			return fmt.Errorf("%s is %s, want a name of %d bytes at most that can be printed", f.name, short.Quote(f.value), mostName)
+		}
+	}
+	if w.Name == "" {
+		return errors.New("worker is empty")
+	}
+	return nil
+}
+
+// printable is a name with ? in place of what cannot be printed, such as what moves a terminal's cursor.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name)
+}
+
+// reported keeps a worker's report, and the leases in it.
+func (l *Learner) reported(m *nats.Msg) {
+	var r report
+	err := decode(m.Data, &r)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		l.notices.log1(slog.LevelWarn, "a worker's report is left out", "error", short.To(err.Error(), 500))
+		return
+	}
+	now := time.Now()
+	r.seen = now
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.workers) < mostWorkers || l.workers[r.Name] != nil {
+		l.workers[r.Name] = &r.Worker
+	}
+	if g := l.playing; g != nil {
+		g.renew(r.Holds, now, l.lease)
+		g.giveBack(r.Returns)
+	}
+}
+
+// statusFor answers with the status. It lists fewer workers and networks if their names are so long that it would not fit a
+// message.
+func (l *Learner) statusFor(m *nats.Msg) {
+	for s := l.Status(); ; {
+		text, err := json.Marshal(s)
+		if err != nil {
+			panic(err) // reports were checked
+		}
+		if int64(len(text)) <= l.conn.MaxPayload() {
+			l.respond(m, text)
 			return
 		}
-		w.seen = time.Now()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(l.workers) < mostWorkers || l.workers[w.Name] != nil {
-			l.workers[w.Name] = &w
-		}
-	})
-	if err != nil {
-		return err
+		s.Workers, s.Networks = s.Workers[:len(s.Workers)/2], s.Networks[:(len(s.Networks)+1)/2]
 	}
-	_, err = l.conn.Subscribe(statusSubject, func(m *nats.Msg) {
-		text, err := json.Marshal(l.Status())
-		if err == nil {
-			err = m.Respond(text)
-		}
-		if err != nil {
-			l.o.Log.Warn("the status cannot be sent", "error", err)
-		}
-	})
-	return err
 }
 
 // Status is how it is now.
@@ -108,13 +172,13 @@ func (l *Learner) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.total
-	s.Run, s.Version, s.Generation, s.Jobs, s.Lag, s.Workers = l.run, l.o.Version, l.last, l.queued, len(l.incoming), []Worker{}
+	s.Run, s.Version, s.Generation, s.Lag, s.Workers = l.run, l.o.Version, l.last, l.lag(), []Worker{}
+	workers := l.heard()
 	if g := l.playing; g != nil {
 		s.Playing, s.Generation, s.Network, s.Games, s.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
-		s.Proved = g.store.Proved()
+		s.Proved, s.Jobs = g.store.Proved(), g.waiting(workers)
 		s.PerSecond = float64(s.Games-g.had) / time.Since(g.start).Seconds()
 	}
-	l.heard()
 	for _, w := range l.workers {
 		w.Silent = time.Since(w.seen).Seconds()
 		s.Workers = append(s.Workers, *w)
@@ -167,7 +231,7 @@ func (s *Status) sum() {
 
 // Ask asks the learner at a server for its status.
 func Ask(ctx context.Context, c Connection) (s Status, err error) {
-	conn, err := c.connect("status", workerInbox, slog.New(slog.DiscardHandler))
+	conn, err := c.connect("status", newInbox(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return s, err
 	}
@@ -179,40 +243,4 @@ func Ask(ctx context.Context, c Connection) (s Status, err error) {
 		return s, fmt.Errorf("%s: no learner answers: %w", c.plain(), err)
 	}
 	return s, json.Unmarshal(m.Data, &s)
-}
-
-// Describe implements prometheus.Collector.
-func (l *Learner) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, to) }
-
-// Collect implements prometheus.Collector.
-func (l *Learner) Collect(to chan<- prometheus.Metric) {
-	s := l.Status()
-	fetching := 0
-	for _, n := range s.Networks {
-		fetching += n.Fetching
-	}
-	for _, m := range []struct {
-		name, help string
-		kind       prometheus.ValueType
-		value      float64
-	}{
-		{"workers", "Workers that were heard in the last minute.", prometheus.GaugeValue, float64(s.Heard)},
-		{"workers_games_per_second", "Games a second that the workers say they play.", prometheus.GaugeValue, s.Played},
-		{"spool_games", "Games that workers keep because the learner has not confirmed them.", prometheus.GaugeValue, float64(s.Spool)},
-		{"networks", "Networks that workers play with or get.", prometheus.GaugeValue, float64(len(s.Networks))},
-		{"workers_fetching", "Workers that get a network.", prometheus.GaugeValue, float64(fetching)},
-		{"older_games", "Games of earlier generations that workers have begun, or keep.", prometheus.GaugeValue, float64(s.Older)},
-		{"generation", "The generation that is played, or the last one.", prometheus.GaugeValue, float64(s.Generation)},
-		{"generation_games", "Games of the generation that are kept.", prometheus.GaugeValue, float64(s.Games)},
-		{"generation_games_wanted", "Games of the generation.", prometheus.GaugeValue, float64(s.All)},
-		{"generation_games_proved", "Games of the generation, kept since the learner's start, that ended because they were proved.", prometheus.GaugeValue, float64(s.Proved)},
-		{"jobs_waiting", "Jobs that no worker has taken.", prometheus.GaugeValue, float64(s.Jobs)},
-		{"lag_messages", "Messages with games that the learner has not looked at.", prometheus.GaugeValue, float64(s.Lag)},
-		{"games_kept_total", "Games that were kept since the learner's start.", prometheus.CounterValue, float64(s.Kept)},
-		{"games_duplicate_total", "Games that came again.", prometheus.CounterValue, float64(s.Duplicates)},
-		{"messages_refused_total", "Messages with games that were refused.", prometheus.CounterValue, float64(s.Refused)},
-		{"write_failures_total", "Times that games could not be written to the disk.", prometheus.CounterValue, float64(s.Failures)},
-	} {
-		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("evald_cluster_"+m.name, m.help, nil, nil), m.kind, m.value)
-	}
 }

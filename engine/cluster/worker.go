@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
@@ -49,7 +48,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer home.Close()
 	host, _ := os.Hostname() // "" will do
-	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: host + "-" + strings.ToLower(rand.Text()[:6])}
+	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: printable(short.To(host, 100)) + "-" + strings.ToLower(rand.Text()[:6])}
 	w.o.Log = o.Log.With("worker", w.name)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,7 +85,6 @@ type worker struct {
 	name string
 	home *durable.Dir
 	conn *nats.Conn
-	js   jetstream.JetStream
 }
 
 // dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong
@@ -104,7 +102,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	})
 	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
 	for said := false; ; said = true {
-		if w.conn, err = w.o.connect(w.name, workerInbox, w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
+		if w.conn, err = w.o.connect(w.name, newInbox(), w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
 			break
 		}
 		if !absent(err) {
@@ -117,8 +115,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 			return err
 		}
 	}
-	w.js, err = jetstream.New(w.conn)
-	return err
+	return nil
 }
 
 // runName is what a run's number looks like. It becomes part of the name of a file.

@@ -246,7 +246,7 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
-		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, r.each(o.Moves)
+		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, each(r.board, o.Moves)
 		return ply, nil
 	}
 	if ply.Source, err = source(t); err != nil {
@@ -263,12 +263,12 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 }
 
 // each is a policy's visits: 1 for each of the moves, given by their cells. It is nil if there are none.
-func (r *run) each(moves game.Bits) (visits []uint32) {
+func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	if !moves.IsZero() {
-		visits = make([]uint32, r.board.Actions())
+		visits = make([]uint32, b.Actions())
 	}
 	for ; !moves.IsZero(); moves = moves.WithoutFirst() {
-		visits[r.board.Action(moves.First())] = 1
+		visits[b.Action(moves.First())] = 1
 	}
 	return visits
 }
@@ -288,7 +288,7 @@ func (r *run) probe(s *seat) bool {
 
 // prove ends the game with a result for the side to move and the moves that are known to keep it.
 func (r *run) prove(s *seat, result game.Result, moves game.Bits) {
-	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: r.each(moves), Q: result.Value(), Source: eval.Solved})
+	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: each(r.board, moves), Q: result.Value(), Source: eval.Solved})
 	s.Last, s.Result = s.position, outcome(int8(result.Value()), s.position)
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -148,55 +147,6 @@ func (s *Store) fresh(games []*Game) (fresh []*Game) {
 		}
 	}
 	return fresh
-}
-
-// Check returns an error that says why a game cannot be one of this run's, or nil. It looks at each position, move, visit and
-// value, but does not play the game again.
-func (s *Store) Check(g *Game) error {
-	if err := s.check(g); err != nil {
-		return fmt.Errorf("game %d: %w", g.Number, err)
-	}
-	return nil
-}
-
-func (s *Store) check(g *Game) error {
-	if g.Number < 0 || g.Number >= s.end {
-		return fmt.Errorf("the run has games 0 to %d", s.end-1)
-	}
-	if len(g.Plies) == 0 || len(g.Plies) > s.board.Cells() || g.Result < -1 || g.Result > 1 {
-		return fmt.Errorf("%d positions and result %d cannot be", len(g.Plies), g.Result)
-	}
-	for i := range len(g.Plies) + 1 {
-		p := g.Last
-		if i < len(g.Plies) {
-			p = g.Plies[i].Position
-		}
-		if err := s.board.Check(p, game.InTurn); err != nil {
-			return fmt.Errorf("position %d: %w", i+1, err)
-		}
-		if i == 0 {
-			continue
-		}
-		before := g.Plies[i-1].Position
-		move := p.All.AndNot(before.All)
-		ended := i == len(g.Plies) && p == before && (s.config.Resign > 0 && g.Result != 0 || s.config.Exact > 0 && g.Proved())
-		if !ended && (move.OnesCount() != 1 || p != s.board.Play(before, s.board.Action(move.First()))) {
-			return fmt.Errorf("position %d does not follow from the one before", i+1)
-		}
-	}
-	last := g.Plies[len(g.Plies)-1].Position
-	if result := s.board.Result(g.Last); g.Last != last && (result == game.Ongoing || outcome(int8(result.Value()), g.Last) != g.Result) {
-		return fmt.Errorf("result %d, but the last position is %v for the side to move", g.Result, result)
-	}
-	for _, r := range s.records(g) {
-		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {
-			return fmt.Errorf("result %d, but %d stones are said to be proved with value %v for the side to move", g.Result, r.Ply, r.Q)
-		}
-		if err := r.Check(&s.checked); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close ends the writing. The next OpenStore finds all games that were added. The journal goes when all its games are in files.

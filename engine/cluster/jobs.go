@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"slices"
+	"time"
+)
+
+// window is how many games beyond the first missing one are given out, and taken. It bounds the games that are kept in memory.
+const window = 1 << 14
+
+// jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
+func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
+
+// share is how many games one of so many workers plays at once at most, so that each has some, and nobody waits long for those
+// who took the last ones.
+func share(all, workers int) int {
+	workers = max(workers, 1)
+	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
+}
+
+// span is the games from first up to end.
+type span struct{ first, end int }
+
+// lease is a job that a worker has.
+type lease struct {
+	span
+	until time.Time // the worker must report that it has the job before
+}
+
+// next leases games that have no worker; ok is false if there are none now. The caller holds Learner.mu, as for all methods
+// of this file.
+func (g *generation) next(now time.Time, lasts time.Duration, workers int) (j job, ok bool) {
+	j = g.job
+	j.AtOnce = share(j.All, workers)
+	for {
+		s, ok := g.nextSpan(workers)
+		if !ok {
+			return job{}, false
+		}
+		for n := s.first; n < s.end; n++ {
+			if !g.store.Has(n) {
+				j.Missing = append(j.Missing, n)
+			}
+		}
+		if len(j.Missing) > 0 {
+			j.Lease = rand.Text()
+			g.leases[j.Lease] = &lease{s, now.Add(lasts)}
+			return j, true
+		}
+	}
+}
+
+// nextSpan takes games that were given back, or else those that were in no job yet.
+func (g *generation) nextSpan(workers int) (s span, ok bool) {
+	if len(g.again) > 0 {
+		s, g.again = g.again[0], g.again[1:]
+		return s, true
+	}
+	to := g.upTo()
+	if g.given >= to {
+		return s, false
+	}
+	s = span{g.given, min(g.given+jobGames(g.job.All, workers), g.job.All)}
+	g.given = s.end
+	return s, true
+}
+
+// upTo is the end of the games that may be given out, and taken, now.
+func (g *generation) upTo() int { return min(g.store.First()+window, g.job.All) }
+
+// waiting is how many jobs have no worker.
+func (g *generation) waiting(workers int) int {
+	size := jobGames(g.job.All, workers)
+	return len(g.again) + (max(g.upTo()-g.given, 0)+size-1)/size
+}
+
+// renew prolongs leases that a worker has. Leases that this learner did not give are left out: it has been started anew, or
+// others have them.
+func (g *generation) renew(names []string, now time.Time, lasts time.Duration) {
+	for _, name := range names {
+		if l := g.leases[name]; l != nil {
+			l.until = now.Add(lasts)
+		}
+	}
+}
+
+// giveBack lets others have jobs whose worker does not want them.
+func (g *generation) giveBack(names []string) {
+	for _, name := range names {
+		if l := g.leases[name]; l != nil {
+			g.again = append(g.again, l.span)
+			delete(g.leases, name)
+		}
+	}
+}
+
+// expire lets others have the jobs of silent workers. If no game comes for long and all are given out, a worker does not play
+// what it has: then all games are given out anew. A game that two play is kept once.
+func (g *generation) expire(now time.Time, lasts time.Duration) {
+	var over []string
+	for name, l := range g.leases {
+		if now.After(l.until) {
+			over = append(over, name)
+		}
+	}
+	slices.SortFunc(over, func(a, b string) int { return g.leases[a].first - g.leases[b].first })
+	g.giveBack(over)
+	if len(g.again) == 0 && g.given >= g.upTo() && now.Sub(g.grew) > 2*lasts {
+		g.given, g.grew = g.store.First(), now
+		clear(g.leases)
+	}
+}

@@ -1,0 +1,115 @@
+package selfplay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/short"
+)
+
+// Check returns an error that says why a game cannot be one of this run's, or nil. It looks at each position, move, visit, value
+// and source, and at what the rules decide, but does not play the game again: it takes each value and policy that a search
+// could have.
+func (s *Store) Check(g *Game) error {
+	if err := s.check(g); err != nil {
+		return fmt.Errorf("game %d: %w", g.Number, err)
+	}
+	return nil
+}
+
+func (s *Store) check(g *Game) error {
+	if g.Number < 0 || g.Number >= s.end {
+		return fmt.Errorf("the run has games 0 to %d", s.end-1)
+	}
+	if len(g.Plies) == 0 || len(g.Plies) > s.board.Cells() || g.Result < -1 || g.Result > 1 {
+		return fmt.Errorf("%d positions and result %d cannot be", len(g.Plies), g.Result)
+	}
+	for i := range len(g.Plies) + 1 {
+		p := g.Last
+		if i < len(g.Plies) {
+			p = g.Plies[i].Position
+		}
+		if err := s.board.Check(p, game.InTurn); err != nil {
+			return fmt.Errorf("position %d: %w", i+1, err)
+		}
+		if i == 0 {
+			continue
+		}
+		before := g.Plies[i-1].Position
+		move := p.All.AndNot(before.All)
+		ended := i == len(g.Plies) && p == before && (s.config.Resign > 0 && g.Result != 0 || s.config.Exact > 0 && g.Proved())
+		if !ended && (move.OnesCount() != 1 || p != s.board.Play(before, s.board.Action(move.First()))) {
+			return fmt.Errorf("position %d does not follow from the one before", i+1)
+		}
+	}
+	last := g.Plies[len(g.Plies)-1].Position
+	if result := s.board.Result(g.Last); g.Last != last && (result == game.Ongoing || outcome(int8(result.Value()), g.Last) != g.Result) {
+		return fmt.Errorf("result %d, but the last position is %v for the side to move", g.Result, result)
+	}
+	first := g.Plies[0].Position
+	if n := first.Plies(); n > s.config.OpeningPlies {
+		return fmt.Errorf("position 1 has %d stones, want an opening of %d at most", n, s.config.OpeningPlies)
+	}
+	if !first.All.IsZero() && !s.board.Wins(first).IsZero() {
+		return errors.New("position 1 is no opening, because a move wins at once")
+	}
+	for i, r := range s.records(g) {
+		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {
+			return fmt.Errorf("result %d, but %d stones are said to be proved with value %v for the side to move", g.Result, r.Ply, r.Q)
+		}
+		if err := r.Check(&s.checked); err != nil {
+			return err
+		}
+		if i < len(g.Plies) {
+			if err := s.checkSource(&g.Plies[i]); err != nil {
+				return fmt.Errorf("position %d: %w", i+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSource says what is wrong with who is said to have answered a position whose game is not over. What the rules decide has the source Rules, their
+// value and their moves. The rest is by the run's heuristic, or by a network or a heuristic that stood in for it, and has the
+// visits of one search; or it is proved.
+func (s *Store) checkSource(p *Ply) error {
+	o := s.board.Outlook(p.Position)
+	if o.Result != game.Ongoing {
+		want := each(s.board, o.Moves)
+		switch {
+		case p.Source != eval.Rules:
+			return fmt.Errorf("source is %q, but the rules decide the position: want %q", p.Source, eval.Rules)
+		case p.Q != o.Result.Value():
+			return fmt.Errorf("q is %v, but the rules decide the position: want %v", p.Q, o.Result.Value())
+		case !slices.Equal(p.Visits, want):
+			return fmt.Errorf("visits are %v, but the rules decide the position: want %v", p.Visits, want)
+		}
+		return nil
+	}
+	most := uint32(s.config.Visits)
+	if p.Source == eval.Solved {
+		most = 1
+	}
+	for a, n := range p.Visits {
+		if n > most {
+			return fmt.Errorf("visits of move %d are %d, want %d at most", a+1, n, most)
+		}
+	}
+	own, heuristics := heuristic.Named(s.config.Network)
+	_, other := heuristic.Named(string(p.Source))
+	switch {
+	case p.Source == eval.Rules:
+		return fmt.Errorf("source is %q, but the rules do not decide the position", p.Source)
+	case p.Source == eval.Solved: // the record was compared with the result
+		return nil
+	case heuristics && p.Source != own:
+		return fmt.Errorf("source is %q, but %s plays the games", short.Text(string(p.Source)), s.config.Network)
+	case !heuristics && !other && !p.Source.Network():
+		return fmt.Errorf("source is %q, want a network's or a heuristic's", short.Text(string(p.Source)))
+	}
+	return nil
+}
