@@ -10,6 +10,7 @@
 //	web.go       Config, Handler, the embedded files
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
+//	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
@@ -61,6 +62,7 @@ type Config struct {
 	Networks  []string                  // the models that agents may use in addition to heuristics and the networks of levels; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
+	Games   *Games              // recorded games that the explorer counts moves of; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none
 
 	Limits Limits
@@ -168,6 +170,7 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
+		{http.MethodPost, "/ui/played", h.servePlayed},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
@@ -269,5 +272,6 @@ func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 		Seconds  float64      `json:"seconds"`
 		Service  bool         `json:"service"`  // the page can show metrics
 		Training bool         `json:"training"` // the page can show training runs
-	}{h.config.Model, h.config.Networks, levels, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
+		Games    bool         `json:"games"`    // the page can ask how often a move was played
+	}{h.config.Model, h.config.Networks, levels, agent.Describe(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil, h.config.Games != nil})
 }
