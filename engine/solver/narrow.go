@@ -6,10 +6,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// ScoreBounds returns the least and the greatest score that p can have by the number of its stones alone.
+// ScoreBounds returns the least and the greatest score that p can have by the number of its stones alone, also if the game is over.
 func (s *Solver) ScoreBounds(p game.Position) (low, high int) {
 	left := s.board.Cells() - p.Plies()
-	return -(left + 1) / 2, (left + 1) / 2
+	return -(left + 2) / 2, (left + 2) / 2 // the game may have ended a ply ago (Solver.over)
 }
 
 // Narrow looks for p's exact score between low and high, which need not be bounds of it: a score outside counts as the nearer

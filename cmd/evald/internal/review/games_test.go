@@ -2,8 +2,6 @@ package review
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -45,43 +43,75 @@ func played(t testing.TB, b *game.Board, number uint64) (moves []int, names [2]s
 	return moves, names
 }
 
-// TestGames reviews games of all strengths within the time of the page, on two cores, and holds every mark against scores that
-// are found position by position. EVALD_SOAK makes it 200 games, and prints the times.
+// pageTime is the time that the page gives the solver for a game.
+const pageTime = 1500 * time.Millisecond
+
+// TestGames reviews games of all strengths within the time of the page, on two cores, and compares every mark with scores that
+// are found position by position. EVALD_SOAK makes it 200 games; -v prints the times.
 func TestGames(t *testing.T) {
 	if testing.Short() || gametest.Race {
 		t.Skip("solves whole games")
 	}
-	games := 16
+	games := 5
 	if gametest.Soak() {
 		games = 200
 	}
 	b := game.MustBoard(game.Connect4)
+	truth := gametest.Must(solver.New(b, solver.Options{Book: solver.ShippedBook(b.Rules()), TableMiB: 64, Threads: 2}))(t)
 	var times []time.Duration
 	marks, open := 0, 0
 	for number := range uint64(games) {
 		moves, names := played(t, b, number)
 		began := time.Now()
-		r := gametest.Must(New(b, Options{Book: solver.ShippedBook(b.Rules()), Threads: min(2, runtime.NumCPU())}))(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		r := gametest.Must(New(b, Options{Book: solver.ShippedBook(b.Rules()), Threads: 2}))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), pageTime)
 		g := r.Game(ctx, moves)
 		cancel()
 		times = append(times, time.Since(began))
-		bad := 0
+		marks += len(moves)
 		for i, m := range g.Marks {
-			if m.Kind == NotProved || m.Kind == Kept || m.Kind == Worse || m.AtLeast {
-				bad++
-			}
-			if g.Critical[i] == Unknown {
+			if m.Kind == NotProved || m.Kind == Kept || m.Kind == Worse || m.AtLeast || g.Critical[i] == Unknown {
 				open++
 			}
 		}
-		if bad > 0 {
-			open += bad
-		}
-		marks += len(moves)
-		t.Logf("game %d, %s against %s, %d moves: %v, %d not proved", number, names[0], names[1], len(moves), times[number].Round(time.Millisecond), bad)
+		compare(t, truth, moves, g)
+		t.Logf("game %d, %s against %s, %d moves: %v", number, names[0], names[1], len(moves), times[number].Round(time.Millisecond))
 	}
 	slices.Sort(times)
-	at := func(share float64) time.Duration { return times[min(len(times)-1, int(share*float64(len(times))))].Round(time.Millisecond) }
-	t.Log(fmt.Sprintf("%d games, %d moves: p50 %v, p95 %v, p99 %v, longest %v; %d of moves not wholly proved", games, marks, at(.5), at(.95), at(.99), times[len(times)-1], open))
+	at := func(share float64) time.Duration {
+		return times[min(len(times)-1, int(share*float64(len(times))))].Round(time.Millisecond)
+	}
+	t.Logf("%d games, %d moves: p50 %v, p95 %v, p99 %v, longest %v; %d moves not wholly proved", games, marks, at(.5), at(.95), at(.99), at(1), open)
+}
+
+// compare holds a review against the scores of its positions, and in the later ones of all their moves, that a solver finds
+// which knows nothing of the game.
+func compare(t *testing.T, truth *solver.Solver, moves []int, g *Review) {
+	t.Helper()
+	b := truth.Board()
+	scores := make([]int, len(g.Positions))
+	for i, p := range g.Positions {
+		truth.Reset()
+		scores[i] = gametest.Must(truth.Score(t.Context(), p))(t).Score
+		if s := g.Scores[i]; s.Low > scores[i] || s.High < scores[i] {
+			t.Errorf("%v: after %d moves %v, is %d", moves, i, s, scores[i])
+		}
+	}
+	for i, m := range g.Marks {
+		agrees(t, moves, i, m, markOf(Bounds{scores[i], scores[i]}, Bounds{-scores[i+1], -scores[i+1]}))
+		if i < b.Cells()/3 || g.Critical[i] == Unknown {
+			continue
+		}
+		all, _, err := truth.Scores(t.Context(), g.Positions[i])
+		gametest.OK(t, err)
+		want := No
+		for _, score := range all {
+			if score != solver.NoMove && scores[i] >= 0 && game.ResultOf(score) != game.ResultOf(scores[i]) {
+				want = Yes
+			}
+		}
+		if g.Critical[i] != want {
+			t.Errorf("%v: move %d is critical %v, want %v", moves, i, g.Critical[i], want)
+		}
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// MaxText bounds the text of a game, in bytes. A replay of the longest game on a board of 128 bits, with spaces, has less.
-const MaxText = 512 << 10
+// MaxText bounds the text of a game, in bytes. The longest replay on a board of 128 bits has less, unless it has more spaces than it needs.
+const MaxText = 128 << 10
 
 // Read reads a game: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that names them, or a
 // replay of Kaggle. Of a game with a wrong move the error names that move. Errors are of type *game.ParseError.
