@@ -27,10 +27,10 @@ func PhaseOf(stones, cells int) Phase { return Phase(min(3*stones/cells, int(End
 
 // Accuracy counts the moves of one side in one phase. The share is Kept of Critical.
 type Accuracy struct {
-	Critical int // moves that could have given the result away
-	Kept     int // those of them that did not
-	Slower   int // moves that kept the result and lost time: Slower and Sooner
-	Open     int // moves of which one of these is not proved
+	Critical int `json:"critical"` // moves that could have given the result away
+	Kept     int `json:"kept"`     // those of them that did not
+	Slower   int `json:"slower"`   // moves that kept the result and lost time: Slower and Sooner
+	Open     int `json:"open"`     // moves of which one of these is not proved
 }
 
 // Accuracy returns the counts by side, 0 moved first, and phase.

@@ -11,6 +11,7 @@
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	review.go    a review of a whole game, and why a move is a mistake
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
@@ -168,6 +169,8 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
+		{http.MethodPost, "/ui/review", h.serveReview},
+		{http.MethodPost, "/ui/why", h.serveWhy},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
