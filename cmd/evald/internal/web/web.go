@@ -12,6 +12,7 @@
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	review.go    a review of a whole game, and why a move is a mistake
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
@@ -171,6 +172,8 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
 		{http.MethodPost, "/ui/played", h.servePlayed},
+		{http.MethodPost, "/ui/review", h.serveReview},
+		{http.MethodPost, "/ui/why", h.serveWhy},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},

@@ -368,13 +368,16 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), `{"position":"448","do":"open"}`)
 	f.Add(uint8(2), `{"position":"44","visits":0,"seconds":0.001,"solve":true,"known":[1,null,null,null,null,null,null]}`)
 	f.Add(uint8(3), `{"position":"9x5x4:44"}`)
+	f.Add(uint8(4), `{"game":"http://x/#review=9x5x4:44"}`)
+	f.Add(uint8(4), `{"game":"{\"name\":\"connectx\",\"steps\":[[{},{}],[{\"action\":3},{}]]}"}`)
+	f.Add(uint8(5), `{"position":"3x3x3free:51","move":1}`)
 	f.Add(uint8(2), "{\"position\":\"\\u0000\xff\"}")
 	h := handler(f, Config{Limits: Limits{Visits: 20, Time: 10 * time.Millisecond}})
 	f.Fuzz(func(t *testing.T, which uint8, body string) {
 		if body == "" {
 			return
 		}
-		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values"}[which%4]
+		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values", "/ui/review", "/ui/why"}[which%6]
 		r := ask(t, h, path, body)
 		text := gametest.Must(io.ReadAll(r.Body))(t)
 		for l := range strings.Lines(string(text)) {

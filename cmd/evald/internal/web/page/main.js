@@ -3,12 +3,13 @@ import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import { Play } from "./play.js";
+import { Review } from "./review.js";
 import { Service, serviceEvery } from "./service.js";
 import { language, languages, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
-const titles = { play: "Play - evald", service: "Service - evald", training: "Training - evald" };
+const titles = { play: "Play - evald", review: "Review - evald", service: "Service - evald", training: "Training - evald" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -51,7 +52,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = {};
+  const views = { review: new Review(report) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
@@ -64,7 +65,9 @@ async function main() {
   const route = () => {
     const fresh = trail.arrive();
     const { place, players } = parse(location.hash);
-    const name = Object.hasOwn(views, place) ? place : "play";
+    report(null);
+    const wanted = place.split("=")[0];
+    const name = Object.hasOwn(views, wanted) ? wanted : "play";
     for (const view of Object.keys(titles)) {
       $(view).hidden = view !== name;
       if (view === name) {
@@ -72,10 +75,9 @@ async function main() {
       } else {
         $("to-" + view).removeAttribute("aria-current");
       }
-      views[view]?.show(view === name);
+      views[view]?.show(view === name, place);
     }
     document.title = titles[name];
-    report(null);
     play.see(name === "play");
     if (name === "play") {
       play.open(place, players, fresh);
