@@ -86,8 +86,8 @@ func (g *Games) add(rec *record.Record) error {
 
 func keyOf(b *game.Board, p game.Position, action int) playedMove {
 	q, mirrored := b.Canonical(p)
-	if mirrored {
-		action = b.MirrorAction(action)
+	if other := b.MirrorAction(action); mirrored || b.Mirror(p) == p && other < action {
+		action = other
 	}
 	return playedMove{b.Rules(), q, uint8(action)}
 }
@@ -113,13 +113,6 @@ func (g *Games) moves(b *game.Board, p game.Position) []playedCounts {
 	counts := make([]playedCounts, b.Actions())
 	for a := range counts {
 		c := g.counts[keyOf(b, p, a)]
-		if q := b.Mirror(p); q == p { // both mirror images of a move count for each of them
-			if other := b.MirrorAction(a); other != a {
-				for i, n := range g.counts[keyOf(b, p, other)] {
-					c[i] += n
-				}
-			}
-		}
 		counts[a] = playedCounts{uint64(c[0]) + uint64(c[1]) + uint64(c[2]), c[0], c[1], c[2]}
 	}
 	return counts

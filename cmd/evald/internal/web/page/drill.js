@@ -3,7 +3,7 @@
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
-import { address, worded } from "./explorer.js";
+import { worded } from "./explorer.js";
 import { say } from "./strings.js";
 
 export const place = "drill";
@@ -19,6 +19,11 @@ function recall() {
   } catch {
     return {};
   }
+}
+
+// after is the position after one more move.
+function after(position, move) {
+  return position.replace(":-", ":") + move;
 }
 
 export class Drill {
@@ -37,15 +42,15 @@ export class Drill {
     });
   }
 
-  see(visible) {
-    if (!visible) {
+  // show begins or ends the view. A game goes on where it was left.
+  show(shown) {
+    if (!shown) {
       this.work.abort();
-    }
-  }
-
-  open() {
-    if (!this.game) {
+    } else if (!this.game) {
       this.begin();
+    } else {
+      this.work = new AbortController();
+      this.go({ position: this.game.position }, this.work.signal);
     }
   }
 
@@ -73,7 +78,7 @@ export class Drill {
 
   async go(body, signal) {
     this.game = await post("/ui/game", { human: [true, true], ...body }, signal);
-    this.show();
+    this.draw();
   }
 
   // scoresOf returns the exact scores of all moves of a position.
@@ -117,8 +122,8 @@ export class Drill {
     const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0).join(", ");
     this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps }));
     $("drill-why").hidden = false;
-    $("drill-why").href = address(g.position);
-    this.board.show(g, true);
+    $("drill-why").href = "#review=" + after(g.position, move);
+    this.draw();
   }
 
   // right makes the visitor's move, and Yellow's reply.
@@ -147,8 +152,7 @@ export class Drill {
   // any other, so that no line stays unseen.
   async reply(g, signal) {
     const moves = g.names.filter((_, a) => g.legal[a]);
-    const after = (move) => g.position.replace(":-", ":") + move;
-    const due = moves.filter((move) => Object.keys(this.missed).some((position) => position.startsWith(after(move))));
+    const due = moves.filter((move) => Object.keys(this.missed).some((position) => position.startsWith(after(g.position, move))));
     if (due.length > 0) {
       return due[Math.floor(Math.random() * due.length)];
     }
@@ -164,7 +168,7 @@ export class Drill {
     setText($("drill-more"), more);
   }
 
-  show() {
+  draw() {
     const g = this.game;
     $("drill-board").style.setProperty("--columns", String(g.columns));
     this.board.show(g, g.side === 0 && !g.result);

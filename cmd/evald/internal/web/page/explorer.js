@@ -13,7 +13,7 @@ export function address(position) {
   return `#${place}=${position}`;
 }
 
-// worded says what an exact score is worth to the side to move, and to whom the game belongs: plies is how many stones it takes.
+// worded says what an exact score of a move means: a draw, or who wins in how many moves of their own.
 export function worded(score, game) {
   if (score === 0) {
     return say("explore.draw");
@@ -72,13 +72,15 @@ export class Explorer {
       return;
     }
     this.report(null);
-    this.show();
+    this.draw();
     this.look();
   }
 
-  // see says whether the view is visible. Nothing is asked for a position that nobody sees.
-  see(visible) {
-    if (!visible) {
+  // show begins or ends the view; address is its part of the page's address. Nothing is asked for a position that nobody sees.
+  show(shown, address) {
+    if (shown) {
+      this.open(address.split("=")[1]);
+    } else {
       this.work.abort();
     }
   }
@@ -103,7 +105,7 @@ export class Explorer {
     setText($("explore-said"), say("explore.kept"));
   }
 
-  show() {
+  draw() {
     const g = this.game;
     $("explore-board").style.setProperty("--columns", String(g.columns));
     $("explore-position").value = g.position;

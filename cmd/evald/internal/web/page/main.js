@@ -2,6 +2,8 @@
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
+import { Drill } from "./drill.js";
+import { Explorer } from "./explorer.js";
 import { Play } from "./play.js";
 import { Review } from "./review.js";
 import { Service, serviceEvery } from "./service.js";
@@ -9,7 +11,7 @@ import { language, languages, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
-const titles = { play: "Play - evald", review: "Review - evald", service: "Service - evald", training: "Training - evald" };
+const titles = { play: "Play - evald", review: "Review - evald", explore: "Explore - evald", drill: "Drill - evald", service: "Service - evald", training: "Training - evald" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -52,7 +54,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = { review: new Review(report) };
+  const views = { review: new Review(report), explore: new Explorer(config, report), drill: new Drill(report) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
