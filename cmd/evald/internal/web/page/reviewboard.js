@@ -1,7 +1,7 @@
 // A board to look at: stones, and the cells where a side would complete a line. Letters tell the sides' threats apart.
 import { make, setText } from "./dom.js";
 import { say } from "./strings.js";
-import { side } from "./why.js";
+import { cellWords, side } from "./why.js";
 
 export class ReviewBoard {
   constructor(element) {
@@ -70,10 +70,4 @@ export class ReviewBoard {
     });
     return all.join(". ");
   }
-}
-
-// cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
-export function cellWords(game, i) {
-  const row = Math.floor(i / game.columns);
-  return say("review.cell", { column: (i % game.columns) + 1, row: game.gravity ? game.rows - row : row + 1 });
 }
