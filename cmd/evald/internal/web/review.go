@@ -211,7 +211,7 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 		}
 		a.Positions = append(a.Positions, p)
 	}
-	a.Winning = flatCells(b, play.Resume(b, moves, len(moves), [2]bool{}).Winning())
+	a.Winning = flatCells(b, completed(b, last))
 	return a
 }
 
@@ -225,6 +225,16 @@ func movesToWin(b *game.Board, plies, score int) int {
 		return left/2 + score + 1
 	}
 	return 0
+}
+
+// completed returns the cells of the lines that the last stone has completed.
+func completed(b *game.Board, p game.Position) (cells game.Bits) {
+	for _, line := range b.Lines() {
+		if line.AndNot(p.Other()).IsZero() {
+			cells = cells.Or(line)
+		}
+	}
+	return cells
 }
 
 // flatCells returns the cells of a set, counted row by row from the top left.
@@ -252,14 +262,15 @@ type (
 		After   explainedLine `json:"after"`   // best play after the move that was made
 	}
 	explainedLine struct {
-		Moves  []lineMove `json:"moves"`
-		Proved bool       `json:"proved"` // result is
-		Result int        `json:"result"` // as above
-		How    review.How `json:"how"`    // how the line ends
-		Side   int        `json:"side"`   // the winner
-		At     int        `json:"at"`     // how many moves of the line decide it
-		Cells  []int      `json:"cells"`  // where the winner threatens to complete a line then
-		Last   int        `json:"last"`   // the cell in which it completes one, or -1
+		Moves   []lineMove `json:"moves"`
+		Proved  bool       `json:"proved"`  // result is
+		Result  int        `json:"result"`  // as above
+		How     review.How `json:"how"`     // how the line ends
+		Side    int        `json:"side"`    // the winner
+		At      int        `json:"at"`      // how many moves of the line decide it
+		Cells   []int      `json:"cells"`   // where the winner threatens to complete a line then
+		Last    int        `json:"last"`    // the cell in which it completes one, or -1
+		Winning []int      `json:"winning"` // the cells of that line, after its last move
 	}
 	lineMove struct {
 		Move    string        `json:"move"`
@@ -317,5 +328,6 @@ func describeLine(b *game.Board, p game.Position, l review.Line) explainedLine {
 		p = b.Play(p, action)
 		e.Moves = append(e.Moves, lineMove{play.Name(b, action), cell, flatThreats(b, p)})
 	}
+	e.Winning = flatCells(b, completed(b, p))
 	return e
 }

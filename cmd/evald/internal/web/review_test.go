@@ -116,7 +116,7 @@ func TestReviewBoards(t *testing.T) {
 func TestWhy(t *testing.T) {
 	h := handler(t, Config{})
 	e := answered[explained](t, ask(t, h, "/ui/why", `{"position":"7x6x4:4455667","move":5}`)) // yellow does not see 4, 5, 6, 7
-	if e.After.How != review.AtOnce || !e.After.Proved || e.After.Result != 1 || e.After.Side != 0 || len(e.After.Moves) != 1 {
+	if e.After.How != review.AtOnce || !e.After.Proved || e.After.Result != 1 || e.After.Side != 0 || len(e.After.Moves) != 1 || len(e.After.Winning) != 4 {
 		t.Errorf("%+v", e)
 	}
 	e = answered[explained](t, ask(t, h, "/ui/why", `{"position":"4x5x4:11223","move":4}`))

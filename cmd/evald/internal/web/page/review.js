@@ -192,10 +192,10 @@ export class Review {
   draw() {
     const { game, line } = this;
     const stones = this.stones();
-    const end = line && line.step === this.lineMoves().length ? this.whys.get(this.at - 1)[line.name] : null;
-    const won = !line && this.at === game.moves.length ? game.winning : [];
-    const ends = end && end.last >= 0 ? [end.last] : [];
-    this.board.show(stones, { won, ends, title: this.caption() });
+    const whole = line ? this.whys.get(this.at - 1)[line.name] : { ...game, at: -1, cells: [] };
+    const won = (line ? line.step : this.at) === whole.moves.length ? whole.winning : [];
+    const keys = line?.step === whole.at ? whole.cells : []; // what decides the line
+    this.board.show(stones, { won, keys, title: this.caption() });
     this.graph = drawGraph($("review-graph"), game, this.at);
     this.buttons.forEach((b, i) => {
       b.toggleAttribute("aria-current", i === this.at);

@@ -16,9 +16,8 @@ export class ReviewBoard {
     this.element.replaceChildren(...this.holes.map((hole) => make("span", { class: "cell", "aria-hidden": "true" }, hole)));
   }
 
-  // show draws the position after the moves. won are the cells of a completed line, ends those that complete one in a line of
-  // best play.
-  show(moves, { won, ends, title }) {
+  // show draws the position after the moves. won are the cells of a completed line, keys those that decide a line of best play.
+  show(moves, { won, keys, title }) {
     const sides = new Array(this.holes.length).fill(0);
     moves.forEach((m, i) => { sides[m.cell] = 1 + (i % 2); });
     const last = moves.at(-1);
@@ -32,7 +31,10 @@ export class ReviewBoard {
       if (by.length) {
         marks.push("threat", by.length > 1 ? "both" : "t" + (1 + by[0]));
       }
-      if (won.includes(i) || ends.includes(i)) {
+      if (keys.includes(i)) {
+        marks.push("key");
+      }
+      if (won.includes(i)) {
         marks.push("won");
       } else if (i === last?.cell) {
         marks.push("last");
