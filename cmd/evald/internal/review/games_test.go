@@ -44,7 +44,7 @@ func played(t testing.TB, b *game.Board, number uint64) (moves []int, names [2]s
 }
 
 // pageTime is the time that the page gives the solver for a game.
-const pageTime = 1500 * time.Millisecond
+const pageTime = 1200 * time.Millisecond
 
 // TestGames reviews games of all strengths within the time of the page, on two cores, and compares every mark with scores that
 // are found position by position. EVALD_SOAK makes it 200 games; -v prints the times.

@@ -25,16 +25,22 @@ func (r *Reviewer) Why(ctx context.Context, moves []int, i int) *Why {
 	e := r.effort(ctx)
 	before := r.board.PlayMoves(moves[:i])
 	w := &Why{}
-	w.After = e.line(r.board.Play(before, moves[i]))
-	w.Best = e.best(before, e.exact(before))
-	w.Instead = e.line(before)
+	score := e.exact(before, e.all(before))
+	w.Best = e.best(before, score, r.board.Actions())
+	after := r.board.Play(before, moves[i])
+	w.After = e.line(after, e.all(after))
+	w.Instead = e.line(before, score)
 	return w
 }
 
-// exact narrows p's bounds until the score is known: first who wins.
-func (e *effort) exact(p game.Position) Bounds {
+// all is the bounds of a position of which nothing is known.
+func (e *effort) all(p game.Position) Bounds {
 	low, high := e.solver.ScoreBounds(p)
-	known := Bounds{low, high}
+	return Bounds{low, high}
+}
+
+// exact narrows p's bounds until the score is known: first who wins.
+func (e *effort) exact(p game.Position, known Bounds) Bounds {
 	for limit := uint64(firstLimit); !known.Exact() && !e.over(); limit *= growth {
 		known = e.sign(p, known, limit)
 		known = e.narrow(p, known, known.Low, known.High, limit)
@@ -42,28 +48,24 @@ func (e *effort) exact(p game.Position) Bounds {
 	return known
 }
 
-// best returns the moves that reach p's score, or that keep its result if that alone is known, the middle columns first.
-func (e *effort) best(p game.Position, score Bounds) (best []int) {
+// best returns up to most of the moves that reach p's score, or that keep a win if that alone is known, the middle columns first.
+func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
 	if e.board.Result(p) != game.Ongoing {
 		return nil
 	}
 	worth := score.Low
-	switch {
-	case score.Exact():
-	case score.Result() == game.Win:
+	if !score.Exact() {
+		if score.Result() != game.Win {
+			return nil // of a loss, the move that resists longest is not known
+		}
 		worth = 1
-	case score.Result() == game.Loss:
-		return nil // every move keeps it, and the one that resists longest is not known
-	default:
-		return nil
 	}
 	for _, a := range outwards(e.board) {
-		if !e.board.CanPlay(p, a) {
+		if !e.board.CanPlay(p, a) || len(best) == most {
 			continue
 		}
 		child := e.board.Play(p, a)
-		low, high := e.solver.ScoreBounds(child)
-		known := Bounds{low, high}
+		known := e.all(child)
 		for limit := uint64(firstLimit); known.High > -worth && known.Low <= -worth && !e.over(); limit *= growth {
 			known = e.narrow(child, known, -worth, -worth+1, limit)
 		}
@@ -74,22 +76,22 @@ func (e *effort) best(p game.Position, score Bounds) (best []int) {
 	return best
 }
 
-// line plays best moves from p until the game ends or no best move is proved.
-func (e *effort) line(p game.Position) (l Line) {
+// line plays best moves from p, of which bounds are known, until the game ends or no best move is proved.
+func (e *effort) line(p game.Position, known Bounds) (l Line) {
 	start := p
+	known = e.exact(p, known)
+	l.Result = known.Result()
 	for e.board.Result(p) == game.Ongoing {
-		score := e.exact(p)
-		if p == start {
-			l.Result = score.Result()
-		}
-		best := e.best(p, score)
+		best := e.best(p, known, 1)
 		if len(best) == 0 {
 			break
 		}
 		l.Moves, p = append(l.Moves, best[0]), e.board.Play(p, best[0])
-	}
-	if p == start {
-		l.Result = e.board.Result(p)
+		if known.Exact() {
+			known = known.flip() // a best move keeps the score
+		} else {
+			known = e.exact(p, e.all(p))
+		}
 	}
 	l.Ends = ending(e.board, start, l.Moves)
 	return l

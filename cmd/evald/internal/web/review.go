@@ -14,15 +14,8 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// A review takes at most reviewTime for exact scores, and opinionTime for what the evaluator thinks of the other positions; an
-// explanation takes at most whyTime.
-const (
-	reviewTime  = 1200 * time.Millisecond
-	opinionTime = 500 * time.Millisecond
-	whyTime     = 1500 * time.Millisecond
-
-	opinionVisits = 100 // of the search of each position without an exact result
-)
+// opinionVisits are of the search of each position whose result is not proved.
+const opinionVisits = 100
 
 // maxReviewBody bounds the body of a review's request, in bytes; a replay with its quotes escaped fits.
 const maxReviewBody = review.MaxText + review.MaxText/4
@@ -56,7 +49,7 @@ type (
 		Least int      `json:"least"` // bounds of the result, equal if it is proved
 		Most  int      `json:"most"`
 		In    int      `json:"in"`    // the winner's own moves to a proved win, if its distance is proved; else 0
-		Value *float64 `json:"value"` // -1..1 for side 0: the evaluator's opinion, if the result is not proved and there was time
+		Value *float64 `json:"value"` // -1..1 for side 0: the evaluator's opinion, null if the result is proved
 	}
 	threatsBySide [2][]int // cells in which each side would complete a line
 )
@@ -65,7 +58,7 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	var q struct {
 		Game string `json:"game"` // moves, a link, or a replay of Kaggle
 	}
-	ctx, end, err := h.beginReview(w, r, &q, reviewTime+opinionTime)
+	ctx, end, err := h.beginReview(w, r, &q)
 	if err != nil {
 		return err
 	}
@@ -78,29 +71,30 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	solving, stop := context.WithTimeout(ctx, min(reviewTime, h.config.Limits.Time*3/4))
+	values, err := h.sight(ctx, b, moves)
+	if err != nil {
+		return h.why(err)
+	}
+	solving, stop := context.WithTimeout(ctx, h.config.Limits.Review*2/3) // the rest is for opinions
 	defer stop()
 	g := reviewer.Game(solving, moves)
 	if err := r.Context().Err(); err != nil {
 		return h.why(err)
 	}
-	opinions, err := h.opinions(ctx, b, g)
-	if err != nil {
-		return h.why(err)
-	}
-	return answer(w, describeReview(b, moves, g, opinions))
+	h.search(ctx, b, g, values)
+	return answer(w, describeReview(b, moves, g, values))
 }
 
 // beginReview reads a request, and waits for a slot. A request that may be long is read after it has a slot, so that the memory
 // of long requests is bounded, and must arrive soon.
-func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any, d time.Duration) (ctx context.Context, end func(), err error) {
+func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ctx context.Context, end func(), err error) {
 	long := r.ContentLength < 0 || r.ContentLength > maxBody
 	if !long {
 		if err := readUpTo(w, r, q, maxBody); err != nil {
 			return nil, nil, err
 		}
 	}
-	ctx, end, err = h.begin(w, r, min(d, h.config.Limits.Time))
+	ctx, end, err = h.begin(w, r, h.config.Limits.Review)
 	if err == nil && long {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 		if err = readUpTo(w, r, q, maxReviewBody); err != nil {
@@ -128,40 +122,44 @@ func (h *Handler) reviewer(b *game.Board) (*review.Reviewer, error) {
 	return review.New(b, o)
 }
 
-// opinions returns the evaluator's values, for the side to move, of the positions whose results are not proved: those of a
-// search if there is time for it, else those at first sight, else none.
-func (h *Handler) opinions(ctx context.Context, b *game.Board, g *review.Review) (map[int]float64, error) {
+// sight returns the evaluator's values of a game's positions at first sight, for the side to move.
+func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]float64, error) {
+	batch := eval.NewBatch(b, len(moves)+1)
+	for i, a := range moves {
+		batch.Pos[i+1] = b.Play(batch.Pos[i], a)
+	}
+	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(batch.Pos))
+	for i := range values {
+		values[i] = float64(batch.Value(i))
+	}
+	return values, nil
+}
+
+// search replaces the values of the positions whose results are not proved by those of a search, if there is time for all.
+func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, values []float64) {
 	var open []int
 	for i, s := range g.Scores {
 		if s.Result() == game.Ongoing {
 			open = append(open, i)
 		}
 	}
-	values := map[int]float64{}
 	if len(open) == 0 {
-		return values, nil
+		return
 	}
 	batch := eval.NewBatch(b, len(open))
 	for k, i := range open {
 		batch.Pos[k] = g.Positions[i]
 	}
-	if err := h.config.Evaluator.Evaluate(ctx, batch); errors.Is(err, context.DeadlineExceeded) {
-		return values, nil
-	} else if err != nil {
-		return nil, err
-	}
-	keep := func() {
+	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
+	limits := mcts.Limits{Visits: opinionVisits, Batch: mostOpinions}
+	if mcts.SearchBatch(ctx, h.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
 		for k, i := range open {
 			values[i] = float64(batch.Value(k))
 		}
 	}
-	keep()
-	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
-	limits := mcts.Limits{Visits: opinionVisits, Batch: mostOpinions}
-	if mcts.SearchBatch(ctx, h.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
-		keep()
-	}
-	return values, nil
 }
 
 // mostOpinions is how many leaves the searches of a game's positions evaluate together.
@@ -177,7 +175,7 @@ func forFirst(x, plies int) int {
 
 func sign(x int) int { return min(max(x, -1), 1) }
 
-func describeReview(b *game.Board, moves []int, g *review.Review, opinions map[int]float64) reviewed {
+func describeReview(b *game.Board, moves []int, g *review.Review, values []float64) reviewed {
 	rules := b.Rules()
 	last := g.Positions[len(moves)]
 	a := reviewed{
@@ -200,7 +198,8 @@ func describeReview(b *game.Board, moves []int, g *review.Review, opinions map[i
 			least, most = -most, -least
 		}
 		p := reviewedPosition{Least: least, Most: most}
-		if value, ok := opinions[i]; ok {
+		if least != most {
+			value := values[i]
 			if i%2 == 1 {
 				value = -value
 			}
@@ -212,7 +211,7 @@ func describeReview(b *game.Board, moves []int, g *review.Review, opinions map[i
 		}
 		a.Positions = append(a.Positions, p)
 	}
-	a.Winning = flatCells(b, play.Resume(b, moves, len(moves), [2]bool{}).Winning())
+	a.Winning = flatCells(b, completed(b, last))
 	return a
 }
 
@@ -226,6 +225,16 @@ func movesToWin(b *game.Board, plies, score int) int {
 		return left/2 + score + 1
 	}
 	return 0
+}
+
+// completed returns the cells of the lines that the last stone has completed.
+func completed(b *game.Board, p game.Position) (cells game.Bits) {
+	for _, line := range b.Lines() {
+		if line.AndNot(p.Other()).IsZero() {
+			cells = cells.Or(line)
+		}
+	}
+	return cells
 }
 
 // flatCells returns the cells of a set, counted row by row from the top left.
@@ -253,14 +262,15 @@ type (
 		After   explainedLine `json:"after"`   // best play after the move that was made
 	}
 	explainedLine struct {
-		Moves  []lineMove `json:"moves"`
-		Proved bool       `json:"proved"` // result is
-		Result int        `json:"result"` // as above
-		How    review.How `json:"how"`    // how the line ends
-		Side   int        `json:"side"`   // the winner
-		At     int        `json:"at"`     // how many moves of the line decide it
-		Cells  []int      `json:"cells"`  // where the winner threatens to complete a line then
-		Last   int        `json:"last"`   // the cell in which it completes one, or -1
+		Moves   []lineMove `json:"moves"`
+		Proved  bool       `json:"proved"`  // result is
+		Result  int        `json:"result"`  // as above
+		How     review.How `json:"how"`     // how the line ends
+		Side    int        `json:"side"`    // the winner
+		At      int        `json:"at"`      // how many moves of the line decide it
+		Cells   []int      `json:"cells"`   // where the winner threatens to complete a line then
+		Last    int        `json:"last"`    // the cell in which it completes one, or -1
+		Winning []int      `json:"winning"` // the cells of that line, after its last move
 	}
 	lineMove struct {
 		Move    string        `json:"move"`
@@ -284,7 +294,7 @@ func (h *Handler) serveWhy(w http.ResponseWriter, r *http.Request) error {
 	if q.Move < 0 || q.Move >= len(moves) {
 		return bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
 	}
-	ctx, end, err := h.begin(w, r, min(whyTime, h.config.Limits.Time))
+	ctx, end, err := h.begin(w, r, h.config.Limits.Review)
 	if err != nil {
 		return err
 	}
@@ -318,5 +328,6 @@ func describeLine(b *game.Board, p game.Position, l review.Line) explainedLine {
 		p = b.Play(p, action)
 		e.Moves = append(e.Moves, lineMove{play.Name(b, action), cell, flatThreats(b, p)})
 	}
+	e.Winning = flatCells(b, completed(b, p))
 	return e
 }

@@ -73,6 +73,7 @@ type Config struct {
 type Limits struct {
 	Visits   int           // of a search or an agent's move; default 1 million
 	Time     time.Duration // of an analysis or an agent's move; default 10 s
+	Review   time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
 	Searches int           // analyses and moves at once; default twice the number of processors, or fewer if Memory is too small
 	Memory   int64         // bytes for all of them together; default 300 MiB each
 	Waiting  int           // further ones that may wait a little; default 32. Others are refused with 503
@@ -89,6 +90,7 @@ func (l Limits) orDefaults() Limits {
 	l.Visits = cmp.Or(l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
 	l.Waiting = cmp.Or(l.Waiting, 32)
 	l.Time = cmp.Or(l.Time, 10*time.Second)
+	l.Review = min(cmp.Or(l.Review, 1800*time.Millisecond), l.Time)
 	return l
 }
 
@@ -132,7 +134,7 @@ func New(c Config) (*Handler, error) {
 	}
 	c.Limits = c.Limits.orDefaults()
 	c.Networks = append([]string{}, c.Networks...) // JSON gets an empty list rather than null
-	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
+	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Review < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Limits.thought()

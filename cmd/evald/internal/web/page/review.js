@@ -5,13 +5,15 @@ import { $, make, setText } from "./dom.js";
 import { ReviewBoard } from "./reviewboard.js";
 import { drawGraph } from "./reviewgraph.js";
 import { say } from "./strings.js";
-import { accuracyTable, isMistake, lineWords, markText, markWords, resultText, side } from "./why.js";
+import { accuracyTable, isMistake, lineWords, markText, markWords, moveWords, resultText, side } from "./why.js";
 
 export class Review {
   // report is called with an error to show, or null.
   constructor(report) {
     this.report = report;
     this.work = new AbortController();
+    this.asking = new AbortController(); // why a move is a mistake
+    this.asked = -1; // that move
     this.game = null;
     this.at = 0; // moves of the game on the board
     this.line = null; // {name, step} while a line is shown in place of the game
@@ -89,6 +91,7 @@ export class Review {
     const { signal } = this.work;
     $("review-result").hidden = true;
     this.game = null;
+    this.asked = -1;
     this.report(null);
     setText($("review-status"), say("review.working"));
     try {
@@ -113,7 +116,8 @@ export class Review {
     }
     this.mistakes = game.moves.flatMap((m, i) => (isMistake(m) ? [i] : []));
     const count = [0, 1].map((s) => this.mistakes.filter((i) => i % 2 === s).length);
-    setText($("review-status"), say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }));
+    const open = game.moves.filter((m) => m.mark === "unproved").length;
+    setText($("review-status"), [say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }), open ? say("review.summary.open", { n: open }) : ""].join(" ").trim());
     this.buttons = [make("button", { type: "button" }, say("review.start")), ...game.moves.map((m, i) => this.moveButton(m, i))];
     $("review-moves").replaceChildren(...this.buttons.map((b) => make("li", {}, b)));
     $("review-accuracy").replaceChildren(...accuracyTable(game));
@@ -188,10 +192,10 @@ export class Review {
   draw() {
     const { game, line } = this;
     const stones = this.stones();
-    const end = line && line.step === this.lineMoves().length ? this.whys.get(this.at - 1)[line.name] : null;
-    const won = !line && this.at === game.moves.length ? game.winning : [];
-    const ends = end && end.last >= 0 ? [end.last] : [];
-    this.board.show(stones, { won, ends, title: this.caption(stones) });
+    const whole = line ? this.whys.get(this.at - 1)[line.name] : { ...game, at: -1, cells: [] };
+    const won = (line ? line.step : this.at) === whole.moves.length ? whole.winning : [];
+    const keys = line?.step === whole.at ? whole.cells : []; // what decides the line
+    this.board.show(stones, { won, keys, title: this.caption() });
     this.graph = drawGraph($("review-graph"), game, this.at);
     this.buttons.forEach((b, i) => {
       b.toggleAttribute("aria-current", i === this.at);
@@ -215,21 +219,20 @@ export class Review {
     this.words();
   }
 
-  caption(stones) {
-    const move = this.game.moves[this.at - 1];
+  caption() {
     if (this.line) {
       const moves = this.lineMoves().slice(0, this.line.step).map((m) => m.move).join(" ");
       return say(this.line.name === "after" ? "review.line.after" : "review.line.instead", { move: this.at, moves: moves || "-" });
     }
-    return move ? say("review.caption", { n: stones.length, side: side((this.at - 1) % 2), name: move.move }) : say("review.start");
+    return this.at ? moveWords(this.game, this.at - 1) : say("review.start");
   }
 
   // words says what the move on the board gives away, and for a mistake why it is one.
   words() {
     const { game, at } = this;
     const i = at - 1, move = game.moves[i];
-    setText($("review-caption"), this.caption(this.stones()));
-    setText($("review-mark"), move ? markWords(game, i) : "");
+    setText($("review-caption"), this.caption());
+    setText($("review-mark"), move ? markWords(move) : "");
     setText($("review-value"), resultText(game, at));
     const wrong = move !== undefined && isMistake(move);
     $("review-why").hidden = !wrong;
@@ -254,32 +257,27 @@ export class Review {
     setText($("review-reason"), why.error ?? lineWords(game, i, why));
   }
 
-  // explain asks why move i is a mistake.
+  // explain asks why move i is a mistake. Only the last question is waited for.
   async explain(i) {
     if (this.asked === i) {
       return;
     }
     this.asked = i;
-    const { signal } = this.work, { game } = this;
+    this.asking.abort();
+    this.asking = new AbortController();
+    const signal = AbortSignal.any([this.work.signal, this.asking.signal]), { game } = this;
     let why;
     try {
       why = await patiently(() => post("/ui/why", { position: game.position, move: i }, signal), signal, () => {});
     } catch (e) {
       if (aborted(e)) {
-        this.asked = -1;
         return;
       }
       why = { error: e.message, after: { moves: [] }, instead: { moves: [] } };
     }
     this.asked = -1;
-    if (this.game === game) {
-      this.whys.set(i, why);
-      if (this.at === i + 1) {
-        this.draw();
-      } else if (isMistake(game.moves[this.at - 1] ?? { mark: "best" })) {
-        this.words(); // another mistake waits for its words
-      }
-    }
+    this.whys.set(i, why);
+    this.draw();
   }
 
   keydown(e) {

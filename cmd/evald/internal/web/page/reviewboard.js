@@ -1,7 +1,7 @@
 // A board to look at: stones, and the cells where a side would complete a line. Letters tell the sides' threats apart.
 import { make, setText } from "./dom.js";
 import { say } from "./strings.js";
-import { side } from "./why.js";
+import { cellWords, side } from "./why.js";
 
 export class ReviewBoard {
   constructor(element) {
@@ -16,9 +16,8 @@ export class ReviewBoard {
     this.element.replaceChildren(...this.holes.map((hole) => make("span", { class: "cell", "aria-hidden": "true" }, hole)));
   }
 
-  // show draws the position after the moves. won are the cells of a completed line, ends those that complete one in a line of
-  // best play.
-  show(moves, { won, ends, title }) {
+  // show draws the position after the moves. won are the cells of a completed line, keys those that decide a line of best play.
+  show(moves, { won, keys, title }) {
     const sides = new Array(this.holes.length).fill(0);
     moves.forEach((m, i) => { sides[m.cell] = 1 + (i % 2); });
     const last = moves.at(-1);
@@ -32,7 +31,10 @@ export class ReviewBoard {
       if (by.length) {
         marks.push("threat", by.length > 1 ? "both" : "t" + (1 + by[0]));
       }
-      if (won.includes(i) || ends.includes(i)) {
+      if (keys.includes(i)) {
+        marks.push("key");
+      }
+      if (won.includes(i)) {
         marks.push("won");
       } else if (i === last?.cell) {
         marks.push("last");
@@ -70,10 +72,4 @@ export class ReviewBoard {
     });
     return all.join(". ");
   }
-}
-
-// cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
-export function cellWords(game, i) {
-  const row = Math.floor(i / game.columns);
-  return say("review.cell", { column: (i % game.columns) + 1, row: game.gravity ? game.rows - row : row + 1 });
 }

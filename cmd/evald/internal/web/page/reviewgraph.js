@@ -2,22 +2,22 @@
 // diamond on a dashed line, and a mistake has a triangle.
 import { draw } from "./dom.js";
 import { say } from "./strings.js";
-import { isMistake, markWords, resultText } from "./why.js";
+import { isMistake, markWords, moveWords, resultText } from "./why.js";
 
-const width = 360, height = 150, left = 6, right = 6, top = 26, bottom = 22;
+const width = 400, height = 140, left = 82, right = 8, top = 18, bottom = 18; // names are left of the graph
 
 export function drawGraph(element, game, at) {
   const n = game.moves.length;
   const x = (i) => left + (n ? i / n : 0.5) * (width - left - right);
   const y = (v) => top + ((1 - v) / 2) * (height - top - bottom);
-  const points = game.positions.map((p, i) => ({ i, proved: p.least === p.most, value: p.least === p.most ? p.least : p.value, ...p }));
-  const said = game.moves.flatMap((m, i) => (isMistake(m) ? [markWords(game, i)] : [])).join(" ");
+  const points = game.positions.map((p, i) => ({ ...p, i, proved: p.least === p.most, value: p.least === p.most ? p.least : p.value }));
+  const said = game.moves.flatMap((m, i) => (isMistake(m) ? [`${moveWords(game, i)}. ${markWords(m)}`] : [])).join(" ");
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("review.graph", { result: resultText(game, n), mistakes: said || say("review.nomistakes") }) });
   for (const v of [1, 0, -1]) {
-    svg.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y(v), y2: y(v) }));
+    const name = say(["review.graph.yellow", "review.graph.draw", "review.graph.red"][v + 1]);
+    svg.append(draw("line", { class: "grid", x1: left, x2: width, y1: y(v), y2: y(v) }), draw("text", { x: 0, y: y(v) + 4 }, name));
   }
-  svg.append(draw("text", { x: 0, y: 11 }, say("review.graph.red")), draw("text", { x: 0, y: y(0) - 4 }, say("review.graph.draw")),
-    draw("text", { x: 0, y: height - 5 }, say("review.graph.yellow")), draw("line", { class: "here", x1: x(at), x2: x(at), y1: 14, y2: height - 18 }));
+  svg.append(draw("line", { class: "here", x1: x(at), x2: x(at), y1: 2, y2: height - 2 }));
   const seen = points.filter((p) => p.value !== null);
   for (let k = 1; k < seen.length; k++) {
     const [a, b] = [seen[k - 1], seen[k]];

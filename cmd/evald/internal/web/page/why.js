@@ -1,10 +1,15 @@
 // What a review says, in words.
 import { make } from "./dom.js";
-import { cellWords } from "./reviewboard.js";
 import { say } from "./strings.js";
 
 export function side(s) {
   return say(s ? "review.yellow" : "review.red");
+}
+
+// cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
+export function cellWords(game, i) {
+  const row = Math.floor(i / game.columns);
+  return say("review.cell", { column: (i % game.columns) + 1, row: game.gravity ? game.rows - row : row + 1 });
 }
 
 export function isMistake(m) {
@@ -23,11 +28,14 @@ export function markText(m) {
   return say("review.short." + m.mark);
 }
 
-// markWords is what move i gives away, as a sentence.
-export function markWords(game, i) {
-  const m = game.moves[i];
-  const key = "review.mark." + m.mark + (m.by === 1 && !m.atLeast ? ".one" : "");
-  return say(key, { n: m.atLeast ? say("review.atleast", { n: m.by }) : m.by, move: i + 1, side: side(i % 2), name: m.move });
+// moveWords names move i and who played it.
+export function moveWords(game, i) {
+  return say("review.caption", { n: i + 1, side: side(i % 2), name: game.moves[i].move });
+}
+
+// markWords is what a move gives away, as a sentence.
+export function markWords(m) {
+  return say("review.mark." + m.mark + (m.by === 1 && !m.atLeast ? ".one" : ""), { n: m.atLeast ? say("review.atleast", { n: m.by }) : m.by });
 }
 
 // resultText is the result after a number of moves.
@@ -104,8 +112,10 @@ export function accuracyTable(game) {
   const phases = ["opening", "middle", "end"];
   const sum = (all) => all.reduce((a, b) => ({ critical: a.critical + b.critical, kept: a.kept + b.kept, slower: a.slower + b.slower, open: a.open + b.open }));
   const share = (a) => (a.critical ? make("td", {}, make("b", {}, Math.round((100 * a.kept) / a.critical) + "%"), " ", make("small", {}, say("review.of", { kept: a.kept, critical: a.critical }))) : make("td", {}, "–"));
-  const rows = game.accuracy.map((all, s) => make("tr", {}, make("th", { scope: "row" }, side(s)), ...all.map(share), share(sum(all))));
-  const head = make("tr", {}, make("th", { scope: "col" }, say("review.side")), ...[...phases, "whole"].map((p) => make("th", { scope: "col" }, say("review.phase." + p))));
+  const names = [...phases, "whole"];
+  const all = game.accuracy.map((own) => [...own, sum(own)]); // by side, and by name
+  const head = make("tr", {}, make("th", { scope: "col" }, say("review.phase")), ...all.map((_, s) => make("th", { scope: "col" }, side(s))));
+  const rows = names.map((name, k) => make("tr", {}, make("th", { scope: "row" }, say("review.phase." + name)), ...all.map((own) => share(own[k]))));
   const table = make("table", { class: "accuracy" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const [red, yellow] = game.accuracy.map(sum);
   const notes = [say("review.accuracy.means"), say("review.accuracy.slower", { red: red.slower, yellow: yellow.slower })];
