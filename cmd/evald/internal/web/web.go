@@ -30,7 +30,9 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -44,6 +46,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -213,6 +216,7 @@ var page embed.FS
 // file is one file of the page.
 type file struct {
 	content   []byte
+	packed    []byte // content by gzip
 	kind, tag string // media type; ETag
 }
 
@@ -229,7 +233,11 @@ func load() (map[string]file, error) {
 		if at == "/ui/index.html" {
 			at = "/"
 		}
-		files[at] = file{content, mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		var packed bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a known level, and memory does not fail
+		_, _ = z.Write(content)
+		_ = z.Close()
+		files[at] = file{content, packed.Bytes(), mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
 		return err
 	})
 	return files, err
@@ -254,11 +262,17 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", f.kind)
 	w.Header().Set("ETag", f.tag)
 	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept-Encoding")
 	if slices.Contains(r.Header["If-None-Match"], f.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	_, _ = w.Write(f.content) // an error means that the client is gone
+	content := f.content
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // browsers refuse it by not naming it
+		content = f.packed
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	_, _ = w.Write(content) // an error means that the client is gone
 }
 
 // serveConfig answers what the page may offer.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -398,4 +400,28 @@ func TestFinite(t *testing.T) {
 			t.Errorf("%v stays", x)
 		}
 	}
+}
+
+// All that the page loads, but for puzzles and pictures, is at most 250 KB, and a third of that by gzip, which gives the same.
+func TestWeight(t *testing.T) {
+	plain, packed := 0, 0
+	h := handler(t, Config{})
+	for name, f := range h.files {
+		r := httptest.NewRequest(http.MethodGet, name, nil)
+		r.Header.Set("Accept-Encoding", "br, gzip")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		size := w.Body.Len()
+		z := gametest.Must(gzip.NewReader(w.Body))(t)
+		if got := gametest.Must(io.ReadAll(z))(t); string(got) != string(f.content) || w.Header().Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: by gzip it is another file", name)
+		}
+		if path.Ext(name) != ".svg" && !strings.Contains(name, "puzzle") {
+			plain, packed = plain+len(f.content), packed+size
+		}
+	}
+	if plain > 250_000 || packed > 84_000 {
+		t.Errorf("the page has %d bytes, %d by gzip", plain, packed)
+	}
+	t.Logf("%d bytes, %d by gzip", plain, packed)
 }
