@@ -376,6 +376,21 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			strings.Repeat(row, 4096)[1:] + `]}],"outputs":[{"name":"policy"}]}`
 		a.open(ctx, 60, a.http, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", inferURL, len(body), body), []byte(" "))
 	},
+	"reviews, REST": func(ctx context.Context, a *attack) {
+		a.repeat(ctx, 64, func(ctx context.Context) error {
+			game := []string{"7x6x4:121212", "11x10x5:" + strings.Repeat("123456789ab", 3), "15x7x5free:1g3i5k7m"}[a.seen.Add(1)%3]
+			return a.post(ctx, "/ui/review", "", strings.NewReader(`{"game":"`+strings.Repeat(" ", 100<<10)+game+`"}`))
+		})
+	},
+	"replays that never end": func(ctx context.Context, a *attack) {
+		body := `{"game":"{\"name\":\"connectx\",\"steps\":[` + strings.Repeat("[{},{}],", 10<<10)
+		a.open(ctx, 300, a.http, fmt.Appendf(nil, "POST /ui/review HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 120<<10, body), []byte(" "))
+	},
+	"explanations, REST": func(ctx context.Context, a *attack) {
+		a.repeat(ctx, 64, func(ctx context.Context) error {
+			return a.post(ctx, "/ui/why", "", strings.NewReader(`{"position":"9x7x5:55454646","move":1}`))
+		})
+	},
 	"idle connections, gRPC": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.grpc, nil, nil) },
 	"idle connections, REST": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.http, nil, nil) },
 	"slow headers, REST": func(ctx context.Context, a *attack) {

@@ -54,6 +54,7 @@ type serveCmd struct {
 
 	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
+	Games      []string      `type:"path" placeholder:"FILE" help:"Records of matches or of self-play (Parquet): the page's explorer shows how often each move was played in them. Several may be given."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a model's file has changed, and reload it; 0 is never. SIGHUP reloads all models at once."`
 
@@ -137,7 +138,7 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 		return err
 	}
 	var l service.Listeners
-	if err = c.addPage(server, source, config.Models); err == nil && !c.Check {
+	if err = c.addPage(ctx, log, server, source, config.Models); err == nil && !c.Check {
 		l, err = c.listen()
 	}
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *serveCmd) print(out io.Writer, all []service.Model) error {
 }
 
 // addPage gives the server the page for people. Its agents may use the models that are served from the start, and levels their own.
-func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []service.Model) error {
+func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *service.Server, source *modelSource, all []service.Model) error {
 	e, err := server.Evaluator("")
 	if err != nil {
 		return err
@@ -209,8 +210,15 @@ func (c *serveCmd) addPage(server *service.Server, source *modelSource, all []se
 		}
 		return first.Ref()
 	}
+	var games *web.Games
+	if len(c.Games) > 0 {
+		if games, err = web.ReadGames(ctx, c.Games...); err != nil {
+			return fmt.Errorf("--games: %w", err)
+		}
+		log.Info("read games for the explorer", "games", games.Summary())
+	}
 	page, err := web.New(web.Config{
-		Evaluator: e, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
+		Evaluator: e, Games: games, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
 		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: source.books},
 	})
 	if err != nil {
@@ -231,7 +239,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	return []any{
 		"version", version(), "pid", os.Getpid(), "cores", runtime.GOMAXPROCS(0),
 		"http", address(l.HTTP, c.HTTP), "grpc", address(l.GRPC, c.GRPC), "metrics", address(l.Metrics, c.Metrics), "pprof", address(l.Profile, c.Pprof),
-		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "repository", c.Repository, "watch", c.Watch,
+		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "games", c.Games, "repository", c.Repository, "watch", c.Watch,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams,
 		"memory", c.Memory.String(), "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",

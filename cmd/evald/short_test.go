@@ -168,6 +168,8 @@ func TestLongRequests(t *testing.T) {
 		"/v2/repository/index": {x, `{"` + x + `":1,"` + x + `":1}`},
 		"/ui/game":             {`{"position":"` + x[:10<<10] + `"}`, `{"` + x[:10<<10] + `":1}`, `{"made":` + strings.Repeat("9", 10<<10) + `}`, `{"do":"` + x[:10<<10] + `"}`},
 		"/ui/move":             {`{"agent":"` + x[:10<<10] + `","position":"-"}`, `{"agent":"uct:` + x[:150] + `","position":"-"}`},
+		"/ui/review":           {`{"game":"` + x[:10<<10] + `"}`, `{"game":"{\"name\":\"` + x[:10<<10] + `\"}"}`, `{"` + x[:10<<10] + `":1}`},
+		"/ui/why":              {`{"position":"` + x[:10<<10] + `","move":0}`, `{"position":"4","move":` + strings.Repeat("9", 10<<10) + `}`},
 		"/ui/analyze":          {`{"position":"-","seconds":` + strings.Repeat("9", 10<<10) + `}`},
 	} {
 		for _, body := range bodies {

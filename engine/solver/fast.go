@@ -70,17 +70,21 @@ func (f *fast) nodes() (n uint64) {
 func (f *fast) fill() float64 { return f.table.fill() }
 
 // prove runs all workers until the first is done. Each fills the table for the others, and busy keeps them apart. With one
-// thread the number of nodes is the same every time, and nothing is allocated.
+// thread the number of nodes is the same every time, and nothing is allocated. A search of few nodes has one thread, because on a
+// busy machine waiting for a second one may take longer.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
 	mirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
 	f.done.Store(false)
-	if len(f.workers) == 1 {
+	if len(f.workers) == 1 || r.limit > 0 && r.limit-min(r.limit, f.nodes()) <= fewNodes {
 		value, action, _ = f.workers[0].answer(r, root, mirror, alpha)
 		return value, action
 	}
 	return f.together(r, root, mirror, alpha)
 }
+
+// fewNodes is about 20 ms of one thread.
+const fewNodes = 1 << 17
 
 // together is prove by several workers.
 func (f *fast) together(r *run, root node, mirror bool, alpha int) (value, action int) {

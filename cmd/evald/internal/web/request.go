@@ -67,12 +67,17 @@ func answer(w http.ResponseWriter, x any) error {
 
 // read reads a request's JSON object into to. Unknown fields are refused.
 func read(w http.ResponseWriter, r *http.Request, to any) error {
+	return readUpTo(w, r, to, maxBody)
+}
+
+// readUpTo is read for bodies of at most so many bytes.
+func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "", "the request is longer than %d bytes", maxBody)
+		return refuse(http.StatusRequestEntityTooLarge, "", "the request is longer than %d bytes", most)
 	}
 	if err != nil {
 		return bad("", "the request ends early: %v", err)

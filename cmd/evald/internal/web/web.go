@@ -10,7 +10,9 @@
 //	web.go       Config, Handler, the embedded files
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
+//	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	review.go    a review of a whole game, and why a move is a mistake
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
@@ -28,7 +30,9 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -42,6 +46,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +66,7 @@ type Config struct {
 	Networks  []string                  // the models that agents may use in addition to heuristics and the networks of levels; others are refused
 
 	Metrics prometheus.Gatherer // of the service; nil for none
+	Games   *Games              // recorded games that the explorer counts moves of; nil for none
 	Runs    string              // a folder of training runs, or one of them; empty for none
 
 	Limits Limits
@@ -70,6 +76,7 @@ type Config struct {
 type Limits struct {
 	Visits   int           // of a search or an agent's move; default 1 million
 	Time     time.Duration // of an analysis or an agent's move; default 10 s
+	Review   time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
 	Searches int           // analyses and moves at once; default twice the number of processors, or fewer if Memory is too small
 	Memory   int64         // bytes for all of them together; default 300 MiB each
 	Waiting  int           // further ones that may wait a little; default 32. Others are refused with 503
@@ -86,6 +93,7 @@ func (l Limits) orDefaults() Limits {
 	l.Visits = cmp.Or(l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
 	l.Waiting = cmp.Or(l.Waiting, 32)
 	l.Time = cmp.Or(l.Time, 10*time.Second)
+	l.Review = min(cmp.Or(l.Review, 1800*time.Millisecond), l.Time)
 	return l
 }
 
@@ -129,7 +137,7 @@ func New(c Config) (*Handler, error) {
 	}
 	c.Limits = c.Limits.orDefaults()
 	c.Networks = append([]string{}, c.Networks...) // JSON gets an empty list rather than null
-	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
+	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Review < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Limits.thought()
@@ -168,6 +176,9 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
+		{http.MethodPost, "/ui/played", h.servePlayed},
+		{http.MethodPost, "/ui/review", h.serveReview},
+		{http.MethodPost, "/ui/why", h.serveWhy},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
@@ -205,6 +216,7 @@ var page embed.FS
 // file is one file of the page.
 type file struct {
 	content   []byte
+	packed    []byte // content by gzip
 	kind, tag string // media type; ETag
 }
 
@@ -221,7 +233,11 @@ func load() (map[string]file, error) {
 		if at == "/ui/index.html" {
 			at = "/"
 		}
-		files[at] = file{content, mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		var packed bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a known level, and memory does not fail
+		_, _ = z.Write(content)
+		_ = z.Close()
+		files[at] = file{content, packed.Bytes(), mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
 		return err
 	})
 	return files, err
@@ -246,11 +262,17 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", f.kind)
 	w.Header().Set("ETag", f.tag)
 	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept-Encoding")
 	if slices.Contains(r.Header["If-None-Match"], f.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	_, _ = w.Write(f.content) // an error means that the client is gone
+	content := f.content
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // browsers refuse it by not naming it
+		content = f.packed
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	_, _ = w.Write(content) // an error means that the client is gone
 }
 
 // serveConfig answers what the page may offer.
@@ -269,5 +291,6 @@ func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 		Seconds  float64             `json:"seconds"`
 		Service  bool                `json:"service"`  // the page can show metrics
 		Training bool                `json:"training"` // the page can show training runs
-	}{h.config.Model, h.config.Networks, levels, agent.Descriptions(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil})
+		Games    bool                `json:"games"`    // the page can ask how often a move was played
+	}{h.config.Model, h.config.Networks, levels, agent.Descriptions(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil, h.config.Games != nil})
 }

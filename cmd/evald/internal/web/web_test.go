@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -402,13 +404,16 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(2), `{"position":"44","visits":0,"seconds":0.001,"solve":true,"known":[1,null,null,null,null,null,null]}`)
 	f.Add(uint8(3), `{"position":"9x5x4:44"}`)
 	f.Add(uint8(3), `{"position":"4x4x3:44","solve":[2,0,2]}`)
+	f.Add(uint8(4), `{"game":"http://x/#review=9x5x4:44"}`)
+	f.Add(uint8(4), `{"game":"{\"name\":\"connectx\",\"steps\":[[{},{}],[{\"action\":3},{}]]}"}`)
+	f.Add(uint8(5), `{"position":"3x3x3free:51","move":1}`)
 	f.Add(uint8(2), "{\"position\":\"\\u0000\xff\"}")
 	h := handler(f, Config{Limits: Limits{Visits: 20, Time: 10 * time.Millisecond}})
 	f.Fuzz(func(t *testing.T, which uint8, body string) {
 		if body == "" {
 			return
 		}
-		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values"}[which%4]
+		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values", "/ui/review", "/ui/why"}[which%6]
 		r := ask(t, h, path, body)
 		text := gametest.Must(io.ReadAll(r.Body))(t)
 		for l := range strings.Lines(string(text)) {
@@ -429,4 +434,28 @@ func TestFinite(t *testing.T) {
 			t.Errorf("%v stays", x)
 		}
 	}
+}
+
+// All that the page loads, but for puzzles and pictures, is at most 250 KB, and a third of that by gzip, which gives the same.
+func TestWeight(t *testing.T) {
+	plain, packed := 0, 0
+	h := handler(t, Config{})
+	for name, f := range h.files {
+		r := httptest.NewRequest(http.MethodGet, name, nil)
+		r.Header.Set("Accept-Encoding", "br, gzip")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		size := w.Body.Len()
+		z := gametest.Must(gzip.NewReader(w.Body))(t)
+		if got := gametest.Must(io.ReadAll(z))(t); string(got) != string(f.content) || w.Header().Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: by gzip it is another file", name)
+		}
+		if path.Ext(name) != ".svg" && !strings.Contains(name, "puzzle") {
+			plain, packed = plain+len(f.content), packed+size
+		}
+	}
+	if plain > 250_000 || packed > 84_000 {
+		t.Errorf("the page has %d bytes, %d by gzip", plain, packed)
+	}
+	t.Logf("%d bytes, %d by gzip", plain, packed)
 }

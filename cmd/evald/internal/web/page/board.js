@@ -4,6 +4,16 @@ import { say } from "./strings.js";
 
 const stones = ["board.empty", "board.red", "board.yellow"];
 
+// fit tells the style sheet the size of a game's board, from which it makes the cells as large as the window allows. The board's
+// element lies in one of the class scroll.
+export function fit(element, game) {
+  const scroll = element.closest(".scroll");
+  for (const [name, value] of [["--columns", game.columns], ["--rows", game.rows], ["--moves", game.names?.length ?? game.columns]]) {
+    scroll.style.setProperty(name, String(value));
+  }
+  scroll.classList.toggle("free", !game.gravity);
+}
+
 export class Board {
   // played is called with a move's name, key with "undo", "redo" or "hint".
   constructor(element, { played, key }) {
@@ -61,6 +71,7 @@ export class Board {
     const before = this.game;
     if (!before || before.rules !== game.rules) {
       this.build(game);
+      fit(this.element, game);
     }
     this.game = game;
     this.element.setAttribute("aria-label", say("board.label", { columns: game.columns, rows: game.rows }));

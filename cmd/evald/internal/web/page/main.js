@@ -2,13 +2,17 @@
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
+import { Drill } from "./drill.js";
+import { Explorer } from "./explorer.js";
 import { Play } from "./play.js";
+import { Review } from "./review.js";
 import { Service, serviceEvery } from "./service.js";
 import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
-const names = ["play", "service", "training"];
+// The views, with the keys of their names.
+const names = { play: "page.play", review: "review.name", explore: "explore.name", drill: "drill.name", service: "page.service", training: "page.training" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -60,7 +64,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = {};
+  const views = { review: new Review(report), explore: new Explorer(config, report), drill: new Drill(report) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
@@ -78,18 +82,19 @@ async function main() {
   const route = () => {
     const fresh = trail.arrive();
     const { place, players } = parse(location.hash);
-    const name = Object.hasOwn(views, place) ? place : "play";
-    for (const view of names) {
+    report(null);
+    const wanted = place.split("=")[0];
+    const name = Object.hasOwn(views, wanted) ? wanted : "play";
+    for (const view of Object.keys(names)) {
       $(view).hidden = view !== name;
       if (view === name) {
         $("to-" + view).setAttribute("aria-current", "page");
       } else {
         $("to-" + view).removeAttribute("aria-current");
       }
-      views[view]?.show(view === name);
+      views[view]?.show(view === name, place);
     }
-    document.title = `${say("page." + name)} - evald`;
-    report(null);
+    document.title = `${say(names[name])} - evald`;
     play.see(name === "play");
     if (name === "play") {
       play.open(place, players, fresh);

@@ -288,11 +288,6 @@ export class Play {
     $("moves").value = g.position;
     complain("");
     this.rules.show(g.rules);
-    const scroll = $("board").closest(".scroll");
-    for (const [name, value] of [["--columns", g.columns], ["--rows", g.rows], ["--moves", g.names.length]]) {
-      scroll.style.setProperty(name, String(value));
-    }
-    scroll.classList.toggle("free", !g.gravity);
     $("undo").setAttribute("aria-disabled", String(!g.undo));
     $("redo").setAttribute("aria-disabled", String(!g.redo));
   }

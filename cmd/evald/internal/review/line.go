@@ -1,0 +1,111 @@
+package review
+
+import (
+	"context"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// Line is best play from a position, as far as it is proved.
+type Line struct {
+	Moves  []int
+	Result game.Result // for the side to move where the line begins; Ongoing if it is not proved
+	Ends   Ending      // how the line ends
+}
+
+// Why is what a move's mark rests on.
+type Why struct {
+	Best    []int // the moves that are worth most, as far as that is proved
+	Instead Line  // best play before the move, with a best move
+	After   Line  // best play after the move
+}
+
+// Why explains the move of number i, from 0. It continues from what the Reviewer's table has of a game reviewed before.
+func (r *Reviewer) Why(ctx context.Context, moves []int, i int) *Why {
+	e := r.effort(ctx)
+	before := r.board.PlayMoves(moves[:i])
+	w := &Why{}
+	score := e.exact(before, e.all(before))
+	w.Best = e.best(before, score, r.board.Actions())
+	after := r.board.Play(before, moves[i])
+	w.After = e.line(after, e.all(after))
+	w.Instead = e.line(before, score)
+	return w
+}
+
+// all is the bounds of a position of which nothing is known.
+func (e *effort) all(p game.Position) Bounds {
+	low, high := e.solver.ScoreBounds(p)
+	return Bounds{low, high}
+}
+
+// exact narrows p's bounds until the score is known: first who wins.
+func (e *effort) exact(p game.Position, known Bounds) Bounds {
+	for limit := uint64(firstLimit); !known.Exact() && !e.over(); limit *= growth {
+		known = e.sign(p, known, limit)
+		known = e.narrow(p, known, known.Low, known.High, limit)
+	}
+	return known
+}
+
+// best returns up to most of the moves that reach p's score, or that keep a win if that alone is known, the middle columns first.
+func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
+	if e.board.Result(p) != game.Ongoing {
+		return nil
+	}
+	worth := score.Low
+	if !score.Exact() {
+		if score.Result() != game.Win {
+			return nil // of a loss, the move that resists longest is not known
+		}
+		worth = 1
+	}
+	for _, a := range outwards(e.board) {
+		if !e.board.CanPlay(p, a) || len(best) == most {
+			continue
+		}
+		child := e.board.Play(p, a)
+		known := e.all(child)
+		for limit := uint64(firstLimit); known.High > -worth && known.Low <= -worth && !e.over(); limit *= growth {
+			known = e.narrow(child, known, -worth, -worth+1, limit)
+		}
+		if known.High <= -worth {
+			best = append(best, a)
+		}
+	}
+	return best
+}
+
+// line plays best moves from p, of which bounds are known, until the game ends or no best move is proved.
+func (e *effort) line(p game.Position, known Bounds) (l Line) {
+	start := p
+	known = e.exact(p, known)
+	l.Result = known.Result()
+	for e.board.Result(p) == game.Ongoing {
+		best := e.best(p, known, 1)
+		if len(best) == 0 {
+			break
+		}
+		l.Moves, p = append(l.Moves, best[0]), e.board.Play(p, best[0])
+		if known.Exact() {
+			known = known.flip() // a best move keeps the score
+		} else {
+			known = e.exact(p, e.all(p))
+		}
+	}
+	l.Ends = ending(e.board, start, l.Moves)
+	return l
+}
+
+// outwards returns all actions, those of the middle columns first.
+func outwards(b *game.Board) []int {
+	var order []int
+	for distance := range b.Columns() { // twice the distance of a column from the middle
+		for a := range b.Actions() {
+			if d := 2*(a%b.Columns()) - (b.Columns() - 1); max(d, -d) == distance {
+				order = append(order, a)
+			}
+		}
+	}
+	return order
+}

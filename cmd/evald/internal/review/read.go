@@ -1,0 +1,41 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// MaxText bounds the text of a game, in bytes. The longest replay on a board of 128 bits has less, unless it has more spaces than it needs.
+const MaxText = 128 << 10
+
+// Read reads a game: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that names them, or a
+// replay of Kaggle. Of a game with a wrong move the error names that move. Errors are of type *game.ParseError.
+func Read(text string) (*game.Board, []int, error) {
+	if len(text) > MaxText {
+		return nil, nil, &game.ParseError{Field: "game", Value: text, Reason: fmt.Sprintf("is longer than %d bytes", MaxText)}
+	}
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "{") {
+		return readReplay([]byte(text))
+	}
+	if _, after, link := strings.Cut(text, "#"); link {
+		text = after
+	}
+	text = strings.TrimPrefix(text, "review=")
+	text, _, _ = strings.Cut(text, "&") // of a link, the players
+	rules, moves, err := game.CutRules(strings.ReplaceAll(strings.TrimSpace(text), "%3A", ":"))
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := game.NewBoard(rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, actions, err := b.ParseMoves(moves)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, actions, nil
+}

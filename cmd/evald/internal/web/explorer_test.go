@@ -1,0 +1,151 @@
+package web
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
+	"github.com/evald/evald/engine/solver"
+)
+
+// recorded writes finished games as records, and returns the file. Each game is its moves and its result for the first side.
+func recorded(t *testing.T, rules string, games map[string]int8) string {
+	t.Helper()
+	var all []record.Record
+	b := gametest.Must(game.NewBoard(gametest.Must(game.ParseRules(rules))(t)))(t)
+	for text, z := range games {
+		_, moves, err := b.ParseMoves(text)
+		gametest.OK(t, err)
+		var p game.Position
+		for ply, a := range moves {
+			all = append(all, record.Record{Rules: b.Rules(), Position: p, Z: z, Ply: ply, Weight: 1, Game: record.NoGame, Move: uint8(a + 1)})
+			p, z = b.Play(p, a), -z
+		}
+	}
+	path := filepath.Join(t.TempDir(), "games.parquet")
+	recordtest.Write(t, path, all)
+	return path
+}
+
+// Moves are counted with their results for the side that made them; mirror images count together.
+func TestPlayed(t *testing.T) {
+	file := recorded(t, "5x4x4", map[string]int8{"3142": 1, "3541": -1, "33": 0, "12345": 1})
+	games := gametest.Must(ReadGames(context.Background(), file))(t)
+	if got := games.Summary(); got != "4 games, 12 different moves" {
+		t.Errorf("the games are %q", got)
+	}
+	h := handler(t, Config{Games: games})
+	type answer struct{ Moves []playedCounts }
+	for position, want := range map[string]map[int]playedCounts{
+		"5x4x4:-":  {2: {3, 1, 1, 1}, 0: {1, 1, 0, 0}, 4: {1, 1, 0, 0}},
+		"5x4x4:3":  {0: {2, 1, 0, 1}, 4: {2, 1, 0, 1}, 2: {1, 0, 1, 0}}, // 31 and 35 are mirror images
+		"5x4x4:31": {3: {1, 1, 0, 0}, 1: {1, 0, 0, 1}},                  // after 35 it was 2, the mirror image of 4
+		"7x6x4:3":  {},
+	} {
+		got := answered[answer](t, ask(t, h, "/ui/played", `{"position":"`+position+`"}`))
+		for a, c := range got.Moves {
+			if c != want[a] {
+				t.Errorf("%s: move %d: %+v, want %+v", position, a+1, c, want[a])
+			}
+		}
+	}
+	if r := ask(t, handler(t, Config{}), "/ui/played", `{"position":"-"}`); r.StatusCode != 404 {
+		t.Errorf("without games the status is %d", r.StatusCode)
+	}
+	if _, err := ReadGames(context.Background(), file, "missing.parquet"); err == nil || !strings.Contains(err.Error(), "missing.parquet") {
+		t.Errorf("a missing file is %v", err)
+	}
+}
+
+// The explorer shows exact scores and games, goes to positions and back, and keeps lines with notes in the browser.
+func TestPageExplorer(t *testing.T) {
+	games := gametest.Must(ReadGames(context.Background(), recorded(t, "5x4x4", map[string]int8{"3142": 1, "33": 0})))(t)
+	b := open(t, Config{Games: games, Limits: Limits{Time: 20 * time.Second}}, "/#explore=5x4x4:-")
+	b.says("#explore-status", "Red to move")
+	b.says("#explore-moves tr:nth-child(1) .exact-worth", "Yellow wins in 10")
+	b.says("#explore-moves tr:nth-child(3) .exact-worth", "a draw ★")
+	b.says("#explore-moves tr:nth-child(3) .games", "2 games, 75% of the points")
+	b.click("#explore-moves tr:nth-child(3) button")
+	b.until(`location.hash === "#explore=5x4x4:3"`)
+	b.says("#explore-status", "Yellow to move")
+	b.click("#explore-board > button:nth-child(1)")
+	b.until(`location.hash === "#explore=5x4x4:31"`)
+	b.click("#explore-keep")
+	b.says("#explore-said", "The line is kept")
+	b.run("history.back()")
+	b.says("#explore-status", "Yellow to move")
+	b.click("#explore-board > button:nth-child(3)")
+	b.until(`location.hash === "#explore=5x4x4:33"`)
+	b.run(`(() => { const e = document.getElementById("explore-note"); e.value = "worth a try"; e.dispatchEvent(new Event("change")); })()`)
+	b.until(`document.querySelectorAll("#explore-tree > li > ul > li").length === 2`) // after 3 the lines part
+	b.tidy("explorer")
+	b.do(chromedp.Reload())
+	b.until(`document.querySelectorAll("#explore-tree > li > ul > li").length === 2`)
+	b.until(`document.getElementById("explore-note").value === "worth a try"`)
+	b.click(`#explore-tree button[data-position="5x4x4:31"]`)
+	b.until(`location.hash === "#explore=5x4x4:31"`)
+	b.until(`document.getElementById("explore-note").value === ""`)
+	b.click(`#explore-tree button[data-remove="5x4x4:33"]`)
+	b.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 2`)
+	b.click("#explore-back")
+	b.until(`location.hash === "#explore=5x4x4:3"`)
+
+	// By keyboard alone, and a position that is wrong.
+	b.do(chromedp.Focus(chromedp.CSS("#explore-board > button:nth-child(3)")))
+	b.press("4")
+	b.until(`location.hash === "#explore=5x4x4:34"`)
+	b.press(kb.Backspace)
+	b.until(`location.hash === "#explore=5x4x4:3"`)
+	b.run(`(() => { const e = document.getElementById("explore-position"); e.value = "5x4x4:39"; e.dispatchEvent(new Event("change")); })()`)
+	b.says("#problem", "9")
+	b.says("#explore-status", "Yellow to move")
+}
+
+// A file of lines that is not ours is refused, and changes nothing.
+func TestPageExplorerFiles(t *testing.T) {
+	b := open(t, Config{}, "/#explore=5x4x4:33")
+	b.says("#explore-status", "Red to move")
+	b.click("#explore-keep")
+	wrong := []string{"", "[]x", `{"5x4x4":7}`, `{"<b>":{"next":{}}}`, `{"5x4x4":{"next":{"<b>":{}}}}`, strings.Repeat(`{"5x4x4":{"next":{"1":`, 1) + strings.Repeat(`{"next":{"1":`, 200) + "{}" + strings.Repeat("}}", 201) + "}"}
+	for _, text := range wrong {
+		refused := valueOf[string](b, `(() => { window.refused = undefined; import("/ui/kept.js").then(({ checked }) => { try { checked(JSON.parse(`+"`"+text+"`"+`)); window.refused = "taken"; } catch { window.refused = "refused"; } }); return ""; })()`)
+		b.until(`window.refused === "refused"` + refused)
+	}
+	b.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 2`)
+}
+
+// The drill takes right moves, refuses those that give the win away, and comes back to them.
+func TestPageDrill(t *testing.T) {
+	b := open(t, Config{Limits: Limits{Time: 30 * time.Second}, Agents: agent.Shared{Ships: solver.ShippedBook}}, "/#drill")
+	b.says("#drill-said", "One first move wins")
+	b.click("#drill-board > button:nth-child(1)")
+	b.says("#drill-said", "1 gives the win away: Yellow wins")
+	b.says("#drill-more", "The win is kept by 4")
+	b.says("#drill-due", "1 to come back to")
+	if link := valueOf[string](b, `document.getElementById("drill-why").getAttribute("href")`); link != "#review=7x6x4:1" {
+		t.Errorf("why leads to %q", link)
+	}
+	b.click("#drill-board > button:nth-child(3)")
+	b.says("#drill-said", "3 gives the win away: Yellow can hold a draw")
+	b.tidy("drill")
+	b.click("#drill-board > button:nth-child(4)")
+	b.says("#drill-said", "4 is the quickest: Red wins in 21")
+	b.until(`document.querySelectorAll("#drill-line li").length === 2`)
+	for range 2 {
+		b.click("#drill-new")
+		b.until(`document.querySelectorAll("#drill-line li").length === 0`)
+		b.click("#drill-board > button:nth-child(4)")
+		b.until(`document.querySelectorAll("#drill-line li").length === 2`)
+	}
+	b.says("#drill-due", "None")
+}

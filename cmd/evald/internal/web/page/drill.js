@@ -1,0 +1,186 @@
+// The drill: the visitor plays Red from the empty board, where Red wins with the right moves, and must never give the win away.
+// The page plays Yellow, and asks most for what the visitor has missed.
+import { aborted, lines, patiently, post } from "./api.js";
+import { Board } from "./board.js";
+import { $, make, setText } from "./dom.js";
+import { worded } from "./explorer.js";
+import { say } from "./strings.js";
+
+export const place = "drill";
+const start = "7x6x4:-"; // the first player wins it (Allis 1988, Allen 1988)
+const storage = "evald.drill";
+const enough = 2; // right answers in a row after which a missed position is learned
+
+// The positions that the visitor has missed: how often in a row the answer was right since then.
+function recall() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(storage)) ?? {};
+    return Object.fromEntries(Object.entries(kept).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
+  } catch {
+    return {};
+  }
+}
+
+// after is the position after one more move.
+function after(position, move) {
+  return position.replace(":-", ":") + move;
+}
+
+export class Drill {
+  // report is called with an error to show, or null.
+  constructor(report) {
+    this.report = report;
+    this.missed = recall();
+    this.work = new AbortController();
+    this.exact = new Map(); // exact scores by position
+    this.board = new Board($("drill-board"), { played: (move) => this.play(move), key: () => {} });
+    $("drill-new").addEventListener("click", () => this.begin());
+    $("drill-forget").addEventListener("click", () => {
+      this.missed = {};
+      this.write();
+      this.begin();
+    });
+  }
+
+  // show begins or ends the view. A game goes on where it was left.
+  show(shown) {
+    if (!shown) {
+      this.work.abort();
+    } else if (!this.game) {
+      this.begin();
+    } else {
+      this.work = new AbortController();
+      this.go({ position: this.game.position }, this.work.signal);
+    }
+  }
+
+  async begin() {
+    this.work.abort();
+    this.work = new AbortController();
+    const { signal } = this.work;
+    await this.try(signal, async () => {
+      this.wrong = false;
+      this.say(say("drill.begin"));
+      await this.go({ position: start }, signal);
+    });
+  }
+
+  // try runs work that the visitor may end by leaving.
+  async try(signal, work) {
+    try {
+      await work();
+    } catch (e) {
+      if (!aborted(e) && !signal.aborted) {
+        this.report(e);
+      }
+    }
+  }
+
+  async go(body, signal) {
+    this.game = await post("/ui/game", { human: [true, true], ...body }, signal);
+    this.draw();
+  }
+
+  // scoresOf returns the exact scores of all moves of a position.
+  async scoresOf(position, signal) {
+    for (let known; !this.exact.has(position);) {
+      let last;
+      await patiently(() => lines("/ui/analyze", { position, visits: 0, solve: true, known }, signal, (m) => { last = m.type === "exact" ? m : last; }), signal, () => {});
+      known = last?.scores;
+      if (last?.done) {
+        this.exact.set(position, last.scores);
+      } else {
+        this.say(say("drill.slow"));
+      }
+    }
+    return this.exact.get(position);
+  }
+
+  async play(move) {
+    const g = this.game, action = g?.names.indexOf(move);
+    if (!g || g.result || g.side !== 0 || this.busy || !g.legal[action]) {
+      return;
+    }
+    this.busy = true;
+    const { signal } = this.work;
+    await this.try(signal, async () => {
+      const scores = await this.scoresOf(g.position, signal);
+      if (scores[action] > 0) {
+        await this.right(g, move, scores, action, signal);
+      } else {
+        this.refuse(g, move, scores, action);
+      }
+    });
+    this.busy = false;
+  }
+
+  // refuse says what a wrong move gives away. The position will be asked again.
+  refuse(g, move, scores, action) {
+    this.wrong = true;
+    this.missed[g.position] = 0;
+    this.write();
+    const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0).join(", ");
+    this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps }));
+    $("drill-why").hidden = false;
+    $("drill-why").href = "#review=" + after(g.position, move);
+    this.draw();
+  }
+
+  // right makes the visitor's move, and Yellow's reply.
+  async right(g, move, scores, action, signal) {
+    if (g.position in this.missed && !this.wrong) {
+      this.missed[g.position]++;
+      if (this.missed[g.position] >= enough) {
+        delete this.missed[g.position];
+      }
+      this.write();
+    }
+    this.wrong = false;
+    const quickest = Math.max(...scores.filter((s) => s !== null));
+    this.say(say(scores[action] === quickest ? "drill.quickest" : "drill.slower", { move, worth: worded(scores[action], g) }));
+    $("drill-why").hidden = true;
+    await this.go({ position: g.position, do: "play", move }, signal);
+    if (this.game.result) {
+      this.say(say("drill.won", { n: Math.ceil(this.game.made / 2) }));
+      return;
+    }
+    const reply = await this.reply(this.game, signal);
+    await this.go({ position: this.game.position, do: "play", move: reply }, signal);
+  }
+
+  // reply chooses Yellow's move: towards a position that was missed, or else one of those that hold out longest, or now and then
+  // any other, so that no line stays unseen.
+  async reply(g, signal) {
+    const moves = g.names.filter((_, a) => g.legal[a]);
+    const due = moves.filter((move) => Object.keys(this.missed).some((position) => position.startsWith(after(g.position, move))));
+    if (due.length > 0) {
+      return due[Math.floor(Math.random() * due.length)];
+    }
+    const scores = await this.scoresOf(g.position, signal);
+    const longest = Math.max(...scores.filter((s) => s !== null));
+    const hard = g.names.filter((_, a) => scores[a] === longest);
+    const from = Math.random() < 0.75 ? hard : moves;
+    return from[Math.floor(Math.random() * from.length)];
+  }
+
+  say(text, more = "") {
+    setText($("drill-said"), text);
+    setText($("drill-more"), more);
+  }
+
+  draw() {
+    const g = this.game;
+    this.board.show(g, g.side === 0 && !g.result);
+    const due = Object.keys(this.missed).length;
+    setText($("drill-due"), due ? say("drill.due", { n: due }) : say("drill.none"));
+    $("drill-line").replaceChildren(...g.moves.slice(0, g.made).map((name, i) => make("li", { class: "s" + (1 + i % 2) }, make("span", {}, name))));
+  }
+
+  write() {
+    try {
+      localStorage.setItem(storage, JSON.stringify(this.missed));
+    } catch {
+      // the browser keeps nothing: what was missed is known until the page is closed
+    }
+  }
+}

@@ -1,0 +1,192 @@
+// The explorer: a board for both sides, what each move is worth and how often it was played, and a tree of lines to keep.
+import { aborted, lines, patiently, post } from "./api.js";
+import { Board } from "./board.js";
+import { $, count, make, setText } from "./dom.js";
+import { Kept, split } from "./kept.js";
+import { say } from "./strings.js";
+
+export const place = "explore"; // the address is #explore=7x6x4:4455
+const empty = "7x6x4:-";
+
+// address returns the address of a position in this view.
+export function address(position) {
+  return `#${place}=${position}`;
+}
+
+// worded says what an exact score of a move means: a draw, or who wins in how many moves of their own.
+export function worded(score, game) {
+  if (score === 0) {
+    return say("explore.draw");
+  }
+  const wins = score > 0 ? game.side : 1 - game.side;
+  return say("explore.wins", { side: say("explore.side" + wins), n: stonesLeft(Math.abs(score), wins, game) });
+}
+
+// stonesLeft returns how many stones the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
+function stonesLeft(score, wins, game) {
+  const cells = game.cells.length, stones = game.cells.filter(Boolean).length;
+  for (let before = stones + (wins === game.side ? 0 : 1), n = 1; before < cells; before += 2, n++) {
+    if (Math.floor((cells + 1 - before) / 2) === score) {
+      return n;
+    }
+  }
+  return 1;
+}
+
+export class Explorer {
+  // report is called with an error to show, or null.
+  constructor(config, report) {
+    this.config = config;
+    this.report = report;
+    this.work = new AbortController();
+    this.scores = new Map(); // exact scores by position, as far as this page has seen them
+    this.board = new Board($("explore-board"), { played: (move) => this.play(move), key: (what) => what === "undo" && this.back() });
+    this.kept = new Kept($("explore-tree"), $("explore-kept"), { go: (position) => this.go(position), value: (position) => this.verdict(position), report });
+    $("explore-keep").addEventListener("click", () => this.keep());
+    $("explore-back").addEventListener("click", () => this.back());
+    $("explore-note").addEventListener("change", () => this.kept.note(this.game.position, $("explore-note").value));
+    $("explore-position").addEventListener("change", () => this.go($("explore-position").value.trim()));
+    $("explore-moves").addEventListener("click", (e) => {
+      const move = e.target.closest("button")?.dataset.move;
+      if (move !== undefined) {
+        this.play(move);
+      }
+    });
+  }
+
+  go(position) {
+    location.hash = address(position);
+  }
+
+  // open shows the position that the address names.
+  async open(text) {
+    const wanted = text || this.game?.position || empty;
+    try {
+      this.game = await post("/ui/game", { position: wanted, human: [true, true] });
+    } catch (e) {
+      this.report(e);
+      if (!this.game && wanted !== empty) {
+        await this.open(empty);
+        this.report(e);
+      }
+      return;
+    }
+    this.report(null);
+    this.draw();
+    this.look();
+  }
+
+  // show begins or ends the view; address is its part of the page's address. Nothing is asked for a position that nobody sees.
+  show(shown, address) {
+    if (shown) {
+      this.open(address.split("=")[1]);
+    } else {
+      this.work.abort();
+    }
+  }
+
+  async play(move) {
+    const legal = this.game.legal[this.game.names.indexOf(move)];
+    if (legal) {
+      const next = await post("/ui/game", { position: this.game.position, do: "play", move, human: [true, true] });
+      this.go(next.position);
+    }
+  }
+
+  async back() {
+    const before = await post("/ui/game", { position: this.game.position, do: "undo", human: [true, true] });
+    if (before.position !== this.game.position) {
+      this.go(before.position);
+    }
+  }
+
+  keep() {
+    this.kept.keep(this.game.rules, this.game.moves);
+    setText($("explore-said"), say("explore.kept"));
+  }
+
+  draw() {
+    const g = this.game;
+    $("explore-position").value = g.position;
+    $("explore-note").value = this.kept.noteOf(g.position);
+    setText($("explore-said"), "");
+    setText($("explore-status"), g.result === "won" ? say("explore.won", { side: say("explore.side" + (1 - g.side)) }) :
+      g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: say("explore.side" + g.side) }));
+    $("explore-back").disabled = g.made === 0;
+    for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="]]) {
+      $(id).href = kind + g.position;
+    }
+    this.board.show(g, true);
+    this.rows = g.names.map((name, a) => this.row(name, g.legal[a]));
+    $("explore-moves").replaceChildren(...this.rows.filter(Boolean).map((r) => r.element));
+    this.fill(this.scores.get(g.position));
+    this.kept.show(g.rules, g.position);
+  }
+
+  // row makes the row of a move: a button, what the move is worth, and its games.
+  row(name, legal) {
+    if (!legal) {
+      return null;
+    }
+    const worth = make("td", { class: "exact-worth" }, "–"), games = make("td", { class: "games" });
+    const move = make("th", { scope: "row" }, make("button", { type: "button", "data-move": name, "aria-label": say("explore.play", { move: name }) }, name));
+    const element = make("tr", {}, move, worth, games);
+    return { element, worth, games };
+  }
+
+  // look asks for the exact scores of the moves, and how often they were played.
+  async look() {
+    this.work.abort();
+    this.work = new AbortController();
+    const { signal } = this.work, game = this.game;
+    if (game.result) {
+      return;
+    }
+    const hear = (m) => {
+      if (!signal.aborted && m.type === "exact") {
+        this.scores.set(game.position, m);
+        this.fill(m);
+        this.kept.values();
+      }
+    };
+    try {
+      if (this.config.games) {
+        const { moves } = await post("/ui/played", { position: game.position }, signal);
+        moves.forEach((m, a) => this.rows[a] && setText(this.rows[a].games, m.games ? say("explore.games", { n: count(m.games), share: Math.round(100 * (m.wins + m.draws / 2) / m.games) }) : ""));
+      }
+      const known = this.scores.get(game.position);
+      if (!known?.done) {
+        await patiently(() => lines("/ui/analyze", { position: game.position, visits: 0, solve: true, known: known?.scores }, signal, hear), signal, () => {});
+        this.fill(this.scores.get(game.position), true);
+      }
+    } catch (e) {
+      if (!aborted(e) && !signal.aborted) {
+        this.report(e);
+      }
+    }
+  }
+
+  // fill writes the exact scores beside the moves; late says that no more of them come.
+  fill(m, late = false) {
+    const scores = m?.scores ?? [];
+    const best = m?.done ? Math.max(...scores.filter((s) => s !== null)) : null;
+    this.rows.forEach((r, a) => {
+      if (r) {
+        const known = scores[a] !== undefined && scores[a] !== null;
+        setText(r.worth, known ? worded(scores[a], this.game) + (scores[a] === best ? " ★" : "") : late ? say("explore.unknown") : "..");
+        r.worth.className = "exact-worth" + (known ? ` r${Math.sign(scores[a]) * (this.game.side === 0 ? 1 : -1)}` : "");
+      }
+    });
+  }
+
+  // verdict says who wins a position, as far as that was seen; empty if it was not.
+  verdict(position) {
+    const m = this.scores.get(position);
+    if (!m?.done) {
+      return "";
+    }
+    const best = Math.max(...m.scores.filter((s) => s !== null));
+    const side = split(position)[1].length % 2;
+    return best === 0 ? "=" : say("explore.side" + (best > 0 ? side : 1 - side))[0];
+  }
+}

@@ -1,0 +1,199 @@
+// The lines that a visitor keeps, as a tree: in the browser's storage, and as a file.
+import { $, make, setText } from "./dom.js";
+import { say } from "./strings.js";
+
+const storage = "evald.explorer";
+const mostMoves = 128, mostNote = 500, mostNodes = 20000; // of a file that is read
+
+// A node is { next: {move: node}, note }. Trees are kept by rules.
+function fresh() {
+  return { next: {} };
+}
+
+// checked returns a copy of trees that came from outside with what belongs there, or throws.
+export function checked(trees) {
+  let nodes = 0;
+  const copy = (node, depth) => {
+    if (typeof node !== "object" || node === null || depth > mostMoves || ++nodes > mostNodes) {
+      throw new Error(say("explore.wrongFile"));
+    }
+    const own = fresh();
+    if (typeof node.note === "string") {
+      own.note = node.note.slice(0, mostNote);
+    }
+    for (const [move, next] of Object.entries(node.next ?? {})) {
+      if (!/^\w{1,3}$/.test(move)) {
+        throw new Error(say("explore.wrongFile"));
+      }
+      own.next[move] = copy(next, depth + 1);
+    }
+    return own;
+  };
+  return Object.fromEntries(Object.entries(trees).map(([rules, node]) => {
+    if (!/^\d{1,3}x\d{1,3}x\d{1,3}(free)?$/.test(rules)) {
+      throw new Error(say("explore.wrongFile"));
+    }
+    return [rules, copy(node, 0)];
+  }));
+}
+
+function recall() {
+  try {
+    return checked(JSON.parse(localStorage.getItem(storage)) ?? {});
+  } catch {
+    return {}; // nothing, or not ours
+  }
+}
+
+export class Kept {
+  // list shows the tree, status how much there is. go is called with a position to show; value returns a short verdict on one.
+  constructor(list, status, { go, value, report }) {
+    this.list = list;
+    this.status = status;
+    this.value = value;
+    this.trees = recall();
+    list.addEventListener("click", (e) => {
+      const button = e.target.closest("button");
+      if (button?.dataset.remove) {
+        this.remove(button.dataset.remove);
+      } else if (button?.dataset.position) {
+        go(button.dataset.position);
+      }
+    });
+    $("explore-save").addEventListener("click", () => this.save());
+    $("explore-load").addEventListener("change", async (e) => {
+      try {
+        this.trees = checked(JSON.parse(await e.target.files[0].text()));
+        this.write();
+        report(null);
+      } catch {
+        report(new Error(say("explore.wrongFile")));
+      }
+      e.target.value = "";
+    });
+  }
+
+  // keep adds a line to the tree of its game.
+  keep(rules, moves) {
+    let node = this.trees[rules] ??= fresh();
+    for (const move of moves) {
+      node = node.next[move] ??= fresh();
+    }
+    this.write();
+  }
+
+  // at returns the node of a position, or undefined.
+  at(position) {
+    const [rules, moves] = split(position);
+    return moves.reduce((node, move) => node?.next[move], this.trees[rules]);
+  }
+
+  noteOf(position) {
+    return this.at(position)?.note ?? "";
+  }
+
+  // note keeps what a visitor says of a position.
+  note(position, text) {
+    const [rules, moves] = split(position);
+    this.keep(rules, moves);
+    this.at(position).note = text.slice(0, mostNote) || undefined;
+    this.write();
+  }
+
+  // remove drops a position and all lines through it.
+  remove(position) {
+    const [rules, moves] = split(position);
+    const last = moves.pop();
+    if (last === undefined) {
+      delete this.trees[rules];
+    } else {
+      delete this.at(join(rules, moves))?.next[last];
+    }
+    this.write();
+  }
+
+  write() {
+    try {
+      localStorage.setItem(storage, JSON.stringify(this.trees));
+    } catch {
+      setText(this.status, say("explore.notStored"));
+    }
+    this.show(this.rules, this.position);
+  }
+
+  save() {
+    const link = make("a", { download: "evald-lines.json", href: URL.createObjectURL(new Blob([JSON.stringify(this.trees)], { type: "application/json" })) });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  // show lists the tree of a game; position is the one on the board.
+  show(rules, position) {
+    this.rules = rules;
+    this.position = position;
+    const tree = this.trees[rules];
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.position : undefined;
+    const known = tree && Object.keys(tree.next).length > 0;
+    this.list.replaceChildren(...(known ? this.branches(rules, tree, []) : []));
+    setText(this.status, known ? "" : say("explore.nothing"));
+    if (focused !== undefined) {
+      [...this.list.querySelectorAll("button")].find((b) => b.dataset.position === focused)?.focus();
+    }
+  }
+
+  // branches returns an item for each move that goes on from a node. A line without branches is one item.
+  branches(rules, node, before) {
+    return Object.entries(node.next).map(([move, next]) => {
+      const item = make("li"), moves = [...before, move];
+      const start = join(rules, moves);
+      item.append(this.button(rules, moves, next));
+      while (Object.keys(next.next).length === 1) {
+        const [only] = Object.keys(next.next);
+        next = next.next[only];
+        moves.push(only);
+        item.append(" ", this.button(rules, moves, next));
+      }
+      item.append(" ", make("button", { type: "button", class: "remove", "data-remove": start, "aria-label": say("explore.remove", { line: moves.join(" ") }) }, "×"));
+      if (Object.keys(next.next).length > 0) {
+        item.append(make("ul", {}, ...this.branches(rules, next, moves)));
+      }
+      return item;
+    });
+  }
+
+  button(rules, moves, node) {
+    const position = join(rules, moves);
+    const button = make("button", { type: "button", "data-position": position, class: "stone s" + (1 + (moves.length - 1) % 2) }, moves.at(-1), make("small", {}, this.value(position)));
+    if (position === this.position) {
+      button.setAttribute("aria-current", "step");
+    }
+    if (node.note) {
+      button.title = node.note;
+      button.append(make("span", { class: "unseen" }, node.note), make("span", { "aria-hidden": "true" }, "…"));
+    }
+    return button;
+  }
+
+  // values writes the verdicts again, after one more position was solved.
+  values() {
+    for (const button of this.list.querySelectorAll("button[data-position] > small")) {
+      setText(button, this.value(button.parentElement.dataset.position));
+    }
+  }
+}
+
+// split returns a position's rules and moves, join the reverse.
+export function split(position) {
+  const [rules, text] = position.split(":");
+  return [rules, text === "-" ? [] : dotted(rules) ? text.split(".") : [...text]];
+}
+
+function join(rules, moves) {
+  return `${rules}:${moves.join(dotted(rules) ? "." : "") || "-"}`;
+}
+
+// dotted says that a game has more moves than there are characters, so that their numbers stand between dots.
+function dotted(rules) {
+  const [columns, rows] = rules.split("x").map(Number);
+  return (rules.endsWith("free") ? columns * rows : columns) > 61;
+}

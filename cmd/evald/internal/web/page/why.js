@@ -1,0 +1,126 @@
+// What a review says, in words.
+import { make } from "./dom.js";
+import { say } from "./strings.js";
+
+export function side(s) {
+  return say(s ? "review.yellow" : "review.red");
+}
+
+// cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
+export function cellWords(game, i) {
+  const row = Math.floor(i / game.columns);
+  return say("review.cell", { column: (i % game.columns) + 1, row: game.gravity ? game.rows - row : row + 1 });
+}
+
+export function isMistake(m) {
+  return m.mark !== "best" && m.mark !== "kept" && m.mark !== "unproved";
+}
+
+// markText is a mark in a list of moves: short, and empty if nothing is given away.
+export function markText(m) {
+  switch (m.mark) {
+    case "best":
+      return "";
+    case "slower":
+    case "sooner":
+      return say("review.short." + m.mark, { n: (m.atLeast ? "≥" : "") + m.by });
+  }
+  return say("review.short." + m.mark);
+}
+
+// moveWords names move i and who played it.
+export function moveWords(game, i) {
+  return say("review.caption", { n: i + 1, side: side(i % 2), name: game.moves[i].move });
+}
+
+// markWords is what a move gives away, as a sentence.
+export function markWords(m) {
+  return say("review.mark." + m.mark + (m.by === 1 && !m.atLeast ? ".one" : ""), { n: m.atLeast ? say("review.atleast", { n: m.by }) : m.by });
+}
+
+// resultText is the result after a number of moves.
+export function resultText(game, at) {
+  const p = game.positions[at];
+  if (at === game.moves.length && game.over) {
+    return p.least === 0 ? say("review.result.drawn") : say("review.result.won", { side: side(p.least > 0 ? 0 : 1) });
+  }
+  if (p.least === p.most) {
+    if (p.least === 0) {
+      return say("review.result.draw");
+    }
+    const winner = side(p.least > 0 ? 0 : 1);
+    return p.in ? say(p.in === 1 ? "review.result.in.one" : "review.result.in", { side: winner, n: p.in }) : say("review.result.win", { side: winner });
+  }
+  const bound = p.least === 0 ? say("review.bound.atleast", { side: side(0) }) : p.most === 0 ? say("review.bound.atleast", { side: side(1) }) : "";
+  const opinion = p.value === null ? "" : say("review.opinion", { value: (p.value > 0 ? "+" : "") + Math.round(100 * p.value) });
+  return [say("review.result.open"), bound, opinion].filter(Boolean).join(" ");
+}
+
+// lineWords says why move i is a mistake.
+export function lineWords(game, i, why) {
+  const m = game.moves[i];
+  const words = [];
+  if (why.best.length) {
+    words.push(say("review.best", { moves: why.best.join(", ") }));
+  }
+  if (m.mark === "win-draw" || m.mark === "slower") {
+    words.push(say("review.why.instead"), endWords(game, why.instead, null));
+    if (m.mark === "win-draw") {
+      words.push(say("review.why.after"), endWords(game, why.after, m));
+    }
+  } else {
+    words.push(say("review.why.after"), endWords(game, why.after, m));
+  }
+  return words.join(" ");
+}
+
+// endWords says what decides a line. mistake is the move before it, or null.
+export function endWords(game, line, mistake) {
+  if (line.how === "open") {
+    return say(line.proved ? "review.end.proved" : "review.end.open");
+  }
+  if (line.how === "draw") {
+    return say("review.end.draw");
+  }
+  const winner = side(line.side), loser = side(1 - line.side);
+  const cells = line.cells.map((c) => cellWords(game, c)).join("; ");
+  const values = { winner, loser, cells, k: game.rules.match(/x(\d+)(free)?$/)[1], n: line.at, last: cellWords(game, line.last) };
+  switch (line.how) {
+    case "at-once": {
+      const below = mistake && game.gravity && mistake.cell - game.columns === line.last;
+      return say("review.end.atonce", values) + (mistake ? " " + say(below ? "review.end.below" : "review.end.missed") : "");
+    }
+    case "zugzwang":
+      return say("review.end.zugzwang", values) + " " + parity(game, line, values);
+  }
+  return say("review.end." + line.how, values);
+}
+
+// parity says why the winner gets the cells of a zugzwang, if it is by odd or even rows: with an even number of rows the first side
+// gets the odd ones in the end, and the second, who answers in the same column, the even ones.
+function parity(game, line, values) {
+  if (!game.gravity || game.rows % 2) {
+    return "";
+  }
+  const rows = new Set(line.cells.map((c) => (game.rows - Math.floor(c / game.columns)) % 2));
+  const wanted = line.side === 0 ? 1 : 0;
+  return rows.size === 1 && rows.has(wanted) ? say(line.side === 0 ? "review.end.odd" : "review.end.even", values) : "";
+}
+
+// accuracyTable returns the table of both sides and phases, and what it means.
+export function accuracyTable(game) {
+  const phases = ["opening", "middle", "end"];
+  const sum = (all) => all.reduce((a, b) => ({ critical: a.critical + b.critical, kept: a.kept + b.kept, slower: a.slower + b.slower, open: a.open + b.open }));
+  const share = (a) => (a.critical ? make("td", {}, make("b", {}, Math.round((100 * a.kept) / a.critical) + "%"), " ", make("small", {}, say("review.of", { kept: a.kept, critical: a.critical }))) : make("td", {}, "–"));
+  const names = [...phases, "whole"];
+  const all = game.accuracy.map((own) => [...own, sum(own)]); // by side, and by name
+  const head = make("tr", {}, make("th", { scope: "col" }, say("review.phase")), ...all.map((_, s) => make("th", { scope: "col" }, side(s))));
+  const rows = names.map((name, k) => make("tr", {}, make("th", { scope: "row" }, say("review.phase." + name)), ...all.map((own) => share(own[k]))));
+  const table = make("table", { class: "accuracy" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const [red, yellow] = game.accuracy.map(sum);
+  const notes = [say("review.accuracy.means"), say("review.accuracy.slower", { red: red.slower, yellow: yellow.slower })];
+  if (red.open + yellow.open) {
+    notes.push(say("review.accuracy.open", { n: red.open + yellow.open }));
+  }
+  return [table, make("p", { class: "help" }, notes.join(" "))];
+}

@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/record"
+)
+
+// Games counts how often each move was played in recorded games, and how those games ended. Mirror images count as one.
+type Games struct {
+	counts map[playedMove][3]uint32 // games that the side to move won, drew and lost
+	boards game.Boards
+	games  int64
+	full   bool
+}
+
+// playedMove is a move of a position, both as they are in the smaller of the position and its mirror image.
+type playedMove struct {
+	rules game.Rules
+	at    game.Position
+	move  uint8
+}
+
+const (
+	maxPlayed      = 1 << 20 // moves of positions that are counted, some 100 bytes each
+	maxPlayedPlies = 20      // stones on the board in those positions
+)
+
+// ReadGames reads records of matches and of self-play (Parquet). The error names the file, or the row and column.
+func ReadGames(ctx context.Context, paths ...string) (_ *Games, err error) {
+	r, err := record.Open(paths...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	g := &Games{counts: map[playedMove][3]uint32{}}
+	var rec, before record.Record
+	for row := int64(0); ; row++ {
+		if row%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		switch err := r.Next(&rec); {
+		case err == io.EOF:
+			return g, nil
+		case err != nil:
+			return nil, err
+		}
+		if !rec.Continues(&before) {
+			g.games++
+		}
+		before = rec
+		if err := g.add(&rec); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Where(), err)
+		}
+	}
+}
+
+// add counts a record's move, unless it is not known or too late in the game.
+func (g *Games) add(rec *record.Record) error {
+	b, err := g.boards.Get(rec.Rules)
+	if err != nil {
+		return err
+	}
+	action := int(rec.Move) - 1
+	if rec.Ply > maxPlayedPlies || action < 0 {
+		return nil
+	}
+	if action >= b.Actions() || !b.CanPlay(rec.Position, action) {
+		return fmt.Errorf("move: %d cannot be played there", rec.Move)
+	}
+	key := keyOf(b, rec.Position, action)
+	counts, known := g.counts[key]
+	if !known && len(g.counts) >= maxPlayed {
+		g.full = true
+		return nil
+	}
+	counts[1-rec.Z]++
+	g.counts[key] = counts
+	return nil
+}
+
+func keyOf(b *game.Board, p game.Position, action int) playedMove {
+	q, mirrored := b.Canonical(p)
+	if other := b.MirrorAction(action); mirrored || b.Mirror(p) == p && other < action {
+		action = other
+	}
+	return playedMove{b.Rules(), q, uint8(action)}
+}
+
+// Summary says how much was read, in words.
+func (g *Games) Summary() string {
+	if g.full {
+		return fmt.Sprintf("%d games, of which the first %d moves are counted", g.games, maxPlayed)
+	}
+	return fmt.Sprintf("%d games, %d different moves", g.games, len(g.counts))
+}
+
+// playedCounts is how often a move was played, and how those games ended for the side that made it.
+type playedCounts struct {
+	Games  uint64 `json:"games"`
+	Wins   uint32 `json:"wins"`
+	Draws  uint32 `json:"draws"`
+	Losses uint32 `json:"losses"`
+}
+
+// moves counts the games through each move of a position, by action.
+func (g *Games) moves(b *game.Board, p game.Position) []playedCounts {
+	counts := make([]playedCounts, b.Actions())
+	for a := range counts {
+		c := g.counts[keyOf(b, p, a)]
+		counts[a] = playedCounts{uint64(c[0]) + uint64(c[1]) + uint64(c[2]), c[0], c[1], c[2]}
+	}
+	return counts
+}
+
+// servePlayed answers how often each move of a position was played in the games that the server has read.
+func (h *Handler) servePlayed(w http.ResponseWriter, r *http.Request) error {
+	if h.config.Games == nil {
+		return refuse(http.StatusNotFound, "", "the server has read no games (evald serve --games)")
+	}
+	var q struct {
+		Position string `json:"position"` // rules and moves
+	}
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	b, moves, err := parsePosition(q.Position)
+	if err != nil {
+		return err
+	}
+	var p game.Position
+	for _, a := range moves {
+		p = b.Play(p, a)
+	}
+	return answer(w, struct {
+		Moves []playedCounts `json:"moves"` // by action
+	}{h.config.Games.moves(b, p)})
+}

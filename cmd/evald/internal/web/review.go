@@ -1,0 +1,333 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/cmd/evald/internal/review"
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+)
+
+// opinionVisits are of the search of each position whose result is not proved.
+const opinionVisits = 100
+
+// maxReviewBody bounds the body of a review's request, in bytes; a replay with its quotes escaped fits.
+const maxReviewBody = review.MaxText + review.MaxText/4
+
+// The answer to a review. Sides are 0, which moved first, and 1; cells count row by row from the top left. Results are 1 if side
+// 0 wins, 0 for a draw and -1 if side 1 wins.
+type (
+	reviewed struct {
+		Position  string               `json:"position"` // rules and moves
+		Rows      int                  `json:"rows"`
+		Columns   int                  `json:"columns"`
+		Gravity   bool                 `json:"gravity"`
+		Rules     string               `json:"rules"`
+		Moves     []reviewedMove       `json:"moves"`
+		Positions []reviewedPosition   `json:"positions"` // one more than moves
+		Accuracy  [2][]review.Accuracy `json:"accuracy"`  // by side and phase
+		Over      bool                 `json:"over"`      // the game has ended
+		Winning   []int                `json:"winning"`   // cells
+	}
+	reviewedMove struct {
+		Move     string        `json:"move"`
+		Cell     int           `json:"cell"`
+		Mark     review.Kind   `json:"mark"`
+		By       int           `json:"by"`      // moves by which a win is slower or a loss sooner
+		AtLeast  bool          `json:"atLeast"` // by is a bound
+		Critical bool          `json:"critical"`
+		Phase    review.Phase  `json:"phase"`
+		Threats  threatsBySide `json:"threats"` // after the move
+	}
+	reviewedPosition struct {
+		Least int      `json:"least"` // bounds of the result, equal if it is proved
+		Most  int      `json:"most"`
+		In    int      `json:"in"`    // the winner's own moves to a proved win, if its distance is proved; else 0
+		Value *float64 `json:"value"` // -1..1 for side 0: the evaluator's opinion, null if the result is proved
+	}
+	threatsBySide [2][]int // cells in which each side would complete a line
+)
+
+func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
+	var q struct {
+		Game string `json:"game"` // moves, a link, or a replay of Kaggle
+	}
+	ctx, end, err := h.beginReview(w, r, &q)
+	if err != nil {
+		return err
+	}
+	defer end()
+	b, moves, err := review.Read(q.Game)
+	if err != nil {
+		return badGame(err)
+	}
+	reviewer, err := h.reviewer(b)
+	if err != nil {
+		return err
+	}
+	values, err := h.sight(ctx, b, moves)
+	if err != nil {
+		return h.why(err)
+	}
+	solving, stop := context.WithTimeout(ctx, h.config.Limits.Review*2/3) // the rest is for opinions
+	defer stop()
+	g := reviewer.Game(solving, moves)
+	if err := r.Context().Err(); err != nil {
+		return h.why(err)
+	}
+	h.search(ctx, b, g, values)
+	return answer(w, describeReview(b, moves, g, values))
+}
+
+// beginReview reads a request, and waits for a slot. A request that may be long is read after it has a slot, so that the memory
+// of long requests is bounded, and must arrive soon.
+func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ctx context.Context, end func(), err error) {
+	long := r.ContentLength < 0 || r.ContentLength > maxBody
+	if !long {
+		if err := readUpTo(w, r, q, maxBody); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, end, err = h.begin(w, r, h.config.Limits.Review)
+	if err == nil && long {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+		if err = readUpTo(w, r, q, maxReviewBody); err != nil {
+			end()
+		}
+	}
+	return ctx, end, err
+}
+
+// bodyTime is how long a long request may take to arrive once it has a slot.
+const bodyTime = 5 * time.Second
+
+func badGame(err error) error {
+	if wrong, ok := errors.AsType[*game.ParseError](err); ok {
+		return bad("game", "%v", wrong)
+	}
+	return bad("game", "%v", err)
+}
+
+func (h *Handler) reviewer(b *game.Board) (*review.Reviewer, error) {
+	o := review.Options{Threads: min(2, runtime.GOMAXPROCS(0)), TableMiB: solverTable}
+	if ships := h.config.Agents.Ships; ships != nil {
+		o.Book = ships(b.Rules())
+	}
+	return review.New(b, o)
+}
+
+// sight returns the evaluator's values of a game's positions at first sight, for the side to move.
+func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]float64, error) {
+	batch := eval.NewBatch(b, len(moves)+1)
+	for i, a := range moves {
+		batch.Pos[i+1] = b.Play(batch.Pos[i], a)
+	}
+	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(batch.Pos))
+	for i := range values {
+		values[i] = float64(batch.Value(i))
+	}
+	return values, nil
+}
+
+// search replaces the values of the positions whose results are not proved by those of a search, if there is time for all.
+func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, values []float64) {
+	var open []int
+	for i, s := range g.Scores {
+		if s.Result() == game.Ongoing {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	batch := eval.NewBatch(b, len(open))
+	for k, i := range open {
+		batch.Pos[k] = g.Positions[i]
+	}
+	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
+	limits := mcts.Limits{Visits: opinionVisits, Batch: mostOpinions}
+	if mcts.SearchBatch(ctx, h.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
+		for k, i := range open {
+			values[i] = float64(batch.Value(k))
+		}
+	}
+}
+
+// mostOpinions is how many leaves the searches of a game's positions evaluate together.
+const mostOpinions = 64
+
+// forFirst turns a result for the side to move into one for the side that moved first.
+func forFirst(x, plies int) int {
+	if plies%2 == 1 {
+		return -x
+	}
+	return x
+}
+
+func sign(x int) int { return min(max(x, -1), 1) }
+
+func describeReview(b *game.Board, moves []int, g *review.Review, values []float64) reviewed {
+	rules := b.Rules()
+	last := g.Positions[len(moves)]
+	a := reviewed{
+		Position: rules.String() + ":" + game.FormatMoves(rules, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
+		Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
+	}
+	for side, phases := range g.Accuracy(b.Cells()) {
+		a.Accuracy[side] = phases[:]
+	}
+	for i, action := range moves {
+		m := g.Marks[i]
+		a.Moves = append(a.Moves, reviewedMove{
+			play.Name(b, action), b.Flat(b.Cell(g.Positions[i], action).First()), m.Kind, m.By, m.AtLeast,
+			g.Critical[i] == review.Yes, review.PhaseOf(i, b.Cells()), flatThreats(b, g.Positions[i+1]),
+		})
+	}
+	for i, s := range g.Scores {
+		least, most := sign(s.Low), sign(s.High)
+		if i%2 == 1 {
+			least, most = -most, -least
+		}
+		p := reviewedPosition{Least: least, Most: most}
+		if least != most {
+			value := values[i]
+			if i%2 == 1 {
+				value = -value
+			}
+			value = min(max(finite(value), float64(least)), float64(most))
+			p.Value = &value
+		}
+		if least == most && s.Exact() {
+			p.In = movesToWin(b, i, s.Low)
+		}
+		a.Positions = append(a.Positions, p)
+	}
+	a.Winning = flatCells(b, completed(b, last))
+	return a
+}
+
+// movesToWin is how many moves of its own the winner needs after a number of stones, from the exact score; 0 for a draw, and if
+// the game is over.
+func movesToWin(b *game.Board, plies, score int) int {
+	switch left := b.Cells() - plies; {
+	case score > 0:
+		return (left+1)/2 - score + 1
+	case score < 0:
+		return left/2 + score + 1
+	}
+	return 0
+}
+
+// completed returns the cells of the lines that the last stone has completed.
+func completed(b *game.Board, p game.Position) (cells game.Bits) {
+	for _, line := range b.Lines() {
+		if line.AndNot(p.Other()).IsZero() {
+			cells = cells.Or(line)
+		}
+	}
+	return cells
+}
+
+// flatCells returns the cells of a set, counted row by row from the top left.
+func flatCells(b *game.Board, set game.Bits) []int {
+	cells := []int{}
+	for ; !set.IsZero(); set = set.WithoutFirst() {
+		cells = append(cells, b.Flat(set.First()))
+	}
+	return cells
+}
+
+func flatThreats(b *game.Board, p game.Position) (cells threatsBySide) {
+	for side, set := range review.Threats(b, p) {
+		cells[side] = flatCells(b, set)
+	}
+	return cells
+}
+
+// The answer to why a move is a mistake.
+type (
+	explained struct {
+		Move    int           `json:"move"`    // number, from 0
+		Best    []string      `json:"best"`    // moves
+		Instead explainedLine `json:"instead"` // best play with a best move
+		After   explainedLine `json:"after"`   // best play after the move that was made
+	}
+	explainedLine struct {
+		Moves   []lineMove `json:"moves"`
+		Proved  bool       `json:"proved"`  // result is
+		Result  int        `json:"result"`  // as above
+		How     review.How `json:"how"`     // how the line ends
+		Side    int        `json:"side"`    // the winner
+		At      int        `json:"at"`      // how many moves of the line decide it
+		Cells   []int      `json:"cells"`   // where the winner threatens to complete a line then
+		Last    int        `json:"last"`    // the cell in which it completes one, or -1
+		Winning []int      `json:"winning"` // the cells of that line, after its last move
+	}
+	lineMove struct {
+		Move    string        `json:"move"`
+		Cell    int           `json:"cell"`
+		Threats threatsBySide `json:"threats"` // after the move
+	}
+)
+
+func (h *Handler) serveWhy(w http.ResponseWriter, r *http.Request) error {
+	var q struct {
+		Position string `json:"position"` // the game: rules and moves
+		Move     int    `json:"move"`     // number, from 0
+	}
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	b, moves, err := parsePosition(q.Position)
+	if err != nil {
+		return err
+	}
+	if q.Move < 0 || q.Move >= len(moves) {
+		return bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
+	}
+	ctx, end, err := h.begin(w, r, h.config.Limits.Review)
+	if err != nil {
+		return err
+	}
+	defer end()
+	reviewer, err := h.reviewer(b)
+	if err != nil {
+		return err
+	}
+	why := reviewer.Why(ctx, moves, q.Move)
+	if err := r.Context().Err(); err != nil {
+		return h.why(err)
+	}
+	before := b.PlayMoves(moves[:q.Move])
+	a := explained{Move: q.Move, Best: []string{}, Instead: describeLine(b, before, why.Instead), After: describeLine(b, b.Play(before, moves[q.Move]), why.After)}
+	for _, action := range why.Best {
+		a.Best = append(a.Best, play.Name(b, action))
+	}
+	return answer(w, a)
+}
+
+func describeLine(b *game.Board, p game.Position, l review.Line) explainedLine {
+	e := explainedLine{
+		Moves: []lineMove{}, Proved: l.Result != game.Ongoing, Result: forFirst(int(l.Result.Value()), p.Plies()),
+		How: l.Ends.How, Side: l.Ends.Side, At: l.Ends.At, Cells: flatCells(b, l.Ends.Cells), Last: -1,
+	}
+	if l.Ends.Last >= 0 {
+		e.Last = b.Flat(l.Ends.Last)
+	}
+	for _, action := range l.Moves {
+		cell := b.Flat(b.Cell(p, action).First())
+		p = b.Play(p, action)
+		e.Moves = append(e.Moves, lineMove{play.Name(b, action), cell, flatThreats(b, p)})
+	}
+	e.Winning = flatCells(b, completed(b, p))
+	return e
+}
