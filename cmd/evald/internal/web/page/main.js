@@ -52,7 +52,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = { review: new Review(report) };
+  const views = { review: new Review(trail, report) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
