@@ -4,7 +4,7 @@
 //
 //	solver.go                 New, Solve and Options
 //	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
-//	bounds.go                 bounds of all moves within a number of nodes
+//	bounds.go                 bounds of all moves within a number of nodes; narrow.go: of one position, between two scores
 //	probe.go                  who wins, within a number of nodes, from the position alone
 //	fast.go, search64.go      the search for boards of at most 64 bits
 //	geometry.go, bounds64.go  its masks, and bounds without search

@@ -32,6 +32,7 @@ type (
 		Moves     []reviewedMove       `json:"moves"`
 		Positions []reviewedPosition   `json:"positions"` // one more than moves
 		Accuracy  [2][]review.Accuracy `json:"accuracy"`  // by side and phase
+		Separator string               `json:"separator"` // of moves in text
 		Over      bool                 `json:"over"`      // the game has ended
 		Winning   []int                `json:"winning"`   // cells
 	}
@@ -181,6 +182,9 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 	a := reviewed{
 		Position: rules.String() + ":" + game.FormatMoves(rules, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
+	}
+	if len(play.Name(b, b.Actions()-1)) > 1 {
+		a.Separator = "."
 	}
 	for side, phases := range g.Accuracy(b.Cells()) {
 		a.Accuracy[side] = phases[:]

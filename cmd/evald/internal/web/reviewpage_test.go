@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -85,6 +86,11 @@ func TestPageReviewPaste(t *testing.T) {
 	b.click("#review-ask")
 	b.says("#review-status", "12 moves reviewed")
 	b.until("location.hash === '#review=6x5x4:451316363656'")
+	b.run("location.hash = '#review=1212121'") // a link without rules, whose address gets them
+	b.says("#review-status", "7 moves reviewed")
+	b.until("location.hash === '#review=7x6x4:1212121'")
+	b.back()
+	b.says("#review-status", "12 moves reviewed")
 	b.back() // to the game before
 	b.says("#review-status", "7 moves reviewed")
 	b.forgive("400 (Bad Request)")
@@ -141,6 +147,10 @@ func TestPageReviewKeys(t *testing.T) {
 	b.tidy("review_end")
 }
 
+func light() chromedp.Action[chromedp.Void] {
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
+}
+
 // A review on small screens, in dark colours, in German, and of boards that are not proved.
 func TestPageReviewPhone(t *testing.T) {
 	b := open(t, reviewConfig(), "/#review=7x6x4:"+reviewedGame, chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch), dark())
@@ -150,14 +160,13 @@ func TestPageReviewPhone(t *testing.T) {
 	b.says("#review-reason", "Am besten war: ")
 	b.says("#review-status", "25 Züge analysiert")
 	b.tidy("review_320_german")
+	b.do(light())
+	b.tidy("review_320_light")
 	if small := valueOf[[]string](b, "[...document.querySelectorAll('#review button, #review a, #review textarea')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
 		t.Errorf("too small for a finger: %q", small)
 	}
 	b.h.config.Limits.Review = time.Second / 2
-	for _, game := range []string{"9x7x5:5545464637382", "7x7x5free:p.q.s.t", "16x6x4:1234567g", "3x3x3free:5123"} {
-		if strings.Contains(game, ".") {
-			game = strings.ReplaceAll(game, ".", "")
-		}
+	for _, game := range []string{"9x7x5:5545464637382", "7x7x5free:pqst", "16x6x4:1234567g", "3x3x3free:5123", "7x6x4:-"} {
 		b.run(fmt.Sprintf("location.hash = '#review=%s'", game))
 		b.until(fmt.Sprintf("location.hash === '#review=%s' && document.getElementById('review-status').textContent.includes('analysiert. ')", game))
 		rules, _, _ := strings.Cut(game, ":")

@@ -64,7 +64,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = { review: new Review(report), explore: new Explorer(config, report), drill: new Drill(report) };
+  const views = { review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }

@@ -9,7 +9,8 @@ import { accuracyTable, isMistake, lineWords, markText, markWords, moveWords, re
 
 export class Review {
   // report is called with an error to show, or null.
-  constructor(report) {
+  constructor(trail, report) {
+    this.trail = trail;
     this.report = report;
     this.work = new AbortController();
     this.asking = new AbortController(); // why a move is a mistake
@@ -69,7 +70,7 @@ export class Review {
       $("review-text").focus();
     } else if (this.game?.position !== text) {
       $("review-text").value = text;
-      this.ask(text);
+      this.ask(text, true);
     }
   }
 
@@ -85,7 +86,8 @@ export class Review {
     this.ask(text);
   }
 
-  async ask(text) {
+  // ask requests a review. The address names the text already, or gets another entry of the browser's history.
+  async ask(text, named = false) {
     this.work.abort();
     this.work = new AbortController();
     const { signal } = this.work;
@@ -97,7 +99,7 @@ export class Review {
     try {
       const busy = () => setText($("review-status"), say("review.busy"));
       const game = await patiently(() => post("/ui/review", { game: text }, signal), signal, busy);
-      this.open(game);
+      this.open(game, named);
     } catch (e) {
       if (!aborted(e)) {
         setText($("review-status"), "");
@@ -106,12 +108,14 @@ export class Review {
     }
   }
 
-  open(game) {
+  open(game, named) {
     this.game = game;
     this.whys.clear();
     this.line = null;
     const address = "#review=" + game.position;
-    if (location.hash !== address) {
+    if (named && this.shown) {
+      this.trail.replace(address);
+    } else if (location.hash !== address) {
       location.hash = address;
     }
     this.mistakes = game.moves.flatMap((m, i) => (isMistake(m) ? [i] : []));
@@ -239,8 +243,7 @@ export class Review {
     $("review-leave").hidden = !this.line;
     $("review-retry").hidden = at === 0;
     const moves = game.moves.slice(0, Math.max(0, i)).map((m) => m.move);
-    const wide = game.moves.some((m) => m.move.length > 1) || !game.gravity && game.rows * game.columns > 35;
-    $("review-retry").href = `#${game.rules}:${moves.join(wide ? "." : "") || "-"}`;
+    $("review-retry").href = `#${game.rules}:${moves.join(game.separator) || "-"}`;
     if (!wrong) {
       return;
     }

@@ -624,7 +624,7 @@ export const texts = {
     "review.back": "One move back",
     "review.on": "One move on",
     "review.last": "To the end",
-    "review.before": "Mistake before",
+    "review.before": "Previous mistake",
     "review.next": "Next mistake",
     "review.threats": "R and Y: cells in which Red or Yellow would complete a line.",
     "review.what": "The move",
