@@ -2,9 +2,7 @@ package play
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/solver"
@@ -15,44 +13,94 @@ import (
 type Level struct {
 	Name  string     `json:"name"`
 	Agent agent.Spec `json:"agent"` // as text
-	About string     `json:"about"` // in a few words
+
+	// Elo is its strength on 7x6x4, by matches between neighbours (LOG.md), where the agent random has 0. It says nothing about
+	// other boards.
+	Elo int `json:"elo"`
+
+	CannotSee string `json:"cannot_see"` // a sentence: what it overlooks, and how often
 }
 
 // Levels are opponents for people, weakest first.
 var Levels = []Level{
-	{"random", agent.Spec{Name: "random"}, "any legal move"},
-	{"beginner", agent.Spec{Name: "negamax"}, "looks four moves ahead"},
-	{"casual", agent.Spec{Name: "uct", Visits: 500}, "a search with random games"},
-	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"good", agent.Spec{Name: "mcts", Visits: 50}, "a short search with the network"},
-	{"strong", agent.Spec{Name: "mcts", Time: time.Second}, "a second's search with the network"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "no search; proved to win 7x6 if it begins"},
-	{"perfect", agent.Spec{Name: "solver", Time: 4 * time.Second}, "the exact best move where it is found in time"},
+	{"beginner", mistakes(0.6, 0.7, 2, 25), 0, "overlooks your threats in 60% of its moves and diagonals in 70%, and plays almost at random"},
+	{"novice", mistakes(0.35, 0.5, 2, 10), 0, "overlooks your threats in 35% of its moves and diagonals in 50%, and sees only your next stone"},
+	{"casual", mistakes(0.2, 0.3, 2, 5), 0, "overlooks your threats in 20% of its moves and diagonals in 30%, and sees only your next stone"},
+	{"fair", mistakes(0.1, 0.2, 2, 3.2), 0, "overlooks your threats in 10% of its moves and diagonals in 20%, and sees only your next stone"},
+	{"steady", mistakes(0.05, 0.1, 3, 2.5), 0, "overlooks your threats in 5% of its moves and diagonals in 10%, and looks 3 stones ahead"},
+	{"good", mistakes(0.02, 0.05, 4, 2.1), 0, "overlooks your threats in 2% of its moves and diagonals in 5%, and looks 4 stones ahead"},
+	{"strong", mistakes(0, 0, 4, 1.5), 0, "looks only 4 stones ahead, and often plays another move than it likes best"},
+	{"expert", mistakes(0, 0, 6, 1.1), 0, "looks only 6 stones ahead, and at times plays another move than it likes best"},
+	{"master", mistakes(0, 0, 8, 0.5), 0, "looks only 8 stones ahead, so it misjudges who wins a long endgame"},
+	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, 0, "on 7x6 nothing that decides the game; on other boards, what it cannot prove in time"},
 }
 
-// ParseAgent returns the agent of a level's name, or else the agent of a text in the grammar of package agent.
+// mistakes is the agent human that overlooks threats and diagonals with these probabilities, looks some stones ahead, and draws its moves by
+// a network's policy to the power 1/temperature.
+func mistakes(threats, diagonals float64, ahead int, temperature float64) agent.Spec {
+	return agent.Spec{Name: "human", Model: open.FastModel, Threats: threats, Diagonals: diagonals, Ahead: ahead, Temperature: temperature}
+}
+
+// others are names of agents that are not levels.
+var others = []struct {
+	name  string
+	agent agent.Spec
+	about string
+}{
+	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect; proved to win 7x6 if it begins"},
+}
+
+// ParseAgent returns the agent of a level's name or of another agent's, or else the agent of a text in the grammar of package agent.
 func ParseAgent(text string) (agent.Spec, error) {
-	if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Name == text }); i >= 0 {
-		return Levels[i].Agent, nil
+	for _, l := range Levels {
+		if l.Name == text {
+			return l.Agent, nil
+		}
+	}
+	for _, o := range others {
+		if o.name == text {
+			return o.agent, nil
+		}
 	}
 	return agent.Parse(text)
 }
 
-// LevelOf returns the name of the level that has this agent. If there is none, it returns the text unchanged.
+// Named reports whether a level, or another name, stands for this agent.
+func Named(s agent.Spec) bool { return nameOf(s) != "" }
+
+// LevelOf returns the name of the level that has this agent, or another name of it. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
 	if spec, err := ParseAgent(text); err == nil {
-		if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Agent == spec }); i >= 0 {
-			return Levels[i].Name
+		if name := nameOf(spec); name != "" {
+			return name
 		}
 	}
 	return text
 }
 
-// DescribeLevels returns one line on each level, for people.
+func nameOf(s agent.Spec) string {
+	for _, l := range Levels {
+		if l.Agent == s {
+			return l.Name
+		}
+	}
+	for _, o := range others {
+		if o.agent == s {
+			return o.name
+		}
+	}
+	return ""
+}
+
+// DescribeLevels returns one line on each level, and on each other name of an agent, for people.
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {
-		fmt.Fprintf(&s, "%-10s%s (%v)\n", l.Name, l.About, l.Agent)
+		fmt.Fprintf(&s, "%-10sElo %d; %s (%v)\n", l.Name, l.Elo, l.CannotSee, l.Agent)
+	}
+	for _, o := range others {
+		fmt.Fprintf(&s, "%-10s%s (%v)\n", o.name, o.about, o.agent)
 	}
 	return s.String()
 }
