@@ -30,7 +30,7 @@ type Spec struct {
 	Seed   uint64
 
 	// Exact is mcts.Config.Exact of mcts, uct, and solver within a time, where 0 is solver.ByBoard but for uct, which has none.
-	// In policy it bounds all probes of a move together, up to solver.MoveNodes; 0 is none.
+	// In policy it bounds all probes of a move together, up to solver.MostMoveNodes; 0 is none.
 	Exact solver.Nodes
 
 	Ahead       int     // human: how many stones it looks ahead, its own next one included
@@ -140,7 +140,7 @@ func (s *Spec) set(key, value string) (err error) {
 	case "exact":
 		usual, most := solver.Nodes(solver.ProbeNodes), solver.Nodes(solver.MostNodes)
 		if s.Name == "policy" {
-			usual, most = solver.MoveNodes, solver.MoveNodes
+			usual, most = solver.MoveNodes, solver.MostMoveNodes
 		}
 		s.Exact, err = solver.ParseNodes(value, usual, most)
 	case "power":

@@ -23,16 +23,16 @@ type Level struct {
 
 // Levels are opponents for people, weakest first.
 var Levels = []Level{
-	{"beginner", mistakes(0.6, 0.7, 2, 25), 0, "overlooks your threats in 60% of its moves and diagonals in 70%, and plays almost at random"},
-	{"novice", mistakes(0.35, 0.5, 2, 10), 0, "overlooks your threats in 35% of its moves and diagonals in 50%, and sees only your next stone"},
-	{"casual", mistakes(0.2, 0.3, 2, 5), 0, "overlooks your threats in 20% of its moves and diagonals in 30%, and sees only your next stone"},
-	{"fair", mistakes(0.1, 0.2, 2, 3.2), 0, "overlooks your threats in 10% of its moves and diagonals in 20%, and sees only your next stone"},
-	{"steady", mistakes(0.05, 0.1, 3, 2.5), 0, "overlooks your threats in 5% of its moves and diagonals in 10%, and looks 3 stones ahead"},
-	{"good", mistakes(0.02, 0.05, 4, 2.1), 0, "overlooks your threats in 2% of its moves and diagonals in 5%, and looks 4 stones ahead"},
-	{"strong", mistakes(0, 0, 4, 1.5), 0, "looks only 4 stones ahead, and often plays another move than it likes best"},
-	{"expert", mistakes(0, 0, 6, 1.1), 0, "looks only 6 stones ahead, and at times plays another move than it likes best"},
-	{"master", mistakes(0, 0, 8, 0.5), 0, "looks only 8 stones ahead, so it misjudges who wins a long endgame"},
-	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, 0, "on 7x6 nothing that decides the game; on other boards, what it cannot prove in time"},
+	{"beginner", mistakes(0.8, 0.9, 2, 50), 210, "overlooks your threats in 80% of its moves and diagonals in 90%, and sees only your next stone"},
+	{"novice", mistakes(0.5, 0.6, 2, 15), 340, "overlooks your threats in 50% of its moves and diagonals in 60%, and sees only your next stone"},
+	{"casual", mistakes(0.25, 0.4, 2, 7), 480, "overlooks your threats in 25% of its moves and diagonals in 40%, and sees only your next stone"},
+	{"fair", mistakes(0.12, 0.2, 2, 4), 630, "overlooks your threats in 12% of its moves and diagonals in 20%, and sees only your next stone"},
+	{"steady", mistakes(0.06, 0.1, 3, 2.8), 770, "overlooks your threats in 6% of its moves and diagonals in 10%, and looks only 3 stones ahead"},
+	{"good", mistakes(0.03, 0.05, 4, 2.2), 910, "overlooks your threats in 3% of its moves and diagonals in 5%, and looks only 4 stones ahead"},
+	{"strong", mistakes(0, 0, 4, 1.5), 1040, "looks only 4 stones ahead, and often plays another move than it likes best"},
+	{"expert", mistakes(0, 0, 6, 1.1), 1150, "looks only 6 stones ahead, and at times plays another move than it likes best"},
+	{"master", mistakes(0, 0, 8, 0.6), 1270, "looks only 8 stones ahead, and may not see who wins a long endgame"},
+	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MostMoveNodes}, 1400, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
 
 // mistakes is the agent human that overlooks threats and diagonals with these probabilities, looks some stones ahead, and draws its moves by
@@ -48,7 +48,7 @@ var others = []struct {
 	about string
 }{
 	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect; proved to win 7x6 if it begins"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect with an eighth of the nodes; proved to win 7x6 if it begins"},
 }
 
 // ParseAgent returns the agent of a level's name or of another agent's, or else the agent of a text in the grammar of package agent.

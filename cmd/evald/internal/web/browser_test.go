@@ -63,6 +63,9 @@ func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chr
 	if c.Limits.Time == 0 {
 		c.Limits.Time = time.Second / 2
 	}
+	if c.Agents.Models == nil { // the levels have networks
+		c.Agents.Models = func(string) (*eval.Evaluator, error) { return heuristic.New(eval.Bitsquares) }
+	}
 	h := handler(t, c)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)

@@ -1,5 +1,6 @@
 // The players: the form in which people choose them, and their names.
 import { $, count, make } from "./dom.js";
+import { say } from "./strings.js";
 
 const person = "person";
 
@@ -28,15 +29,15 @@ export class Players {
       [`mcts:model=${name},visits=200`, `network ${name}, 200 positions a move`], [`policy:model=${name}`, `network ${name}, its first thought`]]);
     this.networks = new Map(networks);
     $("agent").append(
-      ...this.levels.map((l) => make("option", { value: l.name }, `${l.name}: ${l.about}`)),
+      ...this.levels.map((l) => make("option", { value: l.name }, say("level.option", { name: say(`level.${l.name}`), elo: l.elo }))),
       ...networks.map(([text, name]) => make("option", { value: text }, name)),
       make("option", { value: "other" }, "other .."));
     $("agents").textContent = [...this.levels.map((l) => `${l.name} is ${l.agent}`), "", config.agents].join("\n");
     $("agent-help").textContent = `such as mcts:model=bitsquares,visits=2000; at most ${count(config.visits)} visits or ${config.seconds} s a move`;
     const kept = recall();
-    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1)).name;
+    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1))?.name ?? "other";
     $("agent").value = usual;
-    $("agent-text").value = kept.text || this.agentOf(usual);
+    $("agent-text").value = kept.text || (usual === "other" ? "random" : this.agentOf(usual));
     for (const [id, value] of [["side", kept.side], ["agent", this.levelOf(kept.agent)]]) {
       if ([...$(id).options].some((o) => o.value === value)) {
         $(id).value = value;
@@ -55,11 +56,17 @@ export class Players {
   show() {
     $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
     $("agent").disabled = $("side").value === "both";
+    const level = this.level($("agent").value);
+    $("agent-sees").textContent = level && $("side").value !== "both" ? say(`level.${level.name}.sees`) : "";
     $("agent-text").removeAttribute("aria-invalid");
   }
 
+  level(name) {
+    return this.levels.find((l) => l.name === name);
+  }
+
   agentOf(level) {
-    return this.levels.find((l) => l.name === level)?.agent ?? level;
+    return this.level(level)?.agent ?? level;
   }
 
   levelOf(agent) {
@@ -68,7 +75,8 @@ export class Players {
 
   // name returns what an agent is called: a level, a network, or its own spec.
   name(agent) {
-    return this.networks.get(agent) ?? this.levelOf(agent);
+    const level = this.level(this.levelOf(agent));
+    return this.networks.get(agent) ?? (level ? say(`level.${level.name}`) : agent);
   }
 
   // human returns for each side whether a person plays it.
