@@ -121,7 +121,7 @@ func TestParse(t *testing.T) {
 		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
 		"mcts:exact=-1":                   `exact is "-1", must be true, false or a number of nodes from 0 to 100000`,
 		"mcts:exact=100001":               "must be true, false or a number of nodes",
-		"policy:exact=2097153":            "must be true, false or a number of nodes from 0 to 2097152",
+		"policy:exact=1048577":            "must be true, false or a number of nodes from 0 to 1048576",
 		"flat:exact":                      "flat has no",
 		"human:ahead=129":                 `ahead is "129", want a whole number from 0 to 128`,
 		"human:threats=1.1":               `threats is "1.1", want a number from 0 to 1`,

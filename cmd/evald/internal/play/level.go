@@ -48,7 +48,7 @@ var others = []struct {
 	about string
 }{
 	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect with an eighth of the nodes; proved to win 7x6 if it begins"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
 }
 
 // ParseAgent returns the agent of a level's name or of another agent's, or else the agent of a text in the grammar of package agent.

@@ -21,7 +21,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 var stopBrowser = func() {}
