@@ -23,16 +23,16 @@ type Level struct {
 
 // Levels are opponents for people, weakest first.
 var Levels = []Level{
-	{"beginner", mistakes(0.8, 0.9, 2, 50), 210, "overlooks your threats in 80% of its moves and diagonals in 90%, and sees only your next stone"},
-	{"novice", mistakes(0.5, 0.6, 2, 15), 340, "overlooks your threats in 50% of its moves and diagonals in 60%, and sees only your next stone"},
-	{"casual", mistakes(0.25, 0.4, 2, 7), 480, "overlooks your threats in 25% of its moves and diagonals in 40%, and sees only your next stone"},
-	{"fair", mistakes(0.12, 0.2, 2, 4), 630, "overlooks your threats in 12% of its moves and diagonals in 20%, and sees only your next stone"},
-	{"steady", mistakes(0.06, 0.1, 3, 2.8), 770, "overlooks your threats in 6% of its moves and diagonals in 10%, and looks only 3 stones ahead"},
-	{"good", mistakes(0.03, 0.05, 4, 2.2), 910, "overlooks your threats in 3% of its moves and diagonals in 5%, and looks only 4 stones ahead"},
-	{"strong", mistakes(0, 0, 4, 1.5), 1040, "looks only 4 stones ahead, and often plays another move than it likes best"},
-	{"expert", mistakes(0, 0, 6, 1.1), 1150, "looks only 6 stones ahead, and at times plays another move than it likes best"},
-	{"master", mistakes(0, 0, 8, 0.6), 1270, "looks only 8 stones ahead, and may not see who wins a long endgame"},
-	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MostMoveNodes}, 1400, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
+	{"beginner", mistakes(0.9, 0.9, 2, 100), 200, "overlooks your threats and diagonals in 90% of its moves, and sees only your next stone"},
+	{"novice", mistakes(0.5, 0.6, 2, 15), 320, "overlooks your threats in 50% of its moves and diagonals in 60%, and sees only your next stone"},
+	{"casual", mistakes(0.25, 0.4, 2, 7), 450, "overlooks your threats in 25% of its moves and diagonals in 40%, and sees only your next stone"},
+	{"fair", mistakes(0.12, 0.2, 2, 4), 570, "overlooks your threats in 12% of its moves and diagonals in 20%, and sees only your next stone"},
+	{"steady", mistakes(0.06, 0.1, 3, 2.8), 720, "overlooks your threats in 6% of its moves and diagonals in 10%, and looks only 3 stones ahead"},
+	{"good", mistakes(0.03, 0.05, 4, 2.2), 870, "overlooks your threats in 3% of its moves and diagonals in 5%, and looks only 4 stones ahead"},
+	{"strong", mistakes(0, 0, 4, 1.5), 990, "looks only 4 stones ahead, and often plays another move than it likes best"},
+	{"expert", mistakes(0, 0, 6, 1.1), 1100, "looks only 6 stones ahead, and at times plays another move than it likes best"},
+	{"master", mistakes(0, 0, 8, 0.6), 1220, "looks only 8 stones ahead, and may not see who wins a long endgame"},
+	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MostMoveNodes}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
 
 // mistakes is the agent human that overlooks threats and diagonals with these probabilities, looks some stones ahead, and draws its moves by
@@ -97,7 +97,7 @@ func nameOf(s agent.Spec) string {
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {
-		fmt.Fprintf(&s, "%-10sElo %d; %s (%v)\n", l.Name, l.Elo, l.CannotSee, l.Agent)
+		fmt.Fprintf(&s, "%-10sElo %d on 7x6; %s\n", l.Name, l.Elo, l.CannotSee)
 	}
 	for _, o := range others {
 		fmt.Fprintf(&s, "%-10s%s (%v)\n", o.name, o.about, o.agent)

@@ -7,7 +7,7 @@ export const texts = {
 
     "level.option": "{name}, Elo {elo} on 7x6",
     "level.beginner": "beginner",
-    "level.beginner.sees": "Overlooks your threats in 80% of its moves and diagonals in 90%, and sees only your next stone.",
+    "level.beginner.sees": "Overlooks your threats and diagonals in 90% of its moves, and sees only your next stone.",
     "level.novice": "novice",
     "level.novice.sees": "Overlooks your threats in 50% of its moves and diagonals in 60%, and sees only your next stone.",
     "level.casual": "casual",
@@ -32,7 +32,7 @@ export const texts = {
 
     "level.option": "{name}, Elo {elo} auf 7x6",
     "level.beginner": "Anfänger",
-    "level.beginner.sees": "Übersieht Ihre Drohungen in 80 % seiner Züge und Diagonalen in 90 %, und sieht nur Ihren nächsten Stein.",
+    "level.beginner.sees": "Übersieht Ihre Drohungen und Diagonalen in 90 % seiner Züge, und sieht nur Ihren nächsten Stein.",
     "level.novice": "Neuling",
     "level.novice.sees": "Übersieht Ihre Drohungen in 50 % seiner Züge und Diagonalen in 60 %, und sieht nur Ihren nächsten Stein.",
     "level.casual": "gelegentlich",
