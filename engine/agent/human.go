@@ -19,7 +19,7 @@ import (
 //     positions suffice. If it sees moves that win, those that win soonest are left. Otherwise the moves that lose are left
 //     out; if all do, those that lose sooner.
 //  3. Of the moves that are left it draws one. The probabilities are the model's to the power 1/Spec.Temperature; at 0 it
-//     takes the likeliest. The model does not help it to see: a legal cell that completes a line of either side, which it
+//     takes the likeliest, the first of equals. The model does not help it to see: a legal cell that completes a line of either side, which it
 //     has overlooked, counts as much as the average legal move.
 type human struct {
 	spec      Spec
