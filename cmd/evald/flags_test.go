@@ -162,7 +162,7 @@ func TestComplete(t *testing.T) {
 		"nonesuch --back":                      "",
 		"analyze --paralle":                    "",
 		"positions --kinds ":                   "random plausible openings book",
-		"play --agent s":                       "strong solver",
+		"play --agent s":                       "steady strong solver",
 		"learn --opponent uct --opponent mc":   "mcts",
 		"model export default -o x.onnx --thr": "--threads",
 	} {

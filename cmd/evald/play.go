@@ -86,7 +86,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
-		names = []string{"strong"} // the level that answers fast enough for people
+		names = []string{"strong"} // stronger than most people
 	}
 	if len(names) > 2 || len(names) == 2 && c.Side != "none" {
 		return players, usage("%d agents: one plays against you, two play with --side none", len(names))

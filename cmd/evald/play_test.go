@@ -30,7 +30,7 @@ func TestPlayLevels(t *testing.T) {
 		}
 	}
 	_, out, _ := evald(t, "", "play", "--help")
-	for _, want := range []string{"Default: strong.", "- strong: a second's search with the network (mcts:time=1s)", "Levels, from the weakest on:"} {
+	for _, want := range []string{"Default: strong.", "- strong: Elo", "Levels, from the weakest on:"} {
 		if words := strings.Join(strings.Fields(out), " "); !strings.Contains(words, want) {
 			t.Errorf("the help has no %q:\n%s", want, out)
 		}

@@ -59,33 +59,36 @@ func move(t testing.TB, a agent.Agent, b *game.Board, p game.Position) int {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"random":                          "random",
-		"random:seed=7":                   "random:seed=7",
-		"flat":                            "flat:sims=500",
-		"flat:sims=20":                    "flat:sims=20",
-		"uct":                             "uct:sims=5000",
-		"uct:time=1s":                     "uct:time=1s",
-		"uct-bitsquares:sims=100":         "uct-bitsquares:sims=100",
-		"uct-bitsquares:time=1s,sims=9":   "uct-bitsquares:sims=9,time=1s",
-		"mcts":                            "mcts:visits=800",
-		"mcts:model=stub,time=50ms":       "mcts:model=stub,time=50ms",
-		"policy:model=stub":               "policy:model=stub",
-		"solver":                          "solver",
-		"solver:seed=3,random=1,book=b":   "solver:random=true,book=b,seed=3",
-		"solver:random=false":             "solver",
-		"solver:model=stub,time=1s":       "solver:time=1s,model=stub",
-		"uct-bitsquares:power=2":          "uct-bitsquares:time=2s,power=2",
-		"uct-bitsquares:power=1.75":       "uct-bitsquares:time=2s",
-		"uct:explore=0.50,sims=9":         "uct:sims=9,explore=0.5",
-		"mcts:leaves=8,time=1s":           "mcts:time=1s,leaves=8",
-		"mcts:exact":                      "mcts:visits=800,exact=1000",
-		"mcts:exact=300,time=1s":          "mcts:time=1s,exact=300",
-		"policy:exact=true":               "policy:exact=262144",
-		"policy:exact=500":                "policy:exact=500",
-		"uct:exact=0":                     "uct:sims=5000,exact=false",
-		"solver:time=1s,exact=false":      "solver:time=1s,exact=false",
-		"uct:book=a=b.book":               "uct:sims=5000,book=a=b.book",
-		"alphabeta-bitsquares:time=200ms": "alphabeta-bitsquares:time=200ms",
+		"random":                        "random",
+		"random:seed=7":                 "random:seed=7",
+		"flat":                          "flat:sims=500",
+		"flat:sims=20":                  "flat:sims=20",
+		"uct":                           "uct:sims=5000",
+		"uct:time=1s":                   "uct:time=1s",
+		"uct-bitsquares:sims=100":       "uct-bitsquares:sims=100",
+		"uct-bitsquares:time=1s,sims=9": "uct-bitsquares:sims=9,time=1s",
+		"mcts":                          "mcts:visits=800",
+		"mcts:model=stub,time=50ms":     "mcts:model=stub,time=50ms",
+		"policy:model=stub":             "policy:model=stub",
+		"solver":                        "solver",
+		"solver:seed=3,random=1,book=b": "solver:random=true,book=b,seed=3",
+		"solver:random=false":           "solver",
+		"solver:model=stub,time=1s":     "solver:time=1s,model=stub",
+		"uct-bitsquares:power=2":        "uct-bitsquares:time=2s,power=2",
+		"uct-bitsquares:power=1.75":     "uct-bitsquares:time=2s",
+		"uct:explore=0.50,sims=9":       "uct:sims=9,explore=0.5",
+		"mcts:leaves=8,time=1s":         "mcts:time=1s,leaves=8",
+		"mcts:exact":                    "mcts:visits=800,exact=1000",
+		"mcts:exact=300,time=1s":        "mcts:time=1s,exact=300",
+		"policy:exact=true":             "policy:exact=262144",
+		"policy:exact=500":              "policy:exact=500",
+		"uct:exact=0":                   "uct:sims=5000,exact=false",
+		"human":                         "human",
+		"human:temperature=1e0,threats=.5,diagonals=0,ahead=3,model=m": "human:model=m,ahead=3,threats=0.5,temperature=1",
+		"human:temperature=-0,seed=1":                                  "human:seed=1",
+		"solver:time=1s,exact=false":                                   "solver:time=1s,exact=false",
+		"uct:book=a=b.book":                                            "uct:sims=5000,book=a=b.book",
+		"alphabeta-bitsquares:time=200ms":                              "alphabeta-bitsquares:time=200ms",
 	} {
 		s, err := agent.Parse(text)
 		if err != nil || s.String() != want {
@@ -118,8 +121,13 @@ func TestParse(t *testing.T) {
 		"mcts:leaves=0":                   `leaves is "0", want a whole number from 1 to 4096`,
 		"mcts:exact=-1":                   `exact is "-1", must be true, false or a number of nodes from 0 to 100000`,
 		"mcts:exact=100001":               "must be true, false or a number of nodes",
-		"policy:exact=262145":             "must be true, false or a number of nodes from 0 to 262144",
+		"policy:exact=1048577":            "must be true, false or a number of nodes from 0 to 1048576",
 		"flat:exact":                      "flat has no",
+		"human:ahead=129":                 `ahead is "129", want a whole number from 0 to 128`,
+		"human:threats=1.1":               `threats is "1.1", want a number from 0 to 1`,
+		"human:diagonals=NaN":             "want a number from 0 to 1",
+		"human:temperature=-1":            "want a number from 0 to 1000",
+		"human:visits=3":                  "human has no",
 		"mcts:leaves=4097":                "want a whole number from 1 to 4096",
 	} {
 		if _, err := agent.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -220,6 +228,7 @@ var written = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
 	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50", "mcts:visits=100,exact", "policy:exact",
 	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
+	"human", "human:model=stub,ahead=4,threats=0.1,diagonals=0.2,temperature=2",
 }
 
 // A Spec is JSON as users type it.
@@ -481,7 +490,7 @@ func TestSymmetric(t *testing.T) {
 
 func TestDeterministic(t *testing.T) {
 	for text, want := range map[string]string{
-		"policy": "", "mcts": "", "mcts:visits=5,seed=3": "", "uct": "", "solver": "", "solver:book=x": "",
+		"policy": "", "mcts": "", "mcts:visits=5,seed=3": "", "uct": "", "solver": "", "solver:book=x": "", "human:temperature=3,threats=0.5": "",
 		"random": "at random", "negamax": "at random", "flat:sims=3": "at random", "solver:random=true": "at random",
 		"mcts:time=1s": "has a time", "mcts:visits=5,time=1s": "has a time", "uct-bitsquares": "has a time", "solver:time=1s": "has a time", "alphabeta-bitsquares": "has a time",
 	} {

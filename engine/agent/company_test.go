@@ -86,6 +86,7 @@ func TestCompany(t *testing.T) {
 		{"mcts:model=stub,visits=60,leaves=3,exact=300", 40, 2},
 		{"uct:sims=60,exact", 20, 2},
 		{"policy:model=stub,exact", 40, 2},
+		{"human:model=stub,ahead=3,threats=0.2,diagonals=0.3,temperature=2", 40, 2},
 	} {
 		if gametest.Soak() {
 			c.positions, c.rounds = 10*c.positions, 5*c.rounds

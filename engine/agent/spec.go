@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,15 +23,20 @@ type Spec struct {
 	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 with Visits, else TimedLeaves
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // a move; 0 leaves it to Visits or Games
-	Model  string        // mcts, policy, solver within a time: a network or a heuristic; "" leaves it to Shared.Models
+	Model  string        // mcts, policy, human, solver within a time: a network or a heuristic; "" leaves it to Shared.Models
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
 	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
 
 	// Exact is mcts.Config.Exact of mcts, uct, and solver within a time, where 0 is solver.ByBoard but for uct, which has none.
-	// In policy it bounds all probes of a move together, up to solver.MoveNodes; 0 is none.
+	// In policy it bounds all probes of a move together, up to solver.MostMoveNodes; 0 is none.
 	Exact solver.Nodes
+
+	Ahead       int     // human: how many stones it looks ahead, its own next one included
+	Threats     float64 // human: probability that it does not look at the other side's threats in a move
+	Diagonals   float64 // human: probability that it sees no diagonals in a move
+	Temperature float64 // human: it draws a move by the model's policy to the power 1/Temperature; 0 is the likeliest
 
 	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of the network (eval.Search) or of mcts.DefaultConfig
 }
@@ -93,13 +99,16 @@ func Parse(text string) (Spec, error) {
 }
 
 // maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh, maxExplore the
-// exploration constant.
+// exploration constant, maxAhead and maxTemperature those of human.
 const (
 	maxCount = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
 	maxPower = 8
 
 	maxExplore = 1000
+
+	maxAhead       = 128 // no board has more cells
+	maxTemperature = 1000
 )
 
 func (s *Spec) set(key, value string) (err error) {
@@ -131,7 +140,7 @@ func (s *Spec) set(key, value string) (err error) {
 	case "exact":
 		usual, most := solver.Nodes(solver.ProbeNodes), solver.Nodes(solver.MostNodes)
 		if s.Name == "policy" {
-			usual, most = solver.MoveNodes, solver.MoveNodes
+			usual, most = solver.MoveNodes, solver.MostMoveNodes
 		}
 		s.Exact, err = solver.ParseNodes(value, usual, most)
 	case "power":
@@ -142,6 +151,16 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Explore, err = strconv.ParseFloat(value, 64); err != nil || !(s.Explore > 0 && s.Explore <= maxExplore) {
 			return fmt.Errorf("want a number above 0, up to %d", maxExplore)
 		}
+	case "ahead":
+		if s.Ahead, err = strconv.Atoi(value); err != nil || s.Ahead < 0 || s.Ahead > maxAhead {
+			return fmt.Errorf("want a whole number from 0 to %d", maxAhead)
+		}
+	case "threats":
+		s.Threats, err = upTo(value, 1)
+	case "diagonals":
+		s.Diagonals, err = upTo(value, 1)
+	case "temperature":
+		s.Temperature, err = upTo(value, maxTemperature)
 	case "leaves":
 		s.Leaves, err = count(value, mcts.MaxLeaves)
 	case "sims", "visits":
@@ -162,11 +181,21 @@ func count(value string, most int) (int, error) {
 	return n, nil
 }
 
+// upTo reads a number from 0 to most.
+func upTo(value string, most float64) (float64, error) {
+	x, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(x >= 0 && x <= most) {
+		return 0, fmt.Errorf("want a number from 0 to %v", most)
+	}
+	return math.Abs(x), nil // -0 is 0
+}
+
 // String is the spec as Parse reads it, with every parameter.
 func (s Spec) String() string {
 	values := map[string]any{
 		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore, "exact": s.Exact,
 		"power": s.Power, "visits": s.Visits, "sims": s.Visits + s.Games,
+		"ahead": s.Ahead, "threats": s.Threats, "diagonals": s.Diagonals, "temperature": s.Temperature,
 	}
 	var items []string
 	for _, key := range kinds[s.Name].keys {

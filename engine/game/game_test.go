@@ -428,3 +428,32 @@ func TestOutlook(t *testing.T) {
 		}
 	}
 }
+
+// CompletesStraight is Completes by the lines of one column or one row alone.
+func TestCompletesStraight(t *testing.T) {
+	r := gametest.Rand(12)
+	for _, b := range gametest.Boards() {
+		var straight []game.Bits
+		for _, line := range b.Lines() {
+			first, row := b.ColumnRow(line.First())
+			second, nextRow := b.ColumnRow(line.WithoutFirst().First())
+			if first == second || row == nextRow {
+				straight = append(straight, line)
+			}
+		}
+		for range 500 {
+			s := game.Bits{Lo: r.Uint64() | r.Uint64(), Hi: r.Uint64() | r.Uint64()}.And(b.Full())
+			var want game.Bits
+			for _, line := range straight {
+				for cells := line; !cells.IsZero(); cells = cells.WithoutFirst() {
+					if cell := cells.LowBit(); line.AndNot(cell).AndNot(s).IsZero() {
+						want = want.Or(cell)
+					}
+				}
+			}
+			if got := b.CompletesStraight(s).And(b.Full()); got != want {
+				t.Fatalf("%v: CompletesStraight(%+v) = %+v, want %+v", b.Rules(), s, got, want)
+			}
+		}
+	}
+}

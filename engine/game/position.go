@@ -166,7 +166,7 @@ func (b *Board) SafeFrom(legal, threats Bits) Bits {
 func (b *Board) Completes(stones Bits) Bits {
 	switch {
 	case b.wide:
-		return completes(stones, b.rules.InARow, b.shifts)
+		return completes(stones, b.rules.InARow, b.shifts[:])
 	case b.rules.InARow == 4 && 3*(b.stride+1) < 64:
 		cells := CompletesFour(stones.Lo, b.stride)
 		if !b.rules.Gravity {
@@ -174,11 +174,20 @@ func (b *Board) Completes(stones Bits) Bits {
 		}
 		return Bits{Lo: cells}
 	}
-	return Bits{Lo: completes(stones, b.rules.InARow, b.shifts).Lo}
+	return Bits{Lo: completes(stones, b.rules.InARow, b.shifts[:]).Lo}
+}
+
+// CompletesStraight is Completes for lines in columns and rows alone, without the diagonals.
+func (b *Board) CompletesStraight(stones Bits) Bits {
+	cells := completes(stones, b.rules.InARow, b.shifts[:2])
+	if !b.wide {
+		cells.Hi = 0
+	}
+	return cells
 }
 
 // completes is Completes for any number k in a row: j stones are on one side of the bit, and k-1-j on the other.
-func completes(stones Bits, k int, shifts [4]uint) (cells Bits) {
+func completes(stones Bits, k int, shifts []uint) (cells Bits) {
 	if k == 4 {
 		for _, d := range shifts {
 			up, down := stones.Shl(d), stones.Shr(d)

@@ -217,8 +217,13 @@ func TestLevels(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"instinct", "proven", "random", "negamax"} { // names that were levels, or are agents
+		if _, err := ParseAgent(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for text, want := range map[string]string{
-		"mcts:time=1000ms": "strong", "uct-bitsquares:time=1s": "uct-bitsquares:time=1s", "robot": "robot", "": "",
+		"policy": "instinct", "proven": "proven", "uct-bitsquares:time=1s": "uct-bitsquares:time=1s", "robot": "robot", "": "",
 	} {
 		if got := LevelOf(text); got != want {
 			t.Errorf("%q is called %q, want %q", text, got, want)

@@ -2,9 +2,7 @@ package play
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/solver"
@@ -15,44 +13,94 @@ import (
 type Level struct {
 	Name  string     `json:"name"`
 	Agent agent.Spec `json:"agent"` // as text
-	About string     `json:"about"` // in a few words
+
+	// Elo is its strength on 7x6x4, by matches between neighbours (LOG.md), where the agent random has 0. It says nothing about
+	// other boards.
+	Elo int `json:"elo"`
+
+	CannotSee string `json:"cannot_see"` // a sentence: what it overlooks, and how often
 }
 
 // Levels are opponents for people, weakest first.
 var Levels = []Level{
-	{"random", agent.Spec{Name: "random"}, "any legal move"},
-	{"beginner", agent.Spec{Name: "negamax"}, "looks four moves ahead"},
-	{"casual", agent.Spec{Name: "uct", Visits: 500}, "a search with random games"},
-	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"good", agent.Spec{Name: "mcts", Visits: 50}, "a short search with the network"},
-	{"strong", agent.Spec{Name: "mcts", Time: time.Second}, "a second's search with the network"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "no search; proved to win 7x6 if it begins"},
-	{"perfect", agent.Spec{Name: "solver", Time: 4 * time.Second}, "the exact best move where it is found in time"},
+	{"beginner", mistakes(0.9, 0.9, 2, 100), 200, "overlooks your threats and diagonals in 90% of its moves, and sees only your next stone"},
+	{"novice", mistakes(0.5, 0.6, 2, 15), 320, "overlooks your threats in 50% of its moves and diagonals in 60%, and sees only your next stone"},
+	{"casual", mistakes(0.25, 0.4, 2, 7), 450, "overlooks your threats in 25% of its moves and diagonals in 40%, and sees only your next stone"},
+	{"fair", mistakes(0.12, 0.2, 2, 4), 570, "overlooks your threats in 12% of its moves and diagonals in 20%, and sees only your next stone"},
+	{"steady", mistakes(0.06, 0.1, 3, 2.8), 720, "overlooks your threats in 6% of its moves and diagonals in 10%, and looks only 3 stones ahead"},
+	{"good", mistakes(0.03, 0.05, 4, 2.2), 870, "overlooks your threats in 3% of its moves and diagonals in 5%, and looks only 4 stones ahead"},
+	{"strong", mistakes(0, 0, 4, 1.5), 990, "looks only 4 stones ahead, and often plays another move than it likes best"},
+	{"expert", mistakes(0, 0, 6, 1.1), 1100, "looks only 6 stones ahead, and at times plays another move than it likes best"},
+	{"master", mistakes(0, 0, 8, 0.6), 1220, "looks only 8 stones ahead, and may not see who wins a long endgame"},
+	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MostMoveNodes}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
 
-// ParseAgent returns the agent of a level's name, or else the agent of a text in the grammar of package agent.
+// mistakes is the agent human that overlooks threats and diagonals with these probabilities, looks some stones ahead, and draws its moves by
+// a network's policy to the power 1/temperature.
+func mistakes(threats, diagonals float64, ahead int, temperature float64) agent.Spec {
+	return agent.Spec{Name: "human", Model: open.FastModel, Threats: threats, Diagonals: diagonals, Ahead: ahead, Temperature: temperature}
+}
+
+// others are names of agents that are not levels.
+var others = []struct {
+	name  string
+	agent agent.Spec
+	about string
+}{
+	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
+}
+
+// ParseAgent returns the agent of a level's name or of another agent's, or else the agent of a text in the grammar of package agent.
 func ParseAgent(text string) (agent.Spec, error) {
-	if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Name == text }); i >= 0 {
-		return Levels[i].Agent, nil
+	for _, l := range Levels {
+		if l.Name == text {
+			return l.Agent, nil
+		}
+	}
+	for _, o := range others {
+		if o.name == text {
+			return o.agent, nil
+		}
 	}
 	return agent.Parse(text)
 }
 
-// LevelOf returns the name of the level that has this agent. If there is none, it returns the text unchanged.
+// Named reports whether a level, or another name, stands for this agent.
+func Named(s agent.Spec) bool { return nameOf(s) != "" }
+
+// LevelOf returns the name of the level that has this agent, or another name of it. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
 	if spec, err := ParseAgent(text); err == nil {
-		if i := slices.IndexFunc(Levels, func(l Level) bool { return l.Agent == spec }); i >= 0 {
-			return Levels[i].Name
+		if name := nameOf(spec); name != "" {
+			return name
 		}
 	}
 	return text
 }
 
-// DescribeLevels returns one line on each level, for people.
+func nameOf(s agent.Spec) string {
+	for _, l := range Levels {
+		if l.Agent == s {
+			return l.Name
+		}
+	}
+	for _, o := range others {
+		if o.agent == s {
+			return o.name
+		}
+	}
+	return ""
+}
+
+// DescribeLevels returns one line on each level, and on each other name of an agent, for people.
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {
-		fmt.Fprintf(&s, "%-10s%s (%v)\n", l.Name, l.About, l.Agent)
+		fmt.Fprintf(&s, "%-10sElo %d on 7x6; %s\n", l.Name, l.Elo, l.CannotSee)
+	}
+	for _, o := range others {
+		fmt.Fprintf(&s, "%-10s%s (%v)\n", o.name, o.about, o.agent)
 	}
 	return s.String()
 }

@@ -21,7 +21,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 )
 
 var stopBrowser = func() {}
@@ -62,6 +64,9 @@ func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chr
 	t.Helper()
 	if c.Limits.Time == 0 {
 		c.Limits.Time = time.Second / 2
+	}
+	if c.Agents.Models == nil { // the levels have networks
+		c.Agents.Models = func(string) (*eval.Evaluator, error) { return heuristic.New(eval.Bitsquares) }
 	}
 	h := handler(t, c)
 	server := httptest.NewServer(h)

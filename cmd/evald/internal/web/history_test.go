@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
 )
 
 // run evaluates an expression and ignores its value.
@@ -76,7 +79,7 @@ func TestPageTabs(t *testing.T) {
 func TestPageBack(t *testing.T) {
 	b := open(t, Config{Metrics: services(), Limits: Limits{Time: time.Second / 10}}, "/")
 	b.says("#status", "Red to move: you")
-	b.choose("agent", "random")
+	b.choose("agent", "beginner")
 	var positions []string
 	for i, action := range []int{3, 2, 3} {
 		positions = append(positions, b.position())
@@ -119,7 +122,7 @@ func TestPageBack(t *testing.T) {
 
 // A link names the players, by levels, and nobody moves before "Play on".
 func TestPageShared(t *testing.T) {
-	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow=negamax")
+	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow="+url.QueryEscape(play.Levels[0].Agent.String()))
 	b.says("#status", "Red played 4. Yellow waits: beginner")
 	b.says("#shared", "Red is a person, Yellow is beginner. No move is made until you play on.")
 	b.until("/solved in 0.5 s/.test(document.getElementById('exact-text').textContent)") // everything that was requested has arrived

@@ -57,7 +57,7 @@ func TestPageClicks(t *testing.T) {
 func TestPageDoubleClick(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/")
 	b.says("#status", "Red to move: you")
-	b.choose("agent", "random")
+	b.choose("agent", "beginner")
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("for (let i = 0; i < 5; i++) { document.querySelector(%q).click(); }", column(3))))
 	b.until("/Yellow played .. Red to move/.test(document.getElementById('status').textContent)")
 	b.until("fetch('/ui/config').then(() => true)") // a request after those still under way
@@ -70,7 +70,7 @@ func TestPageDoubleClick(t *testing.T) {
 func TestPageKeyboard(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move: you")
-	b.choose("agent", "random")
+	b.choose("agent", "beginner")
 	for range 20 { // the board is one tab stop
 		b.press(kb.Tab)
 		if valueOf[bool](b, "document.activeElement.parentElement.id === 'board'") {
@@ -247,7 +247,7 @@ func TestPageWrong(t *testing.T) {
 	b.says("#status", "Yellow waits: robot")
 	b.until("document.getElementById('agent-text').ariaInvalid === 'true'")
 	b.picture("wrong")
-	b.choose("agent", "random") // this clears the problem
+	b.choose("agent", "beginner") // this clears the problem
 	b.says("#status", "Red to move")
 	b.until("document.getElementById('problem').hidden")
 	b.mu.Lock() // the browser reports refusals as errors

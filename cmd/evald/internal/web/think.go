@@ -123,7 +123,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	}
 	l := h.config.Limits
 	_, known := heuristic.Named(s.Model)
-	known = known || h.config.Agents.Models != nil && slices.ContainsFunc(play.Levels, func(l play.Level) bool { return l.Agent == s })
+	known = known || h.config.Agents.Models != nil && play.Named(s)
 	switch {
 	case s.Book != "":
 		return s, bad("agent", "agent %q: opening books are not read here", cut(text))

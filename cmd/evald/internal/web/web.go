@@ -280,7 +280,7 @@ func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	l := h.config.Limits
 	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {
 		_, err := h.spec(level.Name, 0)
-		return err != nil // the level thinks longer than the limits allow
+		return err != nil // there is no network for it
 	})
 	return answer(w, struct {
 		Model    string              `json:"model"`

@@ -1,13 +1,16 @@
 package web
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // Every marked word explains itself: to the pointer, to the keyboard, and to screen readers.
@@ -55,15 +58,22 @@ func TestPageLevels(t *testing.T) {
 	b := open(t, Config{Networks: []string{"mine"}, Limits: Limits{Time: 10 * time.Second}}, "/")
 	b.says("#status", "Red to move: you")
 	texts := valueOf[[]string](b, `[...document.querySelectorAll("#agent option")].map((e) => e.textContent)`)
-	if len(texts) < 9 || !slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "strong: ") }) {
-		t.Errorf("there are %q", texts)
+	for i, l := range play.Levels {
+		if want := fmt.Sprintf("%s, Elo %d on 7x6", l.Name, l.Elo); i >= len(texts) || texts[i] != want {
+			t.Errorf("the opponents are %q; number %d must be %q", texts, i, want)
+		}
+		b.choose("agent", l.Name)
+		if got, want := b.text("#agent-sees"), strings.ToUpper(l.CannotSee[:1])+l.CannotSee[1:]+"."; got != want {
+			t.Errorf("%s: the page says %q, want %q", l.Name, got, want)
+		}
 	}
+	b.choose("agent", "strong")
 	for _, text := range texts {
 		if strings.Contains(text, "=") {
 			t.Errorf("%q is no name for people", text)
 		}
 	}
-	b.run(`document.getElementById("agent-text").value = "mcts:time=1s"`)
+	b.run(fmt.Sprintf(`document.getElementById("agent-text").value = %q`, gametest.Must(play.ParseAgent("strong"))(t)))
 	b.choose("agent", "other")
 	b.until(`location.hash === "#7x6x4:-&red=person&yellow=strong"`)
 	b.click(column(3))

@@ -7,6 +7,6 @@ export function agentTable({ agents, levels }) {
     const short = levels.filter((l) => l.agent.split(":")[0] === name);
     return make("div", {}, make("dt", {}, name), make("dd", {}, about,
       ...(spec === name ? [] : [make("span", { class: "fact" }, say("agents.usual") + " ", make("code", {}, spec))]),
-      ...short.map((l) => make("span", { class: "fact" }, say("agents.level", { level: l.name }) + " ", make("code", {}, l.agent)))));
+      ...short.map((l) => make("span", { class: "fact" }, say("agents.level", { level: say(`level.${l.name}`) }) + " ", make("code", {}, l.agent)))));
   }));
 }

@@ -14,15 +14,15 @@ export class Players {
       [`mcts:model=${name},visits=200`, say("players.network", { name })], [`policy:model=${name}`, say("players.instinct", { name })]]);
     this.networks = new Map(networks);
     $("agent").append(
-      ...this.levels.map((l) => make("option", { value: l.name }, `${l.name}: ${l.about}`)),
+      ...this.levels.map((l) => make("option", { value: l.name }, say("level.option", { name: say(`level.${l.name}`), elo: l.elo }))),
       ...networks.map(([text, name]) => make("option", { value: text }, name)),
       make("option", { value: "other" }, say("setup.other")));
     $("agents").replaceChildren(agentTable(config));
     $("agent-help").textContent = say("players.help", { visits: count(config.visits), seconds: config.seconds });
     const kept = recall();
-    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1)).name;
+    const usual = (this.levels.find((l) => l.name === "strong") ?? this.levels.at(-1))?.name ?? "other";
     $("agent").value = usual;
-    $("agent-text").value = kept.text || this.agentOf(usual);
+    $("agent-text").value = kept.text || (usual === "other" ? "random" : this.agentOf(usual));
     for (const [id, value] of [["side", kept.side], ["agent", this.levelOf(kept.agent)]]) {
       if ([...$(id).options].some((o) => o.value === value)) {
         $(id).value = value;
@@ -41,11 +41,17 @@ export class Players {
   show() {
     $("agent-row").hidden = $("agent").value !== "other" || $("side").value === "both";
     $("agent").disabled = $("side").value === "both";
+    const level = this.level($("agent").value);
+    $("agent-sees").textContent = level && $("side").value !== "both" ? say(`level.${level.name}.sees`) : "";
     $("agent-text").removeAttribute("aria-invalid");
   }
 
+  level(name) {
+    return this.levels.find((l) => l.name === name);
+  }
+
   agentOf(level) {
-    return this.levels.find((l) => l.name === level)?.agent ?? level;
+    return this.level(level)?.agent ?? level;
   }
 
   levelOf(agent) {
@@ -54,7 +60,8 @@ export class Players {
 
   // name returns what an agent is called: a level, a network, or its own spec.
   name(agent) {
-    return this.networks.get(agent) ?? this.levelOf(agent);
+    const level = this.level(this.levelOf(agent));
+    return this.networks.get(agent) ?? (level ? say(`level.${level.name}`) : agent);
   }
 
   // human returns for each side whether a person plays it.
