@@ -25,15 +25,15 @@ func Shipped() []byte { return shipped }
 // A file has one puzzle a line, after a line that begins with # and says how it was made:
 //
 //	# 10000 puzzles of 7x6x4: evald puzzles --rules 7x6x4 --count 10000 --seed 1
-//	44455 3 1240 zugzwang
+//	44455 3 win 1240 zugzwang
 //
-// These are the moves that lead to the position, with the rules before them unless those are Connect4's, the move to find, the rating
-// and the theme. Puzzles are ordered by rating. No position is there twice, also not as its mirror image.
+// These are the moves that lead to the position, with the rules before them unless those are Connect4's, the move to find, the result that
+// it keeps, the rating and the theme. Puzzles are ordered by rating. No position is there twice, also not as its mirror image.
 
 // String is the puzzle's line in a file, without its newline.
 func (p *Puzzle) String() string {
 	rules := p.Board.Rules()
-	return fmt.Sprintf("%s %s %d %s", game.FormatNotation(rules, p.Moves), game.FormatMoves(rules, []int{p.Move}), p.Rating, p.Theme)
+	return fmt.Sprintf("%s %s %v %d %s", game.FormatNotation(rules, p.Moves), game.FormatMoves(rules, []int{p.Move}), p.Result, p.Rating, p.Theme)
 }
 
 // Format returns the text of a file; head says how it was made.
@@ -59,8 +59,11 @@ func Compress(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// mostLine is how long a line may be, in bytes.
-const mostLine = 1 << 10
+// How long a line may be, and how much of a file is read, in bytes.
+const (
+	mostLine = 1 << 10
+	mostFile = 256 << 20
+)
 
 // Read reads a file, compressed or not. Errors name the line.
 func Read(in io.Reader) ([]Puzzle, error) {
@@ -74,7 +77,7 @@ func Read(in io.Reader) ([]Puzzle, error) {
 	} else {
 		in = buffered
 	}
-	lines := bufio.NewScanner(in)
+	lines := bufio.NewScanner(io.LimitReader(in, mostFile))
 	lines.Buffer(nil, mostLine)
 	r := reader{seen: map[string]map[game.Position]bool{}}
 	var puzzles []Puzzle
@@ -127,8 +130,8 @@ func Parse(line string) (Puzzle, error) { return parse(new(game.Boards), line) }
 
 func parse(boards *game.Boards, line string) (p Puzzle, err error) {
 	words := strings.Fields(line)
-	if len(words) != 4 {
-		return p, fmt.Errorf("%s: has %d words, want 4: moves, the move to find, rating and theme", short.Quote(line), len(words))
+	if len(words) != 5 {
+		return p, fmt.Errorf("%s: has %d words, want 5: moves, the move to find, its result, rating and theme", short.Quote(line), len(words))
 	}
 	rules, moves, err := game.CutRules(words[0])
 	if err != nil {
@@ -152,11 +155,19 @@ func parse(boards *game.Boards, line string) (p Puzzle, err error) {
 	if game.FormatMoves(rules, []int{p.Move}) != words[1] || !p.Board.CanPlay(at, p.Move) {
 		return p, fmt.Errorf("move %s: cannot be played", short.Quote(words[1]))
 	}
-	if p.Rating, err = strconv.Atoi(words[2]); err != nil || p.Rating < Least || p.Rating > Most {
-		return p, fmt.Errorf("rating %s: want a number from %d to %d", short.Quote(words[2]), Least, Most)
+	switch words[2] {
+	case game.Win.String():
+		p.Result = game.Win
+	case game.Draw.String():
+		p.Result = game.Draw
+	default:
+		return p, fmt.Errorf("result %s: want win or draw", short.Quote(words[2]))
 	}
-	if p.Theme = Theme(words[3]); !slices.Contains(themes, p.Theme) {
-		return p, fmt.Errorf("theme %s: want one of %s", short.Quote(words[3]), themes)
+	if p.Rating, err = strconv.Atoi(words[3]); err != nil || p.Rating < Least || p.Rating > Most {
+		return p, fmt.Errorf("rating %s: want a number from %d to %d", short.Quote(words[3]), Least, Most)
+	}
+	if p.Theme = Theme(words[4]); !slices.Contains(themes, p.Theme) {
+		return p, fmt.Errorf("theme %s: want one of %s", short.Quote(words[4]), themes)
 	}
 	return p, nil
 }

@@ -30,10 +30,10 @@ type Options struct {
 }
 
 const (
-	nodes   = 1 << 16 // of all probes of one position together
-	apart   = 4       // plies between two puzzles of a game
-	idle    = 20_000  // games in a row without a new puzzle, after which a small board probably has no more
-	atEnds  = 15      // percent of the puzzles, at most, that have the rating Least, and the same for Most
+	nodes  = 1 << 16 // of all probes of one position together
+	apart  = 4       // plies between two puzzles of a game
+	idle   = 20_000  // games in a row without a new puzzle, after which a small board probably has no more
+	atEnds = 15      // percent of the puzzles, at most, that have the rating Least, and the same for Most
 )
 
 // Make plays games and returns their puzzles, ordered by rating; fewer than Count if a small board has no more. No two are the same, or
@@ -97,7 +97,7 @@ type collection struct {
 	puzzles []Puzzle
 	count   int
 	rated   map[int]int // how many have a rating
-	idle    int // games in a row that brought nothing
+	idle    int         // games in a row that brought nothing
 }
 
 func (c *collection) full() bool { return len(c.puzzles) >= c.count || c.idle >= idle }
@@ -196,5 +196,5 @@ func (m *player) find(ctx context.Context, p game.Position) (*Puzzle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Puzzle{Board: b, Move: move, Rating: rating, Theme: kind}, nil
+	return &Puzzle{Board: b, Move: move, Result: result, Rating: rating, Theme: kind}, nil
 }

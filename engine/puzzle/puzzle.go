@@ -35,9 +35,10 @@ import (
 // Puzzle is a position and the only move that keeps its result.
 type Puzzle struct {
 	Board  *game.Board
-	Moves  []int // from the empty board to the position
-	Move   int   // the action to find
-	Rating int   // Least to Most
+	Moves  []int       // from the empty board to the position
+	Move   int         // the action to find
+	Result game.Result // that it keeps: Win or Draw
+	Rating int         // Least to Most
 	Theme  Theme
 }
 

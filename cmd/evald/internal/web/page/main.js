@@ -4,11 +4,11 @@ import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import { Play } from "./play.js";
 import { Service, serviceEvery } from "./service.js";
-import { language, languages, speak, translate } from "./strings.js";
+import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
-const titles = { play: "Play - evald", service: "Service - evald", training: "Training - evald" };
+const titles = { play: "Play - evald", puzzles: `${say("puzzles.nav")} - evald`, service: "Service - evald", training: "Training - evald" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -37,6 +37,20 @@ class Dashboard {
   }
 }
 
+// Later loads its view when that is first shown.
+class Later {
+  constructor(load) {
+    this.load = load;
+  }
+
+  async show(shown) {
+    if (shown || this.view) {
+      this.view ??= this.load();
+      await this.view.then((view) => view.show(shown)).catch(report);
+    }
+  }
+}
+
 // offerLanguages fills the list of languages at the end of the page.
 function offerLanguages() {
   $("language").replaceChildren(...Object.entries(languages).map(([name, text]) => make("option", { value: name, lang: name }, text)));
@@ -51,7 +65,7 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = {};
+  const views = { puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(report)) };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
