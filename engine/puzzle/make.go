@@ -32,7 +32,7 @@ type Options struct {
 const (
 	nodes  = 1 << 16 // of all probes of one position together
 	apart  = 4       // plies between two puzzles of a game
-	idle   = 20_000  // games in a row without a new puzzle, after which a small board probably has no more
+	idle   = 500     // games in a row without a new puzzle, after which a small board probably has no more
 	atEnds = 15      // percent of the puzzles, at most, that have the rating Least, and the same for Most
 )
 
@@ -155,7 +155,8 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 	if err != nil {
 		return nil, err
 	}
-	next := from // the number of stones that the next puzzle must have
+	next := from       // the number of stones that the next puzzle must have
+	var last game.Bits // the cell that the last puzzle's move fills; a second puzzle with the same answer would be the same again
 	var p game.Position
 	for ply, a := range moves {
 		if ply >= next {
@@ -163,7 +164,8 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 			if err != nil {
 				return nil, err
 			}
-			if one != nil {
+			if one != nil && m.board.Cell(p, one.Move) != last {
+				last = m.board.Cell(p, one.Move)
 				one.Moves = slices.Clone(moves[:ply])
 				found = append(found, *one)
 				next = ply + apart
