@@ -432,8 +432,8 @@ func TestPagePuzzleRemember(t *testing.T) {
 	p.says("#puzzle-verdict", "1 is not the right move.")
 	p.click("#puzzle-again")
 	p.ready()
-	p.play(2)
-	p.says("#puzzle-verdict", "Right: 3 is the move.")
+	p.play(5)
+	p.says("#puzzle-verdict", "Right: 6 is the move.") // which wins as well as 3
 	p.until("document.getElementById('puzzle-kind').hidden")
 	p.until("!document.getElementById('puzzle-scores').hidden")
 	p.tidy("")

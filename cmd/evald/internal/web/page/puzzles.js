@@ -122,7 +122,7 @@ export class Puzzles {
       this.game = this.start = game;
       this.report(null);
       this.ask();
-      this.look(game, signal);
+      this.looking = this.look(game, signal);
     } catch (e) {
       this.fail(e, signal);
     }
@@ -137,7 +137,7 @@ export class Puzzles {
   // ask shows the position, and what is to be found.
   ask() {
     const { puzzle, game } = this;
-    const title = { daily: say("puzzles.daily.of", { date: new Date().toLocaleDateString(document.documentElement.lang) }), next: say("puzzles.puzzle"), review: say("puzzles.mistake") }[this.kind];
+    const title = { daily: say("puzzles.daily.of", { date: new Date().toLocaleDateString(document.documentElement.lang, { dateStyle: "long" }) }), next: say("puzzles.puzzle"), review: say("puzzles.mistake") }[this.kind];
     setText($("puzzle-title"), puzzle.rating ? `${title}, ${say("puzzles.rated", { rating: puzzle.rating })}` : title);
     this.status(game.side, say("puzzles.task." + (puzzle.result || "own"), { side: side(game.side) }));
     this.draw(game, true);
@@ -177,7 +177,10 @@ export class Puzzles {
       return;
     }
     this.answered = true;
-    const right = move === puzzle.move;
+    const right = move === puzzle.move || (!puzzle.result && await this.keeps(move));
+    if (signal.aborted) {
+      return;
+    }
     const change = this.keep(right);
     this.over = right;
     try {
@@ -188,6 +191,13 @@ export class Puzzles {
     } catch (e) {
       this.fail(e, signal);
     }
+  }
+
+  // keeps reports whether a move keeps the result, as far as the solver knows. Another view's mistake may have several such moves.
+  async keeps(move) {
+    await this.looking;
+    const known = this.scores?.filter((s) => s !== null) ?? [];
+    return known.length > 0 && Math.sign(this.scores[this.game.names.indexOf(move)]) === Math.sign(Math.max(...known));
   }
 
   // keep keeps the first answer to a puzzle. It returns the change of the visitor's rating as text, or "".
@@ -275,7 +285,7 @@ export class Puzzles {
     this.work.abort();
     this.work = this.kept = new AbortController();
     if (!this.scores) {
-      this.look(this.game, this.work.signal);
+      this.looking = this.look(this.game, this.work.signal);
     }
     return this.work.signal;
   }
