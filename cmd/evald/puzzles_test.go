@@ -97,13 +97,13 @@ func TestPuzzlesInterrupted(t *testing.T) {
 // Ratings order the puzzles that ship for players that had no part in them: the share that a player solves falls from band to band, and
 // rises with the player's strength. A soak has more puzzles and players, and its log is the table of the documentation.
 func TestPuzzleRatings(t *testing.T) {
-	families := [][]string{{"uct:visits=50", "uct:visits=500", "uct:visits=5000"}}
+	families := [][]string{{"uct:sims=50", "uct:sims=500", "uct:sims=5000"}}
 	each := 30
 	if gametest.Soak() {
 		each = 150
 		families = [][]string{
 			{"negamax"},
-			{"uct:visits=50", "uct:visits=500", "uct:visits=5000"},
+			{"uct:sims=50", "uct:sims=500", "uct:sims=5000"},
 			{"policy:model=default-fast", "mcts:model=default-fast,visits=20,exact=false", "mcts:model=default-fast,visits=200,exact=false", "mcts:model=default-fast,visits=2000,exact=false"},
 		}
 	}

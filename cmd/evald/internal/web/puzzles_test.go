@@ -17,10 +17,13 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/puzzle"
+	"github.com/evald/evald/engine/solver"
 )
 
 // The puzzles are sent compressed to those who take that, and once only.
@@ -99,7 +102,7 @@ type puzzled struct {
 
 func openPuzzles(t *testing.T, actions ...chromedp.Action[chromedp.Void]) puzzled {
 	t.Helper()
-	p := puzzled{open(t, Config{Limits: Limits{Time: 5 * time.Second}}, "/#puzzles", actions...), map[string]puzzle.Puzzle{}}
+	p := puzzled{open(t, Config{Agents: agent.Shared{Ships: solver.ShippedBook}, Limits: Limits{Time: 5 * time.Second}}, "/#puzzles", actions...), map[string]puzzle.Puzzle{}}
 	for _, one := range gametest.Must(puzzle.Read(bytes.NewReader(puzzle.Shipped())))(t) {
 		rules := one.Board.Rules()
 		p.known[rules.String()+":"+game.FormatMoves(rules, one.Moves)] = one
@@ -265,6 +268,35 @@ func TestPagePuzzleWrong(t *testing.T) {
 	}
 }
 
+// A mistake that is made again comes back after a day, whatever was right before.
+func TestPagePuzzleWrongAgain(t *testing.T) {
+	p := openPuzzles(t)
+	one := p.current()
+	p.play(p.wrong())
+	for _, c := range []struct {
+		day   int
+		right bool
+	}{{1, true}, {4, false}, {5, true}, {8, true}} {
+		p.days(c.day - 1)
+		if n := valueOf[int](p.tab, `import("/ui/store.js").then((store) => store.due().length)`, chromedp.EvalAwaitPromise); n != 0 {
+			t.Errorf("%d mistakes are due on day %d", n, c.day-1)
+		}
+		p.days(c.day)
+		p.click("#puzzle-daily")
+		p.says("#puzzle-review", "Your mistakes (1)")
+		p.ready()
+		p.click("#puzzle-review")
+		p.says("#puzzle-title", "One of your mistakes")
+		p.ready()
+		if c.right {
+			p.play(one.Move)
+		} else {
+			p.play(p.wrong())
+		}
+		p.says("#puzzle-review", "Your mistakes (0)")
+	}
+}
+
 // Who gives up sees the move, and it comes back as a mistake.
 func TestPagePuzzleShown(t *testing.T) {
 	p := openPuzzles(t)
@@ -291,6 +323,13 @@ func TestPagePuzzleShown(t *testing.T) {
 // Each theme has puzzles, and a game may be played on from one.
 func TestPagePuzzleThemes(t *testing.T) {
 	p := openPuzzles(t)
+	var names []string
+	for _, theme := range puzzle.Themes() {
+		names = append(names, string(theme))
+	}
+	if diff := cmp.Diff(names, valueOf[[]string](p.tab, "[...document.getElementById('puzzle-theme').options].slice(1).map((o) => o.value)")); diff != "" {
+		t.Errorf("themes (-package +page)\n%s", diff)
+	}
 	for _, theme := range puzzle.Themes() {
 		p.choose("puzzle-theme", string(theme))
 		p.until(fmt.Sprintf("document.getElementById('puzzle-title').textContent.startsWith('Puzzle, rating')"))
