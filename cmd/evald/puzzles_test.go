@@ -79,6 +79,9 @@ func TestPuzzles(t *testing.T) {
 	damaged := bytes.Replace(journal.Bytes(), []byte(`"game":`), []byte(`"gane":`), 2)
 	gametest.OK(t, os.WriteFile(c.journal(), damaged, 0o644))
 	refuses(t, exitBadInput, "remove that line", "", command(c.Out)...)
+	if free := must(t, "", "puzzles", "-o", path("free"), "--rules", "3x3x3free", "--count", "10"); !strings.Contains(free, ": 10 puzzles of ") {
+		t.Errorf("without gravity the summary is %q", free)
+	}
 	refuses(t, exitUsage, "--rules", "", "puzzles", "-o", path("d"), "--rules", "99x99x4")
 	refuses(t, exitUsage, "--count 0: must be", "", "puzzles", "-o", path("d"), "--count", "0")
 }

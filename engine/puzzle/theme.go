@@ -82,10 +82,23 @@ func forks(b *game.Board, p game.Position) bool {
 	return !b.Wins(b.PlayCell(p, threat)).IsZero()
 }
 
-// attacks reports whether the side to move wins by stones that each make a threat, so that the other side has one reply.
+// mostAttack bounds the positions in which attacks are looked for. No position of 7x6 comes near it; on large boards without gravity
+// there would be no end.
+const mostAttack = 100_000
+
+// attacks reports whether the side to move wins by stones that each make a threat, so that the other side has one reply. An attack
+// that is not found within mostAttack positions counts as none.
 func attacks(b *game.Board, p game.Position) bool {
+	left := mostAttack
+	return attack(b, p, &left)
+}
+
+func attack(b *game.Board, p game.Position, left *int) bool {
 	if !b.Wins(p).IsZero() {
 		return true
+	}
+	if *left--; *left < 0 {
+		return false
 	}
 	moves := b.Legal(p)
 	if must := threats(b, p); !must.IsZero() {
@@ -100,7 +113,7 @@ func attacks(b *game.Board, p game.Position) bool {
 		if threat.IsZero() || !b.Wins(after).IsZero() {
 			continue
 		}
-		if !threat.WithoutFirst().IsZero() || attacks(b, b.PlayCell(after, threat)) {
+		if !threat.WithoutFirst().IsZero() || attack(b, b.PlayCell(after, threat), left) {
 			return true
 		}
 	}

@@ -170,3 +170,12 @@ func TestThemesByHand(t *testing.T) {
 		}
 	}
 }
+
+// On a large board without gravity the search for attacks ends.
+func TestAttackEnds(t *testing.T) {
+	b := game.MustBoard(game.Rules{Rows: 9, Columns: 9, InARow: 5})
+	random := gametest.Rand(2)
+	for range 20 {
+		attacks(b, gametest.Position(random, b, 30, true))
+	}
+}

@@ -102,7 +102,7 @@ type puzzled struct {
 
 func openPuzzles(t *testing.T, actions ...chromedp.Action[chromedp.Void]) puzzled {
 	t.Helper()
-	p := puzzled{open(t, Config{Agents: agent.Shared{Ships: solver.ShippedBook}, Limits: Limits{Time: 5 * time.Second}}, "/#puzzles", actions...), map[string]puzzle.Puzzle{}}
+	p := puzzled{open(t, Config{Metrics: services(), Runs: metrics(t), Agents: agent.Shared{Ships: solver.ShippedBook}, Limits: Limits{Time: 5 * time.Second}}, "/#puzzles", actions...), map[string]puzzle.Puzzle{}}
 	for _, one := range gametest.Must(puzzle.Read(bytes.NewReader(puzzle.Shipped())))(t) {
 		rules := one.Board.Rules()
 		p.known[rules.String()+":"+game.FormatMoves(rules, one.Moves)] = one
