@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -544,11 +545,12 @@ func TestPagePuzzlePhone(t *testing.T) {
 	p.tidy("puzzle_320_german")
 }
 
-// Without the file of puzzles the view says so, and the page works.
+// Without the file of puzzles the view says so, and the page works. It is asked for again the next time.
 func TestPagePuzzleMissing(t *testing.T) {
 	h := handler(t, Config{})
+	var there atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/ui/puzzles" {
+		if r.URL.Path == "/ui/puzzles" && !there.Load() {
 			http.Error(w, "none", http.StatusBadGateway)
 			return
 		}
@@ -557,6 +559,17 @@ func TestPagePuzzleMissing(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := openURL(t, server.URL, "/#puzzles")
 	b.says("#problem", "The puzzles cannot be loaded: the server answered 502.")
+	for _, id := range []string{"daily", "next", "more", "review", "show", "again"} { // which have nothing to show
+		b.run(fmt.Sprintf("document.getElementById('puzzle-%s').click()", id))
+	}
+	there.Store(true)
 	b.click("#to-play")
 	b.says("#status", "Red to move")
+	b.click("#to-puzzles")
+	b.says("#puzzle-status", " to move: ")
+	for _, wrong := range b.complaints() {
+		if !strings.Contains(wrong, "502") {
+			t.Errorf("the page complains %q", wrong)
+		}
+	}
 }

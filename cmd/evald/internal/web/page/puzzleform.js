@@ -6,9 +6,18 @@ const themes = ["double-threat", "attack", "sacrifice", "defence", "tempo", "zug
 
 const button = (id, text, more = {}) => make("button", { type: "button", id, ...more }, text);
 
+// style loads the view's own rules, so that its elements never show without them.
+export function style() {
+  const link = make("link", { rel: "stylesheet", href: "/ui/puzzles.css" });
+  return new Promise((resolve) => {
+    link.addEventListener("load", resolve);
+    link.addEventListener("error", resolve);
+    document.head.append(link);
+  });
+}
+
 // layout fills the section of the view, and returns the names of the themes.
 export function layout(section) {
-  document.head.append(make("link", { rel: "stylesheet", href: "/ui/puzzles.css" }));
   const table = make("div", { class: "table" },
     make("h2", { id: "puzzle-title" }, say("puzzles.puzzle")),
     make("p", { id: "puzzle-status", role: "status" }, say("puzzles.looking")),

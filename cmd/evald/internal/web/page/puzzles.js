@@ -3,7 +3,7 @@ import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
 import { exactScores, follow } from "./follow.js";
-import { layout } from "./puzzleform.js";
+import { layout, style } from "./puzzleform.js";
 import * as store from "./store.js";
 import { say } from "./strings.js";
 
@@ -27,11 +27,15 @@ export class Puzzles {
   constructor(report) {
     this.report = report;
     this.work = new AbortController(); // requests about the current puzzle
-    this.loaded = this.load();
+    this.all = [];
+    this.byPosition = new Map();
+    this.made = this.build();
   }
 
-  async load() {
-    const themes = layout($("puzzles"));
+  // build makes the view's elements.
+  async build() {
+    await style();
+    this.themes = layout($("puzzles"));
     this.board = new Board($("puzzle-board"), { played: (move) => this.play(move), key: (what) => what === "undo" && this.again() });
     const on = (id, work) => $(id).addEventListener("click", work);
     on("puzzle-daily", () => this.open(this.daily(), "daily"));
@@ -42,22 +46,18 @@ export class Puzzles {
     on("puzzle-show", () => this.reveal());
     $("puzzle-theme").addEventListener("change", () => this.open(this.next(), "next"));
     this.keeping();
+  }
+
+  // load asks the server for the puzzles.
+  async load() {
     const response = await fetch("/ui/puzzles");
     if (!response.ok) {
       throw new Error(say("puzzles.none", { status: response.status }));
     }
     this.all = read(await response.text());
     this.byPosition = new Map(this.all.map((p) => [p.position, p]));
-    this.offer(themes);
-  }
-
-  // offer fills the list of themes.
-  offer(themes) {
-    const counts = new Map(themes.map((theme) => [theme, 0]));
-    for (const p of this.all) {
-      counts.set(p.theme, (counts.get(p.theme) ?? 0) + 1);
-    }
-    $("puzzle-theme").append(...themes.map((theme) => make("option", { value: theme }, `${say("puzzles.theme." + theme)} (${counts.get(theme)})`)));
+    $("puzzle-theme").append(...this.themes.map((theme) => make("option", { value: theme },
+      `${say("puzzles.theme." + theme)} (${this.all.filter((p) => p.theme === theme).length})`)));
   }
 
   async show(shown) {
@@ -65,13 +65,15 @@ export class Puzzles {
     if (!shown) {
       return;
     }
+    await this.made;
+    this.standing();
     try {
-      await this.loaded;
-      this.standing();
+      await (this.loaded ??= this.load());
       if (!this.puzzle && this.shown) {
         await this.open(this.daily(), "daily");
       }
     } catch (e) {
+      this.loaded = null; // the next time it may work
       this.report(e);
     }
   }
@@ -111,6 +113,9 @@ export class Puzzles {
 
   // open shows a puzzle. kind is how it was chosen: daily, next or review.
   async open(puzzle, kind) {
+    if (!puzzle) {
+      return; // there is no other of this theme, or none is loaded
+    }
     this.work.abort();
     this.work = new AbortController();
     const { signal } = this.work;
@@ -321,9 +326,9 @@ export class Puzzles {
     }
   }
 
-  // showScores shows the exact score of each move below its column, once the puzzle is over.
+  // showScores shows the exact score of each move below its column, once the puzzle is over. Without gravity there are too many.
   showScores() {
-    const shown = this.over && this.scores;
+    const shown = this.over && this.scores && this.game.gravity;
     $("puzzle-scores").hidden = !shown;
     if (!shown) {
       return;
