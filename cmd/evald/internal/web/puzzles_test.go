@@ -333,7 +333,7 @@ func TestPagePuzzleThemes(t *testing.T) {
 	}
 	for _, theme := range puzzle.Themes() {
 		p.choose("puzzle-theme", string(theme))
-		p.until(fmt.Sprintf("document.getElementById('puzzle-title').textContent.startsWith('Puzzle, rating')"))
+		p.until("document.getElementById('puzzle-title').textContent.startsWith('Puzzle, rating')")
 		p.until(fmt.Sprintf("document.getElementById('puzzle-on').hash.length > 8 && document.getElementById('puzzle-theme').value === %q", theme))
 		p.ready()
 		p.run("window.seen = document.getElementById('puzzle-on').hash")
