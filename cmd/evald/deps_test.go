@@ -33,6 +33,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
 	{"engine/arena", "engine/game engine/jobs engine/agent engine/durable"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/solver/book engine/score engine/sample engine/record"},
+	{"engine/puzzle", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/mcts engine/sample"},
 	{"engine/prove", "engine/game engine/jobs engine/agent engine/durable engine/labels engine/solver"},
 	{"engine/selfplay", "engine/short engine/game engine/eval engine/heuristic engine/solver engine/mcts engine/sample engine/record engine/durable"},
 	{"engine/cluster", "engine/short engine/game engine/eval engine/selfplay engine/durable"},

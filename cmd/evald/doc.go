@@ -12,6 +12,7 @@
 //	eval.go, search.go, analyze.go           answers for lines of positions, and for a script's queries
 //	solve.go                                 exact scores and books of them
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
+//	puzzles.go                               puzzles: positions that one move alone holds
 //	merge.go                                 records of exact results, each position once
 //	score.go, scorepage.go, scoreall.go      accuracy of an evaluator, its page by games; over all positions of a game
 //	play.go, match.go, matchtable.go         games on the terminal; matches, their table;

@@ -28,6 +28,7 @@ type cli struct {
 	Analyze   analyzeCmd   `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
 	Solve     solveCmd     `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
 	Positions positionsCmd `cmd:"" help:"Draw positions of random play, plausible play and openings, with the exact score of each move."`
+	Puzzles   puzzlesCmd   `cmd:"" help:"Make puzzles: positions with exactly one move that keeps the result, from self-play."`
 	Merge     mergeCmd     `cmd:"" help:"Merge records of exact results: each position once, none that networks are measured on."`
 	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`

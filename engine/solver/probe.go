@@ -274,6 +274,30 @@ func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Resul
 	return result, p.likewise(c, mirrored, draw), p.likewise(c, mirrored, lose)
 }
 
+// Only returns the result of pos for the side to move, and the landing cell of the only move that keeps it. The cell is empty if several
+// moves keep the result, if pos is lost, or if that is not proved by what Known and probes find, with the bound on nodes for all probes
+// together. Once ctx has ended no probe begins.
+func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Result, only game.Bits) {
+	c, mirrored := p.board.Canonical(pos)
+	s := sharing{Prober: p, ctx: ctx}
+	defer s.end()
+	result = s.find(c, -1, 1)
+	if result == game.Ongoing || result == game.Loss {
+		return result, only
+	}
+	next := -int(result.Value()) // of the positions after moves; none is less
+	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
+		switch s.find(p.board.PlayCell(c, l.LowBit()), next, next+1) {
+		case game.Ongoing, result.Flip():
+			if !only.IsZero() {
+				return result, game.Bits{}
+			}
+			only = l.LowBit() // if it is Ongoing too: some move keeps the result
+		}
+	}
+	return result, p.likewise(c, mirrored, only)
+}
+
 // sharing is the probes of one call, with the bound on nodes for all of them together.
 type sharing struct {
 	*Prober

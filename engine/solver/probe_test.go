@@ -285,3 +285,50 @@ func TestAwayEnded(t *testing.T) {
 		t.Errorf("found %v, %v, %v after the end of the context", result, draw, lose)
 	}
 }
+
+// Only finds the only move that keeps the result, and says that there is one in no other position; mirror images have the mirrored move.
+func TestOnly(t *testing.T) {
+	b := game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true})
+	prober, few := gametest.Must(NewProber(b, 1<<20))(t), gametest.Must(NewProber(b, 300))(t)
+	full := mustNew(t, b, Options{})
+	random, found, proved := gametest.Rand(3), 0, 0
+	for range 300 {
+		p := careful(random, b, 6+random.IntN(12))
+		if b.Result(p) != game.Ongoing || !prober.Worth(p) {
+			continue
+		}
+		scores, best, err := full.Scores(t.Context(), p)
+		gametest.OK(t, err)
+		var keep game.Bits
+		for a, score := range scores {
+			if score != NoMove && game.ResultOf(score) == game.ResultOf(best.Score) {
+				keep = keep.Or(b.Cell(p, a))
+			}
+		}
+		want := keep
+		if keep.OnesCount() != 1 || best.Score < 0 {
+			want = game.Bits{}
+		}
+		result, only := prober.Only(t.Context(), p)
+		_, mirrored := prober.Only(t.Context(), b.Mirror(p))
+		if b.Mirror(p) != p && (only != want || b.Mirror(game.Position{All: mirrored}).All != only) || result != game.ResultOf(best.Score) {
+			t.Errorf("%+v: a %v with %v, mirrored %v, want %v with %v", p, result, only, mirrored, game.ResultOf(best.Score), want)
+		}
+		if !want.IsZero() {
+			found++
+		}
+		if _, some := few.Only(t.Context(), p); !some.IsZero() && b.Mirror(p) != p {
+			if proved++; some != want {
+				t.Errorf("%+v: with few nodes %v, want %v", p, some, want)
+			}
+		}
+	}
+	if found < 20 || proved < 5 {
+		t.Errorf("%d positions have one move, %d with few nodes", found, proved)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, only := prober.Only(ctx, careful(random, b, 8)); result != game.Ongoing || !only.IsZero() {
+		t.Errorf("a context that has ended finds a %v with %v", result, only)
+	}
+}

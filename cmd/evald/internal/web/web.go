@@ -16,6 +16,7 @@
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
+//	puzzles.go   the puzzles that ship
 //	cluster.go   the page of a learner and its workers
 //
 // # Decisions
@@ -113,6 +114,7 @@ type Handler struct {
 	config  Config
 	mux     http.ServeMux
 	files   map[string]file
+	puzzles puzzleFiles
 	slots   slots
 	runs    *os.Root // nil for none
 	metrics memo
@@ -145,6 +147,9 @@ func New(c Config) (*Handler, error) {
 	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
 	var err error
 	if h.files, err = load(); err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	if h.puzzles, err = loadPuzzles(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	if c.Runs != "" {
@@ -182,6 +187,7 @@ func (h *Handler) routes() {
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
+		{http.MethodGet, "/ui/puzzles", h.servePuzzles},
 		{http.MethodGet, "/", h.serveFile},
 	} {
 		h.mux.HandleFunc(r.path, func(w http.ResponseWriter, q *http.Request) {

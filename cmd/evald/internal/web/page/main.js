@@ -12,7 +12,7 @@ import { Training, trainingEvery } from "./training.js";
 import { explain } from "./words.js";
 
 // The views, with the keys of their names.
-const names = { play: "page.play", review: "review.name", explore: "explore.name", drill: "drill.name", service: "page.service", training: "page.training" };
+const names = { play: "page.play", review: "review.name", puzzles: "puzzles.nav", explore: "explore.name", drill: "drill.name", service: "page.service", training: "page.training" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -50,6 +50,20 @@ class Dashboard {
   }
 }
 
+// Later loads its view when that is first shown.
+class Later {
+  constructor(load) {
+    this.load = load;
+  }
+
+  async show(shown) {
+    if (shown || this.view) {
+      this.view ??= this.load();
+      await this.view.then((view) => view.show(shown)).catch(report);
+    }
+  }
+}
+
 // offerLanguages fills the list of languages at the end of the page.
 function offerLanguages() {
   $("language").replaceChildren(...Object.entries(languages).map(([name, text]) => make("option", { value: name, lang: name }, text)));
@@ -64,7 +78,10 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = { review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report) };
+  const views = {
+    review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report),
+    puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(report)),
+  };
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
