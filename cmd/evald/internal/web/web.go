@@ -7,7 +7,8 @@
 //
 // Read the files in this order:
 //
-//	web.go       Config, Handler, the embedded files
+//	web.go       Config, Handler, the routes
+//	files.go     the embedded files
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	played.go    how often each move was played in recorded games
@@ -31,23 +32,14 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"mime"
 	"net/http"
 	"os"
-	"path"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,7 +106,7 @@ type Handler struct {
 	config  Config
 	mux     http.ServeMux
 	files   map[string]file
-	puzzles puzzleFiles
+	puzzles file
 	slots   slots
 	runs    *os.Root // nil for none
 	metrics memo
@@ -214,71 +206,6 @@ func protect(header http.Header) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-}
-
-//go:embed page
-var page embed.FS
-
-// file is one file of the page.
-type file struct {
-	content   []byte
-	packed    []byte // content by gzip
-	kind, tag string // media type; ETag
-}
-
-// load reads the page's files into a map by URL path.
-func load() (map[string]file, error) {
-	files := map[string]file{}
-	err := fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := page.ReadFile(name)
-		sum := sha256.Sum256(content)
-		at := "/ui/" + path.Base(name)
-		if at == "/ui/index.html" {
-			at = "/"
-		}
-		var packed bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a known level, and memory does not fail
-		_, _ = z.Write(content)
-		_ = z.Close()
-		files[at] = file{content, packed.Bytes(), mediaType(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
-		return err
-	})
-	return files, err
-}
-
-// mediaType does not depend on the machine's own table of types.
-func mediaType(name string) string {
-	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-	return mime.FormatMediaType(kinds[path.Ext(name)], map[string]string{"charset": "utf-8"})
-}
-
-func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
-	f, ok := h.files[r.URL.Path]
-	if !ok {
-		return refuse(http.StatusNotFound, "", "there is no %s", cut(r.URL.Path))
-	}
-	f.serve(w, r)
-	return nil
-}
-
-func (f file) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", f.kind)
-	w.Header().Set("ETag", f.tag)
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if slices.Contains(r.Header["If-None-Match"], f.tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	content := f.content
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // browsers refuse it by not naming it
-		content = f.packed
-		w.Header().Set("Content-Encoding", "gzip")
-	}
-	_, _ = w.Write(content) // an error means that the client is gone
 }
 
 // serveConfig answers what the page may offer.
