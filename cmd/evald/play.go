@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -14,14 +15,14 @@ import (
 )
 
 type playCmd struct {
-	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
+	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none, the first one begins. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
 	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (${heuristicsInWords}). Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
-	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
+	Plain    bool     `help:"Line by line, as where input or output is no terminal or TERM is dumb: a move or a command a line (help lists them)."`
 	processors
 }
 
@@ -46,8 +47,11 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	if config.Players, err = c.players(shareAgents(c.processors, s.err)); err != nil {
 		return err
 	}
+	if c.Evaluate != "" {
+		config.Flags = append(config.Flags, "--evaluate", c.Evaluate)
+	}
 	typed := isTerminal(s.in) && isTerminal(s.out)
-	if typed && !c.Plain {
+	if typed && !c.Plain && os.Getenv("TERM") != "dumb" {
 		out := s.out
 		if b, ok := out.(beside); ok {
 			out = b.File // the game uses the whole terminal
