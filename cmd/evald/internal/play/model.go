@@ -27,13 +27,14 @@ type Player struct {
 // Config describes a game.
 type Config struct {
 	Board     *game.Board
-	Start     []int           // legal moves at the start of a game
-	Players   [2]Player       // the first player moves first until the sides are swapped
-	Evaluator *eval.Evaluator // for the search that evaluates moves
-	Search    string          // the evaluator's name
-	Evaluate  bool            // show the evaluation from the start
-	Flags     []string        // of evald play, beside those for the game and the players: for the command that goes on with the game
-	Book      solver.Book     // of exact scores; nil for none
+	Start     []int                                         // legal moves at the start of a game
+	Players   [2]Player                                     // the first player moves first until the sides are swapped
+	Evaluator *eval.Evaluator                               // for the search that evaluates moves
+	Search    string                                        // the evaluator's name
+	Evaluate  bool                                          // show the evaluation from the start
+	Save      func(moves []int, first, second Player) error // is called when the game ends; nil: it is not kept
+	Flags     []string                                      // of evald play, beside those for the game and the players: for the command that goes on with the game
+	Book      solver.Book                                   // of exact scores; nil for none
 }
 
 func (c *Config) session() *Session {
@@ -119,7 +120,7 @@ func (m *model) Close() error {
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	m := newModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	err = errors.Join(err, m.Close())
+	err = errors.Join(err, m.Close(), c.save(m.session))
 	if _, failed := io.WriteString(out, c.parting(m.session)); err == nil {
 		err = failed
 	}

@@ -24,6 +24,14 @@ func (c *Config) parting(s *Session) string {
 		rules, first.Name, second.Name, state, game.FormatNotation(rules, s.Moves()), c.flags(s), position, position)
 }
 
+// save keeps a game that ends, if that is wanted.
+func (c *Config) save(s *Session) error {
+	if c.Save == nil {
+		return nil
+	}
+	return c.Save(s.Moves(), c.Players[s.seat[0]], c.Players[s.seat[1]])
+}
+
 // flags are those of evald play for the players as they sit.
 func (c *Config) flags(s *Session) (flags string) {
 	side := map[[2]bool]string{{true, false}: "first", {false, true}: "second", {true, true}: "both", {false, false}: "none"}[[2]bool{s.human[s.seat[0]], s.human[s.seat[1]]}]

@@ -81,7 +81,7 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 	if l.Prompt != "" {
 		p.print("%s", c.parting(p.session))
 	}
-	return errors.Join(ctx.Err(), p.out.Flush())
+	return errors.Join(ctx.Err(), p.out.Flush(), c.save(p.session))
 }
 
 func (p *plain) print(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }

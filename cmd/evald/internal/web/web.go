@@ -11,6 +11,7 @@
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	pictures.go  a position as SVG or PNG, and the file of a game
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
@@ -106,7 +107,8 @@ type Handler struct {
 	mux     http.ServeMux
 	files   map[string]file
 	slots   slots
-	runs    *os.Root // nil for none
+	drawing chan struct{} // one element for each picture that is being drawn
+	runs    *os.Root      // nil for none
 	metrics memo
 	read    memo // of runs
 
@@ -135,6 +137,7 @@ func New(c Config) (*Handler, error) {
 	c.Agents.Memory = c.Limits.thought()
 	h := &Handler{config: c, metrics: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
 	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
+	h.drawing = make(chan struct{}, runtime.GOMAXPROCS(0))
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -168,6 +171,9 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
+		{http.MethodGet, "/ui/position.svg", h.servePicture},
+		{http.MethodGet, "/ui/position.png", h.servePicture},
+		{http.MethodGet, "/ui/game.txt", h.serveGameFile},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
