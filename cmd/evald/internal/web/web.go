@@ -11,6 +11,7 @@
 //	request.go   how every request below /ui/ is read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
+//	tree.go      the tree of a search
 //	pictures.go  a position as SVG or PNG, and the file of a game
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
@@ -171,6 +172,7 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},
 		{http.MethodPost, "/ui/values", h.serveValues},
+		{http.MethodPost, "/ui/tree", h.serveTree},
 		{http.MethodGet, "/ui/position.svg", h.servePicture},
 		{http.MethodGet, "/ui/position.png", h.servePicture},
 		{http.MethodGet, "/ui/game.txt", h.serveGameFile},
