@@ -49,6 +49,14 @@ func TestSearchTree(t *testing.T) {
 	}
 	refuses(t, exitUsage, "must end with .svg or .json", "44\n", append(args, "--tree", "tree.png")...)
 	refuses(t, exitUsage, "--tree-depth", "44\n", append(args, "--tree-depth", "3")...)
-	refuses(t, exitBadInput, "line 2: --tree is for one position, which is that of line 1", "44\n45\n", append(args, "--tree", path)...)
-	refuses(t, exitBadInput, "--tree: no position was searched", "4151617\n", append(args, "--tree", path)...)
+	for in, want := range map[string]string{
+		"44\n45\n":  "evald: line 2: --tree is for one position, which is that of line 1\n",
+		"4151617\n": "evald: --tree: no position was searched, because the input has none whose game is not over\n",
+	} {
+		path := filepath.Join(t.TempDir(), "none.svg")
+		status, _, stderr := evald(t, in, append(args, "--tree", path)...)
+		if _, err := os.Stat(path); status != exitBadInput || stderr != want || err == nil {
+			t.Errorf("%q: status %d, errors %q, file: %v", in, status, stderr, err)
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // Bounds say how much of a tree is shown.
 type Bounds struct {
 	Depth  int `json:"depth"`  // moves from the root at most
-	Visits int `json:"visits"` // that a move must have had, unless it is proved or on the principal line
+	Visits int `json:"visits"` // that a move must have had, unless it is on the principal line, or proved and either visited or a move of the root
 	Nodes  int `json:"nodes"`  // moves at most; those whose position has more visits first
 }
 
@@ -70,7 +70,7 @@ func Describe(text string, s game.State, t *mcts.Tree, show Bounds) *Tree {
 		})
 		for _, m := range moves {
 			main := onLine && m.Action == pv[len(path)]
-			if len(path) == show.Depth || shown == show.Nodes || m.Visits < show.Visits && m.Result == game.Ongoing && !main {
+			if len(path) == show.Depth || shown == show.Nodes || m.Visits < show.Visits && !main && (m.Result == game.Ongoing || m.Visits == 0 && len(path) > 0) {
 				left++
 				continue
 			}

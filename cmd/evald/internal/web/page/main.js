@@ -4,11 +4,12 @@ import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import { Play } from "./play.js";
 import { Service, serviceEvery } from "./service.js";
-import { language, languages, speak, translate } from "./strings.js";
+import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
+import { TreeView } from "./tree.js";
 import { explain } from "./words.js";
 
-const titles = { play: "Play - evald", service: "Service - evald", training: "Training - evald" };
+const titles = { play: "Play - evald", tree: say("tree.title"), service: "Service - evald", training: "Training - evald" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -52,6 +53,7 @@ async function main() {
   const trail = new Trail();
   const play = new Play(config, trail, report);
   const views = {};
+  const tree = new TreeView(config);
   if (config.service) {
     views.service = new Dashboard(new Service(), serviceEvery);
   }
@@ -64,7 +66,8 @@ async function main() {
   const route = () => {
     const fresh = trail.arrive();
     const { place, players } = parse(location.hash);
-    const name = Object.hasOwn(views, place) ? place : "play";
+    const wanted = place.startsWith("tree=") ? "tree" : place;
+    const name = wanted === "tree" || Object.hasOwn(views, wanted) ? wanted : "play";
     for (const view of Object.keys(titles)) {
       $(view).hidden = view !== name;
       if (view === name) {
@@ -76,6 +79,7 @@ async function main() {
     }
     document.title = titles[name];
     report(null);
+    tree.see(name === "tree" ? place.slice("tree=".length) : null);
     play.see(name === "play");
     if (name === "play") {
       play.open(place, players, fresh);
