@@ -50,7 +50,6 @@ func TestSVG(t *testing.T) {
 		path := filepath.Join("testdata", name+".svg")
 		if *update {
 			gametest.OK(t, os.WriteFile(path, got, 0o644))
-
 		}
 		if diff := cmp.Diff(string(gametest.Must(os.ReadFile(path))(t)), string(got)); diff != "" {
 			t.Errorf("%s (-want +got; go test ./cmd/evald/internal/diagram -update writes it anew):\n%s", path, diff)

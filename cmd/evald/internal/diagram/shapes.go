@@ -47,6 +47,7 @@ func (r ring) paint() uint32      { return r.colour }
 func (s stroke) paint() uint32    { return s.colour }
 
 func (r rectangle) bounds() (x0, y0, x1, y1 float64) { return r.x, r.y, r.x + r.width, r.y + r.height }
+
 func (d disc) bounds() (x0, y0, x1, y1 float64) {
 	return d.x - d.radius, d.y - d.radius, d.x + d.radius, d.y + d.radius
 }
