@@ -15,7 +15,9 @@
 //	puzzles.go                               puzzles: positions that one move alone holds
 //	merge.go                                 records of exact results, each position once
 //	score.go, scorepage.go, scoreall.go      accuracy of an evaluator, its page by games; over all positions of a game
-//	play.go, match.go, matchtable.go         games on the terminal; matches, their table;
+//	searchtree.go                            the tree of a search as a file
+//	play.go, show.go                         games on the terminal; pictures of positions
+//	match.go, matchtable.go                  matches, their table
 //	matchtune.go                             constants of searches, by games
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle

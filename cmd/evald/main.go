@@ -32,6 +32,7 @@ type cli struct {
 	Merge     mergeCmd     `cmd:"" help:"Merge records of exact results: each position once, none that networks are measured on."`
 	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
+	Show      showCmd      `cmd:"" help:"Draw a position: as text, SVG or PNG."`
 	Match     matchCmd     `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
 	Prove     proveCmd     `cmd:"" help:"Let an agent play against every play of the other side, and find its first mistakes."`
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`

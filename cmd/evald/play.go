@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"strings"
+	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/gamefile"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
@@ -14,14 +18,16 @@ import (
 )
 
 type playCmd struct {
-	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none. Default: strong."`
+	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none, the first one begins. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
+	From     string   `type:"path" placeholder:"FILE" without:"position,rules" help:"Begin with the game in a file of --save."`
+	Save     string   `type:"path" placeholder:"FILE" help:"Keep the last game in a file when you quit: its rules and moves, players, result and date. All commands that read positions read it."`
 	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (${heuristicsInWords}). Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
 	Quiet    bool     `help:"Show no evaluation until it is asked for."`
 	Seed     uint64   `help:"Of agents that are given none."`
-	Plain    bool     `help:"Line by line, as where input or output is no terminal: a move or a command a line (help lists them)."`
+	Plain    bool     `help:"Line by line, as where input or output is no terminal or TERM is dumb: a move or a command a line (help lists them)."`
 	processors
 }
 
@@ -46,8 +52,16 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	if config.Players, err = c.players(shareAgents(c.processors, s.err)); err != nil {
 		return err
 	}
+	if c.Evaluate != "" {
+		config.Flags = append(config.Flags, "--evaluate", c.Evaluate)
+	}
+	if c.Save != "" {
+		config.Save = func(moves []int, first, second play.Player) error {
+			return c.save(&gamefile.Game{Board: board, Moves: moves, First: first.Name, Second: second.Name, Date: time.Now()})
+		}
+	}
 	typed := isTerminal(s.in) && isTerminal(s.out)
-	if typed && !c.Plain {
+	if typed && !c.Plain && os.Getenv("TERM") != "dumb" {
 		out := s.out
 		if b, ok := out.(beside); ok {
 			out = b.File // the game uses the whole terminal
@@ -61,7 +75,31 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	return play.Plain(ctx, config, lines, s.in, s.out)
 }
 
+// save writes the file of a game.
+func (c *playCmd) save(g *gamefile.Game) error {
+	text, err := g.Format()
+	if err != nil {
+		return fmt.Errorf("--save: %w", err)
+	}
+	return outFile{Out: c.Save}.write(nil, func(out io.Writer) error {
+		_, err := out.Write(text)
+		return err
+	})
+}
+
 func (c *playCmd) game() (*game.Board, []int, error) {
+	if c.From != "" {
+		file, err := os.Open(c.From)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--from: %w", err)
+		}
+		defer file.Close()
+		g, err := gamefile.Read(file)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--from %s: %w", c.From, err)
+		}
+		return g.Board, g.Moves, nil
+	}
 	rules, moves, flag := c.Rules, c.Position, "--rules"
 	if prefix, rest, found := strings.Cut(c.Position, ":"); found && !strings.HasPrefix(prefix, "{") {
 		if rules != "" && rules != prefix {

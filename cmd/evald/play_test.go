@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 func TestPlay(t *testing.T) {
@@ -47,4 +51,22 @@ func TestPlaySeed(t *testing.T) {
 	if len(games) != 2 {
 		t.Errorf("%d different games of the seeds 1, 1 and 2, want 2", len(games))
 	}
+}
+
+// A game that is kept goes on from its file, and other commands read the file too.
+func TestPlayFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "game.txt")
+	must(t, "1\n1\nquit\n", "play", "--side", "both", "--evaluate", "uniform", "--position", "4x4x3:44", "--save", path)
+	text := string(gametest.Must(os.ReadFile(path))(t))
+	if !strings.Contains(text, "# first: person\n# second: person\n# result: unfinished\n# date: 2") || !strings.HasSuffix(text, "\n4x4x3:4411\n") {
+		t.Error(text)
+	}
+	if out := must(t, "2\n", "play", "--side", "both", "--evaluate", "uniform", "--from", path); !strings.Contains(out, "moves 4x4x3:44112\n") {
+		t.Error(out)
+	}
+	if out := must(t, "", "eval", "--backend", "uniform", path); !strings.Contains(out, `"position":"4x4x3:4411"`) {
+		t.Error(out)
+	}
+	refuses(t, exitUsage, "--from", "", "play", "--from", path, "--position", "44")
+	refuses(t, exitBadInput, `game.txt: line 1: moves "48"`, "", "play", "--from", writeText(t, filepath.Base(path), "48\n"))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
+	"github.com/evald/evald/cmd/evald/internal/searchtree"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -62,7 +63,8 @@ type searchCmd struct {
 	searching
 	anyPosition
 	outFile
-	File   string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	treeFile
 	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line, the moves that the search expects."`
 }
 
@@ -87,11 +89,14 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	defer e.Close()
 	finishing, cancel := jobs.Finishing(ctx)
 	defer cancel()
+	if err := c.treeFile.check(); err != nil {
+		return err
+	}
 	r := &searchRun{searchCmd: c, evaluator: e, since: time.Now(), progress: newProgress(s.err, 0)}
 	if r.scheduler, err = mcts.NewScheduler(ctx, finishing, e.Evaluator, c.Batch, c.Leaves, 0); err != nil {
 		return err
 	}
-	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+	err = c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
 		if r.out = out; c.Format == "table" {
 			r.out = searchColumns.Writer(out)
 		}
@@ -115,6 +120,10 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 		r.scheduler.Wait()
 		return r.tally, err
 	})
+	if c.Tree == "" || err != nil {
+		return err
+	}
+	return c.treeFile.write(r.tree)
 }
 
 // mostAhead bounds the number of lines that are read ahead of the first one without an answer. There are enough of them for
@@ -132,8 +141,10 @@ type searchRun struct {
 	mu       sync.Mutex // guards all fields below
 	progress *progress
 	tally
-	busy   int // positions under way
-	visits int // visits of the positions under way
+	busy   int              // positions under way
+	visits int              // visits of the positions under way
+	treed  int              // the line whose tree is kept, 0 while there is none
+	tree   *searchtree.Tree // nil until that line has its answer
 }
 
 type searchLine struct {
@@ -201,6 +212,10 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 		l.ended <- nil
 		return nil
 	}
+	if r.Tree != "" && r.treed > 0 {
+		return fmt.Errorf("line %d: --tree is for one position, which is that of line %d", l.Number, r.treed)
+	}
+	r.treed = l.Number
 	c := r.config(r.evaluator.Evaluator)
 	c.MaxNodes = mcts.NodesFor(l.state.Board, r.Visits)
 	c.Reserve = min(c.MaxNodes, mcts.NodesAtOnce) / 2
@@ -213,6 +228,7 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 		Done: func(_ *mcts.Job, t *mcts.Tree, err error) {
 			if err == nil {
 				l.answer = r.describe(l, t)
+				r.keep(l, t)
 			}
 			if t != nil {
 				r.see(l, t, true)

@@ -53,3 +53,33 @@ func TestServeTerminal(t *testing.T) {
 		cancel()
 	}
 }
+
+// On a terminal that only shows lines the game is played line by line, and elsewhere on the whole screen.
+func TestPlayTerminal(t *testing.T) {
+	const over = "the program has ended"
+	for name, full := range map[string]bool{"dumb": false, "xterm-256color": true} {
+		t.Setenv("TERM", name)
+		person, program := terminal(t)
+		gametest.OK(t, unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
+		status := make(chan int, 1)
+		go func() {
+			status <- run(t.Context(), strings.Fields("play --side both --evaluate bitsquares --position 44"), streams{program, program, io.Discard})
+			fmt.Fprint(program, over) // the program's end of the terminal stays open while it waits for input
+		}()
+		key := "quit\n"
+		if full {
+			key = "q"
+		}
+		var shown strings.Builder
+		for buffer := make([]byte, 1<<16); !strings.Contains(shown.String(), over); {
+			n := gametest.Must(person.Read(buffer))(t)
+			if shown.Write(buffer[:n]); key != "" && strings.Contains(shown.String(), "X to move") {
+				gametest.Must(io.WriteString(person, key))(t)
+				key = ""
+			}
+		}
+		if s := <-status; s != exitOK || strings.Contains(shown.String(), "\x1b[?1049h") != full || !strings.Contains(shown.String(), "go on    evald play --side both --evaluate bitsquares --position 7x6x4:44") {
+			t.Errorf("TERM=%s: status %d, the terminal shows\n%q", name, s, shown.String())
+		}
+	}
+}

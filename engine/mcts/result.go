@@ -2,11 +2,12 @@ package mcts
 
 import (
 	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
 
-// Move is what the search has found of one move of the root. Its values are for the side to move.
+// Move is what the search has found of one move of the root, or of another position of the tree. Its values are for the side to move.
 type Move struct {
 	Action int
 	Visits int
@@ -18,8 +19,20 @@ type Move struct {
 
 // Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a
 // column from the bottom. There are none before the root has its moves.
-func (t *Tree) Moves(moves []Move) []Move {
-	for _, c := range t.rootMoves() {
+func (t *Tree) Moves(moves []Move) []Move { return t.MovesAfter(nil, moves) }
+
+// MovesAfter is Moves for the position after a line of moves from the root. Its values are for the side to move there. There
+// are none if the tree has no moves for that position.
+func (t *Tree) MovesAfter(line []int, moves []Move) []Move {
+	at := &t.nodes[rootNode]
+	for _, a := range line {
+		next := slices.IndexFunc(t.moves(at), func(c node) bool { return int(c.action) == a })
+		if next < 0 {
+			return moves
+		}
+		at = &t.moves(at)[next]
+	}
+	for _, c := range t.moves(at) {
 		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior), Result: c.proof.result()}
 		if c.proof != open {
 			m.Plies = int(c.plies) + 1

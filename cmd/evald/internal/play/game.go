@@ -1,4 +1,12 @@
 // Package play is a board for games against any agent: on a terminal, or line by line without one.
+//
+// Read the files in this order:
+//
+//	game.go      Session, the state of one game; level.go: agents with names for people
+//	analysis.go  the search and the solver on one position, also for the page of internal/web
+//	model.go     the game on a terminal, driven by bubbletea; view.go, board.go: its screen; text.go, hint.go, help.go: its texts
+//	plain.go     the game line by line
+//	parting.go   what stays on the terminal after a game
 package play
 
 import (
@@ -91,6 +99,14 @@ func (s *Session) Play(action int) error {
 // Undo takes back moves until a person is to move again: usually the person's move and the reply to it. Between agents it
 // takes back one move, and the agents wait. It reports whether there was anything to take back.
 func (s *Session) Undo() bool { return s.jump(-1) }
+
+// undoText says what Undo takes back.
+func (s *Session) undoText() string {
+	if s.human[0] != s.human[1] {
+		return "take back your move and the reply"
+	}
+	return "take back the last move"
+}
 
 // Redo repeats moves that were taken back, until a person is to move.
 func (s *Session) Redo() bool {

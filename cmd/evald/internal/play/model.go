@@ -27,12 +27,14 @@ type Player struct {
 // Config describes a game.
 type Config struct {
 	Board     *game.Board
-	Start     []int           // legal moves at the start of a game
-	Players   [2]Player       // the first player moves first until the sides are swapped
-	Evaluator *eval.Evaluator // for the search that evaluates moves
-	Search    string          // the evaluator's name
-	Evaluate  bool            // show the evaluation from the start
-	Book      solver.Book     // of exact scores; nil for none
+	Start     []int                                         // legal moves at the start of a game
+	Players   [2]Player                                     // the first player moves first until the sides are swapped
+	Evaluator *eval.Evaluator                               // for the search that evaluates moves
+	Search    string                                        // the evaluator's name
+	Evaluate  bool                                          // show the evaluation from the start
+	Save      func(moves []int, first, second Player) error // is called when the game ends; nil: it is not kept
+	Flags     []string                                      // of evald play, beside those for the game and the players: for the command that goes on with the game
+	Book      solver.Book                                   // of exact scores; nil for none
 }
 
 func (c *Config) session() *Session {
@@ -49,6 +51,7 @@ type model struct {
 	column, row   int // of the cursor, from the top left; the row is only used without gravity
 
 	evaluate, hint, help bool
+	helpFrom             int    // the first line of the help that is shown
 	message              string // the last error
 
 	ctx    context.Context // of all tasks
@@ -57,8 +60,9 @@ type model struct {
 	seats  [2]sync.Mutex  // an agent thinks about one position at a time
 
 	thinking, searching, solving *task
-	report                       *Report // of searching
-	exact                        *Exact  // of solving
+	report                       *Report   // of searching
+	exact                        *Exact    // of solving
+	solution                     *solution // of the position on the board, once it is solved; nil for none
 	analyst                      Analyst
 	oracle                       Oracle
 }
@@ -111,11 +115,16 @@ func (m *model) Close() error {
 	}
 }
 
-// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err().
+// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err(). When the
+// terminal is as it was before, Run writes what is left of the game.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	m := newModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	return errors.Join(err, m.Close())
+	err = errors.Join(err, m.Close(), c.save(m.session))
+	if _, failed := io.WriteString(out, c.parting(m.session)); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // Init starts the background work.
@@ -141,6 +150,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case solved:
 		if msg.task == m.solving {
 			m.exact = &msg.exact
+			m.solution = m.exact.solution(msg.task.position)
 			return m, msg.task.next
 		}
 	}
@@ -153,7 +163,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	text := k.String()
 	if m.help && text != "ctrl+c" {
-		m.help = false
+		m.help = m.scrollHelp(text)
 		return nil
 	}
 	if a := m.typed(text); a >= 0 {
@@ -196,7 +206,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "s":
 		return m.toggleSolver()
 	case "?":
-		m.help = true
+		m.help, m.helpFrom = true, 0
 	}
 	return m.follow()
 }
@@ -295,8 +305,9 @@ func (m *model) toggleSolver() tea.Cmd {
 		m.message = "the game is over"
 		return nil
 	}
+	known := m.known()
 	m.solving = m.start(p, func(ctx context.Context, k *task) {
-		m.oracle.Solve(ctx, p, nil, func(e Exact) { k.tell(solved{k, e}) })
+		m.oracle.Solve(ctx, p, known, func(e Exact) { k.tell(solved{k, e}) })
 	})
 	return m.solving.next
 }

@@ -251,6 +251,19 @@ func TestBadAgents(t *testing.T) {
 	d.shows("script: no more moves in the script", "moves   444444111")
 }
 
+// Two people move in turn, and take back one move at a time.
+func TestTwoPeople(t *testing.T) {
+	d := drive(t, config(t, "-", nil))
+	d.press("4", "4", "5")
+	d.shows("O to move: person", "moves   445")
+	d.press("u")
+	d.shows("X to move: you", "moves   44")
+	d.press("u", "r", "3", "?")
+	d.shows("U            take back the last move")
+	d.press("q", "q")
+	d.until("the end", func() bool { return d.quit })
+}
+
 // Two agents play a whole game; after an undo they wait.
 func TestAgentsAlone(t *testing.T) {
 	c := config(t, "-", nil)

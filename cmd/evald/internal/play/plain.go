@@ -30,10 +30,11 @@ var DefaultLines = Lines{Visits: 20_000, Wait: 10 * time.Second}
 type plain struct {
 	Config
 	Lines
-	session *Session
-	analyst Analyst
-	oracle  Oracle
-	out     *bufio.Writer
+	session  *Session
+	analyst  Analyst
+	oracle   Oracle
+	solution *solution // of the last position that solve has solved; nil for none
+	out      *bufio.Writer
 }
 
 const (
@@ -41,16 +42,17 @@ const (
 	noRedo = "nothing was taken back"
 )
 
-const plainHelp = `a move (%s), or one of these; what follows on the line is not read
-  undo   take back your move and the reply    redo   make it again
-  hint   the best move by the search          eval   the search's value of each move
+const plainHelp = `a line is a move (%s), or one of these
+  undo   %-36s redo   make it again
+  hint   the best move: exact after solve,    eval   the search's value of each move
+         else by the search
   solve  the exact score of each move         board  show the board and the moves
   swap   change sides                         new    a new game
   go     let an agent move that waits         quit
 `
 
 // Plain plays line by line: it writes the board as text, reads one move or command per line, and ends with the input or at
-// quit. If ctx ends, the error wraps ctx.Err().
+// quit. To a person it then writes what is left of the game. If ctx ends, the error wraps ctx.Err().
 func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +78,10 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 			more = !p.line(ctx, line) && more
 		}
 	}
-	return errors.Join(ctx.Err(), p.out.Flush())
+	if l.Prompt != "" {
+		p.print("%s", c.parting(p.session))
+	}
+	return errors.Join(ctx.Err(), p.out.Flush(), c.save(p.session))
 }
 
 func (p *plain) print(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
@@ -114,12 +119,16 @@ func (p *plain) line(ctx context.Context, l stream.Line) (quit bool) {
 		p.print("%v\n", l.Err)
 		return false
 	}
+	if l.Followed {
+		p.print("%s ..: a line is one move or one command, and nothing else\n", short.Quote(l.Text))
+		return false
+	}
 	s := p.session
 	switch strings.ToLower(l.Text) {
 	case "quit", "exit":
 		return true
 	case "help":
-		p.print(plainHelp, s.legal())
+		p.print(plainHelp, s.legal(), s.undoText())
 	case "board":
 		p.board()
 	case "undo":
@@ -145,9 +154,12 @@ func (p *plain) line(ctx context.Context, l stream.Line) (quit bool) {
 		p.out.Flush()
 		ctx, cancel := context.WithTimeout(ctx, p.Wait)
 		defer cancel()
-		if command := strings.ToLower(l.Text); command == "solve" {
+		switch command := strings.ToLower(l.Text); {
+		case command == "solve":
 			p.solve(ctx)
-		} else {
+		case command == "hint" && p.solution.of(s.now):
+			p.print("hint: %s\n", p.solution.advice(p.Board, nil))
+		default:
 			p.search(ctx, command)
 		}
 	default:
@@ -241,6 +253,7 @@ func (p *plain) solve(ctx context.Context) {
 		p.print("solve: %v\n", last.Err)
 		return
 	}
+	p.solution = last.solution(p.session.now)
 	for _, a := range p.session.legalMoves() {
 		text := fmt.Sprintf("not solved within %v", p.Wait)
 		if s := last.Scores[a]; s != solver.NoMove {

@@ -21,6 +21,7 @@ func TestPlain(t *testing.T) {
 		"game":   {"-", "123", "4\n 4 \n# a comment\n\n4\n4\nboard\n1\nundo\nmoves\nquit\n4\n"},
 		"undo":   {"-", "1234", "undo\nredo\n1\n2\nundo\nundo\nundo\nredo\nswap\nnew\nquit"},
 		"bad":    {"444444", "48", "4\n8\n0\n\x1b[A\né\n" + strings.Repeat("4", 70_000) + "\n{\n44\n1\ngo\n2\ngo\n"},
+		"two":    {"-", "12", "4 4\n4 hint\nhint 4\n4 # my first move\n1\t2\nmoves\nquit\n"},
 		"search": {"44444", "1", "hint\neval\nHELP\n"},
 		"solve":  {"2252576253462244111563", "1", "solve\n"},
 		"won":    {"414243", "1", "4\nhint\neval\nsolve\ngo\n4\nhelp\n"},

@@ -34,26 +34,6 @@ func (s *Session) outcome() string {
 	return ""
 }
 
-// hintText is the search's best move and the line that it expects.
-func (m *model) hintText() string {
-	if !m.hint {
-		return ""
-	}
-	if m.report == nil || m.report.Best < 0 {
-		return "hint  .."
-	}
-	return "hint  " + m.report.advice(m.config.Board)
-}
-
-// advice is the best move and the principal variation.
-func (r *Report) advice(b *game.Board) string {
-	text := fmt.Sprintf("%s %s", Name(b, r.Best), r.valueText())
-	if len(r.Line) > 0 {
-		text += ", expected " + game.FormatMoves(b.Rules(), r.Line)
-	}
-	return text
-}
-
 // valueText is the value of the position for the side to move.
 func (r *Report) valueText() string {
 	if r.Result != game.Ongoing {
@@ -125,34 +105,6 @@ func (m *model) keys() string {
 		text += "  " + k
 	}
 	return strings.TrimPrefix(text, "  ")
-}
-
-func (m *model) helpText() string {
-	b := m.config.Board
-	drop := fmt.Sprintf("%s to %s", Name(b, 0), Name(b, b.Actions()-1))
-	if len(Name(b, b.Actions()-1)) > 1 {
-		drop = "arrows"
-	}
-	return fmt.Sprintf(`%-12s play there; or arrows and enter
-U            take back your move and the reply
-R            make it again
-H            the best move by the search, and what follows
-E            the search's evaluation of each move
-S            the exact score of each move; again: stop
-X            swap sides
-N            new game
-space        let an agent wait, or go on
-Q, ctrl+c    quit
-
-Small letters do as well where they name no move.
-
-value    for the side to move: +100 wins, -100 loses;
-         win, draw and loss are proved
-visits   how often the search tried the move
-exact    0 draws; a win scores more the sooner it comes
-(X) [X]  the last move; a winning line; x where there is no room
-
-any key goes back`, drop)
 }
 
 // count formats a number with three significant digits: 831, 12.3 k, 4.56 M.

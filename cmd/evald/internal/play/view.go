@@ -31,7 +31,7 @@ type part struct {
 
 func (m *model) screen() string {
 	if m.help {
-		return m.helpText()
+		return m.helpPage()
 	}
 	width, margin, apart := m.layout()
 	if width == 0 {
@@ -167,7 +167,7 @@ func (m *model) names() []cell {
 	for a := range cells {
 		name := Name(m.config.Board, a)
 		cells[a] = cell{text: name, short: name[len(name)-1:], style: bold}
-		if m.hint && m.report != nil && m.report.Best == a {
+		if m.hinted() == a {
 			cells[a].text, cells[a].style = "*"+name+"*", winner
 		}
 	}
@@ -192,7 +192,7 @@ func (m *model) cells(apart bool) [][]cell {
 				*to = values[a]
 				to.style = faint
 			}
-			if m.hint && m.report != nil && m.report.Best == a && m.session.board.CanPlay(m.session.now, a) {
+			if m.hinted() == a && m.session.board.CanPlay(m.session.now, a) {
 				to.text, to.short, to.style = "*", "*", winner
 			}
 		}

@@ -24,10 +24,11 @@ const maxLine = 64 << 10
 
 // Line is one line of input that holds a position.
 type Line struct {
-	Number  int    // from 1
-	Text    string // the position as it was written
-	numbers int    // how many numbers follow it; 0 if anything else does
-	Err     error  // why the line could not be read or answered; a *game.ParseError has Line set
+	Number   int    // from 1
+	Text     string // the position as it was written
+	Followed bool   // by more text, other than a comment that begins with #
+	numbers  int    // how many numbers follow it; 0 if anything else does
+	Err      error  // why the line could not be read or answered; a *game.ParseError has Line set
 }
 
 // Reader splits the input into lines. It skips blank lines, lines that begin with #, and a byte order mark at the start.
@@ -146,6 +147,7 @@ func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 	case text[0] != '{' && slices.ContainsFunc(text, mayBeSpace):
 		fields := bytes.Fields(text)
 		text = fields[0]
+		l.Followed = len(fields) > 1 && fields[1][0] != '#'
 		notNumber := func(s []byte) bool { _, err := strconv.Atoi(string(s)); return err != nil }
 		if !slices.ContainsFunc(fields[1:], notNumber) {
 			l.numbers = len(fields) - 1

@@ -14,6 +14,8 @@
 //	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
 //	review.go    a review of a whole game, and why a move is a mistake
+//	tree.go      the tree of a search
+//	pictures.go  a position as SVG or PNG, and the file of a game
 //	think.go     an agent's move, and how many requests think at once
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
@@ -108,7 +110,8 @@ type Handler struct {
 	files   map[string]file
 	puzzles file
 	slots   slots
-	runs    *os.Root // nil for none
+	drawing chan struct{} // one element for each picture that is being drawn
+	runs    *os.Root      // nil for none
 	metrics memo
 	read    memo // of runs
 
@@ -137,6 +140,7 @@ func New(c Config) (*Handler, error) {
 	c.Agents.Memory = c.Limits.thought()
 	h := &Handler{config: c, metrics: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
 	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
+	h.drawing = make(chan struct{}, runtime.GOMAXPROCS(0))
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -176,6 +180,10 @@ func (h *Handler) routes() {
 		{http.MethodPost, "/ui/played", h.servePlayed},
 		{http.MethodPost, "/ui/review", h.serveReview},
 		{http.MethodPost, "/ui/why", h.serveWhy},
+		{http.MethodPost, "/ui/tree", h.serveTree},
+		{http.MethodGet, "/ui/position.svg", h.servePicture},
+		{http.MethodGet, "/ui/position.png", h.servePicture},
+		{http.MethodGet, "/ui/game.txt", h.serveGameFile},
 		{http.MethodGet, "/ui/metrics", h.serveMetrics},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},

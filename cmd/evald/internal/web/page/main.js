@@ -9,10 +9,11 @@ import { Review } from "./review.js";
 import { Service, serviceEvery } from "./service.js";
 import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
+import { TreeView } from "./tree.js";
 import { explain } from "./words.js";
 
 // The views, with the keys of their names.
-const names = { play: "page.play", review: "review.name", puzzles: "puzzles.nav", explore: "explore.name", drill: "drill.name", service: "page.service", training: "page.training" };
+const names = { play: "page.play", review: "review.name", puzzles: "puzzles.nav", explore: "explore.name", drill: "drill.name", tree: "tree.name", service: "page.service", training: "page.training" };
 
 function report(error) {
   $("problem").hidden = !error;
@@ -79,7 +80,7 @@ async function main() {
   const trail = new Trail();
   const play = new Play(config, trail, report);
   const views = {
-    review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report),
+    review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report), tree: new TreeView(config),
     puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(report)),
   };
   if (config.service) {

@@ -1,0 +1,114 @@
+// The tree of a search, as lists that fold: #tree=7x6x4:4455.
+import { Refusal, aborted, patiently, post } from "./api.js";
+import { parse } from "./address.js";
+import { $, count, make, setText } from "./dom.js";
+import { say } from "./strings.js";
+
+const sides = ["", "tree.red", "tree.yellow"]; // by player
+
+// verdict is a proof, or a value in hundredths, as elsewhere on the page.
+function verdict(value, proved) {
+  if (proved) {
+    return say("tree." + proved);
+  }
+  const hundredths = Math.min(99, Math.max(-99, Math.round(100 * value)));
+  return hundredths > 0 ? "+" + hundredths : String(hundredths).replace("-", "\u2212");
+}
+
+export class TreeView {
+  constructor(config) {
+    this.most = config.visits;
+    this.position = ""; // the last one that was shown
+    for (const option of $("tree-visits").options) {
+      option.disabled = Number(option.value) > this.most;
+    }
+    $("to-tree").addEventListener("click", () => this.lead());
+    $("tree-form").addEventListener("submit", (e) => {
+      e.preventDefault();
+      const address = "#tree=" + $("tree-position").value.trim();
+      if (location.hash === address) {
+        this.search();
+      } else {
+        location.hash = address;
+      }
+    });
+    $("tree-unfold").addEventListener("click", () => this.fold(true));
+    $("tree-fold").addEventListener("click", () => this.fold(false));
+  }
+
+  // lead makes the link to this view lead to the position of the game that is played.
+  lead() {
+    const { place } = parse(location.hash);
+    if (/^[0-9]+x/.test(place)) {
+      $("to-tree").setAttribute("href", "#tree=" + place);
+    }
+  }
+
+  // show begins or ends the view; address is its part of the page's address.
+  show(shown, address) {
+    this.stop?.abort();
+    this.position = shown ? address.split("=")[1] || this.position || "-" : this.position;
+    if (shown) {
+      $("tree-position").value = this.position;
+      this.search();
+    }
+  }
+
+  async search() {
+    this.stop?.abort();
+    this.stop = new AbortController();
+    const { signal } = this.stop;
+    const busy = (e) => setText($("tree-status"), e.message);
+    setText($("tree-status"), say("tree.searching"));
+    $("tree-moves").replaceChildren();
+    $("tree-position").removeAttribute("aria-invalid");
+    const request = { position: this.position, visits: Math.min(this.most, Number($("tree-visits").value)) };
+    try {
+      this.draw(await patiently(() => post("/ui/tree", request, signal), signal, busy));
+    } catch (e) {
+      if (!aborted(e)) {
+        setText($("tree-status"), e.message);
+        $("tree-position").setAttribute("aria-invalid", String(e instanceof Refusal && e.field === "position"));
+      }
+    }
+  }
+
+  draw(tree) {
+    const root = { visits: count(tree.visits), value: verdict(tree.value, tree.proved), side: say(sides[tree.to_move]) };
+    const none = tree.moves.length ? "" : " " + say("tree.none", { line: tree.pv });
+    setText($("tree-status"), say("tree.root", root) + none);
+    const [rules, moves] = this.position.includes(":") ? this.position.split(":") : ["7x6x4", this.position];
+    const joint = /\d\d\.|\.\d/.test(moves) || tree.pv.includes(".") ? "." : "";
+    const most = Math.max(1, ...tree.moves.map((m) => m.visits));
+    // item is a move with those after it; path is the moves to its position.
+    const item = (m, before) => {
+      const path = before === "-" ? m.move : before + joint + m.move;
+      const value = verdict(m.value, m.proved);
+      const bar = make("meter", { min: 0, max: most, value: Math.min(m.visits, most), "aria-hidden": "true" });
+      const words = [
+        make("span", { class: "disc s" + m.player, "aria-hidden": "true" }),
+        make("span", { class: "tree-words" }, say("tree.line", { n: m.move, side: say(sides[m.player]), visits: count(m.visits), share: Math.round(100 * m.prior), value })),
+        bar,
+      ];
+      if (m.line) {
+        words.push(make("strong", { class: "tree-expected" }, say("tree.expected")));
+      }
+      const to = make("a", { href: `#${rules}:${path}`, "aria-label": `${say("tree.play")}: ${path}` }, "\u2192");
+      if (!m.moves) {
+        return make("li", { class: m.line ? "main" : "" }, make("div", { class: "leaf" }, ...words), to, ...rest(m.left_out));
+      }
+      const details = make("details", {}, make("summary", {}, ...words), make("ul", {}, ...m.moves.map((next) => item(next, path)), ...rest(m.left_out, "li")));
+      details.open = Boolean(m.line);
+      return make("li", { class: m.line ? "main" : "" }, details, to);
+    };
+    // rest says how many moves are not shown.
+    const rest = (n, element = "span") => (n ? [make(element, { class: "tree-left" }, say("tree.left", { n }))] : []);
+    $("tree-moves").replaceChildren(...tree.moves.map((m) => item(m, moves)), ...rest(tree.left_out, "li"));
+  }
+
+  fold(open) {
+    for (const details of $("tree-moves").querySelectorAll("details")) {
+      details.open = open;
+    }
+  }
+}

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/evald/evald/cmd/evald/internal/searchtree"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/solver"
+)
+
+// treeRequest asks for the tree of a search.
+type treeRequest struct {
+	Position string `json:"position"`
+	Visits   int    `json:"visits"` // of the root; 0: treeVisits
+	Depth    int    `json:"depth"`  // moves from the root that are shown; 0: treeDepth
+	Nodes    int    `json:"nodes"`  // moves that are shown in all; 0: treeNodes
+	Least    int    `json:"least"`  // visits that a move must have to be shown; 0: a hundredth of Visits
+}
+
+// Defaults and limits of a tree.
+const (
+	treeVisits, mostTreeVisits = 2000, 100_000
+	treeDepth, mostTreeDepth   = 8, 40
+	treeNodes, mostTreeNodes   = 200, 1000
+)
+
+// bounds fills in the defaults. The error names what is out of range.
+func (q *treeRequest) bounds(l Limits) error {
+	most := min(mostTreeVisits, l.Visits)
+	q.Visits, q.Depth, q.Nodes = cmp.Or(q.Visits, min(treeVisits, most)), cmp.Or(q.Depth, treeDepth), cmp.Or(q.Nodes, treeNodes)
+	q.Least = cmp.Or(q.Least, max(1, q.Visits/100))
+	for _, n := range []struct {
+		name        string
+		value, most int
+	}{{"visits", q.Visits, most}, {"depth", q.Depth, mostTreeDepth}, {"nodes", q.Nodes, mostTreeNodes}, {"least", q.Least, most}} {
+		if n.value < 1 || n.value > n.most {
+			return bad(n.name, "%s is %d, must be 1 to %d", n.name, n.value, n.most)
+		}
+	}
+	return nil
+}
+
+// serveTree searches a position and answers the shown part of the tree (searchtree.Tree). The search is that of evald search with
+// as many visits. If the time is over first, the tree has the visits until then.
+func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
+	var q treeRequest
+	if err := read(w, r, &q); err != nil {
+		return err
+	}
+	b, p, err := parseOngoing(q.Position)
+	if err != nil {
+		return err
+	}
+	if err := q.bounds(h.config.Limits); err != nil {
+		return err
+	}
+	ctx, end, err := h.begin(w, r, h.config.Limits.Time)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
+	c.MaxNodes, c.Exact, c.RootNodes = mcts.NodesFor(b, q.Visits), solver.ByBoard, mcts.RootNodesFor(q.Visits)
+	t, err := mcts.New(b, c)
+	if err != nil {
+		return err
+	}
+	t.Reset(p)
+	err = mcts.Search(ctx, h.config.Evaluator, []*mcts.Tree{t}, mcts.Limits{Visits: q.Visits, Batch: 1})
+	if err != nil && (t.Visits() == 0 || h.closing.Err() != nil || r.Context().Err() != nil || ctx.Err() == nil) {
+		return h.why(err)
+	}
+	state := game.State{Board: b, Position: p, Mark: p.Mover()}
+	return answer(w, searchtree.Describe(q.Position, state, t, searchtree.Bounds{Depth: q.Depth, Visits: q.Least, Nodes: q.Nodes}))
+}
