@@ -35,8 +35,8 @@ const (
 // Limits of the server inside the learner.
 const (
 	mostConnections   = 10_000
-	mostSubscriptions = 64      // of a connection; a worker has one
-	mostUnread        = 8 << 20 // bytes that the server keeps for a connection that does not read them, for writeDeadline
+	mostSubscriptions = 64       // of a connection; a worker has one
+	mostUnread        = 64 << 20 // bytes that the server keeps for a connection that does not read them, for writeDeadline; the learner's needs them for games of hundreds of workers
 	writeDeadline     = 10 * time.Second
 )
 
