@@ -114,8 +114,10 @@ func TestLyingReports(t *testing.T) {
 	}
 	// The greatest numbers that are taken, and the longest names, of more workers than are listed.
 	for n := range 1200 {
-		w := cluster.Worker{Name: fmt.Sprintf("%0190d", n), Network: strings.Repeat("<", 190) + fmt.Sprint(n), Fetching: strings.Repeat(`"`, 190) + fmt.Sprint(n),
-			Generation: 1e9, Begun: 1e9, Games: 1e15, PerSecond: 1e9, Kept: 1e15, Spool: 1e9, Older: 1e9}
+		w := cluster.Worker{
+			Name: fmt.Sprintf("%0190d", n), Network: strings.Repeat("<", 190) + fmt.Sprint(n), Fetching: strings.Repeat(`"`, 190) + fmt.Sprint(n),
+			Generation: 1e9, Begun: 1e9, Games: 1e15, PerSecond: 1e9, Kept: 1e15, Spool: 1e9, Older: 1e9,
+		}
 		gametest.OK(t, conn.Publish("evald.worker", gametest.Must(json.Marshal(w))(t)))
 	}
 	for s.Heard < 1201 {
