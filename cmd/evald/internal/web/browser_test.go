@@ -207,6 +207,13 @@ func (b *tab) choose(id, value string) {
 	b.run(fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; e.dispatchEvent(new Event("change", {bubbles: true})); })()`, id, value))
 }
 
+// agent chooses an opponent that is no level.
+func (b *tab) agent(spec string) {
+	b.t.Helper()
+	b.run(fmt.Sprintf(`document.getElementById("agent-text").value = %q`, spec))
+	b.choose("agent", "other")
+}
+
 // position returns the position that the address names.
 func (b *tab) position() string {
 	b.t.Helper()

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,21 +72,25 @@ func TestPlayed(t *testing.T) {
 func TestPageExplorer(t *testing.T) {
 	games := gametest.Must(ReadGames(context.Background(), recorded(t, "5x4x4", map[string]int8{"3142": 1, "33": 0})))(t)
 	b := open(t, Config{Games: games, Limits: Limits{Time: 20 * time.Second}}, "/#explore=5x4x4:-")
+	at := func(position string) { // the address changes before the board does
+		t.Helper()
+		b.until(fmt.Sprintf(`location.hash === "#explore=%[1]s" && document.getElementById("explore-position").value === %[1]q`, position))
+	}
 	b.says("#explore-status", "Red to move")
 	b.says("#explore-moves tr:nth-child(1) .exact-worth", "Yellow wins in 10")
 	b.says("#explore-moves tr:nth-child(3) .exact-worth", "a draw ★")
 	b.says("#explore-moves tr:nth-child(3) .games", "2 games, 75% of the points")
 	b.click("#explore-moves tr:nth-child(3) button")
-	b.until(`location.hash === "#explore=5x4x4:3"`)
+	at("5x4x4:3")
 	b.says("#explore-status", "Yellow to move")
 	b.click("#explore-board > button:nth-child(1)")
-	b.until(`location.hash === "#explore=5x4x4:31"`)
+	at("5x4x4:31")
 	b.click("#explore-keep")
 	b.says("#explore-said", "The line is kept")
 	b.run("history.back()")
 	b.says("#explore-status", "Yellow to move")
 	b.click("#explore-board > button:nth-child(3)")
-	b.until(`location.hash === "#explore=5x4x4:33"`)
+	at("5x4x4:33")
 	b.run(`(() => { const e = document.getElementById("explore-note"); e.value = "worth a try"; e.dispatchEvent(new Event("change")); })()`)
 	b.until(`document.querySelectorAll("#explore-tree > li > ul > li").length === 2`) // after 3 the lines part
 	b.tidy("explorer")
@@ -93,19 +98,19 @@ func TestPageExplorer(t *testing.T) {
 	b.until(`document.querySelectorAll("#explore-tree > li > ul > li").length === 2`)
 	b.until(`document.getElementById("explore-note").value === "worth a try"`)
 	b.click(`#explore-tree button[data-position="5x4x4:31"]`)
-	b.until(`location.hash === "#explore=5x4x4:31"`)
+	at("5x4x4:31")
 	b.until(`document.getElementById("explore-note").value === ""`)
 	b.click(`#explore-tree button[data-remove="5x4x4:33"]`)
 	b.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 2`)
 	b.click("#explore-back")
-	b.until(`location.hash === "#explore=5x4x4:3"`)
+	at("5x4x4:3")
 
 	// By keyboard alone, and a position that is wrong.
 	b.do(chromedp.Focus(chromedp.CSS("#explore-board > button:nth-child(3)")))
 	b.press("4")
-	b.until(`location.hash === "#explore=5x4x4:34"`)
+	at("5x4x4:34")
 	b.press(kb.Backspace)
-	b.until(`location.hash === "#explore=5x4x4:3"`)
+	at("5x4x4:3")
 	b.run(`(() => { const e = document.getElementById("explore-position"); e.value = "5x4x4:39"; e.dispatchEvent(new Event("change")); })()`)
 	b.says("#problem", "9")
 	b.says("#explore-status", "Yellow to move")

@@ -125,7 +125,7 @@ func TestPageStill(t *testing.T) {
 	for _, window := range [][2]int64{{1280, 800}, {390, 844}} {
 		b := open(t, Config{Limits: Limits{Time: time.Second / 5}}, "/", size(window[0], window[1]))
 		b.says("#status", "Red to move: you")
-		b.choose("agent", "random")
+		b.agent("random")
 		all := []string{"#board", "#opinions", ".buttons", "#hint-text", ".thought", "#curve", "#record", "#setup"}
 		want := b.boxes(all...)
 		still := func(when string) {

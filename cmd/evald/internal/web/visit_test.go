@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/game/gametest"
 )
 
@@ -191,7 +192,7 @@ func TestPageForgets(t *testing.T) {
 	b.says("#status", "Red to move: you")
 	b.click("#solve")
 	b.says("#exact-text", "off")
-	b.choose("agent", "random")
+	b.agent("random")
 	b.choose("side", "both")
 	b.says("#status", "Red to move")
 	b.choose("language", "de")
@@ -274,10 +275,13 @@ func TestPageAgentList(t *testing.T) {
 	if !slices.Contains(names, "negamax") || len(names) < 9 || !slices.IsSorted(names) {
 		t.Errorf("the agents are %q", names)
 	}
-	about := valueOf[string](b, `[...document.querySelectorAll("#agents dt")].find((e) => e.innerText === "mcts").nextElementSibling.innerText`)
-	for _, want := range []string{"PUCT with a network", "mcts:visits=800", "Level good: mcts:visits=50"} {
-		if !strings.Contains(about, want) {
-			t.Errorf("of mcts it says %q, want %q", about, want)
+	good := gametest.Must(play.ParseAgent("good"))(t).String()
+	for agent, wants := range map[string][]string{"mcts": {"PUCT with a network", "mcts:visits=800"}, "human": {"Level good", good}} {
+		about := valueOf[string](b, `[...document.querySelectorAll("#agents dt")].find((e) => e.innerText === "`+agent+`").nextElementSibling.innerText`)
+		for _, want := range wants {
+			if !strings.Contains(about, want) {
+				t.Errorf("of %s it says %q, want %q", agent, about, want)
+			}
 		}
 	}
 	b.tidy("agents")
