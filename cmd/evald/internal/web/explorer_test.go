@@ -102,6 +102,12 @@ func TestPageExplorer(t *testing.T) {
 	b.until(`document.getElementById("explore-note").value === ""`)
 	b.click(`#explore-tree button[data-remove="5x4x4:33"]`)
 	b.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 2`)
+	for id, kind := range map[string]string{"svg": "image/svg+xml", "png": "image/png", "file": "text/plain"} {
+		link := valueOf[string](b, fmt.Sprintf(`new URL(document.getElementById("explore-%s").href).pathname + new URL(document.getElementById("explore-%s").href).search`, id, id))
+		if r := ask(t, b.h, link, ""); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), kind) {
+			t.Errorf("%s: status %d, %s", link, r.StatusCode, r.Header.Get("Content-Type"))
+		}
+	}
 	b.click("#explore-back")
 	at("5x4x4:3")
 

@@ -150,6 +150,8 @@ func TestFirefox(t *testing.T) {
 			{"#7x6x4:4455", `/\d/.test(document.querySelector("#exact-text, #opinions")?.textContent)`},
 			{"#review=7x6x4:1234567712", `!document.getElementById("review-result").hidden`},
 			{"#explore=7x6x4:4455", `document.querySelectorAll("#explore-moves .exact-worth.r1, #explore-moves .exact-worth.r-1").length > 0`},
+			{"#puzzles", `document.querySelectorAll("#puzzle-board button").length === 7`},
+			{"#tree=7x6x4:4455", `document.querySelectorAll("#tree-moves li").length > 3`},
 			{"#drill", `document.getElementById("drill-said").textContent.length > 10`},
 		} {
 			f.call("browsingContext.navigate", map[string]any{"context": f.tab, "url": "about:blank", "wait": "complete"})

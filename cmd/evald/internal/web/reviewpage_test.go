@@ -49,6 +49,17 @@ func TestPageReview(t *testing.T) {
 	b.until("[...document.querySelectorAll('#review-moves .wrong')].at(-2).ariaCurrent === 'step'")
 	b.says("#review-accuracy", "%")
 	b.says("#review-accuracy", "the share that did not")
+	// A mistake that cost the result comes back among the puzzles.
+	for valueOf[bool](b, "document.getElementById('review-remember').hidden") {
+		before := b.text("#review-caption")
+		b.click("#review-before")
+		b.until(fmt.Sprintf("document.getElementById('review-caption').textContent !== %q && document.getElementById('review-reason').textContent.includes('Best was')", before))
+	}
+	b.click("#review-remember")
+	b.says("#review-remember", "will come back")
+	if kept := valueOf[int](b, "Object.entries(localStorage).filter(([, text]) => text.includes(document.getElementById('review-retry').hash.slice(1))).length"); kept != 1 {
+		t.Errorf("the mistake is kept %d times", kept)
+	}
 	// The line that refutes it, on the board.
 	b.says("#review-reason", "Best was: ")
 	b.click("#review-after")

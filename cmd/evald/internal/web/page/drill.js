@@ -4,6 +4,7 @@ import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
 import { worded } from "./explorer.js";
+import { remember } from "./store.js";
 import { say } from "./strings.js";
 
 export const place = "drill";
@@ -119,8 +120,9 @@ export class Drill {
     this.wrong = true;
     this.missed[g.position] = 0;
     this.write();
-    const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0).join(", ");
-    this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps }));
+    const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0);
+    remember(g.position, keeps[0]); // among the puzzles it comes back in some days
+    this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps.join(", ") }));
     $("drill-why").hidden = false;
     $("drill-why").href = "#review=" + after(g.position, move);
     this.draw();

@@ -113,8 +113,11 @@ export class Explorer {
     setText($("explore-status"), g.result === "won" ? say("explore.won", { side: say("explore.side" + (1 - g.side)) }) :
       g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: say("explore.side" + g.side) }));
     $("explore-back").disabled = g.made === 0;
-    for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="]]) {
+    for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="], ["explore-search", "#tree="]]) {
       $(id).href = kind + g.position;
+    }
+    for (const [id, path] of [["explore-svg", "position.svg"], ["explore-png", "position.png"], ["explore-file", "game.txt"]]) {
+      $(id).href = `/ui/${path}?${new URLSearchParams({ position: g.position })}`;
     }
     this.board.show(g, true);
     this.rows = g.names.map((name, a) => this.row(name, g.legal[a]));

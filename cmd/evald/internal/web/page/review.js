@@ -5,6 +5,7 @@ import { $, make, setText } from "./dom.js";
 import { ReviewBoard } from "./reviewboard.js";
 import { drawGraph } from "./reviewgraph.js";
 import { say } from "./strings.js";
+import { remember } from "./store.js";
 import { accuracyTable, isMistake, lineWords, markText, markWords, moveWords, resultText, side } from "./why.js";
 
 export class Review {
@@ -33,6 +34,7 @@ export class Review {
     const buttons = {
       "review-first": () => this.go(0), "review-back": () => this.step(-1), "review-on": () => this.step(1), "review-last": () => this.go(Infinity),
       "review-before": () => this.mistake(-1), "review-next": () => this.mistake(1),
+      "review-remember": () => this.remember(),
       "review-after": () => this.follow("after"), "review-instead": () => this.follow("instead"), "review-leave": () => this.leave(),
     };
     for (const [id, act] of Object.entries(buttons)) {
@@ -244,10 +246,12 @@ export class Review {
     $("review-retry").hidden = at === 0;
     const moves = game.moves.slice(0, Math.max(0, i)).map((m) => m.move);
     $("review-retry").href = `#${game.rules}:${moves.join(game.separator) || "-"}`;
+    const why = wrong ? this.whys.get(i) : undefined;
+    $("review-remember").hidden = !(why?.best?.length && ["win-draw", "win-loss", "draw-loss"].includes(move.mark));
+    setText($("review-remember"), say("review.remember"));
     if (!wrong) {
       return;
     }
-    const why = this.whys.get(i);
     for (const name of ["after", "instead"]) {
       $("review-" + name).setAttribute("aria-pressed", String(this.line?.name === name));
       $("review-" + name).hidden = !why?.[name].moves.length;
@@ -258,6 +262,12 @@ export class Review {
       return;
     }
     setText($("review-reason"), why.error ?? lineWords(game, i, why));
+  }
+
+  // remember keeps the position before the mistake on the board, with a best move, among the visitor's mistakes.
+  remember() {
+    remember($("review-retry").hash.slice(1), this.whys.get(this.at - 1).best[0]);
+    setText($("review-remember"), say("review.remembered"));
   }
 
   // explain asks why move i is a mistake. Only the last question is waited for.
