@@ -391,6 +391,20 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			return a.post(ctx, "/ui/why", "", strings.NewReader(`{"position":"9x7x5:55454646","move":1}`))
 		})
 	},
+	"trees of the page": func(ctx context.Context, a *attack) {
+		a.repeat(ctx, 64, func(ctx context.Context) error {
+			return a.post(ctx, "/ui/tree", "", strings.NewReader(`{"position":"12x9x5:5","visits":100000}`))
+		})
+	},
+	"pictures of large boards": func(ctx context.Context, a *attack) {
+		a.repeat(ctx, 64, func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.http+"/ui/position.png?position=1x127x2free:60&size=1024", nil)
+			if err != nil {
+				return err
+			}
+			return readAll(a.web, r)
+		})
+	},
 	"idle connections, gRPC": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.grpc, nil, nil) },
 	"idle connections, REST": func(ctx context.Context, a *attack) { a.open(ctx, 1100, a.http, nil, nil) },
 	"slow headers, REST": func(ctx context.Context, a *attack) {

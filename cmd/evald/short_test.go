@@ -170,6 +170,8 @@ func TestLongRequests(t *testing.T) {
 		"/ui/move":             {`{"agent":"` + x[:10<<10] + `","position":"-"}`, `{"agent":"uct:` + x[:150] + `","position":"-"}`},
 		"/ui/review":           {`{"game":"` + x[:10<<10] + `"}`, `{"game":"{\"name\":\"` + x[:10<<10] + `\"}"}`, `{"` + x[:10<<10] + `":1}`},
 		"/ui/why":              {`{"position":"` + x[:10<<10] + `","move":0}`, `{"position":"4","move":` + strings.Repeat("9", 10<<10) + `}`},
+		"/ui/tree":             {`{"position":"` + x[:10<<10] + `"}`, `{"position":"4","visits":` + strings.Repeat("9", 10<<10) + `}`},
+		"/ui/played":           {`{"position":"` + x[:10<<10] + `"}`},
 		"/ui/analyze":          {`{"position":"-","seconds":` + strings.Repeat("9", 10<<10) + `}`},
 	} {
 		for _, body := range bodies {
