@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/evald/evald/cmd/evald/internal/gamefile"
 	"github.com/evald/evald/engine/game"
 )
 
 // MaxText bounds the text of a game, in bytes. The longest replay on a board of 128 bits has less, unless it has more spaces than it needs.
 const MaxText = 128 << 10
 
-// Read reads a game: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that names them, or a
-// replay of Kaggle. Of a game with a wrong move the error names that move. Errors are of type *game.ParseError.
+// Read reads a game: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that names them, a
+// replay of Kaggle, or the file of a game (package gamefile). Of a game with a wrong move the error names that move. Errors are of type *game.ParseError.
 func Read(text string) (*game.Board, []int, error) {
 	if len(text) > MaxText {
 		return nil, nil, &game.ParseError{Field: "game", Value: text, Reason: fmt.Sprintf("is longer than %d bytes", MaxText)}
@@ -19,6 +20,13 @@ func Read(text string) (*game.Board, []int, error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") {
 		return readReplay([]byte(text))
+	}
+	if strings.HasPrefix(text, "# ") {
+		g, err := gamefile.Read(strings.NewReader(text))
+		if err != nil {
+			return nil, nil, &game.ParseError{Field: "game", Value: text, Reason: err.Error()}
+		}
+		return g.Board, g.Moves, nil
 	}
 	if _, after, link := strings.Cut(text, "#"); link {
 		text = after

@@ -31,6 +31,7 @@ func TestRead(t *testing.T) {
 		"https://x.example/#review=9x5x4:44": "9x5x4:44",
 		"#review=9x5x4%3A44":                 "9x5x4:44",
 		"review=9x5x4:44":                    "9x5x4:44",
+		"# A game.\n# first: me\n9x5x4:44\n": "9x5x4:44",
 	} {
 		if got, err := read(text); err != nil || got != want {
 			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
@@ -39,6 +40,8 @@ func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "is empty",
 		"448":                      "move 3 is",
+		"# first: me\n":            "no line has a game",
+		"# first: me\n44\n55":      "one game",
 		"7x6:4":                    "want columns x rows",
 		"99x99x4:1":                "at most 128",
 		"1212121 4":                "move 8",

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
@@ -80,9 +81,10 @@ type box struct{ Left, Top, Right, Bottom float64 }
 func (b *tab) boxes(selectors ...string) map[string]box {
 	b.t.Helper()
 	all := map[string]box{}
-	for _, s := range selectors {
-		at := valueOf[[]float64](b, fmt.Sprintf(`((r) => [r.left + scrollX, r.top + scrollY, r.right + scrollX, r.bottom + scrollY].map(Math.round))(document.querySelector(%q).getBoundingClientRect())`, s))
-		all[s] = box{at[0], at[1], at[2], at[3]}
+	list := gametest.Must(json.Marshal(selectors))(b.t)
+	at := valueOf[[][4]float64](b, fmt.Sprintf(`%s.map((s) => ((r) => [r.left + scrollX, r.top + scrollY, r.right + scrollX, r.bottom + scrollY].map(Math.round))(document.querySelector(s).getBoundingClientRect()))`, list)) // at one moment
+	for i, s := range selectors {
+		all[s] = box{at[i][0], at[i][1], at[i][2], at[i][3]}
 	}
 	return all
 }

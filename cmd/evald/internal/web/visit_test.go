@@ -297,3 +297,40 @@ func TestPageTrainingLeft(t *testing.T) {
 		t.Errorf("the runs are %q", runs)
 	}
 }
+
+// Sounds are off until the visitor turns them on: one for each stone.
+func TestPageSound(t *testing.T) {
+	b := open(t, Config{}, "/")
+	b.run(`window.tones = 0; const start = OscillatorNode.prototype.start; OscillatorNode.prototype.start = function (...when) { window.tones++; start.apply(this, when); }`)
+	b.choose("side", "both")
+	b.says("#status", "Red to move")
+	b.click(column(3))
+	b.says("#status", "Yellow to move")
+	if tones := valueOf[int](b, "window.tones"); tones != 0 {
+		t.Errorf("%d tones without leave", tones)
+	}
+	b.click("#sound")
+	b.click(column(3))
+	b.until("window.tones === 1")
+	b.do(chromedp.Reload())
+	b.until("document.getElementById('sound').checked")
+}
+
+// While the best moves are shown, the solver goes on by itself, and stops when nobody looks.
+func TestPageWatches(t *testing.T) {
+	b := open(t, Config{Limits: Limits{Time: time.Second / 5}}, "/#9x7x4:-")
+	b.until("!document.getElementById('solve-on').hidden")
+	before := b.asked("/ui/analyze")
+	b.click("#best")
+	for b.asked("/ui/analyze") < before+4 {
+		b.until("document.getElementById('solve-on').hidden") // another turn has begun
+	}
+	b.run(`Object.defineProperty(document, "hidden", { configurable: true, get: () => true }); document.dispatchEvent(new Event("visibilitychange"))`)
+	b.until("document.getElementById('exact-text').textContent.length > 0")
+	stopped := b.asked("/ui/analyze")
+	b.run("window.waited = false; setTimeout(() => { window.waited = true; }, 600)") // three turns
+	b.until("window.waited")
+	if after := b.asked("/ui/analyze"); after > stopped {
+		t.Errorf("%d more requests for a page that nobody sees", after-stopped)
+	}
+}

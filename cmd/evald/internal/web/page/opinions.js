@@ -17,17 +17,33 @@ function head(word, text) {
   return [term(word, text), make("span")];
 }
 
+const mostTurns = 12; // of the solver, without being asked for each
+
 export class Opinions {
   // seconds is the longest time that the server may take; goOn asks it for the missing exact scores.
   constructor(seconds, goOn) {
     this.table = $("opinions");
     this.seconds = seconds;
     $("solve-on").addEventListener("click", () => {
-      this.spent += seconds;
-      this.progress();
+      this.further();
       $("exact-text").focus(); // the button disappears
       goOn();
     });
+  }
+
+  // further begins another turn of the solver.
+  further() {
+    this.spent += this.seconds;
+    this.progress();
+  }
+
+  // goOn begins another turn of the solver by itself, as long as scores are missing, mostTurns times at most. It returns whether there is one.
+  goOn() {
+    const more = !$("solve-on").hidden && this.spent < mostTurns * this.seconds;
+    if (more) {
+      this.further();
+    }
+    return more;
   }
 
   // build makes the table for a game's moves.

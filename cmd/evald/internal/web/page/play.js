@@ -13,6 +13,7 @@ import { Rules } from "./rules.js";
 import { complain, sharing } from "./share.js";
 import { keep, recall } from "./storage.js";
 import { say } from "./strings.js";
+import { sound } from "./sound.js";
 import { agentMove, analyze } from "./thinking.js";
 
 const empty = "7x6x4:-";
@@ -66,7 +67,7 @@ export class Play {
     });
     $("analyse").addEventListener("click", () => this.analyse(!this.analysing));
     $("setup").addEventListener("submit", (e) => e.preventDefault());
-    for (const id of opinions) {
+    for (const id of [...opinions, "sound"]) {
       $(id).checked = recall()[id] ?? $(id).checked;
       $(id).addEventListener("change", () => {
         keep({ [id]: $(id).checked });
@@ -251,6 +252,9 @@ export class Play {
         }
         return;
       }
+      if (wanted.do === "play") {
+        sound(this.game);
+      }
       this.show();
       this.renew();
       await this.write(before === this.game.position ? "replace" : entry);
@@ -390,6 +394,9 @@ export class Play {
       case "end":
         if (!thinks) {
           this.opinions.ended(m);
+          if ($("best").checked && !m.error && this.opinions.goOn()) { // best moves that stay in sight become exact by themselves
+            this.solveOn();
+          }
         }
         break;
     }

@@ -12,6 +12,9 @@ export class Players {
     this.levels = config.levels;
     const networks = config.networks.flatMap((name) => [
       [`mcts:model=${name},visits=200`, say("players.network", { name })], [`policy:model=${name}`, say("players.instinct", { name })]]);
+    for (const seconds of [0.1, 1, 5].filter((t) => t <= config.seconds)) {
+      networks.push([`mcts:time=${seconds < 1 ? 1000 * seconds + "ms" : seconds + "s"}`, say("players.time", { seconds })]);
+    }
     this.networks = new Map(networks);
     $("agent").append(
       ...this.levels.map((l) => make("option", { value: l.name }, say("level.option", { name: say(`level.${l.name}`), elo: l.elo }))),

@@ -117,6 +117,7 @@ export const texts = {
     "setup.against": "Against",
     "setup.agent": "Agent",
     "setup.rules": "Rules",
+    "setup.sound": "Sound",
     "setup.other": "other ..",
     "setup.all": "All agents",
 
@@ -132,6 +133,7 @@ export const texts = {
     "agents.usual": "as",
     "agents.level": "Level {level}:",
 
+    "players.time": "the search, {seconds} s a move",
     "players.network": "network {name}, 200 positions a move",
     "players.instinct": "network {name}, its first thought",
     "players.help": "such as mcts:model=bitsquares,visits=2000; at most {visits} visits or {seconds} s a move",
@@ -658,6 +660,7 @@ export const texts = {
     "setup.against": "Gegen",
     "setup.agent": "Agent",
     "setup.rules": "Regeln",
+    "setup.sound": "Ton",
     "setup.other": "andere ..",
     "setup.all": "Alle Agenten",
 
@@ -673,6 +676,7 @@ export const texts = {
     "agents.usual": "als",
     "agents.level": "Stufe {level}:",
 
+    "players.time": "die Suche, {seconds} s je Zug",
     "players.network": "Netz {name}, 200 Stellungen je Zug",
     "players.instinct": "Netz {name}, sein erster Gedanke",
     "players.help": "etwa mcts:model=bitsquares,visits=2000; höchstens {visits} Besuche oder {seconds} s je Zug",
