@@ -62,11 +62,14 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
+# One more package at once than processors: some mostly wait, for a browser or for time to pass.
+PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+
 test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
-	$(TEST) -timeout 30m ./...
+	$(TEST) -timeout 30m -p $(PACKAGES) ./...
 	$(RACETEST) -skip '^Test(Layers|EndToEnd)$$' $(RACE)
 	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald
 	./bin/evald devices

@@ -110,39 +110,58 @@ func (r *Record) Close() error {
 
 func (r *Record) part() string { return r.path + ".part" }
 
-func (r *Record) readParquet() error {
-	f, err := os.Open(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// ErrNoMatch says that a file is no record of a match.
+var ErrNoMatch = errors.New("is no record of a match")
+
+// ReadGames reads the games of a finished match from its file. The error names the file; it is ErrNoMatch if the file is another one.
+func ReadGames(path string) ([]Game, error) {
+	_, games, err := readParquet(path)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return games, nil
+}
+
+func (r *Record) readParquet() error {
+	there, games, err := readParquet(r.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, ErrNoMatch):
+		return errors.New(foreignRecord)
+	case err != nil:
 		return err
+	}
+	r.games = games
+	return r.same(there)
+}
+
+func readParquet(path string) (there Settings, games []Game, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return there, nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return there, nil, err
 	}
 	if err := durable.CheckParquet(f, info.Size()); err != nil {
-		return fmt.Errorf("%w: remove it, and its games are played again", err)
+		return there, nil, fmt.Errorf("%w: remove it, and its games are played again", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size())
 	if err != nil {
-		return errors.New(foreignRecord)
+		return there, nil, ErrNoMatch
 	}
 	text, ok := file.Lookup(settingsKey)
 	if !ok {
-		return errors.New(foreignRecord)
+		return there, nil, ErrNoMatch
 	}
-	var there Settings
 	if err := json.Unmarshal([]byte(text), &there); err != nil {
-		return fmt.Errorf("its settings: %w", err)
+		return there, nil, fmt.Errorf("its settings: %w", err)
 	}
-	if err := r.same(there); err != nil {
-		return err
-	}
-	r.games, err = parquet.Read[Game](f, info.Size())
-	return err
+	games, err = parquet.Read[Game](f, info.Size())
+	return there, games, err
 }
 
 func (r *Record) writeParquet() error {

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
@@ -65,6 +66,30 @@ func TestPlayed(t *testing.T) {
 	}
 	if _, err := ReadGames(context.Background(), file, "missing.parquet"); err == nil || !strings.Contains(err.Error(), "missing.parquet") {
 		t.Errorf("a missing file is %v", err)
+	}
+}
+
+// Games of matches count like those of records.
+func TestPlayedMatch(t *testing.T) {
+	b := gametest.Must(game.NewBoard(gametest.Must(game.ParseRules("5x4x4"))(t)))(t)
+	m := &arena.Match{
+		Board: b, Players: arena.Players([]agent.Spec{{Name: "random", Seed: 1}, {Name: "random", Seed: 2}}, agent.Shared{}),
+		Openings: [][]int{{2, 2}}, Concurrency: 1,
+	}
+	path := filepath.Join(t.TempDir(), "match.parquet")
+	r := gametest.Must(arena.OpenRecord(path, m, "33"))(t)
+	for n := int32(1); n <= 4; n++ { // Red wins, a draw, Yellow wins twice
+		points := []float64{1, 0.5, 0, 0}[n-1]
+		gametest.OK(t, r.Add(arena.Game{Number: n, Points: points, Moves: "5x4x4:3314", OpeningMoves: "33"}))
+	}
+	gametest.OK(t, r.Close())
+	games := gametest.Must(ReadGames(context.Background(), path))(t)
+	p := b.Play(b.Play(game.Position{}, 2), 2)
+	if got, want := games.moves(b, p)[4], (playedCounts{4, 1, 1, 2}); got != want { // 1 and 5 are mirror images there
+		t.Errorf("after 33 move 5 counts %+v, want %+v", got, want)
+	}
+	if got, want := games.moves(b, b.Play(game.Position{}, 2))[2], (playedCounts{4, 2, 1, 1}); got != want {
+		t.Errorf("after 3 move 3 counts %+v, want %+v", got, want)
 	}
 }
 

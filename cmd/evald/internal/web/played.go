@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -31,31 +32,75 @@ const (
 	maxPlayedPlies = 20      // stones on the board in those positions
 )
 
-// ReadGames reads records of matches and of self-play (Parquet). The error names the file, or the row and column.
-func ReadGames(ctx context.Context, paths ...string) (_ *Games, err error) {
-	r, err := record.Open(paths...)
+// ReadGames reads the games of matches (evald match -o) and records of self-play, both Parquet. The error names the file, and of records
+// the row and column.
+func ReadGames(ctx context.Context, paths ...string) (*Games, error) {
+	g := &Games{counts: map[playedMove][3]uint32{}}
+	for _, path := range paths {
+		match, err := arena.ReadGames(path)
+		switch {
+		case errors.Is(err, arena.ErrNoMatch):
+			err = g.readRecords(ctx, path)
+		case err == nil:
+			err = g.addMatch(path, match)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// addMatch counts the moves of a match's games.
+func (g *Games) addMatch(path string, match []arena.Game) error {
+	for i := range match {
+		rules, moves, err := game.CutRules(match[i].Moves)
+		if err != nil {
+			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
+		}
+		b, err := g.boards.Get(rules)
+		if err != nil {
+			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
+		}
+		_, actions, err := b.ParseMoves(moves)
+		if err != nil {
+			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
+		}
+		g.games++
+		z := int(2*match[i].Points) - 1 // for the side to move
+		var p game.Position
+		for _, a := range actions[:min(len(actions), maxPlayedPlies+1)] {
+			g.count(b, p, a, z)
+			p, z = b.Play(p, a), -z
+		}
+	}
+	return nil
+}
+
+// readRecords counts the moves of records of self-play.
+func (g *Games) readRecords(ctx context.Context, path string) (err error) {
+	r, err := record.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	g := &Games{counts: map[playedMove][3]uint32{}}
 	var rec, before record.Record
 	for row := int64(0); ; row++ {
 		if row%4096 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		switch err := r.Next(&rec); {
 		case err == io.EOF:
-			return g, nil
+			return nil
 		case err != nil:
-			return nil, err
+			return err
 		}
 		if !rec.Continues(&before) {
 			g.games++
 		}
 		before = rec
 		if err := g.add(&rec); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.Where(), err)
+			return fmt.Errorf("%s: %w", r.Where(), err)
 		}
 	}
 }
@@ -73,15 +118,20 @@ func (g *Games) add(rec *record.Record) error {
 	if action >= b.Actions() || !b.CanPlay(rec.Position, action) {
 		return fmt.Errorf("move: %d cannot be played there", rec.Move)
 	}
-	key := keyOf(b, rec.Position, action)
+	g.count(b, rec.Position, action, int(rec.Z))
+	return nil
+}
+
+// count counts a move in a game that the side to move won (z is 1), drew (0) or lost (-1).
+func (g *Games) count(b *game.Board, p game.Position, action, z int) {
+	key := keyOf(b, p, action)
 	counts, known := g.counts[key]
 	if !known && len(g.counts) >= maxPlayed {
 		g.full = true
-		return nil
+		return
 	}
-	counts[1-rec.Z]++
+	counts[1-z]++
 	g.counts[key] = counts
-	return nil
 }
 
 func keyOf(b *game.Board, p game.Position, action int) playedMove {
