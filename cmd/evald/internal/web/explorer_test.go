@@ -17,7 +17,6 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/record/recordtest"
-	"github.com/evald/evald/engine/solver"
 )
 
 // recorded writes finished games as records, and returns the file. Each game is its moves and its result for the first side.
@@ -162,11 +161,12 @@ func TestPageExplorerFiles(t *testing.T) {
 
 // The drill takes right moves, refuses those that give the win away, and comes back to them.
 func TestPageDrill(t *testing.T) {
-	b := open(t, Config{Limits: Limits{Time: 30 * time.Second}, Agents: agent.Shared{Ships: solver.ShippedBook}}, "/#drill")
+	b := open(t, reviewConfig(), "/#drill")
 	b.says("#drill-said", "One first move wins")
 	b.click("#drill-board > button:nth-child(1)")
 	b.says("#drill-said", "1 gives the win away: Yellow wins")
 	b.says("#drill-more", "The win is kept by 4")
+	b.says("#drill-more", "zugzwang after 37 moves: Red must play below a cell where Yellow completes 4 in a row")
 	b.says("#drill-due", "1 to come back to")
 	if link := valueOf[string](b, `document.getElementById("drill-why").getAttribute("href")`); link != "#review=7x6x4:1" {
 		t.Errorf("why leads to %q", link)

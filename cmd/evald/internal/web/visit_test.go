@@ -106,6 +106,7 @@ func TestPageKeys(t *testing.T) {
 func TestPageOffline(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: time.Second / 10}})
 	server := httptest.NewServer(h)
+	t.Cleanup(server.Close) // also where there is no browser
 	address := server.Listener.Addr().String()
 	b := openURL(t, server.URL, "/")
 	b.says("#status", "Red to move: you")

@@ -6,6 +6,7 @@ import { $, make, setText } from "./dom.js";
 import { worded } from "./explorer.js";
 import { remember } from "./store.js";
 import { say } from "./strings.js";
+import { lineWords } from "./why.js";
 
 export const place = "drill";
 const start = "7x6x4:-"; // the first player wins it (Allis 1988, Allen 1988)
@@ -125,7 +126,20 @@ export class Drill {
     this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps.join(", ") }));
     $("drill-why").hidden = false;
     $("drill-why").href = "#review=" + after(g.position, move);
+    this.explain(after(g.position, move), g.made);
     this.draw();
+  }
+
+  // explain adds what decides the game after a wrong move: threats, or zugzwang.
+  async explain(position, move) {
+    const { signal } = this.work;
+    await this.try(signal, async () => {
+      const game = await post("/ui/review", { game: position }, signal);
+      const why = await post("/ui/why", { position, move }, signal);
+      if ($("drill-why").hash === "#review=" + position && !$("drill-why").hidden) {
+        setText($("drill-more"), $("drill-more").textContent + " " + lineWords(game, move, why));
+      }
+    });
   }
 
   // right makes the visitor's move, and Yellow's reply.
