@@ -24,6 +24,9 @@ func reviewOf(t testing.TB, h http.Handler, text string) reviewed {
 
 // A game is read in all its forms, and its marks are those of the review.
 func TestReview(t *testing.T) {
+	if gametest.Race {
+		t.Skip("solves whole games")
+	}
 	h := handler(t, reviewConfig())
 	const moves = "7371311325657771745663464"
 	g := reviewOf(t, h, string(gametest.Must(os.ReadFile("../review/testdata/replay-7x6x4.json"))(t)))

@@ -121,6 +121,31 @@ func (b *tab) forgive(text string) {
 	b.wrong = kept
 }
 
+// What decides a line, in words: lines of every kind, and mistakes that the next stone punishes.
+func TestPageReviewWords(t *testing.T) {
+	b := open(t, reviewConfig(), "/#review")
+	for _, c := range []struct {
+		game  string
+		move  int
+		words string
+	}{
+		{"7x6x4:121213", 6, "Red completes 4 in a row at once, in column 1, row 4. The move did not stop that."},
+		{"7x6x4:1237172634", 10, "Red completes 4 in a row at once, in column 4, row 2. The move filled the cell below it."},
+		{"7x6x4:4455", 4, "after one move Red threatens two cells, column"},
+		{"7x6x4:" + reviewedGame, 20, "Yellow must play below a cell where Red completes 4 in a row: column 4, row 3. Red, who moved first, gets the cells of odd rows"},
+		{"7x6x4:" + reviewedGame, 1, "Yellow answers each move in the same column, and so gets the cells of even rows (claimeven)."},
+		{"3x3x3free:52", 2, "Red threatens two cells"},
+	} {
+		b.run(fmt.Sprintf("location.hash = '#review=%s'", c.game))
+		_, moves, err := parsePosition(c.game)
+		gametest.OK(t, err)
+		b.until(fmt.Sprintf("location.hash.endsWith(%q) && document.querySelectorAll('#review-moves li').length === %d && !document.getElementById('review-result').hidden", c.game, len(moves)+1))
+		b.click(fmt.Sprintf("#review-moves li:nth-child(%d) button", c.move+1))
+		b.says("#review-reason", c.words)
+	}
+	b.tidy("")
+}
+
 // All of a review by the keyboard alone.
 func TestPageReviewKeys(t *testing.T) {
 	b := open(t, reviewConfig(), "/#review")

@@ -1,5 +1,5 @@
 // The address and the browser's history of addresses: #7x6x4:4455&red=person&yellow=strong is a game and its players,
-// #service and #training are views.
+// #review=7x6x4:4455 is the review of a game, #service and #training are views.
 
 // parse reads the part after the #: a position or a view, and the players if it names any.
 export function parse(hash) {

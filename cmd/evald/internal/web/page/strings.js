@@ -431,8 +431,11 @@ export const texts = {
     "review.end.below": "The move filled the cell below it.",
     "review.end.missed": "The move did not stop that.",
     "review.end.double": "after {n} moves {winner} threatens two cells, {cells}, and {loser} can take only one.",
+    "review.end.double.one": "after one move {winner} threatens two cells, {cells}, and {loser} can take only one.",
     "review.end.stacked": "after {n} moves {loser} must take a cell, and {winner} completes {k} in a row in the one above: {cells}.",
+    "review.end.stacked.one": "after one move {loser} must take a cell, and {winner} completes {k} in a row in the one above: {cells}.",
     "review.end.zugzwang": "zugzwang after {n} moves: {loser} must play below a cell where {winner} completes {k} in a row: {cells}.",
+    "review.end.zugzwang.one": "zugzwang after one move: {loser} must play below a cell where {winner} completes {k} in a row: {cells}.",
     "review.end.odd": "{winner}, who moved first, gets the cells of odd rows when the other columns are full.",
     "review.end.even": "{winner} answers each move in the same column, and so gets the cells of even rows (claimeven).",
 
@@ -974,8 +977,11 @@ export const texts = {
     "review.end.below": "Der Zug füllte das Feld darunter.",
     "review.end.missed": "Der Zug verhinderte das nicht.",
     "review.end.double": "Nach {n} Zügen droht {winner} auf zwei Feldern, {cells}, und {loser} kann nur eines besetzen.",
+    "review.end.double.one": "Nach einem Zug droht {winner} auf zwei Feldern, {cells}, und {loser} kann nur eines besetzen.",
     "review.end.stacked": "Nach {n} Zügen muss {loser} ein Feld besetzen, und {winner} vollendet {k} in einer Reihe auf dem darüber: {cells}.",
+    "review.end.stacked.one": "Nach einem Zug muss {loser} ein Feld besetzen, und {winner} vollendet {k} in einer Reihe auf dem darüber: {cells}.",
     "review.end.zugzwang": "Zugzwang nach {n} Zügen: {loser} muss unter ein Feld spielen, auf dem {winner} {k} in einer Reihe vollendet: {cells}.",
+    "review.end.zugzwang.one": "Zugzwang nach einem Zug: {loser} muss unter ein Feld spielen, auf dem {winner} {k} in einer Reihe vollendet: {cells}.",
     "review.end.odd": "{winner} hat angefangen und bekommt die Felder der ungeraden Zeilen, wenn die anderen Spalten voll sind.",
     "review.end.even": "{winner} antwortet auf jeden Zug in derselben Spalte und bekommt so die Felder der geraden Zeilen (Claimeven).",
 

@@ -85,15 +85,16 @@ export function endWords(game, line, mistake) {
   const winner = side(line.side), loser = side(1 - line.side);
   const cells = line.cells.map((c) => cellWords(game, c)).join("; ");
   const values = { winner, loser, cells, k: game.rules.match(/x(\d+)(free)?$/)[1], n: line.at, last: cellWords(game, line.last) };
+  const one = line.at === 1 ? ".one" : "";
   switch (line.how) {
     case "at-once": {
       const below = mistake && game.gravity && mistake.cell - game.columns === line.last;
       return say("review.end.atonce", values) + (mistake ? " " + say(below ? "review.end.below" : "review.end.missed") : "");
     }
     case "zugzwang":
-      return say("review.end.zugzwang", values) + " " + parity(game, line, values);
+      return say("review.end.zugzwang" + one, values) + " " + parity(game, line, values);
   }
-  return say("review.end." + line.how, values);
+  return say("review.end." + line.how + one, values);
 }
 
 // parity says why the winner gets the cells of a zugzwang, if it is by odd or even rows: with an even number of rows the first side
