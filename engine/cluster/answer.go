@@ -81,7 +81,7 @@ func (l *Learner) respond(m *nats.Msg, text []byte) {
 		return
 	}
 	if err := m.Respond(text); err != nil {
-		l.notices.log1(slog.LevelWarn, "an answer cannot be sent", "error", err) // the worker asks again
+		l.notices.say(slog.LevelWarn, "an answer cannot be sent", "error", err) // the worker asks again
 	}
 }
 
@@ -107,10 +107,10 @@ func (l *Learner) hello(r request) reply {
 		return reply{}
 	}
 	if refused := l.versionOf(r.Version); refused != "" {
-		l.notices.log1(slog.LevelWarn, "refused a worker of another version", "worker", short.To(r.Worker, 100), "version", short.To(r.Version, 100), "want", l.o.Version)
+		l.notices.say(slog.LevelWarn, "refused a worker of another version", "worker", short.To(r.Worker, 100), "version", short.To(r.Version, 100), "want", l.o.Version)
 		return reply{Refused: refused}
 	}
-	l.notices.log1(slog.LevelInfo, "a worker has joined", "worker", short.To(r.Worker, 100))
+	l.notices.say(slog.LevelInfo, "a worker has joined", "worker", short.To(r.Worker, 100))
 	return reply{}
 }
 
@@ -161,7 +161,8 @@ const (
 	noticesIn     = 10 * time.Second
 )
 
-func (n *notices) log1(level slog.Level, text string, about ...any) {
+// say writes a line, unless too many were written lately.
+func (n *notices) say(level slog.Level, text string, about ...any) {
 	n.mu.Lock()
 	if now := time.Now(); now.Sub(n.since) > noticesIn {
 		n.since, n.lines = now, 0

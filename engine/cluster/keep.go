@@ -65,7 +65,7 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 			r.Later = err.Error()
 		}
 		if r.Refused != "" {
-			l.notices.log1(slog.LevelWarn, "refused games", "worker", short.To(parcels[i].Worker, 100), "generation", parcels[i].Generation, "why", short.To(r.Refused, 500))
+			l.notices.say(slog.LevelWarn, "refused games", "worker", short.To(parcels[i].Worker, 100), "generation", parcels[i].Generation, "why", short.To(r.Refused, 500))
 		}
 		l.answer(m, r)
 	}

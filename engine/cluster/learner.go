@@ -119,7 +119,7 @@ func (l *Learner) serve() (err error) {
 		return err
 	}
 	l.conn, err = inside(l.server, own, func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		l.notices.log1(slog.LevelWarn, "workers send more than the learner reads; they send it again", "error", err)
+		l.notices.say(slog.LevelWarn, "workers send more than the learner reads; they send it again", "error", err)
 	})
 	return err
 }

@@ -135,7 +135,7 @@ func (l *Learner) reported(m *nats.Msg) {
 		err = r.check()
 	}
 	if err != nil {
-		l.notices.log1(slog.LevelWarn, "a worker's report is left out", "error", short.To(err.Error(), 500))
+		l.notices.say(slog.LevelWarn, "a worker's report is left out", "error", short.To(err.Error(), 500))
 		return
 	}
 	now := time.Now()
