@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -47,7 +46,7 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 	defer cancel()
 	if a.board == nil || a.board.Rules() != b.Rules() {
 		clear(a.table)
-		a.order = fromCentre(b)
+		a.order = b.FromCentre()
 	}
 	a.ctx, a.board, a.over = inner, b, false
 	legal := b.Legal(p)
@@ -137,17 +136,3 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 
 // decided reports whether a value is a win or a loss, and not a heuristic score or an infinite bound.
 func decided(value float64) bool { return math.Abs(value) > wonScore/2 && !math.IsInf(value, 0) }
-
-// fromCentre are all actions, those of the middle columns first.
-func fromCentre(b *game.Board) []int {
-	all := make([]int, b.Actions())
-	for i := range all {
-		all[i] = i
-	}
-	far := func(action int) int {
-		d := 2*(action%b.Columns()) - (b.Columns() - 1)
-		return max(d, -d)
-	}
-	slices.SortStableFunc(all, func(x, y int) int { return far(x) - far(y) })
-	return all
-}

@@ -3,6 +3,7 @@ package game_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/evald/evald/engine/game"
@@ -454,6 +455,20 @@ func TestCompletesStraight(t *testing.T) {
 			if got := b.CompletesStraight(s).And(b.Full()); got != want {
 				t.Fatalf("%v: CompletesStraight(%+v) = %+v, want %+v", b.Rules(), s, got, want)
 			}
+		}
+	}
+}
+
+// Moves from the middle outwards, on boards with and without gravity; of two as far from the middle the left one is first.
+func TestFromCentre(t *testing.T) {
+	for rules, want := range map[string][]int{
+		"7x6x4":     {3, 2, 4, 1, 5, 0, 6},
+		"4x4x4":     {1, 2, 0, 3},
+		"3x3x3free": {1, 4, 7, 0, 2, 3, 5, 6, 8},
+	} {
+		r, err := game.ParseRules(rules)
+		if got := game.MustBoard(r).FromCentre(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", rules, got, want)
 		}
 	}
 }

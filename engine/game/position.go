@@ -3,6 +3,7 @@ package game
 import (
 	"cmp"
 	"math/bits"
+	"slices"
 )
 
 // Position is the stones of one moment of a game, seen from the side to move. The zero value is the empty board.
@@ -74,6 +75,20 @@ func (b *Board) PlayMoves(actions []int) (p Position) {
 		p = b.Play(p, a)
 	}
 	return p
+}
+
+// FromCentre are all actions, those of the middle columns first.
+func (b *Board) FromCentre() []int {
+	all := make([]int, b.Actions())
+	for a := range all {
+		all[a] = a
+	}
+	far := func(action int) int { // twice the distance of its column from the middle
+		d := 2*(action%b.Columns()) - (b.Columns() - 1)
+		return max(d, -d)
+	}
+	slices.SortStableFunc(all, func(x, y int) int { return far(x) - far(y) })
+	return all
 }
 
 // PlayCell is Play by the landing cell, one bit of Legal.

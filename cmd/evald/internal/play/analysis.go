@@ -162,7 +162,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 		e.Progress = progress
 		send()
 	}
-	for _, a := range outwards(o.Board) {
+	for _, a := range o.Board.FromCentre() {
 		if !o.Board.CanPlay(p, a) || e.Scores[a] != solver.NoMove {
 			continue
 		}
@@ -192,17 +192,4 @@ func (e *Exact) best() int {
 		}
 	}
 	return best
-}
-
-// outwards returns all actions, those of the middle columns first.
-func outwards(b *game.Board) []int {
-	var order []int
-	for distance := range b.Columns() { // twice the distance of a column from the middle
-		for a := range b.Actions() {
-			if d := 2*(a%b.Columns()) - (b.Columns() - 1); max(d, -d) == distance {
-				order = append(order, a)
-			}
-		}
-	}
-	return order
 }

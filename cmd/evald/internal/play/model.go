@@ -33,7 +33,7 @@ type Config struct {
 	Search    string                                        // the evaluator's name
 	Evaluate  bool                                          // show the evaluation from the start
 	Save      func(moves []int, first, second Player) error // is called when the game ends; nil: it is not kept
-	Flags     []string                                      // of evald play, beside those for the game and the players: for the command that goes on with the game
+	Flags     []string                                      // of evald play, beside those for the game and the players: for the command that continues the game
 	Book      solver.Book                                   // of exact scores; nil for none
 }
 

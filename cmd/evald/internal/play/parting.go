@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// parting is what stays on the terminal after a game: who played, the result, the moves, the command that goes on from there,
+// parting is what stays on the terminal after a game: who played, the result, the moves, the command that continues from there,
 // and the address at which the page of evald serve opens it. It is empty if no move was made.
 func (c *Config) parting(s *Session) string {
 	if len(s.Moves()) == 0 {

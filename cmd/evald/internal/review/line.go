@@ -60,7 +60,7 @@ func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
 		}
 		worth = 1
 	}
-	for _, a := range outwards(e.board) {
+	for _, a := range e.board.FromCentre() {
 		if !e.board.CanPlay(p, a) || len(best) == most {
 			continue
 		}
@@ -95,17 +95,4 @@ func (e *effort) line(p game.Position, known Bounds) (l Line) {
 	}
 	l.Ends = ending(e.board, start, l.Moves)
 	return l
-}
-
-// outwards returns all actions, those of the middle columns first.
-func outwards(b *game.Board) []int {
-	var order []int
-	for distance := range b.Columns() { // twice the distance of a column from the middle
-		for a := range b.Actions() {
-			if d := 2*(a%b.Columns()) - (b.Columns() - 1); max(d, -d) == distance {
-				order = append(order, a)
-			}
-		}
-	}
-	return order
 }

@@ -64,8 +64,9 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 
 // serve answers with the file, by gzip if the client takes that.
 func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	zipped := takesGzip(r.Header.Get("Accept-Encoding"))
 	content, tag := f.content, `"`+f.tag+`"`
-	if takesGzip(r.Header.Get("Accept-Encoding")) {
+	if zipped {
 		content, tag = f.packed, `"`+f.tag+`-gzip"`
 	}
 	w.Header().Set("Content-Type", f.kind)
@@ -76,7 +77,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	if tag != `"`+f.tag+`"` {
+	if zipped {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	_, _ = w.Write(content) // an error means that the client is gone

@@ -48,10 +48,7 @@ func (h *Handler) servePicture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d := diagram.Diagram{Board: b, Moves: moves}
-	for _, a := range moves {
-		d.Position = b.Play(d.Position, a)
-	}
+	d := diagram.Diagram{Board: b, Position: b.PlayMoves(moves), Moves: moves}
 	switch q["numbers"] {
 	case "", "0":
 	case "1":

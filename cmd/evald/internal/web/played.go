@@ -54,25 +54,32 @@ func ReadGames(ctx context.Context, paths ...string) (*Games, error) {
 // addMatch counts the moves of a match's games.
 func (g *Games) addMatch(path string, match []arena.Game) error {
 	for i := range match {
-		rules, moves, err := game.CutRules(match[i].Moves)
-		if err != nil {
+		if err := g.addGame(&match[i]); err != nil {
 			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
 		}
-		b, err := g.boards.Get(rules)
-		if err != nil {
-			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
-		}
-		_, actions, err := b.ParseMoves(moves)
-		if err != nil {
-			return fmt.Errorf("%s: game %d: %w", path, match[i].Number, err)
-		}
-		g.games++
-		z := int(2*match[i].Points) - 1 // for the side to move
-		var p game.Position
-		for _, a := range actions[:min(len(actions), maxPlayedPlies+1)] {
-			g.count(b, p, a, z)
-			p, z = b.Play(p, a), -z
-		}
+	}
+	return nil
+}
+
+func (g *Games) addGame(played *arena.Game) error {
+	rules, moves, err := game.CutRules(played.Moves)
+	if err != nil {
+		return err
+	}
+	b, err := g.boards.Get(rules)
+	if err != nil {
+		return err
+	}
+	_, actions, err := b.ParseMoves(moves)
+	if err != nil {
+		return err
+	}
+	g.games++
+	z := int(2*played.Points) - 1 // for the side to move
+	var p game.Position
+	for _, a := range actions[:min(len(actions), maxPlayedPlies+1)] {
+		g.count(b, p, a, z)
+		p, z = b.Play(p, a), -z
 	}
 	return nil
 }
@@ -183,11 +190,7 @@ func (h *Handler) servePlayed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var p game.Position
-	for _, a := range moves {
-		p = b.Play(p, a)
-	}
 	return answer(w, struct {
 		Moves []playedCounts `json:"moves"` // by action
-	}{h.config.Games.moves(b, p)})
+	}{h.config.Games.moves(b, b.PlayMoves(moves))})
 }

@@ -122,10 +122,7 @@ func parseOngoing(text string) (*game.Board, game.Position, error) {
 	if err != nil {
 		return nil, game.Position{}, err
 	}
-	var p game.Position
-	for _, a := range actions {
-		p = b.Play(p, a)
-	}
+	p := b.PlayMoves(actions)
 	if b.Result(p) != game.Ongoing {
 		return nil, p, bad("position", "the game is over")
 	}

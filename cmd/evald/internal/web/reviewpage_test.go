@@ -50,6 +50,7 @@ func TestPageReview(t *testing.T) {
 	b.says("#review-accuracy", "%")
 	b.says("#review-accuracy", "the share that did not")
 	// A mistake that cost the result comes back among the puzzles.
+	b.says("#review-reason", "Best was: ")
 	for valueOf[bool](b, "document.getElementById('review-remember').hidden") {
 		before := b.text("#review-caption")
 		b.click("#review-before")

@@ -1,26 +1,22 @@
 // The drill: the visitor plays Red from the empty board, where Red wins with the right moves, and must never give the win away.
 // The page plays Yellow, and asks most for what the visitor has missed.
-import { aborted, lines, patiently, post } from "./api.js";
+import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
 import { worded } from "./explorer.js";
+import { solve } from "./follow.js";
+import { read, write } from "./storage.js";
 import { remember } from "./store.js";
 import { say } from "./strings.js";
 import { lineWords } from "./why.js";
 
-export const place = "drill";
 const start = "7x6x4:-"; // the first player wins it (Allis 1988, Allen 1988)
 const storage = "evald.drill";
 const enough = 2; // right answers in a row after which a missed position is learned
 
 // The positions that the visitor has missed: how often in a row the answer was right since then.
 function recall() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(storage)) ?? {};
-    return Object.fromEntries(Object.entries(kept).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
-  } catch {
-    return {};
-  }
+  return Object.fromEntries(Object.entries(read(storage)).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
 }
 
 // after is the position after one more move.
@@ -85,10 +81,8 @@ export class Drill {
 
   // scoresOf returns the exact scores of all moves of a position.
   async scoresOf(position, signal) {
-    for (let known; !this.exact.has(position);) {
-      let last;
-      await patiently(() => lines("/ui/analyze", { position, visits: 0, solve: true, known }, signal, (m) => { last = m.type === "exact" ? m : last; }), signal, () => {});
-      known = last?.scores;
+    for (let last = null; !this.exact.has(position);) {
+      last = await solve(position, signal, last?.scores);
       if (last?.done) {
         this.exact.set(position, last.scores);
       } else {
@@ -193,10 +187,6 @@ export class Drill {
   }
 
   write() {
-    try {
-      localStorage.setItem(storage, JSON.stringify(this.missed));
-    } catch {
-      // the browser keeps nothing: what was missed is known until the page is closed
-    }
+    write(storage, this.missed); // where the browser keeps nothing, what was missed is known until the page is closed
   }
 }

@@ -1,6 +1,7 @@
 // The explorer: a board for both sides, what each move is worth and how often it was played, and a tree of lines to keep.
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
+import { sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { Kept, split } from "./kept.js";
 import { say } from "./strings.js";
@@ -19,7 +20,7 @@ export function worded(score, game) {
     return say("explore.draw");
   }
   const wins = score > 0 ? game.side : 1 - game.side;
-  return say("explore.wins", { side: say("explore.side" + wins), n: stonesLeft(Math.abs(score), wins, game) });
+  return say("explore.wins", { side: sides()[wins], n: stonesLeft(Math.abs(score), wins, game) });
 }
 
 // stonesLeft returns how many stones the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
@@ -110,8 +111,8 @@ export class Explorer {
     $("explore-position").value = g.position;
     $("explore-note").value = this.kept.noteOf(g.position);
     setText($("explore-said"), "");
-    setText($("explore-status"), g.result === "won" ? say("explore.won", { side: say("explore.side" + (1 - g.side)) }) :
-      g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: say("explore.side" + g.side) }));
+    setText($("explore-status"), g.result === "won" ? say("explore.won", { side: sides()[1 - g.side] }) :
+      g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: sides()[g.side] }));
     $("explore-back").disabled = g.made === 0;
     for (const [id, kind] of [["explore-play", "#"], ["explore-review", "#review="], ["explore-search", "#tree="]]) {
       $(id).href = kind + g.position;
@@ -190,6 +191,6 @@ export class Explorer {
     }
     const best = Math.max(...m.scores.filter((s) => s !== null));
     const side = split(position)[1].length % 2;
-    return best === 0 ? "=" : say("explore.side" + (best > 0 ? side : 1 - side))[0];
+    return best === 0 ? "=" : sides()[best > 0 ? side : 1 - side][0];
   }
 }

@@ -3,22 +3,30 @@ import { aborted, lines, patiently, post } from "./api.js";
 
 const most = 9; // moves of a line
 
+// solve returns the last that the server says of a position's exact scores before its time is over: scores by action, and whether all are
+// known; null if it says nothing. It continues from scores that are known.
+export async function solve(position, signal, known) {
+  let last = null;
+  await patiently(() => lines("/ui/analyze", { position, visits: 0, solve: true, known }, signal, (m) => {
+    if (m.type === "exact" && !m.error) {
+      last = m;
+    }
+  }), signal, () => {});
+  return last;
+}
+
 // exactScores returns the score of each move by action, null for one that cannot be played; or null if the server does not find them in
 // time. failed is called with an error.
 export async function exactScores(position, signal, failed = () => {}) {
-  let scores = null;
   try {
-    await patiently(() => lines("/ui/analyze", { position, visits: 0, solve: true }, signal, (m) => {
-      if (m.type === "exact" && m.done && !m.error) {
-        scores = m.scores;
-      }
-    }), signal, () => {});
+    const last = await solve(position, signal);
+    return last?.done ? last.scores : null;
   } catch (e) {
     if (!aborted(e)) {
       failed(e);
     }
+    return null;
   }
-  return scores;
 }
 
 // follow plays the best moves from a game's state, calls made with the state after each, and returns the last state.

@@ -1,5 +1,6 @@
 // The lines that a visitor keeps, as a tree: in the browser's storage, and as a file.
 import { $, make, setText } from "./dom.js";
+import { read, write } from "./storage.js";
 import { say } from "./strings.js";
 
 const storage = "evald.explorer";
@@ -39,7 +40,7 @@ export function checked(trees) {
 
 function recall() {
   try {
-    return checked(JSON.parse(localStorage.getItem(storage)) ?? {});
+    return checked(read(storage));
   } catch {
     return {}; // nothing, or not ours
   }
@@ -113,9 +114,7 @@ export class Kept {
   }
 
   write() {
-    try {
-      localStorage.setItem(storage, JSON.stringify(this.trees));
-    } catch {
+    if (!write(storage, this.trees)) {
       setText(this.status, say("explore.notStored"));
     }
     this.show(this.rules, this.position);

@@ -1,6 +1,7 @@
 // Puzzles: positions in which one move alone keeps the result. The visitor plays it, and sees whether it was right, and why.
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
+import { sides } from "./chances.js";
 import { $, make, setText } from "./dom.js";
 import { exactScores, follow } from "./follow.js";
 import { layout, style } from "./puzzleform.js";
@@ -12,7 +13,7 @@ export { remember } from "./store.js";
 const near = 40; // unseen puzzles nearest to the visitor's rating, of which the next is one
 const daily = { least: 900, most: 1600, step: 7919 }; // ratings of the day's puzzles; a prime, so that all come before one comes again
 
-const side = (n) => say(n ? "puzzles.yellow" : "puzzles.red");
+const side = (n) => sides()[n];
 
 // read reads the server's file of puzzles. Positions have their rules, as everywhere on the page.
 function read(text) {

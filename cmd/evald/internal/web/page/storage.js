@@ -1,7 +1,7 @@
-// What the visitor chose, kept by the browser. A browser may refuse to keep anything: then the visitor chooses again next time.
-const name = "evald";
+// What the browser keeps for the visitor. A browser may refuse to keep anything: then the visitor chooses again next time.
 
-export function recall() {
+// read returns the object that is kept under a name; an empty one if there is none.
+export function read(name) {
   try {
     return JSON.parse(localStorage.getItem(name)) || {};
   } catch {
@@ -9,12 +9,20 @@ export function recall() {
   }
 }
 
-// keep adds choices to those that are kept. It returns whether the browser keeps them.
-export function keep(choices) {
+// write keeps an object under a name. It returns whether the browser keeps it.
+export function write(name, object) {
   try {
-    localStorage.setItem(name, JSON.stringify({ ...recall(), ...choices }));
+    localStorage.setItem(name, JSON.stringify(object));
     return true;
   } catch {
     return false;
   }
 }
+
+const choices = "evald";
+
+// recall returns what the visitor chose.
+export const recall = () => read(choices);
+
+// keep adds choices to those that are kept. It returns whether the browser keeps them.
+export const keep = (more) => write(choices, { ...recall(), ...more });

@@ -4,7 +4,7 @@ import { parse } from "./address.js";
 import { $, count, make, setText } from "./dom.js";
 import { say } from "./strings.js";
 
-const sides = ["", "tree.red", "tree.yellow"]; // by player
+const sides = ["", "side.red", "side.yellow"]; // by player
 
 // verdict is a proof, or a value in hundredths, as elsewhere on the page.
 function verdict(value, proved) {

@@ -1,9 +1,10 @@
 // What a review says, in words.
+import { sides } from "./chances.js";
 import { make } from "./dom.js";
 import { say } from "./strings.js";
 
 export function side(s) {
-  return say(s ? "review.yellow" : "review.red");
+  return sides()[s];
 }
 
 // cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
