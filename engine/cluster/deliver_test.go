@@ -326,7 +326,7 @@ func TestLateAnswers(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "workers", "1")
 	gametest.OK(t, os.MkdirAll(home, 0o755))
 	spool := gametest.Must(cluster.OpenSpool(filepath.Join(home, "spool-R.jsonl")))(t)
-	gametest.OK(t, spool.Add(t.Context(), played(t, small(0), 1)[0]))
+	spool.Add(played(t, small(0), 1)[0])
 	spool.Close()
 	kept := make(chan []int, 1)
 	stop := work(t, cluster.WorkerOptions{

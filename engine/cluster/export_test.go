@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"time"
@@ -87,17 +86,17 @@ func OpenSpool(path string) (*Spool, error) {
 	return &Spool{s}, err
 }
 
-// Add, Next, Confirmed, Len and Close are those of a spool.
-func (s *Spool) Add(ctx context.Context, g *selfplay.Game) error { return s.s.add(ctx, 1, "x", g) }
-func (s *Spool) Confirmed(n int)                                 { s.s.confirmed(n) }
-func (s *Spool) Len() int                                        { all, _ := s.s.size(0); return all }
-func (s *Spool) Close()                                          { s.s.close() }
-func (s *Spool) Next(ctx context.Context) (numbers []int, err error) {
-	some, err := s.s.next(ctx)
-	for _, g := range some {
+// Add, Next, Full, Confirmed, Len and Close are those of a spool.
+func (s *Spool) Add(g *selfplay.Game) { s.s.add(spooled{1, "x", g.Number, encode(g)}) }
+func (s *Spool) Full() bool           { return s.s.full() }
+func (s *Spool) Confirmed(n int)      { s.s.confirmed(n) }
+func (s *Spool) Len() int             { all, _ := s.s.size(0); return all }
+func (s *Spool) Close()               { s.s.close() }
+func (s *Spool) Next() (numbers []int) {
+	for _, g := range s.s.next() {
 		numbers = append(numbers, g.Number)
 	}
-	return numbers, err
+	return numbers
 }
 
 // SpoolGames is how many games a worker has that are not confirmed at most.

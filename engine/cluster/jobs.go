@@ -1,9 +1,10 @@
 package cluster
 
 import (
-	"crypto/rand"
 	"slices"
 	"time"
+
+	"github.com/evald/evald/engine/selfplay"
 )
 
 // window is how many games beyond the first missing one are given out, and taken. It bounds the games that are kept in memory.
@@ -19,6 +20,47 @@ func share(all, workers int) int {
 	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
 }
 
+// generation is one whose games are being played.
+type generation struct {
+	job     job // without Lease and Missing
+	id      string
+	network []byte // nil: a heuristic plays
+	store   *selfplay.Store
+	grew    time.Time // when the last new game came
+	start   time.Time
+	had     int // games that were there at the start
+
+	given  int               // games below this were in a job
+	again  []span            // which were, and need another worker
+	leases map[string]*lease // by their names
+}
+
+// newGeneration is the generation of a batch, by the network with this content, or by the heuristic of its configuration.
+func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, now time.Time) *generation {
+	g := &generation{
+		job:     job{Generation: b.Generation, Config: b.Config, All: b.Games, Bytes: len(network)},
+		network: network, store: store, grew: now, start: now, had: store.Games(), leases: map[string]*lease{},
+	}
+	if network != nil {
+		g.job.Network = sum(network)
+	}
+	g.id = g.job.settings()
+	return g
+}
+
+// progress is how far it is.
+func (g *generation) progress(now time.Time) selfplay.Progress {
+	had := g.store.Games()
+	return selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Proved: g.store.Proved(), Elapsed: now.Sub(g.start)}
+}
+
+// add writes games to the disk, and returns how many of them were new.
+func (g *generation) add(games ...*selfplay.Game) (fresh int, err error) {
+	had := g.store.Games()
+	err = g.store.Add(games...)
+	return g.store.Games() - had, err
+}
+
 // span is the games from first up to end.
 type span struct{ first, end int }
 
@@ -28,9 +70,8 @@ type lease struct {
 	until time.Time // the worker must report that it has the job before
 }
 
-// next leases games that have no worker; ok is false if there are none now. The caller holds Learner.mu, as for all methods
-// of this file.
-func (g *generation) next(now time.Time, lasts time.Duration, workers int) (j job, ok bool) {
+// next leases games that have no worker, under a new name; ok is false if there are none now.
+func (g *generation) next(name func() string, now time.Time, lasts time.Duration, workers int) (j job, ok bool) {
 	j = g.job
 	j.AtOnce = share(j.All, workers)
 	for {
@@ -44,7 +85,7 @@ func (g *generation) next(now time.Time, lasts time.Duration, workers int) (j jo
 			}
 		}
 		if len(j.Missing) > 0 {
-			j.Lease = rand.Text()
+			j.Lease = name()
 			g.leases[j.Lease] = &lease{s, now.Add(lasts)}
 			return j, true
 		}

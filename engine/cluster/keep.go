@@ -3,15 +3,12 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/evald/evald/engine/selfplay"
-	"github.com/evald/evald/engine/short"
 )
 
 // Messages that are kept with one wait for the disk, at most.
@@ -58,16 +55,9 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 		reading.Go(func() { parcels[i].read(m.Data) })
 	}
 	reading.Wait()
-	err := l.keepParcels(parcels)
+	l.keepParcels(parcels)
 	for i, m := range group {
-		r := parcels[i].reply
-		if r.ok() && err != nil { // the worker keeps them
-			r.Later = err.Error()
-		}
-		if r.Refused != "" {
-			l.notices.say(slog.LevelWarn, "refused games", "worker", short.To(parcels[i].Worker, 100), "generation", parcels[i].Generation, "why", short.To(r.Refused, 500))
-		}
-		l.answer(m, r)
+		l.respond(m, encode(parcels[i].reply))
 	}
 	select {
 	case l.progress <- struct{}{}:
@@ -76,82 +66,23 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 }
 
 // keepParcels judges parcels and writes their games to the disk.
-func (l *Learner) keepParcels(parcels []parcel) error {
+func (l *Learner) keepParcels(parcels []parcel) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
-	g := l.playing
-	var games []*selfplay.Game
-	var refused, again int64
-	for i := range parcels {
-		p := &parcels[i]
-		if p.reply.ok() {
-			p.reply = l.judge(p)
-		}
-		switch {
-		case p.reply.Refused != "":
-			refused++
-		case p.reply.ok() && g != nil && p.Generation == g.job.Generation:
-			for i := range p.Games {
-				games = append(games, &p.Games[i])
-			}
-		case p.reply.ok():
-			again += int64(len(p.Games))
-		}
+	var err error
+	if games := l.state.judge(parcels); len(games) > 0 {
+		err = l.add(l.state.playing, games...)
 	}
 	l.mu.Lock()
-	l.total.Refused += refused
-	l.total.Duplicates += again
-	l.mu.Unlock()
-	if len(games) == 0 {
-		return nil
-	}
-	return l.add(g, games...)
-}
-
-// judge says why games are not taken. Those of an earlier generation are, because that is complete, and has them.
-func (l *Learner) judge(p *parcel) reply {
-	g := l.playing
-	switch {
-	case p.Version != l.o.Version:
-		return reply{Refused: l.versionOf(p.Version)}
-	case p.Run != l.run:
-		return reply{Later: "the games are of another run"}
-	case p.Generation < 0:
-		return reply{Refused: fmt.Sprintf("generation %d cannot be: want 0 or more", p.Generation)}
-	case p.Generation <= l.last:
-		return reply{}
-	case g == nil || p.Generation != g.job.Generation:
-		return reply{Later: "the learner does not play this generation now"}
-	case p.Settings != g.id:
-		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
-	}
-	end := g.upTo()
-	for i := range p.Games {
-		if n := p.Games[i].Number; n >= end && n < g.job.All { // it would wait in memory for all those before it
-			return reply{Refused: fmt.Sprintf("game %d was in no job: games up to %d were", n, end-1)}
-		}
-		if err := g.store.Check(&p.Games[i]); err != nil {
-			return reply{Refused: err.Error()}
-		}
-	}
-	return reply{}
+	defer l.mu.Unlock()
+	l.state.confirm(time.Now(), parcels, err)
 }
 
 // add keeps games of a generation. The caller holds keeping.
 func (l *Learner) add(g *generation, games ...*selfplay.Game) error {
-	had := g.store.Games()
-	err := g.store.Add(games...)
-	fresh := g.store.Games() - had
+	fresh, err := g.add(games...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if fresh > 0 {
-		g.grew = time.Now()
-	}
-	l.total.Kept += int64(fresh)
-	l.total.Duplicates += int64(len(games) - fresh)
-	if err != nil {
-		l.total.Failures++
-		l.o.Log.Error("games cannot be written; trying again", "error", err)
-	}
+	l.state.stored(time.Now(), g, len(games), fresh, err)
 	return err
 }

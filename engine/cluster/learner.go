@@ -37,46 +37,24 @@ type Options struct {
 type Learner struct {
 	pace
 	o        Options
-	run      string // its number, random
 	password string // of workers
 	server   *server.Server
 	conn     *nats.Conn
 	incoming *nats.Subscription // games
 	progress chan struct{}      // games were kept
 	done     sync.WaitGroup
-	notices  notices
 
-	// keeping is held while games are looked at and written, which waits for the disk. playing and last change, and the
-	// store is written, under it alone. mu is held for moments: who answers a worker or the status waits for it, and not for
-	// the disk.
+	// keeping is held while games are judged and written, which waits for the disk. mu guards the state, and is held for
+	// moments: who answers a worker or the status waits for it, and not for the disk. A new generation needs both.
 	keeping sync.Mutex
-
 	mu      sync.Mutex
-	playing *generation // nil between generations
-	last    int         // the last generation that is complete, -1 if it is not known
-	workers map[string]*Worker
-	total   Status // of its life: Kept, Duplicates, Refused and Failures
-	network []byte // the one that workers can ask for
-	sha256  string // of network
-}
-
-// generation is one whose games are being played.
-type generation struct {
-	job   job // without Lease and Missing
-	id    string
-	store *selfplay.Store
-	grew  time.Time // when the last new game came
-	start time.Time // of Play
-	had   int       // games that were there at the start
-
-	given  int               // games below this were in a job
-	again  []span            // which were, and need another worker
-	leases map[string]*lease // by their names
+	state   *learnerState
 }
 
 // Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
 func Open(ctx context.Context, o Options) (*Learner, error) {
-	l := &Learner{pace: cmp.Or(o.pace, usual), o: o, last: -1, workers: map[string]*Worker{}, progress: make(chan struct{}, 1), notices: notices{log: o.Log}}
+	p := cmp.Or(o.pace, usual)
+	l := &Learner{pace: p, o: o, progress: make(chan struct{}, 1), state: newLearnerState(o.Version, p, o.Log, rand.Text)}
 	if err := l.begin(); err != nil {
 		l.Close()
 		return nil, err
@@ -88,7 +66,7 @@ func (l *Learner) begin() (err error) {
 	if err := os.MkdirAll(l.o.Dir, 0o755); err != nil {
 		return err
 	}
-	if l.run, err = secret(filepath.Join(l.o.Dir, "run")); err != nil {
+	if l.state.run, err = secret(filepath.Join(l.o.Dir, "run")); err != nil {
 		return err
 	}
 	if l.o.Outside != nil {
@@ -119,7 +97,7 @@ func (l *Learner) serve() (err error) {
 		return err
 	}
 	l.conn, err = inside(l.server, own, func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		l.notices.say(slog.LevelWarn, "workers send more than the learner reads; they send it again", "error", err)
+		l.say(slog.LevelWarn, "workers send more than the learner reads; they send it again", "error", err)
 	})
 	return err
 }
@@ -157,38 +135,26 @@ func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	if err != nil {
 		return err
 	}
-	g := &generation{
-		store: store, grew: time.Now(), start: time.Now(), had: store.Games(), leases: map[string]*lease{},
-		job: job{Generation: b.Generation, Config: b.Config, All: b.Games},
-	}
 	var network []byte
 	if b.Network != "" {
 		if network, err = os.ReadFile(b.Network); err != nil {
 			return errors.Join(err, store.Close())
 		}
-		g.job.Network, g.job.Bytes = sum(network), len(network)
 	}
-	g.id = g.job.settings()
-	l.mu.Lock()
-	l.network, l.sha256 = network, g.job.Network
-	l.mu.Unlock()
-	l.turn(g, b.Generation-1)
+	g := newGeneration(b, network, store, time.Now())
+	l.turn(func(s *learnerState) { s.begin(g) })
 	err = l.play(ctx, g, b.Report)
-	last := b.Generation - 1
-	if err == nil {
-		last = b.Generation
-	}
-	l.turn(nil, last)
+	l.turn(func(s *learnerState) { s.end(err == nil) })
 	return errors.Join(err, store.Close())
 }
 
-// turn begins a generation, or ends it if playing is nil. When it returns, no games of the one before are being written.
-func (l *Learner) turn(playing *generation, last int) {
+// turn begins a generation, or ends it. When it returns, no games of the one before are being written.
+func (l *Learner) turn(change func(*learnerState)) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.playing, l.last = playing, last
+	change(l.state)
 }
 
 // play waits until all games are there. Jobs of workers that are silent go back.
@@ -196,9 +162,7 @@ func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.
 	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
 	for {
-		had := g.store.Games()
-		p := selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Proved: g.store.Proved(), Elapsed: time.Since(g.start)}
-		if report != nil && p.Played > 0 {
+		if p := g.progress(time.Now()); report != nil && p.Played > 0 {
 			report(p)
 		}
 		if l.complete(g) {
@@ -228,4 +192,19 @@ func (l *Learner) complete(g *generation) bool {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	return l.add(g) == nil
+}
+
+// Status is how it is now.
+func (l *Learner) Status() Status {
+	lag := l.lag()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.status(time.Now(), lag)
+}
+
+// say writes a line to the log that a worker has caused.
+func (l *Learner) say(level slog.Level, text string, about ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.notices.say(time.Now(), level, text, about...)
 }

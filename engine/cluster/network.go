@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,59 +10,62 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/selfplay"
 )
 
 var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// fetch returns the file of a network in a folder that all workers of a machine share. The first one gets it by download, and
-// the others wait for it. The content is compared with the name, which is its SHA-256.
-func fetch(ctx context.Context, download func(context.Context) ([]byte, error), name, dir string) (path string, err error) {
-	if !sha256Name.MatchString(name) {
-		return "", fmt.Errorf("network %.80q: want a SHA-256", name)
+// networks is a folder of networks that all workers of a machine share. A file's name is the SHA-256 of its content.
+type networks struct {
+	dir   string
+	claim *durable.File // of the network that this worker gets
+}
+
+func (n *networks) path(name string) string { return filepath.Join(n.dir, name+".safetensors") }
+
+// look looks for a network. If it is not found, and no other worker gets it, this worker alone may get it until keep or drop.
+func (n *networks) look(name string) (found, another bool, err error) {
+	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		return false, false, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	if n.has(name) {
+		return true, false, nil
 	}
-	path = filepath.Join(dir, name+".safetensors")
-	for {
-		if text, err := os.ReadFile(path); err == nil && sum(text) == name {
-			return path, nil
-		}
-		file, err := durable.Create(path)
-		if errors.Is(err, durable.ErrInUse) { // another worker gets it
-			select {
-			case <-ctx.Done():
-				return "", ctx.Err()
-			case <-time.After(100 * time.Millisecond):
-				continue
-			}
-		}
-		if err != nil {
-			return "", err
-		}
-		text, err := os.ReadFile(path) // it may have come just now
-		if err == nil && sum(text) == name {
-			file.Abort()
-			return path, nil
-		}
-		if text, err = download(ctx); err == nil {
-			if got := sum(text); got != name {
-				err = fmt.Errorf("what came has SHA-256 %s", got)
-			}
-		}
-		if err == nil {
-			_, err = file.Write(text)
-		}
-		if err != nil {
-			file.Abort()
-			return "", fmt.Errorf("network %s: %w", name, err)
-		}
-		return path, errors.Join(file.Commit(), prune(dir, filepath.Base(path)))
+	n.claim, err = durable.Create(n.path(name))
+	if errors.Is(err, durable.ErrInUse) {
+		return false, true, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	if n.has(name) { // it has come just now
+		n.drop()
+		return true, false, nil
+	}
+	return false, false, nil
+}
+
+// has reports whether a network is here and whole.
+func (n *networks) has(name string) bool {
+	text, err := os.ReadFile(n.path(name))
+	return err == nil && sum(text) == name
+}
+
+// keep keeps the content of the network that look did not find.
+func (n *networks) keep(name string, text []byte) error {
+	defer n.drop()
+	if _, err := n.claim.Write(text); err != nil {
+		return err
+	}
+	return errors.Join(n.claim.Commit(), prune(n.dir, filepath.Base(n.path(name))))
+}
+
+// drop lets other workers get the network.
+func (n *networks) drop() {
+	if n.claim != nil {
+		n.claim.Abort()
+		n.claim = nil
 	}
 }
 
@@ -93,67 +94,4 @@ func prune(dir, just string) error {
 	return nil
 }
 
-// mostBytes is the size of the greatest network that a worker takes.
-const mostBytes = 1 << 30
-
-// download asks the learner for a job's network, part by part.
-func (w *worker) download(ctx context.Context, j job) ([]byte, error) {
-	if j.Bytes < 1 || j.Bytes > mostBytes {
-		return nil, fmt.Errorf("it has %d bytes, want 1 to %d", j.Bytes, mostBytes)
-	}
-	var text []byte
-	for len(text) < j.Bytes {
-		q, err := json.Marshal(request{Version: w.o.Version, Worker: w.name, Network: j.Network, From: len(text)})
-		if err != nil {
-			return nil, err
-		}
-		m, err := w.conn.RequestWithContext(ctx, networkSubject, q)
-		if err != nil {
-			return nil, err
-		}
-		if len(m.Data) == 0 {
-			return nil, errors.New("the learner has another network now")
-		}
-		text = append(text, m.Data...)
-	}
-	return text, nil
-}
-
 func sum(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
-
-// player is the evaluator of the network that a worker played with last.
-type player struct {
-	evaluator *eval.Evaluator
-	name      string // Config.Network
-	sha256    string
-	done      func()
-}
-
-// open opens the evaluator of a job's network, unless it is open. The network must come until ctx ends.
-func (p *player) open(ctx context.Context, w *worker, j job) error {
-	if p.evaluator != nil && p.name == j.Config.Network && p.sha256 == j.Network {
-		return nil
-	}
-	file := ""
-	if j.Network != "" {
-		var err error
-		download := func(ctx context.Context) ([]byte, error) { return w.download(ctx, j) }
-		if file, err = fetch(ctx, download, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
-			return err
-		}
-	}
-	e, done, err := w.o.Evaluator(file, j.Config.Network, j.Config.Path)
-	if err != nil {
-		return err
-	}
-	p.close()
-	*p = player{selfplay.Remember(e, j.Config.Network, selfplay.Remembered), j.Config.Network, j.Network, done}
-	return nil
-}
-
-func (p *player) close() {
-	if p.done != nil {
-		p.done()
-		p.done = nil
-	}
-}

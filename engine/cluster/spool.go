@@ -1,15 +1,12 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
-	"sync"
 
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/selfplay"
 )
 
 // spooled is a game that the learner has not confirmed.
@@ -26,12 +23,9 @@ const spoolGames = 20_000
 // spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
 // memory alone: a kill then costs games that are played again.
 type spool struct {
-	path string
-	log  *slog.Logger
-
-	mu      sync.Mutex
+	path    string
+	log     *slog.Logger
 	games   []spooled
-	changed chan struct{} // closed when games come or go
 	journal *durable.Journal
 	lines   int  // of the journal
 	torn    bool // its last line may be
@@ -43,7 +37,7 @@ func openSpool(path string, log *slog.Logger) (*spool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s := &spool{path: path, log: log, games: games, changed: make(chan struct{})}
+	s := &spool{path: path, log: log, games: games}
 	s.begin()
 	return s, nil
 }
@@ -60,81 +54,42 @@ func (s *spool) begin() {
 	s.lines, s.torn = len(s.games), err != nil
 }
 
-// add keeps a game. It waits while the spool is full.
-func (s *spool) add(ctx context.Context, generation int, settings string, g *selfplay.Game) error {
-	text, err := json.Marshal(g)
-	if err != nil {
-		return err
-	}
-	line := spooled{generation, settings, g.Number, text}
-	for {
-		s.mu.Lock()
-		if len(s.games) < spoolGames {
-			break
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-changed:
-		}
-	}
-	defer s.mu.Unlock()
+// full reports whether no game is to be added until some are confirmed.
+func (s *spool) full() bool { return len(s.games) >= spoolGames }
+
+// add keeps a game.
+func (s *spool) add(line spooled) {
 	s.games = append(s.games, line)
-	if !s.torn {
-		if err := s.journal.Add(line); err != nil {
-			s.torn = true
-			s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
-		}
-		s.lines++
+	if s.torn {
+		return
 	}
-	s.change()
-	return nil
+	if err := s.journal.Add(line); err != nil {
+		s.torn = true
+		s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
+	}
+	s.lines++
 }
 
-func (s *spool) change() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// next waits for games, and returns some of one generation.
-func (s *spool) next(ctx context.Context) ([]spooled, error) {
-	for {
-		s.mu.Lock()
-		n, bytes := 0, 0
-		for n < len(s.games) && n < parcelGames && bytes < parcelBytes && s.games[n].Settings == s.games[0].Settings {
-			bytes += len(s.games[n].Game)
-			n++
-		}
-		some, changed := s.games[:n:n], s.changed
-		s.mu.Unlock()
-		if n > 0 {
-			return some, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-changed:
-		}
+// next returns the first games, of one generation: as many as a message may have.
+func (s *spool) next() []spooled {
+	n, bytes := 0, 0
+	for n < len(s.games) && n < parcelGames && bytes < parcelBytes && s.games[n].Settings == s.games[0].Settings {
+		bytes += len(s.games[n].Game)
+		n++
 	}
+	return s.games[:n:n]
 }
 
 // confirmed forgets the first n games.
 func (s *spool) confirmed(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.games = append([]spooled(nil), s.games[n:]...)
 	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
 		s.begin()
 	}
-	s.change()
 }
 
 // size is how many games the learner has not confirmed, and how many of them are of generations before one.
 func (s *spool) size(generation int) (all, older int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, g := range s.games {
 		if g.Generation < generation {
 			older++
@@ -145,8 +100,6 @@ func (s *spool) size(generation int) (all, older int) {
 
 // close ends the file. It is empty if all games are confirmed.
 func (s *spool) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.begin()
 	if s.journal != nil {
 		_ = s.journal.Close()

@@ -1,8 +1,6 @@
 package cluster_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,24 +11,24 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// What is not confirmed is there after a kill, without a torn line, and a full spool waits.
+// What is not confirmed is there after a kill, without a torn line, and a full spool says so.
 func TestSpool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool.jsonl")
 	s := gametest.Must(cluster.OpenSpool(path))(t)
 	add := func(n int) {
-		gametest.OK(t, s.Add(t.Context(), &selfplay.Game{Number: n}))
+		s.Add(&selfplay.Game{Number: n})
 	}
 	for n := range 5 {
 		add(n)
 	}
-	if some, err := s.Next(t.Context()); err != nil || !slices.Equal(some, []int{0, 1, 2, 3, 4}) {
-		t.Errorf("%v, %v", some, err)
+	if some := s.Next(); !slices.Equal(some, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("%v", some)
 	}
 	text := gametest.Must(os.ReadFile(path))(t)
 	gametest.OK(t, os.WriteFile(path, text[:len(text)-3], 0o644)) // killed
 	s = gametest.Must(cluster.OpenSpool(path))(t)
-	if some, err := s.Next(t.Context()); err != nil || !slices.Equal(some, []int{0, 1, 2, 3}) {
-		t.Errorf("after a kill: %v, %v", some, err)
+	if some := s.Next(); !slices.Equal(some, []int{0, 1, 2, 3}) {
+		t.Errorf("after a kill: %v", some)
 	}
 	s.Confirmed(2)
 	s.Close()
@@ -38,18 +36,16 @@ func TestSpool(t *testing.T) {
 		t.Fatalf("%d games after two were confirmed", s.Len())
 	}
 	for n := s.Len(); n < cluster.SpoolGames; n++ {
+		if s.Full() {
+			t.Fatalf("a spool of %d games is full", n)
+		}
 		add(n)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Add(ctx, &selfplay.Game{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a full spool takes a game: %v", err)
+	if !s.Full() {
+		t.Error("a full spool takes a game")
 	}
-	waits := make(chan error)
-	go func() { waits <- s.Add(t.Context(), &selfplay.Game{Number: 7}) }()
-	s.Confirmed(1)
-	if err := <-waits; err != nil || s.Len() != cluster.SpoolGames {
-		t.Errorf("%d games, %v", s.Len(), err)
+	if s.Confirmed(1); s.Full() {
+		t.Error("there is no room after a confirmation")
 	}
 	s.Close()
 }

@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/evald/evald/engine/short"
 )
@@ -125,74 +122,6 @@ func printable(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// reported keeps a worker's report, and the leases in it.
-func (l *Learner) reported(m *nats.Msg) {
-	var r report
-	err := decode(m.Data, &r)
-	if err == nil {
-		err = r.check()
-	}
-	if err != nil {
-		l.notices.say(slog.LevelWarn, "a worker's report is left out", "error", short.To(err.Error(), 500))
-		return
-	}
-	now := time.Now()
-	r.seen = now
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.workers) < mostWorkers || l.workers[r.Name] != nil {
-		l.workers[r.Name] = &r.Worker
-	}
-	if g := l.playing; g != nil {
-		g.renew(r.Holds, now, l.lease)
-		g.giveBack(r.Returns)
-	}
-}
-
-// statusFor answers with the status. It lists fewer workers and networks if their names are so long that it would not fit a
-// message.
-func (l *Learner) statusFor(m *nats.Msg) {
-	for s := l.Status(); ; {
-		text, err := json.Marshal(s)
-		if err != nil {
-			panic(err) // reports were checked
-		}
-		if int64(len(text)) <= l.conn.MaxPayload() {
-			l.respond(m, text)
-			return
-		}
-		s.Workers, s.Networks = s.Workers[:len(s.Workers)/2], s.Networks[:(len(s.Networks)+1)/2]
-	}
-}
-
-// Status is how it is now.
-func (l *Learner) Status() Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.total
-	s.Run, s.Version, s.Generation, s.Lag, s.Workers = l.run, l.o.Version, l.last, l.lag(), []Worker{}
-	workers := l.heard()
-	if g := l.playing; g != nil {
-		s.Playing, s.Generation, s.Network, s.Games, s.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
-		s.Proved, s.Jobs = g.store.Proved(), g.waiting(workers)
-		s.PerSecond = float64(s.Games-g.had) / time.Since(g.start).Seconds()
-	}
-	for _, w := range l.workers {
-		w.Silent = time.Since(w.seen).Seconds()
-		s.Workers = append(s.Workers, *w)
-	}
-	slices.SortFunc(s.Workers, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
-	s.sum()
-	s.Workers = s.Workers[:min(mostListed, len(s.Workers))]
-	return s
-}
-
-// heard is how many workers were heard lately. It leaves out the others. The caller has the lock.
-func (l *Learner) heard() int {
-	maps.DeleteFunc(l.workers, func(_ string, w *Worker) bool { return time.Since(w.seen) > forgotten })
-	return len(l.workers)
 }
 
 // sum computes what is of all workers.

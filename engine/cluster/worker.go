@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -35,7 +33,7 @@ type WorkerOptions struct {
 	// Evaluator opens the evaluator of a network, a file; its answers call it by name, and path is selfplay.Config.Path. The file is ""
 	// if name is a heuristic.
 	Evaluator func(file, name, path string) (e *eval.Evaluator, done func(), err error)
-	// Kept, unless nil, hears of games that the learner has confirmed.
+	// Kept, unless nil, hears of games that the learner has confirmed. All of the worker waits for it.
 	Kept func(generation int, numbers []int)
 }
 
@@ -48,7 +46,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer home.Close()
 	host, _ := os.Hostname() // "" will do
-	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: printable(short.To(host, 100)) + "-" + strings.ToLower(rand.Text()[:6])}
+	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: printable(short.To(host, 100)) + "-" + strings.ToLower(rand.Text()[:6]), inbox: newInbox(), answers: make(chan *nats.Msg, 64), lost: make(chan error, 1)}
 	w.o.Log = o.Log.With("worker", w.name)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -57,7 +55,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer w.conn.Close()
 	for {
-		err := w.join(ctx)
+		err := w.play(ctx)
 		if cause := context.Cause(ctx); ctx.Err() != nil && cause != ctx.Err() {
 			return cause // the server has ended the connection
 		}
@@ -84,7 +82,11 @@ type worker struct {
 	o    WorkerOptions
 	name string
 	home *durable.Dir
-	conn *nats.Conn
+
+	conn    *nats.Conn
+	inbox   string         // what the subjects of answers begin with
+	answers chan *nats.Msg // at inbox, and the number of the question
+	lost    chan error     // the connection, and all answers with it
 }
 
 // dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong
@@ -99,10 +101,14 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 		if err != nil {
 			w.o.Log.Warn("the server is lost; playing on", "error", err)
 		}
+		select {
+		case w.lost <- cmp.Or(err, nats.ErrConnectionClosed):
+		default: // it was not seen yet that it was lost before
+		}
 	})
 	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
 	for said := false; ; said = true {
-		if w.conn, err = w.o.connect(w.name, newInbox(), w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
+		if w.conn, err = w.o.connect(w.name, w.inbox, w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
 			break
 		}
 		if !absent(err) {
@@ -115,58 +121,8 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 			return err
 		}
 	}
-	return nil
-}
-
-// runName is what a run's number looks like. It becomes part of the name of a file.
-var runName = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
-
-// join asks the learner to take this worker, and plays for it.
-func (w *worker) join(ctx context.Context) error {
-	for said := false; ; said = true {
-		r, err := w.ask(ctx, w.patience, helloSubject, request{})
-		if err == nil && r.Refused != "" {
-			return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
-		}
-		if err == nil && !runName.MatchString(r.Run) {
-			return fmt.Errorf("the learner says that its run is %s, want letters and digits", short.Quote(r.Run))
-		}
-		if err == nil {
-			w.o.Log.Info("joined", "run", r.Run)
-			return w.play(ctx, r.Run)
-		}
-		if !said {
-			w.o.Log.Warn("waiting for the learner, trying again and again", "every", w.pause, "error", err)
-		}
-		if err := sleep(ctx, w.pause); err != nil {
-			return err
-		}
-	}
-}
-
-// ask asks the learner, which may take patience. It ends when the connection is lost, because the answer is lost with it.
-func (w *worker) ask(ctx context.Context, patience time.Duration, subject string, q request) (r reply, err error) {
-	q.Version, q.Worker = w.o.Version, w.name
-	text, err := json.Marshal(q)
-	if err != nil {
-		return r, err
-	}
-	inner, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	lost := w.conn.StatusChanged(nats.RECONNECTING)
-	defer w.conn.RemoveStatusListener(lost) // which closes it
-	go func() {
-		select {
-		case <-lost:
-			cancel()
-		case <-inner.Done():
-		}
-	}()
-	m, err := w.conn.RequestWithContext(inner, subject, text)
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(m.Data, &r)
+	_, err = w.conn.ChanSubscribe(w.inbox+".*", w.answers)
+	return err
 }
 
 // sleep waits; its error is that of ctx.

@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/short"
+)
+
+// learnerState is what a learner knows of its run and its workers, and what it decides. It has no connection, no clock and no
+// goroutine: Learner calls it with what has come and the time, and so does the simulation. The store of a generation is the only
+// disk that it has.
+type learnerState struct {
+	pace
+	version string
+	run     string        // its number, random
+	name    func() string // a new name of a lease, random
+	notices notices
+
+	playing *generation // nil between generations
+	last    int         // the last generation that is complete, -1 if it is not known
+	workers map[string]*Worker
+	total   Status // of its life: Kept, Duplicates, Refused and Failures
+	network []byte // the one that workers can ask for
+	sha256  string // of network
+}
+
+func newLearnerState(version string, p pace, log *slog.Logger, name func() string) *learnerState {
+	return &learnerState{pace: p, version: version, name: name, notices: notices{log: log}, last: -1, workers: map[string]*Worker{}}
+}
+
+// begin begins a generation.
+func (s *learnerState) begin(g *generation) {
+	s.playing, s.last = g, g.job.Generation-1
+	s.network, s.sha256 = g.network, g.job.Network
+}
+
+// end ends the generation that is being played.
+func (s *learnerState) end(complete bool) {
+	if complete {
+		s.last = s.playing.job.Generation
+	}
+	s.playing = nil
+}
+
+// question is a message to the learner without games.
+type question struct {
+	subject string
+	request request
+	report  report
+	err     error // why it cannot be read
+}
+
+// mostList is the most values in the lists of a message: a worker with so many games has no more leases.
+const mostList = spoolGames
+
+// readQuestion reads a message that came at a subject.
+func readQuestion(subject string, text []byte) (q question) {
+	q.subject = subject
+	if games, _, nested := elements(text); games > mostList || nested > mostNested {
+		q.err = fmt.Errorf("the message has lists of %d values, nested %d times, want %d and %d at most", games, nested, mostList, mostNested)
+		return q
+	}
+	switch subject {
+	case statusSubject: // has no text
+	case workerSubject:
+		if q.err = game.DecodeJSON(text, &q.report); q.err == nil {
+			q.err = q.report.check()
+		}
+	default:
+		q.err = game.DecodeJSON(text, &q.request)
+	}
+	return q
+}
+
+// answer is what the learner answers: one of the three, or nothing.
+type answer struct {
+	reply  *reply
+	status *Status
+	part   []byte // of a network
+}
+
+// encode is the answer's text. A status lists fewer workers and networks if their names are so long that it would take more than
+// most bytes.
+func (a answer) encode(most int) []byte {
+	switch {
+	case a.reply != nil:
+		return encode(a.reply)
+	case a.status != nil:
+		for s := a.status; ; s.Workers, s.Networks = s.Workers[:len(s.Workers)/2], s.Networks[:(len(s.Networks)+1)/2] {
+			if text := encode(s); len(text) <= most {
+				return text
+			}
+		}
+	}
+	return a.part
+}
+
+// encode is a message as JSON.
+func encode(message any) []byte {
+	text, err := json.Marshal(message)
+	if err != nil {
+		panic(err) // Validate and report.check have refused what JSON cannot have
+	}
+	return text
+}
+
+// answer answers a question. lag is how many messages with games wait.
+func (s *learnerState) answer(now time.Time, q question, lag int) (a answer) {
+	switch q.subject {
+	case networkSubject:
+		if q.err == nil {
+			a.part = s.part(q.request)
+		}
+	case workerSubject:
+		s.reported(now, q)
+	case statusSubject:
+		a.status = new(s.status(now, lag))
+	default:
+		r := reply{}
+		switch {
+		case q.err != nil:
+			r.Refused = q.err.Error()
+		case q.subject == helloSubject:
+			r = s.hello(now, q.request)
+		case q.subject == jobSubject:
+			r = s.jobFor(now, q.request)
+		}
+		r.Run = s.run
+		a.reply = &r
+	}
+	return a
+}
+
+// versionOf says what is wrong with a worker's version, or nothing.
+func (s *learnerState) versionOf(version string) (refused string) {
+	if version == s.version {
+		return ""
+	}
+	return fmt.Sprintf("its version is %s, and the learner's %q: install the learner's", short.Quote(version), s.version)
+}
+
+// hello lets a worker of the same version in.
+func (s *learnerState) hello(now time.Time, r request) reply {
+	if r.Worker == "" { // another learner asks whether one is here
+		return reply{}
+	}
+	if refused := s.versionOf(r.Version); refused != "" {
+		s.notices.say(now, slog.LevelWarn, "refused a worker of another version", "worker", short.To(r.Worker, 100), "version", short.To(r.Version, 100), "want", s.version)
+		return reply{Refused: refused}
+	}
+	s.notices.say(now, slog.LevelInfo, "a worker has joined", "worker", short.To(r.Worker, 100))
+	return reply{}
+}
+
+// jobFor gives a worker a job, if there is one.
+func (s *learnerState) jobFor(now time.Time, r request) reply {
+	if refused := s.versionOf(r.Version); refused != "" {
+		return reply{Refused: refused}
+	}
+	if s.playing == nil || r.Run != s.run {
+		return reply{}
+	}
+	j, ok := s.playing.next(s.name, now, s.lease, s.heard(now))
+	if !ok {
+		return reply{}
+	}
+	return reply{Job: &j}
+}
+
+// part is a part of the network; it is empty if the learner has another one, or none.
+func (s *learnerState) part(r request) []byte {
+	if r.Network == "" || r.Network != s.sha256 || r.From < 0 || r.From >= len(s.network) {
+		return nil
+	}
+	return s.network[r.From:min(r.From+networkPart, len(s.network))]
+}
+
+// reported keeps a worker's report, and the leases in it.
+func (s *learnerState) reported(now time.Time, q question) {
+	if q.err != nil {
+		s.notices.say(now, slog.LevelWarn, "a worker's report is left out", "error", short.To(q.err.Error(), 500))
+		return
+	}
+	r := q.report
+	r.seen = now
+	if len(s.workers) < mostWorkers || s.workers[r.Name] != nil {
+		s.workers[r.Name] = &r.Worker
+	}
+	if g := s.playing; g != nil {
+		g.renew(r.Holds, now, s.lease)
+		g.giveBack(r.Returns)
+	}
+}
+
+// heard is how many workers were heard lately. It leaves out the others.
+func (s *learnerState) heard(now time.Time) int {
+	maps.DeleteFunc(s.workers, func(_ string, w *Worker) bool { return now.Sub(w.seen) > forgotten })
+	return len(s.workers)
+}
+
+// status is how it is now.
+func (s *learnerState) status(now time.Time, lag int) Status {
+	all := s.total
+	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, s.version, s.last, lag, []Worker{}
+	workers := s.heard(now)
+	if g := s.playing; g != nil {
+		all.Playing, all.Generation, all.Network, all.Games, all.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All
+		all.Proved, all.Jobs = g.store.Proved(), g.waiting(workers)
+		all.PerSecond = float64(all.Games-g.had) / max(now.Sub(g.start).Seconds(), 1e-9)
+	}
+	for _, w := range s.workers {
+		w.Silent = now.Sub(w.seen).Seconds()
+		all.Workers = append(all.Workers, *w)
+	}
+	slices.SortFunc(all.Workers, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
+	all.sum()
+	all.Workers = all.Workers[:min(mostListed, len(all.Workers))]
+	return all
+}
+
+// judge says what each message with games is answered once its games are on the disk, and returns the games that are to be written there.
+func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
+	for i := range parcels {
+		p := &parcels[i]
+		if p.reply.ok() {
+			p.reply = s.verdict(p)
+		}
+		if p.reply.ok() && p.Generation > s.last {
+			for i := range p.Games {
+				games = append(games, &p.Games[i])
+			}
+		}
+	}
+	return games
+}
+
+// verdict says why games are not taken. Those of an earlier generation are, because that is complete, and has them.
+func (s *learnerState) verdict(p *parcel) reply {
+	g := s.playing
+	switch {
+	case p.Version != s.version:
+		return reply{Refused: s.versionOf(p.Version)}
+	case p.Run != s.run:
+		return reply{Later: "the games are of another run"}
+	case p.Generation < 0:
+		return reply{Refused: fmt.Sprintf("generation %d cannot be: want 0 or more", p.Generation)}
+	case p.Generation <= s.last:
+		return reply{}
+	case g == nil || p.Generation != g.job.Generation:
+		return reply{Later: "the learner does not play this generation now"}
+	case p.Settings != g.id:
+		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
+	}
+	end := g.upTo()
+	for i := range p.Games {
+		if n := p.Games[i].Number; n >= end && n < g.job.All { // it would wait in memory for all those before it
+			return reply{Refused: fmt.Sprintf("game %d was in no job: games up to %d were", n, end-1)}
+		}
+		if err := g.store.Check(&p.Games[i]); err != nil {
+			return reply{Refused: err.Error()}
+		}
+	}
+	return reply{}
+}
+
+// confirm completes the replies when the games were written, or not because of err, and counts them.
+func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
+	for i := range parcels {
+		p := &parcels[i]
+		switch {
+		case p.reply.Refused != "":
+			s.total.Refused++
+			s.notices.say(now, slog.LevelWarn, "refused games", "worker", short.To(p.Worker, 100), "generation", p.Generation, "why", short.To(p.reply.Refused, 500))
+		case p.reply.ok() && p.Generation <= s.last:
+			s.total.Duplicates += int64(len(p.Games))
+		case p.reply.ok() && err != nil: // the worker keeps them
+			p.reply.Later = err.Error()
+		}
+		p.reply.Run = s.run
+	}
+}
+
+// stored counts games that were written: fresh of so many were new.
+func (s *learnerState) stored(now time.Time, g *generation, games, fresh int, err error) {
+	if fresh > 0 {
+		g.grew = now
+	}
+	s.total.Kept += int64(fresh)
+	s.total.Duplicates += int64(games - fresh)
+	if err != nil {
+		s.total.Failures++
+		s.notices.log.Error("games cannot be written; trying again", "error", err)
+	}
+}

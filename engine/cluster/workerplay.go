@@ -1,0 +1,278 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// player is what a worker knows of its jobs and of the network that it plays with.
+type player struct {
+	phase  phase
+	leases map[key]*taken // by each game that is to be played, under way or not confirmed
+	job    *taken         // the one whose games are begun; nil if idle or draining
+	plays  string         // taken.id of the games that are played
+
+	name, sha256 string        // of the network whose evaluator is open
+	text         []byte        // of the network that comes, so far
+	wait         time.Duration // for its next part
+	lookAt       time.Time     // of waiting
+}
+
+// phase is what a worker does with its job.
+type phase int
+
+const (
+	idle     phase = iota // it has none
+	looking               // for its network, on this machine
+	waiting               // for another worker of this machine, which gets the network
+	fetching              // the network, from the learner
+	opening               // the network's evaluator
+	playing               // its games, and those of further jobs by the same network
+	draining              // the games that were begun: there was no further job
+)
+
+// key is a game of a run.
+type key struct {
+	settings string
+	number   int
+}
+
+// taken is a job that this worker has.
+type taken struct {
+	job
+	id   string
+	left []int // games to begin
+}
+
+// mostBytes is the size of the greatest network that a worker takes.
+const mostBytes = 1 << 30
+
+// lookAgain is how often a worker looks whether another one of its machine has got a network.
+const lookAgain = 100 * time.Millisecond
+
+// held are the names of the leases of this worker.
+func (p *player) held() (names []string) {
+	listed := map[*taken]bool{}
+	for _, t := range p.leases {
+		if !listed[t] {
+			listed[t] = true
+			names = append(names, t.Lease)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// stepPlayer does what is due for the job, or to get one.
+func (s *workerState) stepPlayer(now time.Time) {
+	switch p := &s.player; p.phase {
+	case idle:
+		s.askJob(now)
+	case playing: // the next job comes while the last game of this one is played
+		if len(p.job.left) == 0 {
+			s.askJob(now)
+		}
+	case waiting:
+		if !now.Before(p.lookAt) {
+			s.do(looking, look)
+		}
+	case fetching:
+		if s.part.due(now) {
+			s.ask(now, &s.part, p.wait, networkSubject, request{Network: p.job.Network, From: len(p.text)})
+		}
+	}
+}
+
+func (s *workerState) askJob(now time.Time) {
+	if s.jobs.due(now) {
+		s.ask(now, &s.jobs, s.pace.patience, jobSubject, request{Run: s.run})
+	}
+}
+
+// do begins a phase with a deed for the job.
+func (s *workerState) do(next phase, kind deedKind) {
+	s.player.phase = next
+	s.deeds = append(s.deeds, deed{kind: kind, job: s.player.job.job, text: s.player.text})
+}
+
+// gotJob is the answer to the question for a job.
+func (s *workerState) gotJob(now time.Time, r reply, err error) {
+	switch {
+	case err != nil:
+		s.o.Log.Debug("no jobs", "error", err)
+		s.noJob(now)
+		return
+	case r.Refused != "":
+		s.fail(fmt.Errorf("%w: %s", ErrRefused, r.Refused))
+		return
+	case r.Run != s.run:
+		s.fail(errOtherRun)
+		return
+	case r.Job == nil:
+		s.noJob(now)
+		return
+	}
+	t := &taken{job: *r.Job, id: r.Job.settings()}
+	t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
+	if err := t.Config.Validate(); err != nil {
+		s.fail(fmt.Errorf("the learner has a job that cannot be played: %w", err))
+		return
+	}
+	p := &s.player
+	for _, n := range t.Missing {
+		k := key{t.id, n}
+		if p.leases[k] == nil { // or it is being played here, or not confirmed, since the learner has begun anew
+			t.left = append(t.left, n)
+		}
+		p.leases[k] = t // the learner may have forgotten an earlier lease
+	}
+	switch {
+	case len(t.left) == 0: // ask for another one
+	case p.phase == idle:
+		p.job = t
+		s.getNetwork(now)
+	case t.id == p.plays:
+		p.job = t
+	default: // the games under way come first, and others need not wait for them
+		s.giveBack(t)
+		p.phase, p.job = draining, nil
+	}
+}
+
+// noJob waits for jobs: those who play begin no game until all those under way are over, so that all soon play again.
+func (s *workerState) noJob(now time.Time) {
+	if p := &s.player; p.phase == playing {
+		p.phase, p.job = draining, nil
+		return
+	}
+	s.jobs.after = now.Add(s.pace.pause)
+}
+
+// giveBack lets another worker have a job of which no game was begun.
+func (s *workerState) giveBack(t *taken) {
+	for _, n := range t.left {
+		delete(s.player.leases, key{t.id, n})
+	}
+	s.report(report{Holds: s.player.held(), Returns: []string{t.Lease}})
+}
+
+// getNetwork gets the evaluator of the job's network.
+func (s *workerState) getNetwork(now time.Time) {
+	p := &s.player
+	t := p.job
+	s.now.Fetching = t.Config.Network
+	p.text, p.wait = nil, 2*s.pace.patience
+	switch {
+	case p.name == t.Config.Network && p.sha256 == t.Network:
+		s.opened(now, nil)
+	case t.Network == "":
+		s.do(opening, open)
+	case !sha256Name.MatchString(t.Network):
+		s.networkFailed(now, fmt.Errorf("its name is %.80q, want a SHA-256", t.Network))
+	case t.Bytes < 1 || t.Bytes > mostBytes:
+		s.networkFailed(now, fmt.Errorf("it has %d bytes, want 1 to %d", t.Bytes, mostBytes))
+	default:
+		s.do(looking, look)
+	}
+}
+
+// looked says whether this machine has the network. If it has not, this worker alone may get it until drop or keep, or another one gets it.
+func (s *workerState) looked(now time.Time, found, another bool, err error) {
+	switch {
+	case err != nil:
+		s.networkFailed(now, err)
+	case found:
+		s.do(opening, open)
+	case another:
+		s.player.phase, s.player.lookAt = waiting, now.Add(lookAgain)
+	default:
+		s.player.phase = fetching
+	}
+}
+
+// gotPart is a part of the network. A part that does not come is asked for again, and waited for twice as long: perhaps the line is slow.
+func (s *workerState) gotPart(now time.Time, text []byte, err error) {
+	p := &s.player
+	switch {
+	case err != nil:
+		p.wait = min(2*p.wait, networkPatience)
+		s.part.after = now.Add(s.pace.pause)
+		return
+	case len(text) == 0:
+		err = errors.New("the learner has another network now")
+	default:
+		p.text = append(p.text, text...)
+		if len(p.text) < p.job.Bytes {
+			return
+		}
+		got := sum(p.text)
+		if got == p.job.Network {
+			s.do(opening, keep)
+			p.text = nil
+			return
+		}
+		err = fmt.Errorf("network %s: what came has SHA-256 %s", p.job.Network, got)
+	}
+	s.do(idle, drop)
+	s.networkFailed(now, err)
+}
+
+// networkFailed gives the job back, and asks for another one a little later.
+func (s *workerState) networkFailed(now time.Time, err error) {
+	t := s.player.job
+	s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
+	s.now.Fetching = ""
+	s.giveBack(t)
+	s.player.phase, s.player.job, s.player.text = idle, nil, nil
+	s.jobs.after = now.Add(2 * s.pace.pause)
+}
+
+// opened says whether the network's evaluator is open.
+func (s *workerState) opened(now time.Time, err error) {
+	p := &s.player
+	if err != nil {
+		p.name, p.sha256 = "", ""
+		s.networkFailed(now, err)
+		return
+	}
+	t := p.job
+	p.name, p.sha256, p.plays = t.Config.Network, t.Network, t.id
+	s.now.Fetching, s.now.Generation, s.now.Network = "", t.Generation, t.Config.Network
+	s.o.Log.Info("playing", "generation", t.Generation, "network", t.Config.Network, "rules", t.Config.Rules, "first", t.Missing[0])
+	s.do(playing, play)
+}
+
+// nextGame is the number of the next game to begin; more is false if no game is to be begun. If both are zero it is not known
+// yet, and is to be asked again.
+func (s *workerState) nextGame() (number int, ok, more bool) {
+	p := &s.player
+	if s.failed != nil || p.phase != playing {
+		return 0, false, false
+	}
+	if len(p.job.left) == 0 {
+		return 0, false, true
+	}
+	number, p.job.left = p.job.left[0], p.job.left[1:]
+	s.now.Begun++
+	return number, true, true
+}
+
+// played keeps a game that nextGame began. It returns false if there is no room: it is to be told again.
+func (s *workerState) played(number int, game []byte) bool {
+	if s.spool.full() {
+		return false
+	}
+	s.now.Games, s.now.Begun = s.now.Games+1, s.now.Begun-1
+	s.spool.add(spooled{s.now.Generation, s.player.plays, number, game})
+	return true
+}
+
+// ended says that the games that were begun are over, or why they are not.
+func (s *workerState) ended(err error) {
+	if err != nil {
+		s.fail(err)
+	}
+	s.player.phase, s.player.job, s.now.Begun = idle, nil, 0
+}
