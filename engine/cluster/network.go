@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,19 +22,19 @@ var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // fetch returns the file of a network in a folder that all workers of a machine share. The first one gets it by download, and
 // the others wait for it. The content is compared with the name, which is its SHA-256.
-func fetch(ctx context.Context, download func(context.Context) ([]byte, error), name, dir string) (path string, err error) {
+func fetch(ctx context.Context, disk durable.FS, download func(context.Context) ([]byte, error), name, dir string) (path string, err error) {
 	if !sha256Name.MatchString(name) {
 		return "", fmt.Errorf("network %.80q: want a SHA-256", name)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := durable.MkdirAllIn(disk, dir); err != nil {
 		return "", err
 	}
 	path = filepath.Join(dir, name+".safetensors")
 	for {
-		if text, err := os.ReadFile(path); err == nil && sum(text) == name {
+		if text, err := disk.ReadFile(path); err == nil && sum(text) == name {
 			return path, nil
 		}
-		file, err := durable.Create(path)
+		file, err := durable.CreateIn(disk, path)
 		if errors.Is(err, durable.ErrInUse) { // another worker gets it
 			select {
 			case <-ctx.Done():
@@ -47,7 +46,7 @@ func fetch(ctx context.Context, download func(context.Context) ([]byte, error), 
 		if err != nil {
 			return "", err
 		}
-		text, err := os.ReadFile(path) // it may have come just now
+		text, err := disk.ReadFile(path) // it may have come just now
 		if err == nil && sum(text) == name {
 			file.Abort()
 			return path, nil
@@ -64,7 +63,7 @@ func fetch(ctx context.Context, download func(context.Context) ([]byte, error), 
 			file.Abort()
 			return "", fmt.Errorf("network %s: %w", name, err)
 		}
-		return path, errors.Join(file.Commit(), prune(dir, filepath.Base(path)))
+		return path, errors.Join(file.Commit(), prune(disk, dir, filepath.Base(path)))
 	}
 }
 
@@ -73,8 +72,8 @@ const mostNetworks = 10
 
 // prune removes all networks but the newest, and never the one that has just come: if the clock was set back, it is not the
 // newest. A worker reads the file of its network once.
-func prune(dir, just string) error {
-	entries, err := os.ReadDir(dir)
+func prune(disk durable.FS, dir, just string) error {
+	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func prune(dir, just string) error {
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, f := range files[min(mostNetworks-1, len(files)):] {
-		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -138,7 +137,7 @@ func (p *player) open(ctx context.Context, w *worker, j job) error {
 	if j.Network != "" {
 		var err error
 		download := func(ctx context.Context) ([]byte, error) { return w.download(ctx, j) }
-		if file, err = fetch(ctx, download, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
+		if file, err = fetch(ctx, w.home, download, j.Network, filepath.Join(w.o.Dir, "networks")); err != nil {
 			return err
 		}
 	}

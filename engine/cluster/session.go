@@ -40,7 +40,7 @@ type taken struct {
 
 // play plays the jobs of a run until ctx ends or the learner has another run or refuses.
 func (w *worker) play(ctx context.Context, run string) error {
-	spool, err := openSpool(w.home.Path("spool-"+run+".jsonl"), w.o.Log)
+	spool, err := openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.o.Log)
 	if err != nil {
 		return err
 	}

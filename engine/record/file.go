@@ -73,8 +73,11 @@ type Writer struct {
 }
 
 // Create begins a file. If a file has the name already, Close replaces it.
-func Create(path string) (*Writer, error) {
-	file, err := durable.Create(path)
+func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path) }
+
+// CreateIn is Create in any file system.
+func CreateIn(files durable.FS, path string) (*Writer, error) {
+	file, err := durable.CreateIn(files, path)
 	if err != nil {
 		return nil, fmt.Errorf("records %s: %w", path, err)
 	}
