@@ -53,6 +53,9 @@ const (
 
 var schema = parquet.SchemaOf(row{})
 
+// compression is one for all writers, because a new one takes longer to make than a small file to write.
+var compression = &zstd.Codec{}
+
 const (
 	versionKey   = "evald.records"
 	version      = "2"
@@ -83,7 +86,7 @@ func CreateIn(files durable.FS, path string) (*Writer, error) {
 	}
 	return &Writer{
 		path: path, file: file, rows: make([]row, 0, chunk),
-		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(&zstd.Codec{}),
+		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(compression),
 			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
 			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros)),
 	}, nil

@@ -57,8 +57,8 @@ func (d *Disk) now() time.Time {
 	return d.Clock()
 }
 
-// make makes a file or folder that is not there.
-func (d *Disk) make(path string, n *node) error {
+// create makes a file or folder that is not there.
+func (d *Disk) create(path string, n *node) error {
 	folder, name, err := d.above(path)
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func (d *Disk) OpenFile(path string, flag int, mode fs.FileMode) (durable.Handle
 	switch {
 	case n == nil && flag&os.O_CREATE != 0:
 		n = &node{mode: mode}
-		err = d.make(path, n)
+		err = d.create(path, n)
 	case n != nil && flag&os.O_EXCL != 0:
 		err = fs.ErrExist
 	case n != nil && n.mode.IsDir():
@@ -146,7 +146,7 @@ func (d *Disk) Mkdir(path string, mode fs.FileMode) error {
 	if n != nil {
 		err = fs.ErrExist
 	} else {
-		err = d.make(path, newFolder(mode))
+		err = d.create(path, newFolder(mode))
 	}
 	return failed("mkdir", path, err)
 }
@@ -214,7 +214,7 @@ func (d *Disk) Lock(path string) (durable.Lock, error) {
 	switch {
 	case n == nil:
 		n = &node{mode: 0o644}
-		err = d.make(path, n)
+		err = d.create(path, n)
 	case n.mode.IsDir():
 		err = syscall.EISDIR
 	case n.locked > d.epoch:
