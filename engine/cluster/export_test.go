@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -82,7 +83,7 @@ type Spool struct{ s *spool }
 
 // OpenSpool opens the one in a file.
 func OpenSpool(path string) (*Spool, error) {
-	s, err := openSpool(path, slog.New(slog.DiscardHandler))
+	s, err := openSpool(durable.OS, path, slog.New(slog.DiscardHandler))
 	return &Spool{s}, err
 }
 

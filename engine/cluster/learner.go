@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -63,10 +64,10 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 }
 
 func (l *Learner) begin() (err error) {
-	if err := os.MkdirAll(l.o.Dir, 0o755); err != nil {
+	if err := durable.MkdirAllIn(durable.OS, l.o.Dir); err != nil {
 		return err
 	}
-	if l.state.run, err = secret(filepath.Join(l.o.Dir, "run")); err != nil {
+	if l.state.run, err = secret(durable.OS, filepath.Join(l.o.Dir, "run")); err != nil {
 		return err
 	}
 	if l.o.Outside != nil {
@@ -88,7 +89,7 @@ func (l *Learner) begin() (err error) {
 // serve starts the server inside and connects to it.
 func (l *Learner) serve() (err error) {
 	if l.password = l.o.Server.Password; l.password == "" {
-		if l.password, err = secret(filepath.Join(l.o.Dir, "password")); err != nil {
+		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password")); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +17,7 @@ var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // networks is a folder of networks that all workers of a machine share. A file's name is the SHA-256 of its content.
 type networks struct {
+	disk  durable.FS
 	dir   string
 	claim *durable.File // of the network that this worker gets
 }
@@ -26,13 +26,13 @@ func (n *networks) path(name string) string { return filepath.Join(n.dir, name+"
 
 // look looks for a network. If it is not found, and no other worker gets it, this worker alone may get it until keep or drop.
 func (n *networks) look(name string) (found, another bool, err error) {
-	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+	if err := durable.MkdirAllIn(n.disk, n.dir); err != nil {
 		return false, false, err
 	}
 	if n.has(name) {
 		return true, false, nil
 	}
-	n.claim, err = durable.Create(n.path(name))
+	n.claim, err = durable.CreateIn(n.disk, n.path(name))
 	if errors.Is(err, durable.ErrInUse) {
 		return false, true, nil
 	}
@@ -48,7 +48,7 @@ func (n *networks) look(name string) (found, another bool, err error) {
 
 // has reports whether a network is here and whole.
 func (n *networks) has(name string) bool {
-	text, err := os.ReadFile(n.path(name))
+	text, err := n.disk.ReadFile(n.path(name))
 	return err == nil && sum(text) == name
 }
 
@@ -58,7 +58,7 @@ func (n *networks) keep(name string, text []byte) error {
 	if _, err := n.claim.Write(text); err != nil {
 		return err
 	}
-	return errors.Join(n.claim.Commit(), prune(n.dir, filepath.Base(n.path(name))))
+	return errors.Join(n.claim.Commit(), prune(n.disk, n.dir, filepath.Base(n.path(name))))
 }
 
 // drop lets other workers get the network.
@@ -74,8 +74,8 @@ const mostNetworks = 10
 
 // prune removes all networks but the newest, and never the one that has just come: if the clock was set back, it is not the
 // newest. A worker reads the file of its network once.
-func prune(dir, just string) error {
-	entries, err := os.ReadDir(dir)
+func prune(disk durable.FS, dir, just string) error {
+	entries, err := disk.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func prune(dir, just string) error {
 	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, f := range files[min(mostNetworks-1, len(files)):] {
-		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
-	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/evald/evald/engine/durable"
 )
 
 // Server says how the server inside the learner listens.
@@ -134,15 +137,16 @@ func inside(srv *server.Server, password string, said nats.ErrHandler) (*nats.Co
 		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause), nats.ErrorHandler(said))
 }
 
-// secret reads a password from a file that only its owner can read, or makes one.
-func secret(path string) (string, error) {
-	text, err := os.ReadFile(path)
+// secret reads a password from a file that only its owner can read, or makes one. When it returns, the password is durable, because workers
+// keep it: also one that a killed learner may have written just before.
+func secret(disk durable.FS, path string) (string, error) {
+	text, err := disk.ReadFile(path)
 	if err == nil && len(text) > 0 {
-		return string(text), nil
+		return string(text), disk.SyncDir(filepath.Dir(path))
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	password := rand.Text()
-	return password, os.WriteFile(path, []byte(password), 0o600)
+	return password, durable.WriteSecretIn(disk, path, []byte(password))
 }

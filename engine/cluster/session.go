@@ -31,10 +31,12 @@ type session struct {
 
 // play plays for a learner until ctx ends, or the learner has another run or refuses.
 func (w *worker) play(ctx context.Context) error {
-	open := func(run string) (*spool, error) { return openSpool(w.home.Path("spool-"+run+".jsonl"), w.o.Log) }
+	open := func(run string) (*spool, error) {
+		return openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.o.Log)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{
-		worker: w, ctx: ctx, networks: networks{dir: filepath.Join(w.o.Dir, "networks")},
+		worker: w, ctx: ctx, networks: networks{disk: w.home, dir: filepath.Join(w.o.Dir, "networks")},
 		state: newWorkerState(w.o, w.pace, w.name, open), changed: make(chan struct{}),
 	}
 	err := s.run()

@@ -23,6 +23,7 @@ const spoolGames = 20_000
 // spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
 // memory alone: a kill then costs games that are played again.
 type spool struct {
+	disk    durable.FS
 	path    string
 	log     *slog.Logger
 	games   []spooled
@@ -32,12 +33,12 @@ type spool struct {
 }
 
 // openSpool finds the games that an earlier process has left.
-func openSpool(path string, log *slog.Logger) (*spool, error) {
-	games, err := durable.ReadJournal[spooled](path, "and its game is played again")
+func openSpool(disk durable.FS, path string, log *slog.Logger) (*spool, error) {
+	games, err := durable.ReadJournalIn[spooled](disk, path, "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s := &spool{path: path, log: log, games: games}
+	s := &spool{disk: disk, path: path, log: log, games: games}
 	s.begin()
 	return s, nil
 }
@@ -48,7 +49,7 @@ func (s *spool) begin() {
 		_ = s.journal.Close() // what it lacks is in memory
 	}
 	var err error
-	if s.journal, err = durable.BeginJournal(s.path, s.games); err != nil {
+	if s.journal, err = durable.BeginJournalIn(s.disk, s.path, s.games); err != nil {
 		s.log.Warn("the spool cannot be written; games are in memory alone until they are confirmed", "error", err)
 	}
 	s.lines, s.torn = len(s.games), err != nil

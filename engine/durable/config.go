@@ -7,20 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"reflect"
 	"strings"
 )
 
 // KeepConfig writes a configuration, a struct, to a file of JSON with its checksum. If the file is there already, its
 // configuration must be the same. A field that the file lacks counts as zero.
-func KeepConfig[C any](path string, c C) error {
-	text, err := os.ReadFile(path)
+func KeepConfig[C any](path string, c C) error { return KeepConfigIn(OS, path, c) }
+
+// KeepConfigIn is KeepConfig in any file system.
+func KeepConfigIn[C any](files FS, path string, c C) error {
+	text, err := files.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if text, err = MarshalIndent(c); err != nil {
 			return err
 		}
-		return WriteFile(path, text)
+		return WriteFileIn(files, path, text)
 	}
 	if err != nil {
 		return err

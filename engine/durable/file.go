@@ -1,5 +1,6 @@
 // Package durable has what all files that must survive a kill have in common:
 //
+//	fs.go       the file system below: the operating system's, or a simulated one
 //	file.go     files that appear under their names when they are complete, or not at all
 //	lock.go     one process at a time writes a file or a folder
 //	json.go     checksums within JSON
@@ -12,6 +13,10 @@
 // Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer has locked .NAME.evald-lock. So a
 // second writer of NAME is refused at once, and the next writer removes the bytes that a killed one has left. A lock is a file of its
 // own, because gofrs/flock opens the file that it locks and keeps the handle, and because Windows renames no open file.
+//
+// A name is durable when its folder was synced, and not when its file was. So Commit, and what is made of it, syncs both: if the power fails
+// later, the file is there. What depends on a file, as a journal without the games that the file has, is written after that. OpenDir syncs
+// the folder as well, because a process may have been killed between giving a name and syncing it.
 package durable
 
 import (
@@ -22,8 +27,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/gofrs/flock"
 )
 
 // ErrInUse is the error of a file that another program is writing.
@@ -31,11 +34,12 @@ var ErrInUse = errors.New("another program is writing this file: name another on
 
 // File is a file that is being written. Commit or Abort it.
 type File struct {
-	*os.File // under its temporary name
+	Handle // under its temporary name
 
-	path string
-	lock *flock.Flock
-	done bool
+	files FS
+	path  string
+	lock  Lock
+	done  bool
 }
 
 const lockSuffix, newSuffix = ".evald-lock", ".evald-new"
@@ -46,21 +50,27 @@ func beside(path, suffix string) string {
 }
 
 // Create begins a file. It has the permissions of the file that has the name already, or 0644. Errors name the file.
-func Create(path string) (*File, error) {
-	w := &File{path: path}
-	there, err := os.Stat(path)
+func Create(path string) (*File, error) { return CreateIn(OS, path) }
+
+// CreateIn is Create in any file system.
+func CreateIn(files FS, path string) (*File, error) { return create(files, path, 0o644) }
+
+// create begins a file that has the permissions of the file that has the name already, or these.
+func create(files FS, path string, mode fs.FileMode) (*File, error) {
+	w := &File{files: files, path: path}
+	there, err := files.Stat(path)
 	if err == nil && !there.Mode().IsRegular() { // the rename would replace a device by a file
 		return nil, w.failed(errors.New("is not a regular file: name another one"))
 	}
-	if w.lock, err = acquire(beside(path, lockSuffix), ErrInUse); err != nil {
+	if w.lock, err = acquire(files, beside(path, lockSuffix), ErrInUse); err != nil {
 		return nil, w.failed(err)
 	}
 	temporary := beside(path, newSuffix)
-	if err = discard(temporary); err == nil {
-		w.File, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err = discard(files, temporary); err == nil {
+		w.Handle, err = files.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	}
 	if err != nil {
-		return nil, w.failed(errors.Join(err, release(w.lock)))
+		return nil, w.failed(errors.Join(err, w.lock.Release()))
 	}
 	if there != nil {
 		if err := w.Chmod(there.Mode().Perm()); err != nil {
@@ -72,28 +82,32 @@ func Create(path string) (*File, error) {
 }
 
 // discard removes the bytes that a killed writer has left.
-func discard(temporary string) error {
-	if err := inTheWay(temporary); err != nil {
+func discard(files FS, temporary string) error {
+	if err := inTheWay(files, temporary); err != nil {
 		return err
 	}
-	if err := os.Remove(temporary); !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(temporary); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// Commit gives the file its name, and replaces the file that has it. If that fails, the new file is removed.
+// Commit gives the file its name, and replaces the file that has it. When it returns nil, both are durable. If it fails, the new file is
+// removed, unless it has its name already and only the name may not be durable.
 func (w *File) Commit() error {
 	err := errors.Join(w.Sync(), w.Close())
 	if err == nil {
-		err = os.Rename(w.Name(), w.path)
+		err = w.files.Rename(w.Name(), w.path)
+	}
+	if err == nil {
+		err = w.files.SyncDir(filepath.Dir(w.path))
 	}
 	if err != nil {
 		w.Abort()
 		return w.failed(err)
 	}
 	w.done = true
-	return release(w.lock)
+	return w.lock.Release()
 }
 
 // Abort removes the file, if it was not committed. Errors do not matter, because nobody wants the file.
@@ -101,8 +115,8 @@ func (w *File) Abort() {
 	if !w.done {
 		w.done = true
 		_ = w.Close()
-		_ = os.Remove(w.Name())
-		_ = release(w.lock)
+		_ = w.files.Remove(w.Name())
+		_ = w.lock.Release()
 	}
 }
 
@@ -117,8 +131,20 @@ func (w *File) failed(err error) error {
 }
 
 // WriteFile writes a whole file.
-func WriteFile(path string, content []byte) error {
-	w, err := Create(path)
+func WriteFile(path string, content []byte) error { return WriteFileIn(OS, path, content) }
+
+// WriteFileIn is WriteFile in any file system.
+func WriteFileIn(files FS, path string, content []byte) error {
+	return writeFile(files, path, content, 0o644)
+}
+
+// WriteSecretIn is WriteFileIn for a file that only its owner can read, unless the file is there with other permissions.
+func WriteSecretIn(files FS, path string, content []byte) error {
+	return writeFile(files, path, content, 0o600)
+}
+
+func writeFile(files FS, path string, content []byte, mode fs.FileMode) error {
+	w, err := create(files, path, mode)
 	if err != nil {
 		return err
 	}
@@ -171,8 +197,11 @@ func CacheDir() (string, error) {
 
 // Sweep removes the temporary files that killed writers have left in a folder. Those of a file that another process is
 // writing stay.
-func Sweep(dir string) error {
-	entries, err := os.ReadDir(dir)
+func Sweep(dir string) error { return SweepIn(OS, dir) }
+
+// SweepIn is Sweep in any file system.
+func SweepIn(files FS, dir string) error {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -182,7 +211,7 @@ func Sweep(dir string) error {
 			name, ours = strings.CutSuffix(e.Name(), lockSuffix)
 		}
 		if name, hidden := strings.CutPrefix(name, "."); ours && hidden && e.Type().IsRegular() {
-			if err := sweep(filepath.Join(dir, name)); err != nil && !errors.Is(err, ErrInUse) {
+			if err := sweep(files, filepath.Join(dir, name)); err != nil && !errors.Is(err, ErrInUse) {
 				return err
 			}
 		}
@@ -191,10 +220,10 @@ func Sweep(dir string) error {
 }
 
 // sweep removes the temporary files of one file.
-func sweep(path string) error {
-	lock, err := acquire(beside(path, lockSuffix), ErrInUse)
+func sweep(files FS, path string) error {
+	lock, err := acquire(files, beside(path, lockSuffix), ErrInUse)
 	if err != nil {
 		return err
 	}
-	return errors.Join(discard(beside(path, newSuffix)), release(lock))
+	return errors.Join(discard(files, beside(path, newSuffix)), lock.Release())
 }

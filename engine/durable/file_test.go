@@ -34,7 +34,7 @@ func TestCreate(t *testing.T) {
 	path := filepath.Join(dir, "out")
 	gametest.OK(t, os.WriteFile(path, []byte("old"), 0o640))
 	w := gametest.Must(durable.Create(path))(t)
-	gametest.Must(w.WriteString("new"))(t)
+	gametest.Must(w.Write([]byte("new")))(t)
 	if got := read(t, path); got != "old" {
 		t.Errorf("%q before it is whole", got)
 	}
@@ -64,7 +64,7 @@ func TestKilled(t *testing.T) {
 	if path := os.Getenv(writing); path != "" {
 		w, err := durable.Create(path)
 		if err == nil {
-			_, err = w.WriteString("half of a long text")
+			_, err = w.Write([]byte("half of a long text"))
 		}
 		gametest.OK(t, err)
 		os.Stdout.WriteString("writing\n")

@@ -3,11 +3,7 @@ package durable
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
-
-	"github.com/gofrs/flock"
 )
 
 // ErrFolderInUse is the error of a folder that another process has open.
@@ -15,26 +11,33 @@ var ErrFolderInUse = errors.New("another run is writing this folder: name anothe
 
 // Dir is a folder that this process alone writes. Close it.
 type Dir struct {
+	FS
 	path string
-	lock *flock.Flock
+	lock Lock
 }
 
 // OpenDir makes the folder if there is none, locks it without waiting, and removes what killed writers left in it under
-// temporary names. The error names the folder; it wraps ErrFolderInUse if another process has the folder open. The lock is the
-// file "lock" in the folder.
-func OpenDir(path string) (*Dir, error) {
-	if err := os.MkdirAll(path, 0o755); err != nil {
+// temporary names. What is left there is durable under its name. The error names the folder; it wraps ErrFolderInUse if another process has
+// the folder open. The lock is the file "lock" in the folder.
+func OpenDir(path string) (*Dir, error) { return OpenDirIn(OS, path) }
+
+// OpenDirIn is OpenDir in any file system.
+func OpenDirIn(files FS, path string) (*Dir, error) {
+	if err := MkdirAllIn(files, path); err != nil {
 		return nil, err
 	}
-	lock, err := acquire(filepath.Join(path, "lock"), ErrFolderInUse)
+	lock, err := acquire(files, filepath.Join(path, "lock"), ErrFolderInUse)
 	if errors.Is(err, ErrFolderInUse) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path, lock}
-	if err := Sweep(path); err != nil {
+	d := &Dir{files, path, lock}
+	if err := SweepIn(files, path); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := d.Sync(); err != nil { // a killed process may have given names just before
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -46,19 +49,10 @@ func (d *Dir) Path(names ...string) string {
 }
 
 // Sync is SyncDir of the folder.
-func (d *Dir) Sync() error { return SyncDir(d.path) }
+func (d *Dir) Sync() error { return d.SyncDir(d.path) }
 
-// SyncDir makes durable which files a folder has, and under which names.
-func SyncDir(path string) error {
-	if runtime.GOOS == "windows" { // which cannot sync a folder
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+// SyncDir is that of OS.
+func SyncDir(path string) error { return OS.SyncDir(path) }
 
 // Close lets other processes have the folder.
-func (d *Dir) Close() error { return release(d.lock) }
+func (d *Dir) Close() error { return d.lock.Release() }

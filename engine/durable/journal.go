@@ -7,12 +7,15 @@ import (
 )
 
 // Journal is a file of JSON lines, each with its checksum, that is being appended to. Close it.
-type Journal struct{ *os.File }
+type Journal struct{ Handle }
 
 // ReadJournal reads the lines of a journal in their order, without a last one that a kill has torn. The error of a
 // damaged line names the file and the line, and says to remove it; loss says what is lost then.
-func ReadJournal[L any](path, loss string) ([]L, error) {
-	text, err := os.ReadFile(path)
+func ReadJournal[L any](path, loss string) ([]L, error) { return ReadJournalIn[L](OS, path, loss) }
+
+// ReadJournalIn is ReadJournal in any file system.
+func ReadJournalIn[L any](files FS, path, loss string) ([]L, error) {
+	text, err := files.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +27,13 @@ func ReadJournal[L any](path, loss string) ([]L, error) {
 }
 
 // BeginJournal writes a journal of these lines, in place of one that is there, and opens it for more. A kill leaves the
-// one or the other.
+// one or the other, and so does a power failure; when BeginJournal returns, it is the new one.
 func BeginJournal[L any](path string, lines []L) (*Journal, error) {
+	return BeginJournalIn(OS, path, lines)
+}
+
+// BeginJournalIn is BeginJournal in any file system.
+func BeginJournalIn[L any](files FS, path string, lines []L) (*Journal, error) {
 	var text bytes.Buffer
 	for _, l := range lines {
 		line, err := Marshal(l)
@@ -34,10 +42,10 @@ func BeginJournal[L any](path string, lines []L) (*Journal, error) {
 		}
 		text.Write(append(line, '\n'))
 	}
-	if err := WriteFile(path, text.Bytes()); err != nil {
+	if err := WriteFileIn(files, path, text.Bytes()); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := files.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}

@@ -9,11 +9,29 @@ import (
 )
 
 // acquire locks a file, which it makes if there is none, without waiting. If another process has the lock, the error is held.
-// The lock ends with release, and when the process is killed. acquire follows no link: in a folder that everybody can
-// write, a link may be a trap.
-func acquire(path string, held error) (*flock.Flock, error) {
+func acquire(files FS, path string, held error) (Lock, error) {
+	lock, err := files.Lock(path)
+	if errors.Is(err, ErrLocked) {
+		return nil, held
+	}
+	return lock, err
+}
+
+// inTheWay returns an error if something that is no regular file has this name.
+func inTheWay(files FS, path string) error {
+	if info, err := files.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return errors.New(path + " is in the way: remove it")
+	}
+	return nil
+}
+
+// systemLock is a lock of OS.
+type systemLock struct{ *flock.Flock }
+
+// Lock implements FS. It follows no link: in a folder that everybody can write, a link may be a trap.
+func (system) Lock(path string) (Lock, error) {
 	for {
-		if err := inTheWay(path); err != nil {
+		if err := inTheWay(OS, path); err != nil {
 			return nil, err
 		}
 		lock := flock.New(path, flock.SetPermissions(0o644))
@@ -22,13 +40,13 @@ func acquire(path string, held error) (*flock.Flock, error) {
 			return nil, err
 		}
 		if !locked {
-			return nil, held
+			return nil, ErrLocked
 		}
 		// The process that had the lock before may have removed the file between its opening and its locking here.
 		mine, err := lock.Stat()
 		if err == nil {
 			if there, err := os.Lstat(path); err == nil && os.SameFile(mine, there) {
-				return lock, nil
+				return systemLock{lock}, nil
 			}
 		}
 		if err := errors.Join(err, lock.Close()); err != nil {
@@ -37,20 +55,12 @@ func acquire(path string, held error) (*flock.Flock, error) {
 	}
 }
 
-// release removes a locked file and ends the lock.
-func release(lock *flock.Flock) error {
+// Release implements Lock.
+func (l systemLock) Release() error {
 	if runtime.GOOS == "windows" { // which removes no open file: neither this one, nor one that another process has locked since
-		err := lock.Close()
-		_ = os.Remove(lock.Path())
+		err := l.Close()
+		_ = os.Remove(l.Path())
 		return err
 	}
-	return errors.Join(os.Remove(lock.Path()), lock.Close())
-}
-
-// inTheWay returns an error if something that is no regular file has this name.
-func inTheWay(path string) error {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return errors.New(path + " is in the way: remove it")
-	}
-	return nil
+	return errors.Join(os.Remove(l.Path()), l.Close())
 }

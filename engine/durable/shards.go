@@ -2,10 +2,13 @@ package durable
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Shard is a file of records, named after the games that it holds.
@@ -22,18 +25,25 @@ func ShardName(first, last int) string { return fmt.Sprintf("games-%06d-%06d.par
 
 // Shards lists the files of records in a folder by their first games. Files whose names do not say which games they hold
 // come last.
-func Shards(dir string) ([]Shard, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "games-*.parquet"))
-	if err != nil {
+func Shards(dir string) ([]Shard, error) { return ShardsIn(OS, dir) }
+
+// ShardsIn is Shards in any file system.
+func ShardsIn(files FS, dir string) ([]Shard, error) {
+	entries, err := files.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	shards := make([]Shard, len(paths))
-	for i, path := range paths {
-		s := Shard{Path: path}
-		if _, err := fmt.Sscanf(filepath.Base(path), "games-%d-%d.parquet", &s.First, &s.Last); err != nil {
+	var shards []Shard
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, "games-") || !strings.HasSuffix(name, ".parquet") {
+			continue
+		}
+		s := Shard{Path: filepath.Join(dir, name)}
+		if _, err := fmt.Sscanf(name, "games-%d-%d.parquet", &s.First, &s.Last); err != nil {
 			s.First, s.Last = math.MaxInt, -1
 		}
-		shards[i] = s
+		shards = append(shards, s)
 	}
 	slices.SortStableFunc(shards, func(a, b Shard) int { return cmp.Compare(a.First, b.First) })
 	return shards, nil

@@ -53,6 +53,9 @@ const (
 
 var schema = parquet.SchemaOf(row{})
 
+// compression is one for all writers, because a new one takes longer to make than a small file to write.
+var compression = &zstd.Codec{}
+
 const (
 	versionKey   = "evald.records"
 	version      = "2"
@@ -73,14 +76,17 @@ type Writer struct {
 }
 
 // Create begins a file. If a file has the name already, Close replaces it.
-func Create(path string) (*Writer, error) {
-	file, err := durable.Create(path)
+func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path) }
+
+// CreateIn is Create in any file system.
+func CreateIn(files durable.FS, path string) (*Writer, error) {
+	file, err := durable.CreateIn(files, path)
 	if err != nil {
 		return nil, fmt.Errorf("records %s: %w", path, err)
 	}
 	return &Writer{
 		path: path, file: file, rows: make([]row, 0, chunk),
-		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(&zstd.Codec{}),
+		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(compression),
 			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
 			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros)),
 	}, nil

@@ -17,6 +17,7 @@ import (
 // Reader reads the records of several files, one file after the other, as one stream whose rows are numbered from 0. Its
 // memory does not grow with the files. It is not safe for concurrent use.
 type Reader struct {
+	files  durable.FS
 	paths  []string
 	counts []int64 // rows of each file
 	total  int64
@@ -36,10 +37,13 @@ type Reader struct {
 
 // Open looks at all files, compares their checksums and counts their rows. The error names the file that is damaged or has
 // no records.
-func Open(paths ...string) (*Reader, error) {
-	r := &Reader{paths: paths}
+func Open(paths ...string) (*Reader, error) { return OpenIn(durable.OS, paths...) }
+
+// OpenIn is Open in any file system.
+func OpenIn(files durable.FS, paths ...string) (*Reader, error) {
+	r := &Reader{files: files, paths: paths}
 	for _, path := range paths {
-		f, err := openShard(path, true)
+		f, err := openShard(files, path, true)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", path, err)
 		}
@@ -171,7 +175,7 @@ func (r *Reader) within(do func() error) (err error) {
 }
 
 func (r *Reader) openNext() error {
-	f, err := openShard(r.paths[r.file], false)
+	f, err := openShard(r.files, r.paths[r.file], false)
 	if err != nil {
 		return err
 	}
@@ -212,7 +216,7 @@ func (r *Reader) Close() error {
 
 // shard is an open file of records.
 type shard struct {
-	*os.File
+	durable.Handle
 	size   int64
 	parsed *parquet.File
 	groups []parquet.RowGroup
@@ -222,10 +226,13 @@ type shard struct {
 
 // openShard opens a file and checks that its footer is that of records. If whole is true, it reads the whole file before, and
 // compares its checksum, if it has one.
-func openShard(path string, whole bool) (s *shard, err error) {
-	f, err := openRegular(path)
-	if err != nil {
+func openShard(files durable.FS, path string, whole bool) (s *shard, err error) {
+	if err := regular(files, path); err != nil {
 		return nil, err
+	}
+	f, err := files.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, errors.Unwrap(err)
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -262,17 +269,17 @@ func openShard(path string, whole bool) (s *shard, err error) {
 	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows(), fields}, nil
 }
 
-// openRegular opens a regular file. It does not open a pipe, because that might never end. Errors do not name the file.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
+// regular returns an error unless a file is a regular one. A pipe must not be opened, because that might never end. Errors do not name the
+// file.
+func regular(files durable.FS, path string) error {
+	info, err := files.Stat(path)
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return errors.Unwrap(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
+		return errors.New("is not a regular file")
 	}
-	f, err := os.Open(path)
-	return f, errors.Unwrap(err)
+	return nil
 }
 
 // checkGroup looks at the pages of a row group before they are read.

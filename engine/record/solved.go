@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/score"
@@ -48,6 +49,15 @@ func OpenSolved(paths ...string) (*SolvedReader, error) {
 		r.total += f.rows
 	}
 	return r, nil
+}
+
+// openRegular opens a regular file. Errors do not name it.
+func openRegular(path string) (*os.File, error) {
+	if err := regular(durable.OS, path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	return f, errors.Unwrap(err)
 }
 
 // scan reads a whole file.

@@ -42,7 +42,7 @@ type Batch struct {
 	Report     func(Progress) // nil, or called when games were kept
 }
 
-// ShardGames is how many games a file of records holds at most.
+// ShardGames is how many games a file of records holds at most, unless the caller of OpenStoreIn wants another number.
 const ShardGames = 500
 
 // ConfigFile is in every directory of records that Run has begun.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 
 // readJournal reads the games that wait to be written to a file.
 func (s *Store) readJournal() error {
-	games, err := durable.ReadJournal[Game](s.dir.Path(WaitingFile), "and its game is played again")
+	games, err := durable.ReadJournalIn[Game](s.dir, s.dir.Path(WaitingFile), "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -94,7 +94,8 @@ func (s *Store) readJournal() error {
 	return nil
 }
 
-// openJournal begins the journal anew, with the games that are in no file yet.
+// openJournal begins the journal anew, with the games that are in no file yet. The others' files are durable: this process has committed
+// them, or has found them when it opened the directory.
 func (s *Store) openJournal() (err error) {
 	if s.journal != nil {
 		if err := s.journal.Close(); err != nil {
@@ -107,13 +108,8 @@ func (s *Store) openJournal() (err error) {
 		games = append(games, s.waiting[number])
 	}
 	s.lines = len(games)
-	if err := s.dir.Sync(); err != nil { // a game leaves the journal when the name of its file is on the disk
-		return err
-	}
-	if s.journal, err = durable.BeginJournal(s.dir.Path(WaitingFile), games); err != nil {
-		return err
-	}
-	return s.dir.Sync()
+	s.journal, err = durable.BeginJournalIn(s.dir, s.dir.Path(WaitingFile), games)
+	return err
 }
 
 // add keeps a finished game: at once in the journal, and later in the file that it belongs to.
@@ -129,7 +125,7 @@ func (s *Store) add(g *Game) error {
 // drain takes the games whose turn it is. After an error it can be called again.
 func (s *Store) drain() error {
 	for {
-		if len(s.games) == ShardGames || len(s.games) > 0 && s.next == s.end {
+		if len(s.games) == s.most || len(s.games) > 0 && s.next == s.end {
 			if err := s.write(); err != nil {
 				return err
 			}
@@ -160,7 +156,7 @@ func (s *Store) wait(games ...*Game) {
 
 // write writes the file that was to come. The journal begins anew when most of its games are in files.
 func (s *Store) write() error {
-	w, err := record.Create(s.dir.Path(durable.ShardName(s.first, s.next-1)))
+	w, err := record.CreateIn(s.dir, s.dir.Path(durable.ShardName(s.first, s.next-1)))
 	if err != nil {
 		return err
 	}
@@ -176,7 +172,7 @@ func (s *Store) write() error {
 		return err
 	}
 	s.first, s.games = s.next, nil
-	if s.journal == nil || s.lines < ShardGames+2*len(s.waiting) {
+	if s.journal == nil || s.lines < s.most+2*len(s.waiting) {
 		return nil
 	}
 	return s.openJournal()

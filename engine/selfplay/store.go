@@ -3,7 +3,6 @@ package selfplay
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 
@@ -18,6 +17,7 @@ import (
 type Store struct {
 	config  Config
 	dir     *durable.Dir
+	most    int // games in a file of records
 	board   *game.Board
 	first   int              // number of the first game of the file to come
 	games   []*Game          // of the file to come, from first on
@@ -36,6 +36,11 @@ type Store struct {
 
 // OpenStore begins or continues a directory for games 0 to n-1, as Run does.
 func OpenStore(dir string, c Config, n int) (*Store, error) {
+	return OpenStoreIn(durable.OS, dir, c, n, ShardGames)
+}
+
+// OpenStoreIn is OpenStore in any file system, with at most a number of games in each new file of records, from 1 on.
+func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -43,8 +48,8 @@ func OpenStore(dir string, c Config, n int) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: c, board: board, end: n, waiting: map[int]*Game{}}
-	if s.dir, err = durable.OpenDir(dir); err != nil {
+	s := &Store{config: c, board: board, most: most, end: n, waiting: map[int]*Game{}}
+	if s.dir, err = durable.OpenDirIn(files, dir); err != nil {
 		return nil, err
 	}
 	if err := s.open(); err != nil {
@@ -55,10 +60,10 @@ func OpenStore(dir string, c Config, n int) (*Store, error) {
 
 // open finds the games that the directory has.
 func (s *Store) open() error {
-	if err := durable.KeepConfig(s.dir.Path(ConfigFile), s.config); err != nil {
+	if err := durable.KeepConfigIn(s.dir, s.dir.Path(ConfigFile), s.config); err != nil {
 		return err
 	}
-	files, err := durable.Shards(s.dir.Path())
+	files, err := durable.ShardsIn(s.dir, s.dir.Path())
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,7 @@ func (s *Store) open() error {
 		s.first, s.next = f.Last+1, f.Last+1
 	}
 	for _, f := range files { // refuses damaged ones
-		if _, err := record.Open(f.Path); err != nil {
+		if _, err := record.OpenIn(s.dir, f.Path); err != nil {
 			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)
 		}
 	}
@@ -154,7 +159,7 @@ func (s *Store) Close() (err error) {
 	if s.journal != nil {
 		err = s.journal.Close()
 		if len(s.games)+len(s.waiting) == 0 {
-			err = errors.Join(err, os.Remove(s.dir.Path(WaitingFile)))
+			err = errors.Join(err, s.dir.Remove(s.dir.Path(WaitingFile)))
 		}
 	}
 	return errors.Join(err, s.dir.Close())

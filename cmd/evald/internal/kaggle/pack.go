@@ -77,9 +77,11 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	if err := s.write(file, p.Agent); err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", name, err)
 	}
-	if p.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return Packed{}, err
 	}
+	p.Bytes = info.Size()
 	if limit := cmp.Or(s.limit, maxSize); p.Bytes > limit {
 		return Packed{}, fmt.Errorf("pack %s: has %.1f MiB, more than the %d MiB that a submission may have", name, float64(p.Bytes)/(1<<20), limit>>20)
 	}

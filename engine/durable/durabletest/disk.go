@@ -1,0 +1,214 @@
+package durabletest
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Disk is a simulated file system in memory, a journalling POSIX disk at its worst. What its faults leave follows from Random, so that a
+// seed repeats a run. It is for one goroutine.
+//
+// Written bytes are durable after Sync of their file, and names (create, rename, remove) after SyncDir of their folder. A power cut leaves
+// of the other bytes of a file all, a part or none, with zeros in the place of the rest or without; of the other changes of names it leaves
+// any, in any order, but those of one name in theirs. A rename is one change: it happens wholly or not at all.
+type Disk struct {
+	// Hook, unless nil, is called before each operation, and once more in the middle of each write. If it panics, the process that uses the disk
+	// is dead: each further operation panics with the same value until Kill or PowerCut.
+	Hook func(Op)
+	// Full makes the disk full: a write keeps a part of its bytes, and nothing can be created.
+	Full bool
+	// LieAboutSync makes Sync and SyncDir return nil and do nothing.
+	LieAboutSync bool
+	// Clock, unless nil, gives files their times of modification. It may go back.
+	Clock func() time.Time
+	// Operations is how many operations there were.
+	Operations int
+
+	random *rand.Rand
+	root   *node
+	epoch  int // the number of kills and power cuts; handles and locks of earlier ones are invalid
+	killAt int
+	dead   any // the value of the panic that killed the process
+}
+
+// Op is an operation on a disk. Name is that of the method, or "write middle" when a part of a write is done.
+type Op struct {
+	Number     int // from 1
+	Name, Path string
+}
+
+// Killed is the value of KillAt's panic.
+var Killed = errors.New("the process was killed")
+
+// node is a file or a folder.
+type node struct {
+	mode     fs.FileMode
+	modified time.Time
+	locked   int // the epoch whose process has locked the file, plus one
+
+	// Of a file. Its first synced bytes are durable, as they are in data, or in was if data was overwritten there since.
+	data   []byte
+	synced int
+	was    []byte
+
+	// Of a folder. The durable names, and those after the changes since.
+	names, durable map[string]*node
+	changes        []change
+}
+
+// change gives names to a node and takes them from others, at once. A node of nil has none.
+type change []entry
+
+type entry struct {
+	name string
+	node *node
+}
+
+// NewDisk makes an empty disk, with the folder /.
+func NewDisk(random *rand.Rand) *Disk {
+	return &Disk{random: random, root: newFolder(0o755)}
+}
+
+func newFolder(mode fs.FileMode) *node {
+	return &node{mode: fs.ModeDir | mode, names: map[string]*node{}, durable: map[string]*node{}}
+}
+
+// KillAt lets operation n, counted as Operations is, panic with Killed, as Hook can. 0 is none.
+func (d *Disk) KillAt(n int) { d.killAt = n }
+
+// before counts an operation and calls the hook.
+func (d *Disk) before(name, path string) {
+	if d.dead != nil {
+		panic(d.dead)
+	}
+	d.Operations++
+	defer func() {
+		if d.dead = recover(); d.dead != nil {
+			panic(d.dead)
+		}
+	}()
+	if d.Operations == d.killAt {
+		panic(Killed)
+	}
+	if d.Hook != nil {
+		d.Hook(Op{d.Operations, name, path})
+	}
+}
+
+// Kill ends the process that uses the disk. All that it has written stays, synced or not. Its locks are released, and its handles are
+// invalid.
+func (d *Disk) Kill() {
+	d.epoch++
+	d.dead, d.killAt = nil, 0
+}
+
+// PowerCut ends the process, and the disk loses what is not durable or a part of it.
+func (d *Disk) PowerCut() {
+	d.Kill()
+	d.cut(d.root)
+}
+
+func (d *Disk) cut(n *node) {
+	if !n.mode.IsDir() {
+		d.tear(n)
+		return
+	}
+	lost := map[string]bool{} // names of which a change is lost, so that later ones are lost too
+	share := d.random.Float64()
+	for _, c := range n.changes {
+		gone := d.random.Float64() < share
+		for _, e := range c {
+			gone = gone || lost[e.name]
+		}
+		for _, e := range c {
+			if gone {
+				lost[e.name] = true
+			} else {
+				set(n.durable, e)
+			}
+		}
+	}
+	n.changes, n.names = nil, maps.Clone(n.durable)
+	for _, name := range slices.Sorted(maps.Keys(n.names)) {
+		d.cut(n.names[name])
+	}
+}
+
+// set gives a name of a folder to a node.
+func set(names map[string]*node, e entry) {
+	if e.node == nil {
+		delete(names, e.name)
+	} else {
+		names[e.name] = e.node
+	}
+}
+
+// tear loses what was not synced of a file.
+func (d *Disk) tear(n *node) {
+	if n.was != nil {
+		at := d.random.IntN(n.synced + 1)
+		copy(n.data[at:], n.was[at:])
+		n.was = nil
+	}
+	if n.synced < len(n.data) {
+		at := n.synced + d.random.IntN(len(n.data)-n.synced)
+		switch d.random.IntN(4) {
+		case 0: // all of it is there
+		case 1:
+			n.data = n.data[:at]
+		case 2:
+			n.data = n.data[:n.synced]
+		case 3:
+			clear(n.data[at:])
+		}
+	}
+	n.synced = len(n.data)
+}
+
+// Flip changes one bit of one file in a folder, which is durable, and returns the file's path. It is "" if there are no bytes.
+func (d *Disk) Flip(dir string) (path string) {
+	folder, _ := d.find(dir)
+	if folder == nil {
+		return ""
+	}
+	var paths []string
+	for _, name := range slices.Sorted(maps.Keys(folder.names)) {
+		if len(folder.names[name].data) > 0 {
+			paths = append(paths, name)
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	name := paths[d.random.IntN(len(paths))]
+	n := folder.names[name]
+	at, bit := d.random.IntN(len(n.data)), byte(1)<<d.random.IntN(8)
+	n.data[at] ^= bit
+	if at < len(n.was) {
+		n.was[at] ^= bit
+	}
+	return filepath.Join(dir, name)
+}
+
+// Files are the contents of all files in a folder and in those in it, by their paths in the folder.
+func (d *Disk) Files(dir string) map[string]string {
+	all := map[string]string{}
+	if folder, _ := d.find(dir); folder != nil {
+		folder.files("", all)
+	}
+	return all
+}
+
+func (n *node) files(path string, all map[string]string) {
+	if !n.mode.IsDir() {
+		all[path] = string(n.data)
+	}
+	for name, inner := range n.names {
+		inner.files(filepath.Join(path, name), all)
+	}
+}

@@ -1,0 +1,112 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// FS is a file system: OS, or a simulated disk (durabletest.Disk). The methods that package os has too return the same errors. Functions of
+// this package whose name ends with In take an FS; the others use OS.
+type FS interface {
+	OpenFile(path string, flag int, mode fs.FileMode) (Handle, error)
+	ReadFile(path string) ([]byte, error)
+	ReadDir(path string) ([]fs.DirEntry, error)
+	Stat(path string) (fs.FileInfo, error)
+	Lstat(path string) (fs.FileInfo, error)
+	Mkdir(path string, mode fs.FileMode) error
+	Rename(from, to string) error
+	Remove(path string) error
+
+	// SyncDir makes durable which files a folder has, and under which names.
+	SyncDir(path string) error
+	// Lock locks a file without waiting, and makes it if there is none. The error is ErrLocked if another process, or another caller in this
+	// one, has the lock. The lock ends with Release, and when the process is killed.
+	Lock(path string) (Lock, error)
+}
+
+// Handle is an open file. Written bytes are durable after Sync.
+type Handle interface {
+	io.Writer
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Name() string
+	Stat() (fs.FileInfo, error)
+	Chmod(mode fs.FileMode) error
+	Sync() error
+}
+
+// Lock is a locked file. Release removes the file and ends the lock.
+type Lock interface{ Release() error }
+
+// ErrLocked is the error of FS.Lock if the file is locked already.
+var ErrLocked = errors.New("the file is locked")
+
+// OS is the file system of the operating system.
+var OS FS = system{}
+
+type system struct{}
+
+func (system) OpenFile(path string, flag int, mode fs.FileMode) (Handle, error) {
+	f, err := os.OpenFile(path, flag, mode)
+	if err != nil { // a Handle of a nil *os.File is not nil
+		return nil, err
+	}
+	return f, nil
+}
+
+func (system) ReadFile(path string) ([]byte, error)       { return os.ReadFile(path) }
+func (system) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
+func (system) Stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
+func (system) Lstat(path string) (fs.FileInfo, error)     { return os.Lstat(path) }
+func (system) Mkdir(path string, mode fs.FileMode) error  { return os.Mkdir(path, mode) }
+func (system) Rename(from, to string) error               { return os.Rename(from, to) }
+func (system) Remove(path string) error                   { return os.Remove(path) }
+
+// SyncDir does nothing where a folder cannot be synced: on Windows, in folders that this process may not read, and on file systems that
+// refuse it (EINVAL).
+func (system) SyncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err = f.Sync(); errors.Is(err, syscall.EINVAL) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// MkdirAllIn makes a folder and those above it that are missing. When it returns, the names of all that it has made are durable. So is that
+// of a folder that was there, because a process that was killed may have made it just before.
+func MkdirAllIn(files FS, path string) error {
+	above := filepath.Dir(path)
+	info, err := files.Stat(path)
+	switch {
+	case err == nil && !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	case err == nil:
+		return files.SyncDir(above)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := MkdirAllIn(files, above); err != nil {
+		return err
+	}
+	if err := files.Mkdir(path, 0o755); err != nil {
+		if info, missing := files.Stat(path); missing != nil || !info.IsDir() { // or another process has made it
+			return err
+		}
+	}
+	return files.SyncDir(above)
+}
