@@ -64,14 +64,17 @@ const (
 	inboxes = "_INBOX." // what all subjects for answers begin with
 )
 
-// pace is how long a learner and its workers wait for each other. Tests have a shorter one.
+// pace is how long a learner and its workers wait for each other, and how much they keep. Tests have another one.
 type pace struct {
 	lease    time.Duration // how long a worker may be silent before others get its jobs
 	patience time.Duration // for an answer of the learner
 	pause    time.Duration // before the next try
+
+	window int // games beyond the first missing one that the learner gives out, and takes; it keeps them in memory
+	spool  int // games of a worker that are not confirmed; then it plays no more until some are
 }
 
-var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond}
+var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond, window: window, spool: spoolGames}
 
 const (
 	mostPatience = 24 // times patience: for an answer of a learner that lags

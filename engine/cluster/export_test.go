@@ -17,7 +17,7 @@ func Settings(c selfplay.Config, games int) string { return job{Config: c, All: 
 // Patience is how long tests wait for an answer at first.
 const Patience = time.Second
 
-var hurried = pace{lease: 2 * Patience, patience: Patience, pause: Patience / 10}
+var hurried = pace{lease: 2 * Patience, patience: Patience, pause: Patience / 10, window: window, spool: spoolGames}
 
 // Hurried has the shorter waits of tests.
 func (o Options) Hurried() Options {
@@ -83,7 +83,7 @@ type Spool struct{ s *spool }
 
 // OpenSpool opens the one in a file.
 func OpenSpool(path string) (*Spool, error) {
-	s, err := openSpool(durable.OS, path, slog.New(slog.DiscardHandler))
+	s, err := openSpool(durable.OS, path, spoolGames, slog.New(slog.DiscardHandler))
 	return &Spool{s}, err
 }
 

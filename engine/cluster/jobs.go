@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// window is how many games beyond the first missing one are given out, and taken. It bounds the games that are kept in memory.
+// window is pace.window, usually.
 const window = 1 << 14
 
 // jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
@@ -26,6 +26,7 @@ type generation struct {
 	id      string
 	network []byte // nil: a heuristic plays
 	store   *selfplay.Store
+	window  int
 	grew    time.Time // when the last new game came
 	start   time.Time
 	had     int // games that were there at the start
@@ -36,10 +37,10 @@ type generation struct {
 }
 
 // newGeneration is the generation of a batch, by the network with this content, or by the heuristic of its configuration.
-func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, now time.Time) *generation {
+func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, window int, now time.Time) *generation {
 	g := &generation{
 		job:     job{Generation: b.Generation, Config: b.Config, All: b.Games, Bytes: len(network)},
-		network: network, store: store, grew: now, start: now, had: store.Games(), leases: map[string]*lease{},
+		network: network, store: store, window: window, grew: now, start: now, had: store.Games(), leases: map[string]*lease{},
 	}
 	if network != nil {
 		g.job.Network = sum(network)
@@ -102,13 +103,13 @@ func (g *generation) nextSpan(workers int) (s span, ok bool) {
 	if g.given >= to {
 		return s, false
 	}
-	s = span{g.given, min(g.given+jobGames(g.job.All, workers), g.job.All)}
+	s = span{g.given, min(g.given+jobGames(g.job.All, workers), to)}
 	g.given = s.end
 	return s, true
 }
 
 // upTo is the end of the games that may be given out, and taken, now.
-func (g *generation) upTo() int { return min(g.store.First()+window, g.job.All) }
+func (g *generation) upTo() int { return min(g.store.First()+g.window, g.job.All) }
 
 // waiting is how many jobs have no worker.
 func (g *generation) waiting(workers int) int {

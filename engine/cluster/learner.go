@@ -67,7 +67,7 @@ func (l *Learner) begin() (err error) {
 	if err := durable.MkdirAllIn(durable.OS, l.o.Dir); err != nil {
 		return err
 	}
-	if l.state.run, err = secret(durable.OS, filepath.Join(l.o.Dir, "run")); err != nil {
+	if l.state.run, err = secret(durable.OS, filepath.Join(l.o.Dir, "run"), rand.Text()); err != nil {
 		return err
 	}
 	if l.o.Outside != nil {
@@ -89,7 +89,7 @@ func (l *Learner) begin() (err error) {
 // serve starts the server inside and connects to it.
 func (l *Learner) serve() (err error) {
 	if l.password = l.o.Server.Password; l.password == "" {
-		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password")); err != nil {
+		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password"), rand.Text()); err != nil {
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 			return errors.Join(err, store.Close())
 		}
 	}
-	g := newGeneration(b, network, store, time.Now())
+	g := newGeneration(b, network, store, l.pace.window, time.Now())
 	l.turn(func(s *learnerState) { s.begin(g) })
 	err = l.play(ctx, g, b.Report)
 	l.turn(func(s *learnerState) { s.end(err == nil) })

@@ -233,9 +233,15 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 		if p.reply.ok() {
 			p.reply = s.verdict(p)
 		}
-		if p.reply.ok() && p.Generation > s.last {
-			for i := range p.Games {
-				games = append(games, &p.Games[i])
+		if !p.reply.ok() || p.Generation <= s.last {
+			continue
+		}
+		end := s.playing.upTo()
+		for i := range p.Games {
+			if g := &p.Games[i]; g.Number < end {
+				games = append(games, g)
+			} else { // it would wait in memory for all those before it
+				p.reply.Later = fmt.Sprintf("game %d is in no job yet: games up to %d are", g.Number, end-1)
 			}
 		}
 	}
@@ -259,11 +265,7 @@ func (s *learnerState) verdict(p *parcel) reply {
 	case p.Settings != g.id:
 		return reply{Refused: fmt.Sprintf("the games were played by other rules, settings or another network than generation %d of the run, %s by %s", g.job.Generation, g.job.Config.Rules, g.job.Config.Network)}
 	}
-	end := g.upTo()
 	for i := range p.Games {
-		if n := p.Games[i].Number; n >= end && n < g.job.All { // it would wait in memory for all those before it
-			return reply{Refused: fmt.Sprintf("game %d was in no job: games up to %d were", n, end-1)}
-		}
 		if err := g.store.Check(&p.Games[i]); err != nil {
 			return reply{Refused: err.Error()}
 		}
@@ -281,7 +283,7 @@ func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 			s.notices.say(now, slog.LevelWarn, "refused games", "worker", short.To(p.Worker, 100), "generation", p.Generation, "why", short.To(p.reply.Refused, 500))
 		case p.reply.ok() && p.Generation <= s.last:
 			s.total.Duplicates += int64(len(p.Games))
-		case p.reply.ok() && err != nil: // the worker keeps them
+		case err != nil: // the worker keeps them
 			p.reply.Later = err.Error()
 		}
 		p.reply.Run = s.run

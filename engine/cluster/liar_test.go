@@ -158,9 +158,9 @@ func TestJobsThatNobodyPlays(t *testing.T) {
 	over := begin(t, l, selfplay.Batch{Config: c, Dir: t.TempDir(), Games: cluster.Window + 100})
 	far := played(t, c, 1)
 	far[0].Number = cluster.Window + 50
-	run, want := l.Status().Run, fmt.Sprintf("game %d was in no job: games up to %d were", far[0].Number, cluster.Window-1)
-	if refused, _ := deliver(t, conn, run, cluster.Settings(c, cluster.Window+100), far...); refused != want {
-		t.Errorf("refused %q, want %q", refused, want)
+	run, want := l.Status().Run, fmt.Sprintf("game %d is in no job yet: games up to %d are", far[0].Number, cluster.Window-1)
+	if _, later := deliver(t, conn, run, cluster.Settings(c, cluster.Window+100), far...); later != want || l.Status().Games != 0 {
+		t.Errorf("later %q, want %q; %d games are kept", later, want, l.Status().Games)
 	}
 	select {
 	case err := <-over:

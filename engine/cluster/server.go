@@ -137,9 +137,9 @@ func inside(srv *server.Server, password string, said nats.ErrHandler) (*nats.Co
 		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause), nats.ErrorHandler(said))
 }
 
-// secret reads a password from a file that only its owner can read, or makes one. When it returns, the password is durable, because workers
+// secret reads a password from a file that only its owner can read, or writes a fresh one there. When it returns, the password is durable, because workers
 // keep it: also one that a killed learner may have written just before.
-func secret(disk durable.FS, path string) (string, error) {
+func secret(disk durable.FS, path, fresh string) (string, error) {
 	text, err := disk.ReadFile(path)
 	if err == nil && len(text) > 0 {
 		return string(text), disk.SyncDir(filepath.Dir(path))
@@ -147,6 +147,5 @@ func secret(disk durable.FS, path string) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	password := rand.Text()
-	return password, durable.WriteSecretIn(disk, path, []byte(password))
+	return fresh, durable.WriteSecretIn(disk, path, []byte(fresh))
 }

@@ -32,7 +32,7 @@ type session struct {
 // play plays for a learner until ctx ends, or the learner has another run or refuses.
 func (w *worker) play(ctx context.Context) error {
 	open := func(run string) (*spool, error) {
-		return openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.o.Log)
+		return openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.pace.spool, w.o.Log)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{

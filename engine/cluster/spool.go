@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
 
 	"github.com/evald/evald/engine/durable"
 )
@@ -17,7 +18,7 @@ type spooled struct {
 	Game       json.RawMessage `json:"game"`
 }
 
-// spoolGames is how many games a worker has at most that are not confirmed. Then it plays no more until some are.
+// spoolGames is pace.spool, usually.
 const spoolGames = 20_000
 
 // spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
@@ -25,6 +26,7 @@ const spoolGames = 20_000
 type spool struct {
 	disk    durable.FS
 	path    string
+	most    int // games
 	log     *slog.Logger
 	games   []spooled
 	journal *durable.Journal
@@ -33,12 +35,12 @@ type spool struct {
 }
 
 // openSpool finds the games that an earlier process has left.
-func openSpool(disk durable.FS, path string, log *slog.Logger) (*spool, error) {
+func openSpool(disk durable.FS, path string, most int, log *slog.Logger) (*spool, error) {
 	games, err := durable.ReadJournalIn[spooled](disk, path, "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s := &spool{disk: disk, path: path, log: log, games: games}
+	s := &spool{disk: disk, path: path, most: most, log: log, games: games}
 	s.begin()
 	return s, nil
 }
@@ -56,7 +58,7 @@ func (s *spool) begin() {
 }
 
 // full reports whether no game is to be added until some are confirmed.
-func (s *spool) full() bool { return len(s.games) >= spoolGames }
+func (s *spool) full() bool { return len(s.games) >= s.most }
 
 // add keeps a game.
 func (s *spool) add(line spooled) {
@@ -87,6 +89,11 @@ func (s *spool) confirmed(n int) {
 	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
 		s.begin()
 	}
+}
+
+// postpone lets the other games come before the first n.
+func (s *spool) postpone(n int) {
+	s.games = slices.Concat(s.games[n:], s.games[:n])
 }
 
 // size is how many games the learner has not confirmed, and how many of them are of generations before one.

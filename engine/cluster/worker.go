@@ -40,7 +40,7 @@ type WorkerOptions struct {
 // Work plays games for the learner at a server until ctx ends, or the learner refuses this worker (ErrRefused), or the server
 // does. It waits for a server and a learner that are not there, also at its start.
 func Work(ctx context.Context, o WorkerOptions) error {
-	home, err := ownDir(o.Dir)
+	home, err := ownDir(durable.OS, o.Dir)
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func Work(ctx context.Context, o WorkerOptions) error {
 }
 
 // ownDir is a folder that no other worker of this machine has.
-func ownDir(dir string) (*durable.Dir, error) {
+func ownDir(disk durable.FS, dir string) (*durable.Dir, error) {
 	for n := 1; ; n++ {
-		d, err := durable.OpenDir(filepath.Join(dir, "workers", fmt.Sprint(n)))
+		d, err := durable.OpenDirIn(disk, filepath.Join(dir, "workers", fmt.Sprint(n)))
 		if !errors.Is(err, durable.ErrFolderInUse) {
 			return d, err
 		}

@@ -251,6 +251,7 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 		return
 	default:
 		err = errors.New(r.Later)
+		s.spool.postpone(len(s.sent)) // others may be what the learner waits for
 	}
 	if all, _ := s.spool.size(0); !s.refusing {
 		s.o.Log.Warn("the learner does not take games; they are kept here", "generation", generation, "games", all, "error", err)

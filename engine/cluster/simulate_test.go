@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// The simulation runs a learner and workers in one goroutine and in virtual time: the same learnerState and workerState that run in
+// the real program, the same store, spool and networks, over a simulated network, disk and clock, whose faults follow from a seed. A
+// seed of the same code is always the same run.
+//
+//	simulate_test.go  the test: seeds, options, shrinking
+//	simworld_test.go  time, the network between the processes, faults, and what must hold
+//	simlearner_test.go, simworker_test.go  the processes
+//
+// EVALD_SEEDS=N runs so many seeds, from EVALD_SEED_FROM on (1). EVALD_SEED=K runs one and shows what happens; options may follow,
+// as a failure prints them: EVALD_SEED=7,workers=3,faults=kill+loss.
+
+// simOptions are what is simulated. A failure is shrunk by making them smaller.
+type simOptions struct {
+	seed    uint64
+	workers int
+	games   int // of a generation
+	seconds int // for which there are faults
+	faults  simFaults
+}
+
+// simFaults are kinds of faults, as bits.
+type simFaults uint
+
+const (
+	loss      simFaults = 1 << iota // messages are lost
+	double                          // and come twice
+	late                            // and come late, after later ones
+	cut                             // connections are cut
+	kill                            // processes are killed, between events or at any operation of their disk
+	power                           // machines lose their power, and what was not synced
+	full                            // disks are full for a while
+	flip                            // bits of files are flipped while a machine is down
+	clock                           // clocks are wrong
+	damage                          // bits of networks are flipped on their way
+	liar                            // a worker lies
+	old                             // a worker has another version
+	switched                        // the learner is another run's for a while
+	slow                            // disks and computers are slow
+	allFaults = slow<<1 - 1
+)
+
+var faultNames = []string{"loss", "double", "late", "cut", "kill", "power", "full", "flip", "clock", "damage", "liar", "old", "switched", "slow"}
+
+// optionsOf are those of a seed.
+func optionsOf(seed uint64) simOptions {
+	random := rand.New(rand.NewPCG(seed, 1))
+	o := simOptions{seed: seed, workers: 3 + min(random.IntN(18), random.IntN(18)), games: 6 + random.IntN(25), seconds: 10 + random.IntN(60)}
+	switch random.IntN(4) {
+	case 0:
+		o.faults = allFaults
+	case 1: // one kind alone, or none
+		o.faults = 1 << random.IntN(len(faultNames)+1) & allFaults
+	default:
+		o.faults = simFaults(random.Uint64()) & allFaults
+	}
+	return o
+}
+
+func (o simOptions) String() string {
+	var names []string
+	for i, name := range faultNames {
+		if o.faults>>i&1 != 0 {
+			names = append(names, name)
+		}
+	}
+	return fmt.Sprintf("%d,workers=%d,games=%d,seconds=%d,faults=%s", o.seed, o.workers, o.games, o.seconds, strings.Join(names, "+"))
+}
+
+// parseOptions reads what String writes; what is left out is that of the seed.
+func parseOptions(text string) (o simOptions, err error) {
+	first, rest, _ := strings.Cut(text, ",")
+	seed, err := strconv.ParseUint(first, 10, 64)
+	if err != nil {
+		return o, err
+	}
+	o = optionsOf(seed)
+	for rest != "" {
+		var field string
+		field, rest, _ = strings.Cut(rest, ",")
+		name, value, _ := strings.Cut(field, "=")
+		if name == "faults" {
+			o.faults = 0
+			for _, f := range strings.FieldsFunc(value, func(r rune) bool { return r == '+' }) {
+				i := slices.Index(faultNames, f)
+				if i < 0 {
+					return o, fmt.Errorf("fault %q, want some of %v", f, faultNames)
+				}
+				o.faults |= 1 << i
+			}
+			continue
+		}
+		target := map[string]*int{"workers": &o.workers, "games": &o.games, "seconds": &o.seconds}[name]
+		if target == nil {
+			return o, fmt.Errorf("option %q", field)
+		}
+		if *target, err = strconv.Atoi(value); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// simulate runs a simulation. The error says what did not hold.
+func simulate(o simOptions, trace func(string)) (s simStats, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	w := newWorld(o, trace)
+	err = w.run()
+	return w.stats, err
+}
+
+// shrink makes the options of a failure smaller as long as there is a failure.
+func shrink(o simOptions, err error) (simOptions, error) {
+	smaller := func(o simOptions) (all []simOptions) {
+		add := func(change func(*simOptions)) {
+			c := o
+			change(&c)
+			all = append(all, c)
+		}
+		for i := range faultNames {
+			if o.faults>>i&1 != 0 {
+				add(func(c *simOptions) { c.faults &^= 1 << i })
+			}
+		}
+		for _, n := range []int{1, o.workers / 2, o.workers - 1} {
+			if n >= 1 && n < o.workers {
+				add(func(c *simOptions) { c.workers = n })
+			}
+		}
+		for _, n := range []int{1, o.games / 2, o.games - 1} {
+			if n >= 1 && n < o.games {
+				add(func(c *simOptions) { c.games = n })
+			}
+		}
+		for _, n := range []int{o.seconds / 2, o.seconds - 1} {
+			if n >= 0 && n < o.seconds {
+				add(func(c *simOptions) { c.seconds = n })
+			}
+		}
+		return all
+	}
+	for tries := 0; tries < 300; {
+		found := false
+		for _, c := range smaller(o) {
+			tries++
+			if _, e := simulate(c, nil); e != nil {
+				o, err, found = c, e, true
+				break
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return o, err
+}
+
+func variable(name string, value int) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(value)))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", name, err))
+	}
+	return n
+}
+
+// A seed is always the same run.
+func TestSimulateRepeats(t *testing.T) {
+	for seed := range uint64(6) {
+		var runs [2]strings.Builder
+		for i := range runs {
+			if _, err := simulate(optionsOf(1000+seed), func(line string) { runs[i].WriteString(line + "\n") }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := runs[0].String(), runs[1].String(); a != b || len(a) < 1000 {
+			t.Errorf("seed %d: two runs of %d and %d bytes differ", 1000+seed, len(a), len(b))
+		}
+	}
+}
+
+// Whatever happens to a cluster, it keeps each game that a worker was told of, once, and no other; the files are those of one machine; it
+// goes on when the faults are over, within simBound; and what it keeps in memory is bounded.
+func TestSimulate(t *testing.T) {
+	if text := os.Getenv("EVALD_SEED"); text != "" {
+		o, err := parseOptions(text)
+		gametest.OK(t, err)
+		s, err := simulate(o, func(line string) { t.Log(line) })
+		t.Logf("%s: %+v", o, s)
+		gametest.OK(t, err)
+		return
+	}
+	from, n := variable("EVALD_SEED_FROM", 1), variable("EVALD_SEEDS", 60)
+	var next, failures atomic.Int64
+	var mu sync.Mutex
+	var sum simStats
+	var all sync.WaitGroup
+	start := time.Now()
+	for range variable("EVALD_SEED_CORES", min(n, 2)) {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || failures.Load() > 3 {
+					return
+				}
+				o := optionsOf(uint64(from + i))
+				s, err := simulate(o, nil)
+				mu.Lock()
+				sum.add(s)
+				mu.Unlock()
+				if err != nil {
+					failures.Add(1)
+					small, smallErr := shrink(o, err)
+					t.Errorf("seed %d, number %d: %v\nshrunk: %v\n\tEVALD_SEED=%s go test ./engine/cluster -run TestSimulate -v", o.seed, i+1, err, smallErr, small)
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d seeds from %d, %.0f a minute: %+v", n, from, float64(n)/time.Since(start).Minutes(), sum)
+}
