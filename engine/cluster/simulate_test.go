@@ -221,7 +221,7 @@ func TestSimulate(t *testing.T) {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n || failures.Load() > 3 {
+				if i >= n || failures.Load() > 0 {
 					return
 				}
 				o := optionsOf(uint64(from + i))

@@ -25,7 +25,9 @@ type simWorker struct {
 	networks networks
 	opened   string // SHA-256 of the network whose evaluator is open
 	seats    []*simSeat
-	wakes    int // only the last wake-up counts
+	begun    map[key]bool // games of the session
+	found    int          // games in the spool when it was opened; its file has some that are confirmed
+	wakes    int          // only the last wake-up counts
 }
 
 // simSeat plays one game after the other.
@@ -91,21 +93,29 @@ func (k *simWorker) begin() {
 	if k.old {
 		o.Version = "u"
 	}
-	k.seats, k.opened = nil, ""
+	k.seats, k.opened, k.begun = nil, "", map[key]bool{}
 	k.networks = networks{disk: k.machine.disk, dir: "/networks"}
-	k.state = newWorkerState(o, simPace, k.name, func(run string) (*spool, error) {
-		path := k.home.Path("spool-" + run + ".jsonl")
-		s, err := openSpool(k.machine.disk, path, simPace.spool, log)
-		if err != nil && k.machine.flipped && strings.Contains(err.Error(), path) { // the user removes it
-			k.w.stats.Damaged++
-			if err := k.machine.disk.Remove(path); err != nil {
-				return nil, err
-			}
-			return openSpool(k.machine.disk, path, simPace.spool, log)
-		}
-		return s, err
-	})
+	k.state = newWorkerState(o, simPace, k.name, k.openSpool)
 	k.poke()
+}
+
+// openSpool opens the spool of a run. A damaged one is removed, as the error says.
+func (k *simWorker) openSpool(run string) (s *spool, err error) {
+	path := k.home.Path("spool-" + run + ".jsonl")
+	for {
+		s, err = openSpool(k.machine.disk, path, simPace.spool, k.machine.logger())
+		if err == nil || !k.machine.flipped || !strings.Contains(err.Error(), path) {
+			break
+		}
+		k.w.stats.Damaged++
+		if err := k.machine.disk.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil {
+		k.found = len(s.games)
+	}
+	return s, err
 }
 
 // kept is told of games that the learner has.
@@ -304,6 +314,7 @@ func (k *simWorker) playSeats() (changed bool) {
 		if !s.busy && !s.empty {
 			n, ok, more := k.state.nextGame()
 			if ok {
+				k.checkBegun(n)
 				s.busy, s.number, changed = true, n, true
 				k.w.later(k.machine, k.gameTime(), func() {
 					s.busy, s.over = false, true
@@ -316,8 +327,8 @@ func (k *simWorker) playSeats() (changed bool) {
 			rest++
 		}
 	}
-	if beyond := len(k.state.spool.games); beyond > simPace.spool {
-		k.w.broken("%s has %d games in its spool, want %d at most", k.name, beyond, simPace.spool)
+	if most := max(simPace.spool, k.found); len(k.state.spool.games) > most {
+		k.w.broken("%s has %d games in its spool, want %d at most", k.name, len(k.state.spool.games), most)
 	}
 	if rest == 0 {
 		k.seats = nil
@@ -325,6 +336,21 @@ func (k *simWorker) playSeats() (changed bool) {
 		changed = true
 	}
 	return changed
+}
+
+// checkBegun checks that a game that begins is not played already, and not waiting to be confirmed.
+func (k *simWorker) checkBegun(number int) {
+	for _, s := range k.seats {
+		if (s.busy || s.over) && s.number == number {
+			k.w.broken("%s plays game %d twice at once", k.name, number)
+		}
+	}
+	for _, g := range k.state.spool.games {
+		if g.Number == number && g.Settings == k.state.player.plays && k.begun[key{g.Settings, number}] {
+			k.w.broken("%s plays game %d again, which is not confirmed", k.name, number)
+		}
+	}
+	k.begun[key{k.state.player.plays, number}] = true
 }
 
 func (k *simWorker) gameTime() time.Duration {

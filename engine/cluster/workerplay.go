@@ -192,12 +192,14 @@ func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	}
 }
 
-// gotPart is a part of the network. A part that does not come is asked for again, and waited for twice as long: perhaps the line is slow.
+// gotPart is a part of the network. One that does not come in time is asked for again, and waited for twice as long: perhaps the line is slow.
 func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 	p := &s.player
 	switch {
 	case err != nil:
-		p.wait = min(2*p.wait, networkPatience)
+		if errors.Is(err, errSilent) {
+			p.wait = min(2*p.wait, networkPatience)
+		}
 		s.part.after = now.Add(s.pace.pause)
 		return
 	case len(text) == 0:
