@@ -96,7 +96,7 @@ func (k *simWorker) begin() {
 	if k.old {
 		o.Version = "u"
 	}
-	k.seats, k.opened, k.begun = nil, "", map[key]bool{}
+	k.seats, k.opened = nil, ""
 	k.networks = networks{disk: k.machine.disk, dir: "/networks"}
 	k.state = newWorkerState(o, simPace, k.name, k.questions, k.openSpool)
 	k.poke()
@@ -350,11 +350,10 @@ func (k *simWorker) checkBegun(number int) {
 		}
 	}
 	for _, g := range k.state.spool.games {
-		if g.Number == number && g.Settings == k.state.player.plays && k.begun[key{g.Settings, number}] {
+		if g.Number == number && g.Settings == k.state.player.plays {
 			k.w.broken("%s plays game %d again, which is not confirmed", k.name, number)
 		}
 	}
-	k.begun[key{k.state.player.plays, number}] = true
 }
 
 func (k *simWorker) gameTime() time.Duration {

@@ -227,8 +227,12 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 		s.o.Log.Info("joined", "run", r.Run)
 		if s.spool, err = s.openSpool(r.Run); err != nil {
 			s.fail(err)
+			return
 		}
 		s.run = r.Run
+		for _, g := range s.spool.games { // which are not played again
+			s.player.leases[key{g.Settings, g.Number}] = &taken{}
+		}
 	}
 }
 
