@@ -3,7 +3,8 @@
 // it is promoted if it is better than the best one.
 //
 // A run is a folder. Everything in it follows from its configuration alone. So a run that was killed at any moment
-// continues where it stopped, and ends with the same networks, bit for bit.
+// continues where it stopped, and ends with the same networks, bit for bit. In a continuous run (Config.Continuous) the number of
+// games also depends on time.
 //
 //	config.json            the effective configuration
 //	positions/random.txt   positions of each kind of play with their exact scores, which every network is measured on
@@ -46,6 +47,9 @@
 //
 // A run that begins with a network lets it play the first games and the first gate. So a network that became worse by the
 // training, for instance because of a large learning rate, is not promoted.
+//
+// A continuous run has the steps of its configured number of games, however many are played. With steps for all games, a training
+// would be longer if more games came during the one before, and the next one even more so.
 //
 // The preset fast takes networks of pattern tables, because a network of convolutions (3x32) that learned from the same
 // records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a
