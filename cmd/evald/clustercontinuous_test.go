@@ -15,14 +15,14 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// Two workers play on while the learner trains and measures. The learner is killed while they play a further series of games, and comes to the end by the same
-// command; its folder has all games that its lines tell of.
+// Two workers play on while the learner trains and measures. The learner is killed while they play a further series of games, and the
+// same command resumes it. At the end its folder has all games that generations.jsonl reports.
 func TestLearnClusterContinuous(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds of runs")
 	}
 	dir, spool, listen := filepath.Join(t.TempDir(), "run"), t.TempDir(), unused(t)
-	args := learnArgs(dir, "--generations", "4", "--cpu-path", "go", "--continuous")
+	args := learnArgs(dir, "--generations", "3", "--cpu-path", "go", "--continuous")
 	learner, url := clusteredAt(t, listen, args...)
 	workers := joined(t, 2, spool, url)
 	const further = 1001 // the number of the first further series of generation 1
@@ -65,15 +65,15 @@ func TestLearnClusterContinuous(t *testing.T) {
 		}
 		number++
 	}
-	if number != 4 {
+	if number != 3 {
 		t.Errorf("%d generations", number)
 	}
 	if text := string(getFile(t, filepath.Join(dir, "config.json"))); !strings.Contains(text, `"continuous": true`) {
 		t.Errorf("configuration %s", text)
 	}
 	// Without --cluster this process plays, and the run stays continuous.
-	status, out, stderr := evald(t, "", "learn", "-o", dir, "--generations", "5")
-	if status != exitOK || !strings.HasPrefix(out, "  4  40 games by ") {
+	status, out, stderr := evald(t, "", "learn", "-o", dir, "--generations", "4")
+	if status != exitOK || !strings.HasPrefix(out, "  3  40 games by ") {
 		t.Errorf("resumed: status %d, output %q, errors %q", status, out, stderr)
 	}
 	refuses(t, exitUsage, "--continuous does nothing without --cluster", "", "learn", "-o", t.TempDir(), "--continuous")

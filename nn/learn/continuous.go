@@ -8,15 +8,16 @@ import (
 )
 
 // In a continuous run the games of the next generation are played while a generation's network is trained and measured. If they are
-// complete before, the same player goes on with further series of games for that generation. When the network is ready, the series under
-// way is completed, on all boards, so that each board keeps its share. Then the next generation begins with the best network.
+// complete before the network is ready, the same player plays further series of games for that generation. When the network is ready,
+// the series under way is completed on all boards, so that each board keeps its share. Then the best network plays the games of the
+// generation after that.
 //
-// Further series are small, because the learner waits for the last one. They lengthen no training, because else a generation in which
-// more games are played would take longer, so that in the next one even more are.
+// Further series are small, because the learner waits for the last one. They add no training steps: otherwise more games would make
+// the training longer, during which even more games would be played for the next generation.
 
 const (
 	furtherPart = 4    // a further series has this part of a generation's games
-	mostSeries  = 1000 // of a generation; then its player waits
+	mostSeries  = 1000 // of a generation; then workers wait
 )
 
 // seriesGames is how many games a series has, of all games of the run together.
@@ -48,7 +49,7 @@ type ahead struct {
 	err    error         // when done is closed
 }
 
-// playAhead begins to play a generation's games, if the run is continuous and others play. An error of theirs ends ctx, which Learn made.
+// playAhead begins to play a generation's games in the background, if the run is continuous and has a Player. Its error cancels ctx.
 func (r *Run) playAhead(ctx context.Context, generation int) error {
 	if !r.Config.Continuous || r.player == nil {
 		return nil

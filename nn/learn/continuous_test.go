@@ -56,7 +56,7 @@ func (p *players) end(number int) chan struct{} {
 
 // wait waits until a batch is complete.
 func (p *players) wait(number int) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer cancel()
 	select {
 	case <-p.end(number):
@@ -192,9 +192,9 @@ func (p *players) check(dir string, c learn.Config, boards []string) {
 	}
 }
 
-// While a network is trained or measured, the games of the next generation are played: all of them, and further series. The training
-// does not go on, and no measure begins, before a further series was played. So do runs of several games, and those that learn from exact scores or begin with
-// a network.
+// While a network is trained or measured, the games of the next generation are played: all of them, and further series. The test holds
+// the training of generation 0 and the measures of generations 1 and 2 until further series are complete, so it ends only if the play
+// does not wait for them. One run has several games and learns from exact scores, and one begins with a network.
 func TestContinuous(t *testing.T) {
 	for name, boards := range map[string][]string{"one game": {""}, "several games": {"3x3x3free", "4x4x3"}, "begun with a network": {""}} {
 		t.Run(name, func(t *testing.T) {
