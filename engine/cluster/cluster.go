@@ -39,7 +39,8 @@
 // worker may make, with the subject of the stream in the place of its inbox, would put a job there, overwrite a network or delete the stream.
 // No subject of this package leads to anything but the learner, which answers to inboxes alone.
 //
-// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures.
+// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures, unless the run
+// is continuous (learn.Config.Continuous).
 package cluster
 
 import (
