@@ -12,25 +12,34 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// killedAt runs a process that is killed at operation n, counted from its beginning, and reports whether it ended before.
-func killedAt(t *testing.T, d *durabletest.Disk, n int, process func() error) (ended bool) {
+// killedAt runs a process that is killed at its operation n of those of a name, "" for all, and reports whether it ended before.
+func killedAt(t *testing.T, d *durabletest.Disk, n int, name string, process func() error) (ended bool) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil && r != durabletest.Killed { //nolint:errorlint // the value of a panic
 			panic(r)
 		}
 	}()
-	d.KillAt(d.Operations + n)
+	d.Hook = func(op durabletest.Op) {
+		if name == "" || name == op.Name {
+			if n--; n == 0 {
+				panic(durabletest.Killed)
+			}
+		}
+	}
 	gametest.OK(t, process())
-	d.KillAt(0)
+	d.Hook = nil
 	return true
 }
+
+// seeds are how many power cuts a test tries at each operation.
+const seeds = 40
 
 // everyKill calls try with 1, 2, and so on, and several seeds for each, until the process that it kills at that operation ends before.
 func everyKill(t *testing.T, try func(n int, d *durabletest.Disk) (ended bool)) {
 	t.Helper()
 	for n, ended := 1, false; !ended; n++ {
-		for seed := range uint64(40) {
+		for seed := range uint64(seeds) {
 			ended = try(n, durabletest.NewDisk(rand.New(rand.NewPCG(seed, uint64(n)))))
 			if t.Failed() {
 				t.Fatalf("operation %d, seed %d", n, seed)
@@ -44,7 +53,7 @@ func everyKill(t *testing.T, try func(n int, d *durabletest.Disk) (ended bool)) 
 func TestPower(t *testing.T) {
 	everyKill(t, func(n int, d *durabletest.Disk) bool {
 		gametest.OK(t, durable.WriteFileIn(d, "/x", []byte("old")))
-		ended := killedAt(t, d, n, func() error { return durable.WriteFileIn(d, "/x", []byte("newer")) })
+		ended := killedAt(t, d, n, "", func() error { return durable.WriteFileIn(d, "/x", []byte("newer")) })
 		d.PowerCut()
 		if got := string(gametest.Must(d.ReadFile("/x"))(t)); got != "newer" && (ended || got != "old") {
 			t.Errorf("%q, the process ended: %v", got, ended)
@@ -56,7 +65,7 @@ func TestPower(t *testing.T) {
 		return ended
 	})
 	everyKill(t, func(n int, d *durabletest.Disk) bool {
-		ended := killedAt(t, d, n, func() error {
+		ended := killedAt(t, d, n, "", func() error {
 			dir, err := durable.OpenDirIn(d, "/runs/a/0")
 			if err != nil {
 				return err
@@ -75,32 +84,26 @@ func TestPower(t *testing.T) {
 // A process finds what one before it has made and had not synced when it was killed. Whatever the second one makes depends on that, so when
 // the power fails, it is not there without the first.
 func TestPowerAfterKill(t *testing.T) {
-	first := func(d *durabletest.Disk) error {
-		dir, err := durable.OpenDirIn(d, "/runs/a")
-		if err != nil {
-			return err
-		}
-		return errors.Join(durable.WriteFileIn(d, dir.Path("first"), []byte("text")), dir.Close())
-	}
-	everyKill(t, func(n int, d *durabletest.Disk) bool {
-		ended := killedAt(t, d, n, func() error { return first(d) })
-		d.Kill()
-		found := ""
-		second := func() error {
+	makes := func(d *durabletest.Disk, name string) func() error {
+		return func() error {
 			dir, err := durable.OpenDirIn(d, "/runs/a")
 			if err != nil {
 				return err
 			}
-			found = d.Files("/")["runs/a/first"]
-			return durable.WriteFileIn(d, dir.Path("second"), []byte("text"))
+			return errors.Join(durable.WriteFileIn(d, dir.Path(name), []byte("text")), dir.Close())
 		}
-		whole := killedAt(t, d, 1+n*7%60, second)
+	}
+	everyKill(t, func(n int, d *durabletest.Disk) bool { // each syncing of a folder
+		whole := killedAt(t, d, 1+n/10, "syncdir", makes(d, "first"))
+		d.Kill()
+		found := d.Files("/runs/a")["first"] != ""
+		ended := killedAt(t, d, 1+n%10, "syncdir", makes(d, "second"))
 		d.PowerCut()
 		files := d.Files("/runs/a")
-		if found != "" && files["first"] == "" && files["second"] != "" || whole && files["second"] == "" {
-			t.Errorf("the second process found %q, and then there is %v", found, files)
+		if found && files["first"] == "" && files["second"] != "" || ended && files["second"] == "" {
+			t.Errorf("the second process found the first file: %v; now there is %v", found, files)
 		}
-		return ended
+		return whole && n%10 == 9
 	})
 }
 
@@ -111,7 +114,7 @@ func TestJournalPower(t *testing.T) {
 		gametest.OK(t, durable.WriteFileIn(d, "/journal", nil))
 		j := gametest.Must(durable.BeginJournalIn(d, "/journal", []line{{1}, {2}}))(t)
 		gametest.OK(t, j.Close())
-		ended := killedAt(t, d, n, func() error {
+		ended := killedAt(t, d, n, "", func() error {
 			j, err := durable.BeginJournalIn(d, "/journal", []line{{1}, {2}, {3}})
 			if err != nil {
 				return err
