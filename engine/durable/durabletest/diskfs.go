@@ -163,7 +163,7 @@ func (d *Disk) Rename(from, to string) error {
 		err = syscall.EXDEV
 	case folder.names[name] != nil && folder.names[name].mode.IsDir():
 		err = fs.ErrExist
-	default:
+	case name != old:
 		folder.alter(entry{name, folder.names[old]}, entry{old, nil})
 	}
 	if err != nil {

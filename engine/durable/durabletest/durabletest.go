@@ -1,4 +1,4 @@
-// Package durabletest is for tests: it damages the files of a run and looks at what a program makes of them.
+// Package durabletest is for tests: it damages the files of a run and looks at what a program makes of them, and it has a simulated disk.
 package durabletest
 
 import (
