@@ -25,10 +25,9 @@ type simWorker struct {
 	networks  networks
 	opened    string // SHA-256 of the network whose evaluator is open
 	seats     []*simSeat
-	begun     map[key]bool // games of the session
-	questions int          // that the sessions of the process asked
-	found     int          // games in the spool when it was opened; its file has some that are confirmed
-	wakes     int          // only the last wake-up counts
+	questions int // that the sessions of the process asked
+	found     int // games in the spool when it was opened; its file has some that are confirmed
+	wakes     int // only the last wake-up counts
 }
 
 // simSeat plays one game after the other.

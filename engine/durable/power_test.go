@@ -16,14 +16,14 @@ import (
 func killedAt(t *testing.T, d *durabletest.Disk, n int, name string, process func() error) (ended bool) {
 	t.Helper()
 	defer func() {
-		if r := recover(); r != nil && r != durabletest.Killed { //nolint:errorlint // the value of a panic
+		if r := recover(); r != nil && r != durabletest.ErrKilled { //nolint:errorlint // the value of a panic
 			panic(r)
 		}
 	}()
 	d.Hook = func(op durabletest.Op) {
 		if name == "" || name == op.Name {
 			if n--; n == 0 {
-				panic(durabletest.Killed)
+				panic(durabletest.ErrKilled)
 			}
 		}
 	}

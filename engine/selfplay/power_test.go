@@ -48,7 +48,7 @@ func (p *power) fatal(format string, values ...any) {
 // life is the life of one process. It is killed at a random operation, or closes the store; closed is true if it has all games then.
 func (p *power) life() (closed bool) {
 	defer func() {
-		if r := recover(); r != nil && r != durabletest.Killed { //nolint:errorlint // the value of a panic
+		if r := recover(); r != nil && r != durabletest.ErrKilled { //nolint:errorlint // the value of a panic
 			panic(r)
 		}
 	}()
@@ -59,7 +59,7 @@ func (p *power) life() (closed bool) {
 			chance *= 10
 		}
 		if p.random.Float64() < chance {
-			panic(durabletest.Killed)
+			panic(durabletest.ErrKilled)
 		}
 	}
 	s, err := selfplay.OpenStoreIn(p.disk, powerDir, p.config, len(p.games), powerMost)

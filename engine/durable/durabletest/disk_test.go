@@ -307,7 +307,7 @@ func TestKilledAt(t *testing.T) {
 		d := newDisk(seed)
 		f := write(t, d, "x", "")
 		d.KillAt(d.Operations + 2)
-		if !dies(durabletest.Killed, func() { _, _ = f.Write([]byte("text")) }) || !dies(durabletest.Killed, func() { _ = d.Remove("x") }) {
+		if !dies(durabletest.ErrKilled, func() { _, _ = f.Write([]byte("text")) }) || !dies(durabletest.ErrKilled, func() { _ = d.Remove("x") }) {
 			t.Fatal("it lives")
 		}
 		d.Kill()
