@@ -81,7 +81,7 @@ type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
 	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
 	Rows    uint64               // rows in them
-	Dropped uint64               // requests whose context ended before their batch was formed
+	Dropped uint64               // requests that ended before their first batch was formed
 	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
 	Failed  uint64               // merged batches that ended in an error; each of their requests got it
 	Queued  int                  // rows that wait now
@@ -241,7 +241,7 @@ func (b *batcher) run(x sending) {
 	}
 	m := b.merged.Get().(*Batch)
 	start := time.Now()
-	taken := gather(m, x.parts, start)
+	taken, dropped := gather(m, x.parts, start)
 	var err error
 	ctx := context.Background() // and no request's: if it ended, the other requests would lose their answers
 	if len(taken) > 0 {
@@ -261,7 +261,7 @@ func (b *batcher) run(x sending) {
 		onBatch(sent)
 	}
 	b.mu.Lock()
-	b.decide.count(sent, len(x.parts)-len(taken))
+	b.decide.count(sent, dropped)
 	b.mu.Unlock()
 	scatter(m, taken, err, time.Now())
 	b.merged.Put(m)

@@ -44,8 +44,9 @@ func (r *request) giveUp() (Timing, error) {
 	return Timing{}, fmt.Errorf("evaluate: %w", r.ctx.Err())
 }
 
-// gather copies the positions of requests whose callers still wait into m.
-func gather(m *Batch, parts []part, now time.Time) (taken []part) {
+// gather copies the positions of requests whose callers still wait into m. It also counts the others that have no rows in batches
+// before this one.
+func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
 	for _, p := range parts {
@@ -57,13 +58,15 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part) {
 				p.timing.Queued = now.Sub(p.arrived)
 			}
 			taken = append(taken, p)
+		} else if p.from == 0 {
+			dropped++
 		}
 		p.mu.Unlock()
 	}
 	if board != nil {
 		m.Reset(board, len(m.Pos))
 	}
-	return taken
+	return taken, dropped
 }
 
 // scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row, or an error.

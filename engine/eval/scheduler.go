@@ -18,6 +18,7 @@ type scheduler struct {
 	config  BatcherConfig
 	queues  map[game.Rules]*queue // of which none is empty
 	clients map[string]*client
+	many    int       // clients, after which forget looks at all of them
 	turn    float64   // the turn of the client that was last served
 	weights float64   // of the clients whose rows wait
 	joined  uint64    // requests so far
@@ -42,7 +43,7 @@ type part struct {
 }
 
 func newScheduler(c BatcherConfig) scheduler {
-	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}}
+	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}, many: manyClients}
 }
 
 // submit lets a request wait for its batch, or says why not.
@@ -208,12 +209,14 @@ func (s *scheduler) drop(r *request, whole bool) bool {
 	if r.share == nil || whole && r.taken > 0 {
 		return false
 	}
-	s.stats.Dropped++
+	if r.taken == 0 { // otherwise gather decides about its first rows
+		s.stats.Dropped++
+	}
 	s.leave(r, r.rows-r.taken)
 	return true
 }
 
-// count adds a batch, and the requests dropped before it was formed, to the counts.
+// count adds a batch to the counts, and the requests that gather has dropped.
 func (s *scheduler) count(sent Sent, dropped int) {
 	s.stats.Dropped += uint64(dropped)
 	if sent.Requests == 0 {

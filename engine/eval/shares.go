@@ -133,12 +133,12 @@ func (s *scheduler) leave(r *request, n int) {
 	} else {
 		heap.Fix(q, of.at)
 	}
+	if q.rows == 0 {
+		delete(s.queues, q.rules)
+	}
 	if c.rows == 0 {
 		s.weights -= c.weight
 		s.forget(c)
-	}
-	if q.rows == 0 {
-		delete(s.queues, q.rules)
 	}
 }
 
@@ -158,16 +158,23 @@ func (s *scheduler) serve(r *request, n int) {
 	s.leave(r, n)
 }
 
+// manyClients is how many clients a scheduler knows before it forgets those that have had no more than others.
+const manyClients = 1024
+
 // forget removes a client without rows, unless it has had more than others. Those that had are looked at again when there
-// are many.
+// are many. When nothing waits, all clients are equal again.
 func (s *scheduler) forget(c *client) {
 	switch {
-	case len(s.queues) == 0 || len(s.clients) > 1024:
+	case len(s.queues) == 0:
+		clear(s.clients)
+		s.weights = 0 // sums of fractions are not exact
+	case len(s.clients) > s.many:
 		for name, c := range s.clients {
-			if c.rows == 0 && (c.turn < s.turn-1 || len(s.queues) == 0) {
+			if c.rows == 0 && c.turn < s.turn-1 {
 				delete(s.clients, name)
 			}
 		}
+		s.many = max(manyClients, 2*len(s.clients)) // so that looking costs little for each request
 	case c.turn < s.turn-1:
 		delete(s.clients, c.name)
 	}
