@@ -2,6 +2,7 @@ package eval
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 
@@ -121,21 +122,17 @@ func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 	if reason == Idle {
 		return sending{queue: q, reason: Idle}, true
 	}
-	return sending{parts: s.take(q), reason: reason}, true
+	return sending{parts: s.take(q, now), reason: reason}, true
 }
 
-// fill takes the rows of a batch that had nothing to wait for. Those that came meanwhile are among them.
+// fill takes the rows of a batch that had nothing to wait for. Those that came meanwhile are among them. There is none if all were
+// sent or dropped meanwhile.
 func (s *scheduler) fill(x *sending, now time.Time) {
-	q := x.queue
-	x.queue, x.reason = nil, Idle
-	if q.rows == 0 { // its requests were sent, or dropped
-		q, x.reason = s.pick(now, true)
-	} else {
-		x.reason, _ = s.due(q, now, true)
+	if x.queue.rows > 0 {
+		x.reason, _ = s.due(x.queue, now, true)
+		x.parts = s.take(x.queue, now)
 	}
-	if q != nil {
-		x.parts = s.take(q)
-	}
+	x.queue = nil
 }
 
 // pick is the queue of the client whose turn it is, of those that are due, and why it is sent; nil if none is due.
@@ -160,6 +157,22 @@ func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) 
 	return Idle, idle
 }
 
+// waitingFor is the earliest turn of the clients who wait in other queues that are due, but for that of q's first client.
+func (s *scheduler) waitingFor(q *queue, now time.Time) float64 {
+	turn := math.Inf(1)
+	for _, other := range s.queues {
+		if _, due := s.due(other, now, false); !due || other == q {
+			continue
+		}
+		for _, of := range other.shares[:min(3, len(other.shares))] { // of a heap: the two earliest are among these
+			if of.client != q.shares[0].client {
+				turn = min(turn, of.turn)
+			}
+		}
+	}
+	return turn
+}
+
 // wake is asked after next, and says when to ask next again although nothing else has happened. It is not ok if the batcher need
 // not wait for that, or waits already.
 func (s *scheduler) wake() (at time.Time, ok bool) {
@@ -180,16 +193,26 @@ func (s *scheduler) wake() (at time.Time, ok bool) {
 
 // take removes the rows of the next batch from a queue: with each turn a client's even part of a batch, so that turns come often
 // where there are many clients.
-func (s *scheduler) take(q *queue) (parts []part) {
+//
+// The batch is the turn of the queue's first client, and clients of other games wait for it. If the first client does not fill it, rows
+// of those that are far ahead of the others are at the first client's cost. Otherwise a client could get many batches of one game by the few rows of another.
+func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
+	first, others := q.shares[0].client, s.waitingFor(q, now)
 	for room := s.config.MaxRows; room > 0 && len(q.shares) > 0; {
-		r := q.shares[0].first()
+		of := q.shares[0]
+		r, pays := of.first(), of.client
 		n := min(r.rows-r.taken, room, max(1, s.config.MaxRows/len(q.shares)))
 		if last := len(parts) - 1; last >= 0 && parts[last].request == r {
 			parts[last].to += n
 		} else {
 			parts = append(parts, part{r, r.taken, r.taken + n})
 		}
-		s.serve(r, n)
+		if of.turn > others+r.caller.cost(s.config.MaxRows)/first.weight {
+			pays, s.clients[first.name] = first, first // it was forgotten if its last row is taken
+		} else {
+			s.turn = max(s.turn, of.turn)
+		}
+		s.serve(r, n, pays)
 		room -= n
 	}
 	q.due = time.Time{}

@@ -12,6 +12,9 @@ import (
 // Clients whose rows wait take turns as in start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest
 // turn is served, and its turn moves on by its rows, divided by its weight. A client that comes anew gets a turn one row before
 // that of the one that was served last: so its first row is served next, and nobody collects turns while away.
+//
+// So while a client has rows waiting, no other one of the same game gets more than it, by their weights, but for a batch of each and two
+// rows. If there are several games, a client that could always fill a batch gets its share of all rows, but for a few batches.
 
 // client is one that has rows waiting, or has had more of the batches than others.
 type client struct {
@@ -81,6 +84,15 @@ func (s *share) first() *request {
 
 func (c Caller) weight() float64 { return cmp.Or(c.Weight, 1) }
 
+// cost is what n rows take of the client's share.
+func (c Caller) cost(n int) float64 {
+	cost := float64(n) * cmp.Or(c.Cost, 1)
+	if c.Priority == Low {
+		cost *= 4
+	}
+	return cost
+}
+
 // join puts a request into a queue.
 func (s *scheduler) join(q *queue, r *request) {
 	c := s.clients[r.caller.Client]
@@ -142,15 +154,10 @@ func (s *scheduler) leave(r *request, n int) {
 	}
 }
 
-// serve takes n rows of a client's request and moves its turn on.
-func (s *scheduler) serve(r *request, n int) {
-	c, cost := r.share.client, float64(n)*cmp.Or(r.caller.Cost, 1)
-	if r.caller.Priority == Low {
-		cost *= 4
-	}
-	s.turn = max(s.turn, c.turn)
-	c.turn += cost / c.weight
-	for _, of := range c.shares {
+// serve takes n rows of a request, and moves the turn on of the client that pays for them.
+func (s *scheduler) serve(r *request, n int, pays *client) {
+	pays.turn += r.caller.cost(n) / pays.weight
+	for _, of := range pays.shares {
 		if of != r.share { // leave moves that one
 			heap.Fix(of.queue, of.at)
 		}

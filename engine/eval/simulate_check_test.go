@@ -11,9 +11,6 @@ import (
 
 // This file is what the simulation checks. It keeps books of its own, in the plainest form.
 
-// lead is by how much one client was ahead of another since both have had rows waiting.
-type lead struct{ least, most float64 }
-
 // checkSubmit checks that a request is refused by the documented rule.
 func (w *world) checkSubmit(r *simRequest, err error) {
 	c, queued, own := w.scheduler.config, 0, 0
@@ -64,6 +61,7 @@ func (w *world) took(x sending) {
 		if left.waits == 0 || total == 0 || left.own.Board != w.of(x.parts[0]).own.Board {
 			continue
 		}
+		left.due = w.due(left)
 		if total < c.MaxRows {
 			w.fail("%v waits while a batch is sent with %d rows", left, total)
 		}
@@ -78,6 +76,15 @@ func (w *world) took(x sending) {
 	if total > c.MaxRows || x.reason == Full && total > 0 && total < c.MaxRows {
 		w.fail("%d rows are sent as %v", total, x.reason)
 	}
+}
+
+// due is until when a request waits for others, if a batch can be sent.
+func (w *world) due(r *simRequest) time.Time {
+	due := r.arrived.Add(w.scheduler.config.MaxDelay)
+	if last := r.deadline.Add(-2 * w.scheduler.pace.batch); !r.deadline.IsZero() && last.Before(due) {
+		return last
+	}
+	return due
 }
 
 // checkBatch checks the rows of a batch that begins: none is of a request that has ended, and none is missing.
@@ -166,14 +173,14 @@ func (w *world) check() {
 	for _, c := range w.clients {
 		c.waits = 0
 	}
-	total, weights, first := 0, 0.0, w.now
+	total, weights, first := 0, 0.0, w.now.Add(time.Hour)
 	games := map[game.Rules]int{}
 	for _, r := range w.waiting {
 		total += r.waits
 		r.client.waits += r.waits
 		games[r.own.Board.Rules()] += r.waits
-		if r.arrived.Before(first) {
-			first = r.arrived
+		if r.due.Before(first) {
+			first = r.due
 		}
 		if most := c.MaxWait[r.caller.Priority+1]; most > 0 && !r.caller.Accepted && r.waits == r.rows && w.now.Sub(r.arrived) > most {
 			w.fail("%v has waited for %v", r, w.now.Sub(r.arrived))
@@ -199,16 +206,17 @@ func (w *world) check() {
 			w.fail("%d rows of %v wait, which is a full batch", rows, rules)
 		}
 	}
-	if free && (s.running == 0 && total > 0 || w.now.Sub(first) > c.MaxDelay) {
-		w.fail("%d rows wait, since %v, and %d batches are under way", total, first.Sub(w.start), s.running)
+	if free && ((s.running == 0 || s.closed) && total > 0 || w.now.After(first)) {
+		w.fail("%d rows wait, until %v, and %d batches are under way", total, first.Sub(w.start), s.running)
 	}
+	w.checkHeaps()
 	if len(w.boards) == 1 {
 		w.checkShares()
 	}
 }
 
-// checkShares checks the promise of fair queueing: while two clients have rows waiting, what each is sent, divided by its weight, grows
-// equally, but for the rows of one batch and one row more.
+// checkShares checks the promise of fair queueing for one game. While a client has rows waiting, what another is sent, divided by its
+// weight, grows by what the first is sent, a full batch of each, and two rows more at most, also if the other comes and goes.
 func (w *world) checkShares() {
 	most := func(c *simClient) float64 {
 		cost := costOf(c.Cost)
@@ -217,22 +225,30 @@ func (w *world) checkShares() {
 		}
 		return 1 + float64(w.scheduler.config.MaxRows)*cost/c.weight()
 	}
-	for i, a := range w.clients {
-		for _, b := range w.clients[:i] {
-			key := [2]int{a.index, b.index}
-			if a.waits == 0 || b.waits == 0 {
-				delete(w.pairs, key)
+	for _, b := range w.clients {
+		for _, a := range w.clients {
+			key, lead := [2]int{a.index, b.index}, a.served-b.served
+			least, known := w.leads[key]
+			if b.waits == 0 {
+				delete(w.leads, key)
 				continue
 			}
-			ahead := a.served - b.served
-			l := w.pairs[key]
-			if l == nil {
-				l = &lead{ahead, ahead}
-				w.pairs[key] = l
+			if !known || lead < least {
+				w.leads[key], least = lead, lead
 			}
-			l.least, l.most = min(l.least, ahead), max(l.most, ahead)
-			if l.most-l.least > most(a)+most(b)+1e-6 {
-				w.fail("%s and %s: one was sent %v more than the other, while both had rows waiting", a.Client, b.Client, l.most-l.least)
+			if a != b && lead-least > most(a)+most(b)+1e-6 {
+				w.fail("%s was sent %v more than %s, which had rows waiting", a.Client, lead-least, b.Client)
+			}
+		}
+	}
+}
+
+// checkHeaps checks that each queue's first client is the one whose turn it is.
+func (w *world) checkHeaps() {
+	for _, q := range w.scheduler.queues {
+		for _, of := range q.shares {
+			if of.before(q.shares[0]) {
+				w.fail("on %v it is the turn of %s, not of %s", q.rules, of.name, q.shares[0].name)
 			}
 		}
 	}

@@ -37,10 +37,10 @@ type world struct {
 	scheduler scheduler
 	batches   int // under way
 	clients   []*simClient
-	requests  []*simRequest // all of them, in the order in which they were accepted
-	waiting   []*simRequest // those of them whose rows wait
-	sent      BatcherStats  // what the counts must be
-	pairs     map[[2]int]*lead
+	requests  []*simRequest      // all of them, in the order in which they were accepted
+	waiting   []*simRequest      // those of them whose rows wait
+	sent      BatcherStats       // what the counts must be
+	leads     map[[2]int]float64 // the least by which one client was ahead of another since that has had rows waiting
 	broken    error
 }
 
@@ -66,11 +66,12 @@ type simRequest struct {
 	id      int
 	own     *Batch
 	ctx     *simContext
-	tooLong bool // it has waited MaxWait
-	leaving bool // Submit is about to return its context's error
-	waits   int  // rows
-	formed  bool // its first row is in a batch that has begun
-	failed  bool // one of these has failed
+	tooLong bool      // it has waited MaxWait
+	leaving bool      // Submit is about to return its context's error
+	waits   int       // rows
+	due     time.Time // until when they wait for others
+	formed  bool      // its first row is in a batch that has begun
+	failed  bool      // one of these has failed
 	ended   bool
 }
 
@@ -140,7 +141,7 @@ func one[T any](w *world, of ...T) T { return of[w.r.IntN(len(of))] }
 
 func simulate(s *gametest.Simulation) error {
 	start := time.Unix(0, 0)
-	w := &world{Simulation: s, r: rand.New(rand.NewPCG(s.Seed, 1)), start: start, now: start, pairs: map[[2]int]*lead{}}
+	w := &world{Simulation: s, r: rand.New(rand.NewPCG(s.Seed, 1)), start: start, now: start, leads: map[[2]int]float64{}}
 	c := BatcherConfig{
 		MaxRows: one(w, 1, 4, 16), MaxDelay: time.Duration(w.r.IntN(4)) * tick, InFlight: 1 + w.r.IntN(3), MaxQueued: one(w, 0, 16, 64, 1000),
 	}
@@ -149,6 +150,7 @@ func simulate(s *gametest.Simulation) error {
 	}
 	w.boards = gametest.Boards()[:one(w, 1, 1, 3)]
 	w.scheduler = newScheduler(c)
+	w.scheduler.many = one(w, 2, manyClients)
 	w.tracef("%+v, %d games", c, len(w.boards))
 	for i := range 1 + w.r.IntN(s.Clients) {
 		w.clients = append(w.clients, w.newClient(i))
@@ -223,7 +225,7 @@ func (w *world) ask(c *simClient) {
 		w.after(1+c.pause, func() { w.ask(c) })
 		return
 	}
-	r.waits = r.rows
+	r.waits, r.due = r.rows, w.due(r)
 	w.requests, w.waiting = append(w.requests, r), append(w.waiting, r)
 	w.dispatch()
 	end := func(err error) {

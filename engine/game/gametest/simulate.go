@@ -89,10 +89,11 @@ func safely(s *Simulation, run func(*Simulation) error) (err error) {
 	return run(s)
 }
 
-// shrink looks for a smaller run that fails. A run with other numbers is another one, so it tries several seeds.
+// shrink looks for a smaller run that fails. A run with other numbers is another one, so it tries several seeds, and
+// gives up after a thousand runs.
 func shrink(s Simulation, err error, run func(*Simulation) error) (Simulation, error) {
-	const seeds = 200
-	for {
+	const seeds = 50
+	for tries := 0; ; {
 		var smaller []Simulation
 		for _, c := range []int{1, s.Clients / 2, s.Clients - 1} {
 			smaller = append(smaller, Simulation{Clients: c, Requests: s.Requests, Faults: s.Faults})
@@ -107,6 +108,9 @@ func shrink(s Simulation, err error, run func(*Simulation) error) (Simulation, e
 				continue
 			}
 			for k := range uint64(seeds) {
+				if tries++; tries > 1000 {
+					return s, err
+				}
 				try.Seed = s.Seed + k
 				if e := safely(&try, run); e != nil {
 					s, err, found = try, e, true
