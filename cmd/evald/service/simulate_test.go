@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ import (
 
 // TestSimulateService: whatever clients, models and the end of the server do, the promises of the service hold.
 func TestSimulateService(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines mostly run in the same order then
 	gametest.Simulate(t, 150, gametest.Simulation{Clients: 6, Requests: 8, Faults: true}, func(s *gametest.Simulation) (err error) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &service{Simulation: s, start: time.Now(), owners: map[game.Position]*call{}}
@@ -44,12 +46,11 @@ type service struct {
 	server *Server
 	config Config
 	start  time.Time
+	loads  draw
 
 	mu          sync.Mutex
-	r           *rand.Rand
 	generations []*generation
 	owners      map[game.Position]*call // of rows, by the call whose they are
-	positions   int
 	draining    bool
 	broken      error
 }
@@ -73,17 +74,20 @@ type call struct {
 	failed  bool      // a batch with a row of it has failed
 	oldest  int       // the generation that served when it came
 	request *request
+	draw    draw
+	first   int // of its positions in the pool
 }
 
 var (
 	pool     = sync.OnceValue(positionsOnce)
+	searched = game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true})
 	errFault = errors.New("the backend failed")
 )
 
 // positionsOnce are different positions.
 func positionsOnce() (all []game.Position) {
 	seen := map[game.Position]bool{}
-	for _, p := range gametest.Open(gametest.Rand(7), connect4, 1<<14) {
+	for _, p := range gametest.Open(gametest.Rand(7), connect4, 20_000) {
 		if !seen[p] && !seen[connect4.Mirror(p)] { // the cache takes mirror images for the same
 			seen[p] = true
 			all = append(all, p)
@@ -92,19 +96,20 @@ func positionsOnce() (all []game.Position) {
 	return all
 }
 
+// draw is one goroutine's source of numbers. Each has its own, so that their order at one time changes little.
+type draw struct{ *rand.Rand }
+
+func (w *service) draw(of uint64) draw { return draw{rand.New(rand.NewPCG(w.Seed, of))} }
+
 // n is a number from 0 to most.
-func (w *service) n(most int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.r.IntN(most + 1)
-}
+func (d draw) n(most int) int { return d.IntN(most + 1) }
 
-func (w *service) chance(n int) bool { return w.n(n-1) == 0 }
+func (d draw) chance(n int) bool { return d.IntN(n) == 0 }
 
-func (w *service) pick(of ...int) int { return of[w.n(len(of)-1)] }
+func (d draw) pick(of ...int) int { return of[d.IntN(len(of))] }
 
 // pause lets up to that many milliseconds pass.
-func (w *service) pause(most int) { time.Sleep(time.Duration(w.n(most)) * time.Millisecond) }
+func (d draw) pause(most int) { time.Sleep(time.Duration(d.n(most)) * time.Millisecond) }
 
 func (w *service) tracef(format string, args ...any) {
 	if w.Traced() {
@@ -126,10 +131,11 @@ func (*generation) Attributes() eval.Attributes { return eval.Attributes{Rows: 8
 // Compute implements eval.Backend. No row may be of a call that has gone.
 func (g *generation) Compute(ctx context.Context, b *eval.Batch) error {
 	w := g.of
+	d := w.draw(b.Pos[0].Hash())
 	w.mu.Lock()
 	now, calls := time.Now(), map[*call]int{}
 	for _, p := range b.Pos {
-		if c := w.owners[p]; c != nil { // not a leaf of a search
+		if c := w.owners[p]; c != nil && b.Board.Rules() == connect4.Rules() { // not a leaf of a search
 			calls[c]++
 		}
 	}
@@ -147,10 +153,10 @@ func (g *generation) Compute(ctx context.Context, b *eval.Batch) error {
 	if len(b.Pos) > w.server.config.Settings.MaxRows {
 		w.fail("a batch has %d rows", len(b.Pos))
 	}
-	w.tracef("%v begins a batch of %d rows", g, len(b.Pos))
-	took, fault := w.n(10), 0
+	w.tracef("%v begins a batch of %d rows of %v", g, len(b.Pos), names(calls))
+	took, fault := d.n(10), 0
 	if w.Faults {
-		fault = w.pick(0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4)
+		fault = d.pick(0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4)
 	}
 	if fault == 1 {
 		took = 100
@@ -160,7 +166,7 @@ func (g *generation) Compute(ctx context.Context, b *eval.Batch) error {
 	case <-ctx.Done():
 	}
 	for i, p := range b.Pos {
-		copy(b.WDLRow(i), []float32{float32(g.number), 0, fingerprint(p)})
+		copy(b.WDLRow(i), []float32{float32(g.number), 0, fingerprint(b.Board, p)})
 		clear(b.PolicyRow(i))
 		b.Source[i] = eval.CPU
 	}
@@ -187,8 +193,8 @@ func (g *generation) Compute(ctx context.Context, b *eval.Batch) error {
 func (g *generation) String() string { return fmt.Sprintf("generation %d, %s,", g.number, g.name) }
 
 // fingerprint is the same for mirror images, because a cache asks for one of the two.
-func fingerprint(p game.Position) float32 {
-	return float32(max(p.Hash(), connect4.Mirror(p).Hash()) >> 44)
+func fingerprint(b *game.Board, p game.Position) float32 {
+	return float32(max(p.Hash(), b.Mirror(p).Hash()) >> 44)
 }
 
 func (g *generation) Close() error {
@@ -206,36 +212,37 @@ func (g *generation) Close() error {
 
 func (w *service) load(m Model) (Loaded, error) {
 	if len(w.generations) > 0 {
-		w.pause(5)
+		w.loads.pause(5)
 	}
-	if w.Faults && len(w.generations) > 0 && w.chance(4) {
+	if w.Faults && len(w.generations) > 0 && w.loads.chance(4) {
 		return Loaded{}, errFault
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	g := &generation{of: w, name: m.Name, number: len(w.generations) + 1}
 	w.generations = append(w.generations, g)
-	return Loaded{Backend: g, Close: g.Close, Version: fmt.Sprint(g.number), Platform: NetworkPlatform, InFlight: 1 + w.r.IntN(2)}, nil
+	return Loaded{Backend: g, Close: g.Close, Version: fmt.Sprint(g.number), Platform: NetworkPlatform, InFlight: 1 + w.loads.n(1)}, nil
 }
 
 // run is one simulation.
 func (w *service) run() error {
-	w.r = rand.New(rand.NewPCG(w.Seed, 2))
+	d := w.draw(2)
+	w.loads = w.draw(3)
 	c := testConfig(nil)
 	c.Load, c.Repository, c.Available = w.load, true, func() []string { return []string{"stub", "other"} }
-	c.Settings.MaxRows, c.Settings.MaxDelay = w.pick(1, 4, 16), time.Duration(w.n(3))*time.Millisecond
-	c.Settings.MaxQueued, c.Settings.Cache = w.pick(8, 32, 1000), w.pick(0, 0, 200)
-	c.Settings.MaxWait = [3]time.Duration{0, 0, time.Duration(w.pick(0, 20)) * time.Millisecond}
-	c.Limits.Requests, c.Limits.Body = w.pick(2, 6, 100), 1<<16
-	c.Limits.Memory = int64(w.pick(1<<20, 4<<20, 64<<20))
-	c.Limits.Timeout = time.Duration(w.pick(20, 200)) * time.Millisecond
-	c.DrainDelay = time.Duration(w.n(10)) * time.Millisecond
+	c.Settings.MaxRows, c.Settings.MaxDelay = d.pick(1, 4, 16), time.Duration(d.n(3))*time.Millisecond
+	c.Settings.MaxQueued, c.Settings.Cache = d.pick(8, 32, 1000), d.pick(0, 0, 200)
+	c.Settings.MaxWait = [3]time.Duration{0, 0, time.Duration(d.pick(0, 20)) * time.Millisecond}
+	c.Limits.Requests, c.Limits.Body = d.pick(2, 6, 100), 1<<16
+	c.Limits.Memory = int64(d.pick(1<<20, 4<<20, 64<<20))
+	c.Limits.Timeout = time.Duration(d.pick(20, 200)) * time.Millisecond
+	c.DrainDelay = time.Duration(d.n(10)) * time.Millisecond
 	server, err := New(c)
 	if err != nil {
 		return err
 	}
 	w.server, w.config = server, c
-	server.reading.n = w.pick(1, 2, 4)
+	server.reading.n = d.pick(1, 2, 4)
 	w.tracef("%+v, requests %d, memory %d, timeout %v, %d slots", c.Settings, c.Limits.Requests, c.Limits.Memory, c.Limits.Timeout, server.reading.n)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -243,19 +250,19 @@ func (w *service) run() error {
 	synctest.Wait()
 
 	var clients sync.WaitGroup
-	for i := range 1 + w.n(w.Clients-1) {
+	for i := range 1 + d.n(w.Clients-1) {
 		w.client(i, &clients)
 	}
-	reloading, reloads := make(chan struct{}), w.n(6)
+	reloading, reloads := make(chan struct{}), d.n(6)
 	go func() {
 		defer close(reloading)
 		for range reloads {
-			w.pause(20)
+			w.loads.pause(20)
 			w.reload()
 		}
 	}()
-	if w.chance(2) {
-		w.pause(60)
+	if d.chance(2) {
+		d.pause(60)
 	} else {
 		clients.Wait()
 	}
@@ -279,7 +286,7 @@ func (w *service) run() error {
 // reload changes what is served.
 func (w *service) reload() {
 	var err error
-	what := w.n(4)
+	what := w.loads.n(4)
 	switch what {
 	case 0, 1:
 		err = w.server.load("stub")
@@ -295,22 +302,24 @@ func (w *service) reload() {
 
 // client starts a client: so many requests, one after the other or some at once.
 func (w *service) client(i int, clients *sync.WaitGroup) {
-	from := fmt.Sprintf("10.0.0.%d", 1+w.n(3))
+	d := w.draw(uint64(100 + i))
+	from := fmt.Sprintf("10.0.0.%d", 1+d.n(3))
 	conn := connectionFrom(from, w.server.memory)
-	kind, requests := w.n(3), 1+w.n(w.Requests-1)
+	kind, requests := d.n(3), 1+d.n(w.Requests-1)
 	atOnce := []int{4, 1, 2, 1}[kind]
 	ctx, cancel := context.WithCancel(context.Background())
-	if kind == 2 && w.Faults && w.chance(2) { // a stream that ends with all that is on it
-		time.AfterFunc(time.Duration(5+w.n(40))*time.Millisecond, cancel)
+	if kind == 2 && w.Faults && d.chance(2) { // a stream that ends with all that is on it
+		time.AfterFunc(time.Duration(5+d.n(40))*time.Millisecond, cancel)
 	}
 	var all sync.WaitGroup
 	for k := range atOnce {
 		all.Add(1)
 		clients.Go(func() {
 			defer all.Done()
+			d := w.draw(uint64(1000 + 10*i + k))
 			for n := range requests {
-				w.pause([]int{3, 20, 5, 20}[kind])
-				c := &call{name: fmt.Sprintf("call %d.%d.%d", i, k, n), request: &request{conn: conn, group: inferenceCalls, protocol: "gRPC", began: time.Now()}}
+				d.pause([]int{3, 20, 5, 20}[kind])
+				c := &call{name: fmt.Sprintf("call %d.%d.%d", i, k, n), draw: d, first: 500*(4*i+k) + 61*n, request: &request{conn: conn, group: inferenceCalls, protocol: "gRPC", began: time.Now()}}
 				w.ask(ctx, c, kind)
 			}
 		})
@@ -320,6 +329,7 @@ func (w *service) client(i int, clients *sync.WaitGroup) {
 
 // ask is a call of gRPC, from its headers to its answer.
 func (w *service) ask(ctx context.Context, c *call, kind int) {
+	d := c.draw
 	message := w.message(c, kind)
 	c.ctx = ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -329,8 +339,8 @@ func (w *service) ask(ctx context.Context, c *call, kind int) {
 		defer w.mu.Unlock()
 		c.gone = time.Now()
 	})
-	if w.Faults && w.chance(4) {
-		time.AfterFunc(time.Duration(w.n(20))*time.Millisecond, cancel)
+	if w.Faults && d.chance(4) {
+		time.AfterFunc(time.Duration(d.n(20))*time.Millisecond, cancel)
 	}
 	r, s := c.request, w.server
 	r.slot.cancel = cancel
@@ -361,7 +371,7 @@ func (w *service) ask(ctx context.Context, c *call, kind int) {
 			w.mu.Unlock()
 			if err = s.infer(ctx, r); err == nil {
 				w.checkAnswer(c)
-				w.pause(1) // the answer is being sent
+				d.pause(1) // the answer is being sent
 				r.answer.release()
 			}
 		}()
@@ -373,17 +383,18 @@ func (w *service) ask(ctx context.Context, c *call, kind int) {
 
 // receive reads a message: it has a slot while its bytes come, and they may come slowly.
 func (w *service) receive(ctx context.Context, c *call) error {
+	d := c.draw
 	s, r := w.server, c.request
 	if err := s.reading.acquire(ctx, r); err != nil {
 		return err
 	}
 	defer s.reading.release(r)
 	most := 2
-	if w.Faults && w.chance(10) {
+	if w.Faults && d.chance(10) {
 		most = 3000
 	}
 	select {
-	case <-time.After(time.Duration(w.n(most)) * time.Millisecond):
+	case <-time.After(time.Duration(d.n(most)) * time.Millisecond):
 		return nil
 	case <-ctx.Done():
 		return r.notRead(status.FromContextError(ctx.Err()).Err())
@@ -392,31 +403,32 @@ func (w *service) receive(ctx context.Context, c *call) error {
 
 // message is what a client asks for: rows of positions that no other call has.
 func (w *service) message(c *call, kind int) *kserve.ModelInferRequest {
-	n := 1 + w.n([]int{1, 60, 8, 3}[kind])
+	d := c.draw
+	n := 1 + d.n([]int{1, 60, 8, 3}[kind])
 	w.mu.Lock()
 	all := pool()
 	pos := make([]game.Position, n)
 	for i := range pos {
-		pos[i] = all[w.positions%len(all)]
+		pos[i] = all[c.first+i]
 		w.owners[pos[i]], w.owners[connect4.Mirror(pos[i])] = c, c
-		w.positions++
 	}
 	w.mu.Unlock()
 	m := bitboardRequest(connect4, pos...)
 	m.ModelName = "stub"
 	switch {
-	case w.chance(4):
+	case d.chance(4):
 		m.ModelName = "other"
-	case n < 3 && w.chance(8):
+	case n < 3 && d.chance(8): // on a board of its own, so that its leaves are no rows of others
+		m = bitboardRequest(searched, make([]game.Position, n)...)
 		m.ModelName = searchModel
 		setParameter(m, "visits", 8)
 	}
 	if c.model = m.ModelName; c.model != searchModel {
 		setParameter(m, "raw", true)
 	}
-	setParameter(m, "priority", 1+w.n(2))
+	setParameter(m, "priority", 1+d.n(2))
 	if kind == 3 {
-		setParameter(m, "timeout", 1000*(1+w.n(30)))
+		setParameter(m, "timeout", 1000*(1+d.n(30)))
 	}
 	m.Outputs = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: wdlOutput}}
 	return m
@@ -447,7 +459,6 @@ func (w *service) checkAnswer(c *call) {
 		return
 	}
 	all := pool()
-	at := slices.IndexFunc(all, func(p game.Position) bool { return w.owner(p) == c })
 	for i := range r.rows {
 		raw := r.answer.outputs[0].raw[12*i:]
 		var wdl [3]float32
@@ -455,16 +466,10 @@ func (w *service) checkAnswer(c *call) {
 			wdl[k] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*k:]))
 		}
 
-		if want := fingerprint(all[(at+i)%len(all)]); int(wdl[0]) != number || wdl[2] != want {
+		if want := fingerprint(connect4, all[c.first+i]); int(wdl[0]) != number || wdl[2] != want {
 			w.fail("%s: row %d has the answer %v, want %v of generation %d", c.name, i, wdl, want, number)
 		}
 	}
-}
-
-func (w *service) owner(p game.Position) *call {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.owners[p]
 }
 
 // checkError: a call fails for a reason that there was, and ends in time.
@@ -548,4 +553,13 @@ func (w *service) checkEnd() {
 	if err := s.infer(context.Background(), late); !errors.Is(err, errDraining) {
 		w.fail("after the end: %v", err)
 	}
+}
+
+// names are those of calls, with their rows, for the trace.
+func names(calls map[*call]int) (all []string) {
+	for c, n := range calls {
+		all = append(all, fmt.Sprintf("%s: %d", c.name, n))
+	}
+	slices.Sort(all)
+	return all
 }
