@@ -208,7 +208,7 @@ func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
 			parts = append(parts, part{r, r.taken, r.taken + n})
 		}
 		if of.turn > others+r.caller.cost(s.config.MaxRows)/first.weight {
-			pays, s.clients[first.name] = first, first // it was forgotten if its last row is taken
+			pays = first
 		} else {
 			s.turn = max(s.turn, of.turn)
 		}

@@ -57,11 +57,11 @@ type service struct {
 
 // generation is a model's backend, with knowledge of its life. Its answers are its number and the position.
 type generation struct {
-	of             *service
-	name           string
-	number         int
-	working        int
-	closed, faulty bool
+	of      *service
+	name    string
+	number  int
+	working int
+	closed  bool
 }
 
 // call is one request of a client.

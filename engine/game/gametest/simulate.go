@@ -55,6 +55,9 @@ func Simulate(t *testing.T, n int, most Simulation, run func(*Simulation) error)
 			t.Fatalf("EVALD_SEEDS=%q: must be a number of seeds, from 1", text)
 		}
 	}
+	if testing.Short() {
+		n = max(1, n/10) // under the race detector
+	}
 	for seed := range uint64(n) {
 		s := most
 		s.Seed = seed + 1
