@@ -236,7 +236,7 @@ func (b *batcher) run(x sending) {
 	if x.queue != nil {
 		runtime.Gosched() // callers that are about to send a request go first: on few cores the first one would always travel alone
 		b.mu.Lock()
-		b.decide.fill(&x, time.Now())
+		x = b.decide.fill(x, time.Now())
 		b.mu.Unlock()
 	}
 	m := b.merged.Get().(*Batch)

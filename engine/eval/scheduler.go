@@ -127,12 +127,13 @@ func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 
 // fill takes the rows of a batch that had nothing to wait for. Those that came meanwhile are among them. There is none if all were
 // sent or dropped meanwhile.
-func (s *scheduler) fill(x *sending, now time.Time) {
+func (s *scheduler) fill(x sending, now time.Time) sending {
 	if x.queue.rows > 0 {
 		x.reason, _ = s.due(x.queue, now, true)
 		x.parts = s.take(x.queue, now)
 	}
 	x.queue = nil
+	return x
 }
 
 // pick is the queue of the client whose turn it is, of those that are due, and why it is sent; nil if none is due.

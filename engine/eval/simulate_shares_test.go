@@ -59,7 +59,7 @@ func simulateShares(w *gametest.Simulation) error {
 			return nil // nobody asks for anything
 		}
 		if x.queue != nil {
-			s.fill(&x, now)
+			x = s.fill(x, now)
 		}
 		for _, p := range x.parts {
 			of := clients[p.caller.Client]

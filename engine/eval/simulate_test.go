@@ -306,7 +306,7 @@ func (w *world) dispatch() {
 			continue
 		}
 		w.after(1, func() { // callers that are about to send a request go first
-			w.scheduler.fill(&x, w.now)
+			x = w.scheduler.fill(x, w.now)
 			w.took(x)
 			w.after(1, func() { w.begin(x) })
 		})

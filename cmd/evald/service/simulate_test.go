@@ -141,11 +141,15 @@ func (g *generation) Compute(ctx context.Context, b *eval.Batch) error {
 	}
 	g.working++
 	closed := g.closed
-	w.mu.Unlock()
+	var gone []string
 	for c := range calls {
 		if !c.gone.IsZero() && c.gone.Before(now) || c.until.Before(now) {
-			w.fail("%s: %d rows are computed after it has ended", c.name, calls[c])
+			gone = append(gone, c.name)
 		}
+	}
+	w.mu.Unlock()
+	if gone != nil {
+		w.fail("rows of %v are computed after it has ended", gone)
 	}
 	if closed {
 		w.fail("%v is asked after it was closed", g)
