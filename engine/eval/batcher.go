@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
-
-	"github.com/evald/evald/engine/game"
 )
 
 // Why a batcher refuses a request at once.
@@ -82,7 +81,7 @@ type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
 	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
 	Rows    uint64               // rows in them
-	Dropped uint64               // requests whose context ended before their batch was formed
+	Dropped uint64               // requests that ended before their first batch was formed
 	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
 	Failed  uint64               // merged batches that ended in an error; each of their requests got it
 	Queued  int                  // rows that wait now
@@ -95,39 +94,16 @@ type Timing struct{ Queued, Computed time.Duration }
 // The clients whose rows wait take turns (see shares.go), each with its requests by priority, then in order of arrival. A batch is
 // sent when it is full, when a request has waited MaxDelay or is near its deadline, or at once if nothing is under way. Rows of
 // requests cancelled or expired by then are left out.
+//
+// The scheduler decides all that. The batcher adds the lock, the clock, and a goroutine for each batch.
 type batcher struct {
 	next   Backend
-	config BatcherConfig
-
-	mu      sync.Mutex
-	queues  map[game.Rules]*queue
-	clients map[string]*client
-	turn    float64 // the turn of the client that was last served
-	weights float64 // of the clients whose rows wait
-	running int
-	closed  bool
-	idle    sync.Cond // running == 0 and nothing queued; for Close
-	stats   BatcherStats
-	pace    pace
+	mu     sync.Mutex
+	decide scheduler
+	idle   sync.Cond   // of decide.idle, for Close
+	timer  *time.Timer // of decide.wake
 
 	merged *sync.Pool // *Batch; outside, as that of Cache
-}
-
-// request is one call of Submit. The batcher's mu guards taken and share; mu guards the fields after it.
-type request struct {
-	ctx      context.Context
-	caller   Caller
-	rows     int
-	arrived  time.Time
-	deadline time.Time // zero if there is none
-	taken    int       // rows that are in a batch
-	share    *share    // where the others wait; nil if none do
-
-	mu       sync.Mutex
-	batch    *Batch // nil once the caller is gone
-	answered int    // rows
-	timing   Timing
-	done     chan error // receives once, unless the request was dropped
 }
 
 // newBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
@@ -135,7 +111,7 @@ func newBatcher(next Backend, c BatcherConfig) *batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
 	}
-	b := &batcher{next: next, config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}}
+	b := &batcher{next: next, decide: newScheduler(c)}
 	b.idle.L = &b.mu
 	b.merged = &sync.Pool{New: func() any { return new(Batch) }}
 	return b
@@ -145,17 +121,27 @@ func newBatcher(next Backend, c BatcherConfig) *batcher {
 func (b *batcher) Stats() BatcherStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stats
+	return b.decide.stats
+}
+
+// Room is nil if Submit would accept rows now.
+func (b *batcher) Room(c Caller, rows int, deadline time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.decide.refuse(c, rows, deadline, time.Now())
 }
 
 // Close refuses new requests, sends those accepted without delay, and returns when they are answered.
 func (b *batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
+	b.decide.closed = true
 	b.dispatch()
-	for b.running > 0 || len(b.queues) > 0 {
+	for !b.decide.idle() {
 		b.idle.Wait()
+	}
+	if b.timer != nil {
+		b.timer.Stop()
 	}
 }
 
@@ -163,13 +149,13 @@ func (b *batcher) Close() {
 // too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
 // its deadline. The other half is kept for what cannot be foreseen. ErrLate is also for requests that have waited MaxWait.
 func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
-	r := &request{ctx: ctx, batch: batch, rows: len(batch.Pos), caller: c, arrived: time.Now(), done: make(chan error, 1)}
-	r.deadline, _ = ctx.Deadline()
+	r := newRequest(ctx, batch, c, time.Now())
 	if err := b.enqueue(r); err != nil {
 		return Timing{}, err
 	}
 	var tooLong <-chan time.Time
-	if most := b.config.MaxWait[c.Priority+1]; most > 0 && !c.Accepted {
+	most := b.decide.config.MaxWait[c.Priority+1]
+	if most > 0 && !c.Accepted {
 		timer := time.NewTimer(most)
 		defer timer.Stop()
 		tooLong = timer.C
@@ -183,116 +169,106 @@ func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, e
 			return r.timing, err
 		case <-tooLong:
 			if b.drop(r, true) {
-				return Timing{}, fmt.Errorf("%w: %v is the most that requests of this priority wait", ErrLate, b.config.MaxWait[c.Priority+1])
+				return Timing{}, fmt.Errorf("%w: %v is the most that requests of this priority wait", ErrLate, most)
 			}
 			tooLong = nil
-			continue
 		case <-ctx.Done():
+			b.drop(r, false)
+			return r.giveUp()
 		}
-		break
 	}
-	b.drop(r, false)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.done) > 0 {
-		return r.timing, <-r.done
-	}
-	r.batch = nil
-	return Timing{}, fmt.Errorf("evaluate: %w", ctx.Err())
 }
 
 func (b *batcher) enqueue(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return ErrClosed
-	}
-	if err := b.refuse(r.caller, r.rows, r.deadline); err != nil {
+	if err := b.decide.submit(r, r.arrived); err != nil {
 		return err
 	}
-	rules := r.batch.Board.Rules()
-	q := b.queues[rules]
-	if q == nil {
-		q = &queue{rules: rules}
-		b.queues[rules] = q
-	}
-	b.join(q, r)
-	b.hurry(q, r)
 	b.dispatch()
 	return nil
 }
 
-// refuse is nil if rows of a caller are accepted, or says why not, and counts that. If no rows wait, any number is accepted.
-// Otherwise Low rows may fill half of the queue and Normal ones three quarters, and each client may fill half of what is left by
-// then: so there is always room for a client that asks for little. The pace counts only if batches are full, since small ones say
-// little about it. b.mu is held.
-func (b *batcher) refuse(c Caller, rows int, deadline time.Time) error {
-	queued := b.stats.Queued
-	if c.Accepted || queued == 0 {
-		return nil
-	}
-	own, weight, weights := 0, c.weight(), b.weights
-	if c := b.clients[c.Client]; c != nil && c.rows > 0 {
-		own = c.rows
-	} else {
-		weights += weight
-	}
-	if most := b.config.Room(c.Priority); b.config.MaxQueued > 0 && 2*(own+rows) > most-queued+own {
-		b.stats.Refused++
-		return fmt.Errorf("%w: %d, %d of them yours, of at most %d", ErrFull, queued, own, most)
-	}
-	if deadline.IsZero() || queued < b.config.MaxRows {
-		return nil
-	}
-	ahead := min(queued+rows, int(float64(own+rows)*weights/weight))
-	if wait, left := b.pace.left(ahead), time.Until(deadline); wait > left/2 {
-		b.stats.Refused++
-		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
-	}
-	return nil
-}
-
-// hurry sets the queue's timer so that a request is sent in time. b.mu is held.
-func (b *batcher) hurry(q *queue, r *request) {
-	due, why := r.arrived.Add(b.config.MaxDelay), Delay
-	if last := r.deadline.Add(-2 * b.pace.batch); !r.deadline.IsZero() && last.Before(due) {
-		due, why = last, Deadline
-	}
-	if !q.due.IsZero() && !due.Before(q.due) {
-		return
-	}
-	q.due, q.why = due, why
-	if q.timer != nil {
-		q.timer.Stop()
-	}
-	if b.config.MaxDelay == 0 || b.running == 0 { // then no others wait, and dispatch sends this queue at once
-		return
-	}
-	q.timer = time.AfterFunc(time.Until(due), func() { // sends nothing if it fires late: dispatch looks at the time
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.dispatch()
-	})
-}
-
-// drop removes the rows of a request that still wait, and reports whether there were any. If whole is set, it does so only if all
-// of them wait.
 func (b *batcher) drop(r *request, whole bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.share == nil || whole && r.taken > 0 {
-		return false
-	}
-	b.stats.Dropped++
-	b.leave(r, r.rows-r.taken)
-	return true
+	dropped := b.decide.drop(r, whole)
+	b.rest()
+	return dropped
 }
 
-// remove ends an empty queue. b.mu is held.
-func (b *batcher) remove(q *queue) {
-	if q.timer != nil {
-		q.timer.Stop()
+// rest wakes Close if nothing is left. b.mu is held.
+func (b *batcher) rest() {
+	if b.decide.idle() {
+		b.idle.Broadcast()
 	}
-	delete(b.queues, q.rules)
+}
+
+// dispatch sends the batches that are due, and sets the timer for the next one. b.mu is held.
+func (b *batcher) dispatch() {
+	for now := time.Now(); ; {
+		x, ok := b.decide.next(now)
+		if !ok {
+			break
+		}
+		go b.run(x)
+	}
+	at, ok := b.decide.wake()
+	switch {
+	case !ok:
+	case b.timer == nil:
+		b.timer = time.AfterFunc(time.Until(at), b.ring)
+	default:
+		b.timer.Reset(time.Until(at))
+	}
+}
+
+// ring is called at the time that wake has said, or later.
+func (b *batcher) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decide.alarm = time.Time{}
+	b.dispatch()
+}
+
+// run evaluates one merged batch and hands out its answers.
+func (b *batcher) run(x sending) {
+	if x.queue != nil {
+		runtime.Gosched() // callers that are about to send a request go first: on few cores the first one would always travel alone
+		b.mu.Lock()
+		x = b.decide.fill(x, time.Now())
+		b.mu.Unlock()
+	}
+	m := b.merged.Get().(*Batch)
+	start := time.Now()
+	taken, dropped := gather(m, x.parts, start)
+	var err error
+	ctx := context.Background() // and no request's: if it ended, the other requests would lose their answers
+	if len(taken) > 0 {
+		if b.decide.config.MaxRows == 1 {
+			ctx = taken[0].ctx // there are no others
+		}
+		err = b.next.Compute(ctx, m)
+	}
+	sent := Sent{Rows: len(m.Pos), Requests: len(taken), Reason: x.reason, Took: time.Since(start), Err: err}
+	for _, p := range taken {
+		if p.caller.Accepted {
+			sent.Accepted += p.to - p.from
+		}
+	}
+	// Counted first, so that a caller with an answer finds its batch in the counts.
+	if onBatch := b.decide.config.OnBatch; onBatch != nil && len(taken) > 0 {
+		onBatch(sent)
+	}
+	b.mu.Lock()
+	b.decide.count(sent, dropped)
+	b.mu.Unlock()
+	scatter(m, taken, err, time.Now())
+	b.merged.Put(m)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decide.end()
+	b.dispatch()
 	b.rest()
 }

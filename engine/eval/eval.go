@@ -2,13 +2,16 @@
 // memory that the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in one fixed order of steps, and
 // is what all callers use. Fallback and Mirrored are backends around backends.
 //
-// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with shares.go and dispatch.go,
-// fallback.go (with Mirrored), source.go.
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with scheduler.go, shares.go and
+// request.go, fallback.go (with Mirrored), source.go.
 //
 // # Decisions
 //
 // An idle batcher lets callers go first: with nothing under way a batch is formed after one turn of the scheduler. On
 // few cores the first of many small requests would always travel alone otherwise.
+//
+// What the batcher decides is a state machine without goroutines and clock (scheduler.go). So simulations replay it from a seed, in any
+// order of events.
 package eval
 
 import (

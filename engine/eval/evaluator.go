@@ -151,9 +151,7 @@ func (e *Evaluator) Room(n int, deadline time.Time) error {
 	if e.batcher == nil {
 		return nil
 	}
-	e.batcher.mu.Lock()
-	defer e.batcher.mu.Unlock()
-	return e.batcher.refuse(e.caller, n, deadline)
+	return e.batcher.Room(e.caller, n, deadline)
 }
 
 // BatcherStats are the counts of the batcher; zeros without one.

@@ -12,6 +12,9 @@ import (
 // Clients whose rows wait take turns as in start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest
 // turn is served, and its turn moves on by its rows, divided by its weight. A client that comes anew gets a turn one row before
 // that of the one that was served last: so its first row is served next, and nobody collects turns while away.
+//
+// So while a client has rows waiting, no other one of the same game gets more than it, by their weights, but for a batch of each and two
+// rows. If there are several games, a client that could always fill a batch gets its share of all rows, but for a few batches.
 
 // client is one that has rows waiting, or has had more of the batches than others.
 type client struct {
@@ -36,7 +39,6 @@ type queue struct {
 	rules  game.Rules
 	shares []*share
 	rows   int
-	timer  *time.Timer
 	due    time.Time   // the latest time to send it
 	why    BatchReason // of due: Delay or Deadline
 }
@@ -67,7 +69,7 @@ func (s *share) before(other *share) bool {
 		return s.turn < other.turn
 	}
 	a, b := s.first(), other.first()
-	return cmp.Or(cmp.Compare(a.caller.Priority, b.caller.Priority), a.arrived.Compare(b.arrived)) < 0
+	return cmp.Or(cmp.Compare(a.caller.Priority, b.caller.Priority), cmp.Compare(a.number, b.number)) < 0
 }
 
 // first is the request to send first.
@@ -82,43 +84,52 @@ func (s *share) first() *request {
 
 func (c Caller) weight() float64 { return cmp.Or(c.Weight, 1) }
 
-// join puts a request into a queue. b.mu is held.
-func (b *batcher) join(q *queue, r *request) {
-	c := b.clients[r.caller.Client]
+// cost is what n rows take of the client's share.
+func (c Caller) cost(n int) float64 {
+	cost := float64(n) * cmp.Or(c.Cost, 1)
+	if c.Priority == Low {
+		cost *= 4
+	}
+	return cost
+}
+
+// join puts a request into a queue.
+func (s *scheduler) join(q *queue, r *request) {
+	c := s.clients[r.caller.Client]
 	if c == nil {
 		c = &client{name: r.caller.Client}
-		b.clients[c.name] = c
+		s.clients[c.name] = c
 	}
 	if c.rows == 0 {
-		c.weight, c.turn = r.caller.weight(), max(c.turn, b.turn-1)
-		b.weights += c.weight
+		c.weight, c.turn = r.caller.weight(), max(c.turn, s.turn-1)
+		s.weights += c.weight
 	}
-	i := slices.IndexFunc(c.shares, func(s *share) bool { return s.queue == q })
+	i := slices.IndexFunc(c.shares, func(of *share) bool { return of.queue == q })
 	if i < 0 {
 		i = len(c.shares)
 		c.shares = append(c.shares, &share{client: c, queue: q})
 	}
-	s := c.shares[i]
-	r.share = s
-	level := &s.levels[r.caller.Priority+1]
+	of := c.shares[i]
+	r.share = of
+	level := &of.levels[r.caller.Priority+1]
 	*level = append(*level, r)
-	s.rows, c.rows, q.rows, b.stats.Queued = s.rows+r.rows, c.rows+r.rows, q.rows+r.rows, b.stats.Queued+r.rows
-	if s.rows == r.rows {
-		heap.Push(q, s)
+	of.rows, c.rows, q.rows, s.stats.Queued = of.rows+r.rows, c.rows+r.rows, q.rows+r.rows, s.stats.Queued+r.rows
+	if of.rows == r.rows {
+		heap.Push(q, of)
 	} else {
-		heap.Fix(q, s.at)
+		heap.Fix(q, of.at)
 	}
 }
 
 // leave takes n rows of a request out of its queue. If none is left there, the request is no longer in its share, nor an empty
-// share in its queue, nor an empty queue in the batcher. b.mu is held.
-func (b *batcher) leave(r *request, n int) {
-	s := r.share
-	q, c := s.queue, s.client
+// share in its queue, nor an empty queue in the scheduler.
+func (s *scheduler) leave(r *request, n int) {
+	of := r.share
+	q, c := of.queue, of.client
 	r.taken += n
-	s.rows, c.rows, q.rows, b.stats.Queued = s.rows-n, c.rows-n, q.rows-n, b.stats.Queued-n
+	of.rows, c.rows, q.rows, s.stats.Queued = of.rows-n, c.rows-n, q.rows-n, s.stats.Queued-n
 	if r.taken == r.rows {
-		level := &s.levels[r.caller.Priority+1]
+		level := &of.levels[r.caller.Priority+1]
 		if (*level)[0] == r {
 			*level = (*level)[1:]
 		} else {
@@ -127,49 +138,51 @@ func (b *batcher) leave(r *request, n int) {
 		}
 		r.share = nil
 	}
-	if s.rows == 0 {
-		heap.Remove(q, s.at)
-		i := slices.Index(c.shares, s)
+	if of.rows == 0 {
+		heap.Remove(q, of.at)
+		i := slices.Index(c.shares, of)
 		c.shares = slices.Delete(c.shares, i, i+1)
 	} else {
-		heap.Fix(q, s.at)
-	}
-	if c.rows == 0 {
-		b.weights -= c.weight
-		b.forget(c)
+		heap.Fix(q, of.at)
 	}
 	if q.rows == 0 {
-		b.remove(q)
+		delete(s.queues, q.rules)
+	}
+	if c.rows == 0 {
+		s.weights -= c.weight
+		s.forget(c)
 	}
 }
 
-// serve takes n rows of a client's request and moves its turn on. b.mu is held.
-func (b *batcher) serve(r *request, n int) {
-	c, cost := r.share.client, float64(n)*cmp.Or(r.caller.Cost, 1)
-	if r.caller.Priority == Low {
-		cost *= 4
-	}
-	b.turn = max(b.turn, c.turn)
-	c.turn += cost / c.weight
-	for _, s := range c.shares {
-		if s != r.share { // leave moves that one
-			heap.Fix(s.queue, s.at)
+// serve takes n rows of a request, and moves the turn on of the client that pays for them.
+func (s *scheduler) serve(r *request, n int, pays *client) {
+	pays.turn += r.caller.cost(n) / pays.weight
+	for _, of := range pays.shares {
+		if of != r.share { // leave moves that one
+			heap.Fix(of.queue, of.at)
 		}
 	}
-	b.leave(r, n)
+	s.leave(r, n)
 }
+
+// manyClients is how many clients a scheduler knows before it forgets those that have had no more than others.
+const manyClients = 1024
 
 // forget removes a client without rows, unless it has had more than others. Those that had are looked at again when there
-// are many. b.mu is held.
-func (b *batcher) forget(c *client) {
+// are many. When nothing waits, all clients are equal again.
+func (s *scheduler) forget(c *client) {
 	switch {
-	case len(b.queues) == 0 || len(b.clients) > 1024:
-		for name, c := range b.clients {
-			if c.rows == 0 && (c.turn < b.turn-1 || len(b.queues) == 0) {
-				delete(b.clients, name)
+	case len(s.queues) == 0:
+		clear(s.clients)
+		s.weights = 0 // sums of fractions are not exact
+	case len(s.clients) > s.many:
+		for name, c := range s.clients {
+			if c.rows == 0 && c.turn < s.turn-1 {
+				delete(s.clients, name)
 			}
 		}
-	case c.turn < b.turn-1:
-		delete(b.clients, c.name)
+		s.many = max(manyClients, 2*len(s.clients)) // so that looking costs little for each request
+	case c.turn < s.turn-1:
+		delete(s.clients, c.name)
 	}
 }

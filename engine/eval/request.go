@@ -1,0 +1,95 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/evald/evald/engine/game"
+)
+
+// request is one call of Submit. The scheduler has taken, number and share; mu guards the fields after it.
+type request struct {
+	ctx      context.Context
+	caller   Caller
+	rows     int
+	arrived  time.Time
+	deadline time.Time // zero if there is none
+	number   uint64    // in the order in which requests joined
+	taken    int       // rows that are in a batch
+	share    *share    // where the others wait; nil if none do
+
+	mu       sync.Mutex
+	batch    *Batch // nil once the caller is gone
+	answered int    // rows
+	timing   Timing
+	done     chan error // receives once, unless the request was dropped
+}
+
+func newRequest(ctx context.Context, b *Batch, c Caller, now time.Time) *request {
+	r := &request{ctx: ctx, batch: b, rows: len(b.Pos), caller: c, arrived: now, done: make(chan error, 1)}
+	r.deadline, _ = ctx.Deadline()
+	return r
+}
+
+// giveUp ends a request whose context has ended. If it was answered at the same moment, the answer counts.
+func (r *request) giveUp() (Timing, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.done) > 0 {
+		return r.timing, <-r.done
+	}
+	r.batch = nil
+	return Timing{}, fmt.Errorf("evaluate: %w", r.ctx.Err())
+}
+
+// gather copies the positions of requests whose callers still wait into m. It also counts the others that have no rows in batches
+// before this one.
+func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
+	m.Pos = m.Pos[:0]
+	var board *game.Board
+	for _, p := range parts {
+		p.mu.Lock()
+		if late := !p.deadline.IsZero() && !now.Before(p.deadline); p.batch != nil && !late && p.ctx.Err() == nil {
+			board = p.batch.Board
+			m.Pos = append(m.Pos, p.batch.Pos[p.from:p.to]...)
+			if p.from == 0 {
+				p.timing.Queued = now.Sub(p.arrived)
+			}
+			taken = append(taken, p)
+		} else if p.from == 0 {
+			dropped++
+		}
+		p.mu.Unlock()
+	}
+	if board != nil {
+		m.Reset(board, len(m.Pos))
+	}
+	return taken, dropped
+}
+
+// scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row, or an error.
+func scatter(m *Batch, parts []part, err error, now time.Time) {
+	at := 0
+	for _, p := range parts {
+		n := p.to - p.from
+		from := m.Slice(at, at+n)
+		at += n
+		p.mu.Lock()
+		if p.batch != nil {
+			if err == nil {
+				to := p.batch.Slice(p.from, p.to)
+				copy(to.WDL, from.WDL)
+				copy(to.Policy, from.Policy)
+				copy(to.Source, from.Source)
+			}
+			if p.answered += n; p.answered == p.rows || err != nil {
+				p.timing.Computed = now.Sub(p.arrived) - p.timing.Queued
+				p.batch = nil
+				p.done <- err
+			}
+		}
+		p.mu.Unlock()
+	}
+}
