@@ -136,6 +136,7 @@ type reply struct {
 	Run     string `json:"run"`
 	Refused string `json:"refused,omitempty"` // why, for good
 	Later   string `json:"later,omitempty"`   // why not now
+	Early   bool   `json:"early,omitempty"`   // of gamesSubject: because some games are in no job yet
 	Job     *job   `json:"job,omitempty"`     // of jobSubject; nil: there is none now
 }
 

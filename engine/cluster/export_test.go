@@ -90,7 +90,7 @@ func OpenSpool(path string) (*Spool, error) {
 // Add, Next, Full, Confirmed, Len and Close are those of a spool.
 func (s *Spool) Add(g *selfplay.Game) { s.s.add(spooled{1, "x", g.Number, encode(g)}) }
 func (s *Spool) Full() bool           { return s.s.full() }
-func (s *Spool) Confirmed(n int)      { s.s.confirmed(n) }
+func (s *Spool) Confirmed(n int)      { s.s.forget(n) }
 func (s *Spool) Len() int             { all, _ := s.s.size(0); return all }
 func (s *Spool) Close()               { s.s.close() }
 func (s *Spool) Next() (numbers []int) {

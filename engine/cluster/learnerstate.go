@@ -241,7 +241,7 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 			if g := &p.Games[i]; g.Number < end {
 				games = append(games, g)
 			} else { // it would wait in memory for all those before it
-				p.reply.Later = fmt.Sprintf("game %d is in no job yet: games up to %d are", g.Number, end-1)
+				p.reply.Early, p.reply.Later = true, fmt.Sprintf("game %d is in no job yet: games up to %d are", g.Number, end-1)
 			}
 		}
 	}

@@ -83,8 +83,8 @@ func (s *spool) next() []spooled {
 	return s.games[:n:n]
 }
 
-// confirmed forgets the first n games.
-func (s *spool) confirmed(n int) {
+// forget forgets the first n games: they are confirmed, or are to be played again.
+func (s *spool) forget(n int) {
 	s.games = append([]spooled(nil), s.games[n:]...)
 	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
 		s.begin()

@@ -255,7 +255,11 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 		return
 	default:
 		err = errors.New(r.Later)
-		s.spool.postpone(len(s.sent)) // others may be what the learner waits for
+		if r.Early && s.spool.full() { // no game could be played that the learner waits for
+			s.forget(s.sent)
+		} else {
+			s.spool.postpone(len(s.sent)) // others may be what it waits for
+		}
 	}
 	if all, _ := s.spool.size(0); !s.refusing {
 		s.o.Log.Warn("the learner does not take games; they are kept here", "generation", generation, "games", all, "error", err)
@@ -265,7 +269,7 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 	s.backOff = min(2*s.backOff, s.pace.patience)
 }
 
-// confirmed forgets games that the learner has, and ends the jobs of which it has all.
+// confirmed forgets games that the learner has.
 func (s *workerState) confirmed(games []spooled) {
 	numbers := make([]int, len(games))
 	for i, g := range games {
@@ -274,10 +278,15 @@ func (s *workerState) confirmed(games []spooled) {
 	if s.o.Kept != nil {
 		s.o.Kept(games[0].Generation, numbers)
 	}
-	s.spool.confirmed(len(games))
 	s.o.Log.Debug("kept", "generation", games[0].Generation, "games", numbers)
 	s.now.Kept += int64(len(games))
-	for _, g := range games { // after its last game the worker does not report a job any more
+	s.forget(games)
+}
+
+// forget forgets the first games of the spool. After its last game the worker does not report a job any more.
+func (s *workerState) forget(games []spooled) {
+	s.spool.forget(len(games))
+	for _, g := range games {
 		delete(s.player.leases, key{g.Settings, g.Number})
 	}
 }
