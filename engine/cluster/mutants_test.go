@@ -36,7 +36,7 @@ func TestMutants(t *testing.T) {
 	if !gametest.Soak() {
 		t.Skip("it builds this test with each of 15 mistakes: EVALD_SOAK=1m")
 	}
-	first := regexp.MustCompile(`number (\d+): (.*)`)
+	first := regexp.MustCompile(`seed (\d+) of \d+ from \d+, \S+: (.*)`)
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.what, " ", "_"), func(t *testing.T) {
 			path := gametest.Must(filepath.Abs(filepath.Join("..", m.file)))(t)

@@ -1,18 +1,13 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -26,7 +21,7 @@ import (
 //	simlearner_test.go, simworker_test.go  the processes
 //
 // EVALD_SEEDS=N runs so many seeds, from EVALD_SEED_FROM on (1). EVALD_SEED=K runs one and shows what happens; options may follow,
-// as a failure prints them: EVALD_SEED=7,workers=3,faults=kill+loss.
+// as a failure prints them: EVALD_SEED=7,workers=3,faults=kill+loss (gametest.Kind).
 
 // simOptions are what is simulated. A failure is shrunk by making them smaller.
 type simOptions struct {
@@ -119,70 +114,28 @@ func parseOptions(text string) (o simOptions, err error) {
 	return o, nil
 }
 
-// simulate runs a simulation. The error says what did not hold.
-func simulate(o simOptions, trace func(string)) (s simStats, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	w := newWorld(o, trace)
-	err = w.run()
-	return w.stats, err
-}
-
-// shrink makes the options of a failure smaller as long as there is a failure.
-func shrink(o simOptions, err error) (simOptions, error) {
-	smaller := func(o simOptions) (all []simOptions) {
-		add := func(change func(*simOptions)) {
-			c := o
-			change(&c)
+// smaller are runs that are easier to understand.
+func (o simOptions) smaller() (all []simOptions) {
+	add := func(change func(*simOptions)) {
+		c := o
+		change(&c)
+		if c != o && c.workers > 0 && c.games > 0 {
 			all = append(all, c)
 		}
-		for i := range faultNames {
-			if o.faults>>i&1 != 0 {
-				add(func(c *simOptions) { c.faults &^= 1 << i })
-			}
-		}
-		for _, n := range []int{1, o.workers / 2, o.workers - 1} {
-			if n >= 1 && n < o.workers {
-				add(func(c *simOptions) { c.workers = n })
-			}
-		}
-		for _, n := range []int{1, o.games / 2, o.games - 1} {
-			if n >= 1 && n < o.games {
-				add(func(c *simOptions) { c.games = n })
-			}
-		}
-		for _, n := range []int{o.seconds / 2, o.seconds - 1} {
-			if n >= 0 && n < o.seconds {
-				add(func(c *simOptions) { c.seconds = n })
-			}
-		}
-		return all
 	}
-	for tries := 0; tries < 300; {
-		found := false
-		for _, c := range smaller(o) {
-			tries++
-			if _, e := simulate(c, nil); e != nil {
-				o, err, found = c, e, true
-				break
-			}
-		}
-		if !found {
-			break
-		}
+	for i := range faultNames {
+		add(func(c *simOptions) { c.faults &^= 1 << i })
 	}
-	return o, err
-}
-
-func variable(name string, value int) int {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(value)))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", name, err))
+	for _, n := range []int{1, o.workers / 2, o.workers - 1} {
+		add(func(c *simOptions) { c.workers = n })
 	}
-	return n
+	for _, n := range []int{1, o.games / 2, o.games - 1} {
+		add(func(c *simOptions) { c.games = n })
+	}
+	for _, n := range []int{o.seconds / 2, max(0, o.seconds-1)} {
+		add(func(c *simOptions) { c.seconds = n })
+	}
+	return all
 }
 
 // A seed is always the same run.
@@ -190,9 +143,8 @@ func TestSimulateRepeats(t *testing.T) {
 	for seed := range uint64(6) {
 		var runs [2]strings.Builder
 		for i := range runs {
-			if _, err := simulate(optionsOf(1000+seed), func(line string) { runs[i].WriteString(line + "\n") }); err != nil {
-				t.Fatal(err)
-			}
+			w := newWorld(optionsOf(1000+seed), func(format string, args ...any) { fmt.Fprintf(&runs[i], format+"\n", args...) })
+			gametest.OK(t, w.run())
 		}
 		if a, b := runs[0].String(), runs[1].String(); a != b || len(a) < 1000 {
 			t.Errorf("seed %d: two runs of %d and %d bytes differ", 1000+seed, len(a), len(b))
@@ -203,40 +155,15 @@ func TestSimulateRepeats(t *testing.T) {
 // Whatever happens to a cluster, it keeps each game that a worker was told of, once, and no other; the files are those of one machine; it
 // goes on when the faults are over, within simBound; and what it keeps in memory is bounded.
 func TestSimulate(t *testing.T) {
-	if text := os.Getenv("EVALD_SEED"); text != "" {
-		o, err := parseOptions(text)
-		gametest.OK(t, err)
-		s, err := simulate(o, func(line string) { t.Log(line) })
-		t.Logf("%s: %+v", o, s)
-		gametest.OK(t, err)
-		return
-	}
-	from, n := variable("EVALD_SEED_FROM", 1), variable("EVALD_SEEDS", 60)
-	var next, failures atomic.Int64
 	var mu sync.Mutex
 	var sum simStats
-	var all sync.WaitGroup
-	start := time.Now()
-	for range variable("EVALD_SEED_CORES", min(n, 2)) {
-		all.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || failures.Load() > 0 {
-					return
-				}
-				o := optionsOf(uint64(from + i))
-				s, err := simulate(o, nil)
-				mu.Lock()
-				sum.add(s)
-				mu.Unlock()
-				if err != nil {
-					failures.Add(1)
-					small, smallErr := shrink(o, err)
-					t.Errorf("seed %d, number %d: %v\nshrunk: %v\n\tEVALD_SEED=%s go test ./engine/cluster -run TestSimulate -v", o.seed, i+1, err, smallErr, small)
-				}
-			}
-		})
-	}
-	all.Wait()
-	t.Logf("%d seeds from %d, %.0f a minute: %+v", n, from, float64(n)/time.Since(start).Minutes(), sum)
+	gametest.Kind[simOptions]{Of: optionsOf, Parse: parseOptions, Smaller: simOptions.smaller, Run: func(o simOptions, trace gametest.Trace) error {
+		w := newWorld(o, trace)
+		err := w.run()
+		mu.Lock()
+		defer mu.Unlock()
+		sum.add(w.stats)
+		return err
+	}}.Simulate(t, 60)
+	t.Logf("%+v", sum)
 }

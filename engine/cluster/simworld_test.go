@@ -16,6 +16,7 @@ import (
 
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -46,7 +47,7 @@ func (s *simStats) add(o simStats) {
 // world is a simulation.
 type world struct {
 	simOptions
-	trace  func(string)
+	trace  gametest.Trace // nil: none
 	random *rand.Rand
 	at     time.Duration // virtual time
 	events events
@@ -131,7 +132,7 @@ func (l simLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func newWorld(o simOptions, trace func(string)) *world {
+func newWorld(o simOptions, trace gametest.Trace) *world {
 	w := &world{simOptions: o, trace: trace, random: rand.New(rand.NewPCG(o.seed, 2)), told: map[simGame]bool{}}
 	w.inside = w.random.IntN(2) == 0
 	w.learner = newSimLearner(w)
@@ -144,7 +145,7 @@ func newWorld(o simOptions, trace func(string)) *world {
 // say traces a line.
 func (w *world) say(who, format string, args ...any) {
 	if w.trace != nil {
-		w.trace(fmt.Sprintf("%10.3f %-9s %s", w.at.Seconds(), who, fmt.Sprintf(format, args...)))
+		w.trace("%10.3f %-9s %s", w.at.Seconds(), who, fmt.Sprintf(format, args...))
 	}
 }
 

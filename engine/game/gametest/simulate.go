@@ -8,17 +8,117 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
-// Simulation is one run of a simulation. All that happens in it follows from these numbers.
+// Trace writes a line of what happens; nil if nobody looks.
+type Trace func(format string, args ...any)
+
+// Kind is a kind of simulations. All that happens in one follows from its options O, whose String is what Parse reads.
+type Kind[O fmt.Stringer] struct {
+	Of      func(seed uint64) O
+	Parse   func(text string) (O, error) // of a seed alone, too
+	Smaller func(O) []O                  // options of runs that are easier to understand
+	Run     func(O, Trace) error         // says what was wrong
+}
+
+// Simulate runs n seeds, or EVALD_SEEDS, from 1 or EVALD_SEED_FROM on, as many at once as there are processors (EVALD_SEED_CORES); with -short a
+// tenth of n. When one fails, smaller runs are tried, and the test fails with the command that repeats the smallest that fails too.
+// EVALD_SEED=K, or what the test has printed, repeats one run and logs its trace.
+func (k Kind[O]) Simulate(t *testing.T, n int) {
+	t.Helper()
+	if text := os.Getenv("EVALD_SEED"); text != "" {
+		o, err := k.Parse(text)
+		if err != nil {
+			t.Fatalf("EVALD_SEED=%q: must be a seed, or what a test has printed: %v", text, err)
+		}
+		OK(t, k.safely(o, func(format string, args ...any) { fmt.Fprintf(t.Output(), format+"\n", args...) }))
+		return
+	}
+	if testing.Short() {
+		n = max(1, n/10)
+	}
+	n, from := number(t, "EVALD_SEEDS", n), number(t, "EVALD_SEED_FROM", 1)
+	var next atomic.Int64
+	var failed atomic.Bool
+	var all sync.WaitGroup
+	start := time.Now()
+	for range min(n, number(t, "EVALD_SEED_CORES", runtime.GOMAXPROCS(0))) {
+		all.Go(func() {
+			for i := int(next.Add(1)); i <= n && !failed.Load(); i = int(next.Add(1)) {
+				o := k.Of(uint64(from + i - 1))
+				if err := k.safely(o, nil); err != nil {
+					failed.Store(true)
+					small, smallErr := k.shrink(o, err)
+					t.Errorf("seed %d of %d from %d, %v: %v\n\nThe smallest run that fails: %v\nIts trace: EVALD_SEED=%v go test ./%s -run '^%s$' -v", i, n, from, o, err, smallErr, small, folder(t), t.Name())
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d seeds from %d on, %.0f a minute", min(int(next.Load()), n), from, float64(n)/time.Since(start).Minutes())
+}
+
+func number(t testing.TB, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: must be a number from 1 on", variable, text)
+	}
+	return n
+}
+
+// safely is a run whose panic is its error.
+func (k Kind[O]) safely(o O, trace Trace) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	return k.Run(o, trace)
+}
+
+// shrink looks for a smaller run that fails. It gives up after a thousand.
+func (k Kind[O]) shrink(o O, err error) (O, error) {
+	for tries, found := 0, true; found; {
+		found = false
+		for _, small := range k.Smaller(o) {
+			if tries++; tries > 1000 {
+				return o, err
+			}
+			if e := k.safely(small, nil); e != nil {
+				o, err, found = small, e, true
+				break
+			}
+		}
+	}
+	return o, err
+}
+
+// folder is the tested package's folder in the repository.
+func folder(t *testing.T) string {
+	_, self, _, _ := runtime.Caller(0)
+	wd := Must(os.Getwd())(t)
+	name, err := filepath.Rel(filepath.Join(filepath.Dir(self), "../../.."), wd)
+	OK(t, err)
+	return filepath.ToSlash(name)
+}
+
+// Simulation is one run of a simulation of clients and their requests. All that happens in it follows from these numbers.
 type Simulation struct {
 	Seed     uint64
 	Clients  int  // at most
 	Requests int  // of each client, at most
 	Faults   bool // whether backends fail, requests are cancelled, and so on
 
-	trace func(format string, args ...any) // nil: none
+	trace Trace
 }
 
 // Tracef writes a line of the trace, if this run is a replay.
@@ -36,102 +136,48 @@ func (s Simulation) String() string {
 	return fmt.Sprintf("%d:%d:%d:%t", s.Seed, s.Clients, s.Requests, s.Faults)
 }
 
-// Simulate runs a simulation with the seeds 1 to n, or to EVALD_SEEDS. The error of a run says what was wrong. Then smaller runs are
-// tried, and the test fails with the command that repeats the smallest run that fails too.
-// EVALD_SEED=K, or a value of String, runs one seed and logs its trace.
+// Simulate runs simulations of clients with these numbers at most, see Kind.Simulate.
 func Simulate(t *testing.T, n int, most Simulation, run func(*Simulation) error) {
 	t.Helper()
-	if text := os.Getenv("EVALD_SEED"); text != "" {
-		s := parse(t, text, most)
-		s.trace = func(format string, args ...any) { fmt.Fprintf(t.Output(), format+"\n", args...) }
-		if err := safely(&s, run); err != nil {
-			t.Error(err)
-		}
-		return
-	}
-	if text := os.Getenv("EVALD_SEEDS"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			t.Fatalf("EVALD_SEEDS=%q: must be a number of seeds, from 1", text)
-		}
-	}
-	if testing.Short() {
-		n = max(1, n/10) // under the race detector
-	}
-	for seed := range uint64(n) {
-		s := most
-		s.Seed = seed + 1
-		if err := safely(&s, run); err != nil {
-			small, smallErr := shrink(s, err, run)
-			t.Fatalf("seed %d: %v\n\nThe smallest run that fails: %v\nIts trace: EVALD_SEED=%v go test ./%s -run '^%s$' -v", s.Seed, err, smallErr, small, folder(t), t.Name())
-		}
-	}
+	Kind[Simulation]{
+		Of: func(seed uint64) Simulation {
+			return Simulation{Seed: seed, Clients: most.Clients, Requests: most.Requests, Faults: most.Faults}
+		},
+		Parse:   func(text string) (Simulation, error) { return parse(text, most) },
+		Smaller: Simulation.smaller,
+		Run:     func(s Simulation, trace Trace) error { s.trace = trace; return run(&s) },
+	}.Simulate(t, n)
 }
 
 // parse reads a value of EVALD_SEED.
-func parse(t testing.TB, text string, most Simulation) Simulation {
-	t.Helper()
-	s, fields := most, strings.Split(text, ":")
-	var err error
+func parse(text string, most Simulation) (s Simulation, err error) {
+	fields := strings.Split(text, ":")
+	s = most
 	if s.Seed, err = strconv.ParseUint(fields[0], 10, 64); err == nil && len(fields) > 1 {
 		_, err = fmt.Sscanf(strings.Join(fields[1:], " "), "%d %d %t", &s.Clients, &s.Requests, &s.Faults)
 	}
-	if err != nil {
-		t.Fatalf("EVALD_SEED=%q: must be a seed, or SEED:CLIENTS:REQUESTS:FAULTS as a test has printed it: %v", text, err)
-	}
-	return s
+	return s, err
 }
 
-// safely is a run whose panic is its error.
-func safely(s *Simulation, run func(*Simulation) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v\n%s", p, debug.Stack())
+// smaller are runs with fewer clients, requests or faults. A run with other numbers is another one, so there are several seeds of each.
+func (s Simulation) smaller() (all []Simulation) {
+	add := func(change func(*Simulation)) {
+		c := s
+		change(&c)
+		if c.String() == s.String() || c.Clients < 1 || c.Requests < 1 {
+			return
 		}
-	}()
-	return run(s)
-}
-
-// shrink looks for a smaller run that fails. A run with other numbers is another one, so it tries several seeds, and
-// gives up after a thousand runs.
-func shrink(s Simulation, err error, run func(*Simulation) error) (Simulation, error) {
-	const seeds = 50
-	for tries := 0; ; {
-		var smaller []Simulation
-		for _, c := range []int{1, s.Clients / 2, s.Clients - 1} {
-			smaller = append(smaller, Simulation{Clients: c, Requests: s.Requests, Faults: s.Faults})
-		}
-		for _, r := range []int{1, s.Requests / 2, s.Requests - 1} {
-			smaller = append(smaller, Simulation{Clients: s.Clients, Requests: r, Faults: s.Faults})
-		}
-		smaller = append(smaller, Simulation{Clients: s.Clients, Requests: s.Requests})
-		found := false
-		for _, try := range smaller {
-			if found || try.Clients < 1 || try.Requests < 1 || try.Clients == s.Clients && try.Requests == s.Requests && try.Faults == s.Faults {
-				continue
-			}
-			for k := range uint64(seeds) {
-				if tries++; tries > 1000 {
-					return s, err
-				}
-				try.Seed = s.Seed + k
-				if e := safely(&try, run); e != nil {
-					s, err, found = try, e, true
-					break
-				}
-			}
-		}
-		if !found {
-			return s, err
+		for range 50 {
+			all = append(all, c)
+			c.Seed++
 		}
 	}
-}
-
-// folder is the tested package's folder in the repository.
-func folder(t *testing.T) string {
-	_, self, _, _ := runtime.Caller(0)
-	wd := Must(os.Getwd())(t)
-	name, err := filepath.Rel(filepath.Join(filepath.Dir(self), "../../.."), wd)
-	OK(t, err)
-	return filepath.ToSlash(name)
+	for _, n := range []int{1, s.Clients / 2, s.Clients - 1} {
+		add(func(c *Simulation) { c.Clients = n })
+	}
+	for _, n := range []int{1, s.Requests / 2, s.Requests - 1} {
+		add(func(c *Simulation) { c.Requests = n })
+	}
+	add(func(c *Simulation) { c.Faults = false })
+	return all
 }
