@@ -74,6 +74,11 @@ endif
 	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald
 	./bin/evald devices
 
+SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service
+
+simulate: ## run cluster, batcher and service from SEEDS (1000) seeds, FROM (1) on, in virtual time; SEED=K IN=PACKAGE repeats one
+	EVALD_SEEDS=$(or $(SEEDS),1000) EVALD_SEED_FROM=$(or $(FROM),1) EVALD_SEED=$(SEED) GOGC=400 $(TEST) -count=1 -timeout 10h -p 1 -v -run Simulate $(or $(IN),$(SIMULATED))
+
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
@@ -180,4 +185,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean
+.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean
