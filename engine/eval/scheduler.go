@@ -21,6 +21,7 @@ type scheduler struct {
 	clients map[string]*client
 	many    int       // clients, after which forget looks at all of them
 	turn    float64   // the turn of the client that was last served
+	latest  float64   // the latest turn of any client
 	weights float64   // of the clients whose rows wait
 	joined  uint64    // requests so far
 	running int       // batches that have begun and not ended

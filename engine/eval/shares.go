@@ -157,6 +157,7 @@ func (s *scheduler) leave(r *request, n int) {
 // serve takes n rows of a request, and moves the turn on of the client that pays for them.
 func (s *scheduler) serve(r *request, n int, pays *client) {
 	pays.turn += r.caller.cost(n) / pays.weight
+	s.latest = max(s.latest, pays.turn)
 	for _, of := range pays.shares {
 		if of != r.share { // leave moves that one
 			heap.Fix(of.queue, of.at)
@@ -168,13 +169,16 @@ func (s *scheduler) serve(r *request, n int, pays *client) {
 // manyClients is how many clients a scheduler knows before it forgets those that have had no more than others.
 const manyClients = 1024
 
-// forget removes a client without rows, unless it has had more than others. Those that had are looked at again when there
-// are many. When nothing waits, all clients are equal again.
+// forget is called when a client has no rows. When nothing waits, all clients are equal again, and they are removed if there are
+// many: those that come back soon are not made anew. Otherwise the client is removed, unless it has had more than others. Those
+// that had are looked at again when there are many.
 func (s *scheduler) forget(c *client) {
 	switch {
 	case len(s.queues) == 0:
-		clear(s.clients)
-		s.weights = 0 // sums of fractions are not exact
+		s.turn, s.weights = s.latest+1, 0 // sums of fractions are not exact
+		if len(s.clients) > manyClients {
+			clear(s.clients)
+		}
 	case len(s.clients) > s.many:
 		for name, c := range s.clients {
 			if c.rows == 0 && c.turn < s.turn-1 {

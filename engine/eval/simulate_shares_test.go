@@ -88,3 +88,19 @@ func simulateShares(w *gametest.Simulation) error {
 	}
 	return nil
 }
+
+// Clients that ask once are forgotten.
+func TestClientsForgotten(t *testing.T) {
+	s, now, b := newScheduler(BatcherConfig{MaxRows: 8, InFlight: 1}), time.Unix(0, 0), gametest.Boards()[0]
+	for i := range 5 * manyClients {
+		r := newRequest(context.Background(), NewBatch(b, 1), Caller{Client: fmt.Sprint("client ", i)}, now)
+		gametest.OK(t, s.submit(r, now))
+		if x, ok := s.next(now); !ok || len(x.parts) != 1 { // it is due at once
+			t.Fatal("no batch")
+		}
+		s.end()
+		if n := len(s.clients); n > manyClients {
+			t.Fatalf("%d clients are known", n)
+		}
+	}
+}
