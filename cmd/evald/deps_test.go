@@ -18,7 +18,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/jobs", ""},
 	{"engine/internal/prefetch", ""},
 	{"engine/durable", ""},
-	{"engine/durable/durabletest", "engine/game/gametest"},
+	{"engine/durable/durabletest", "engine/durable engine/game/gametest"},
 	{"engine/solver/book", "engine/game engine/jobs engine/durable"},
 	{"engine/solver", "engine/game engine/internal/prefetch engine/solver/book"},
 	{"engine/eval", "engine/game engine/internal/prefetch engine/jobs engine/solver"},
