@@ -43,9 +43,10 @@ func (f natsFlags) to(url string) cluster.Connection {
 
 // clusterFlags are those of evald learn for many machines.
 type clusterFlags struct {
-	Cluster bool   `help:"Let workers play the games: evald selfplay --join, on any machine. Their URL comes into cluster/join in the run's folder."`
-	Listen  string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where workers find the NATS server inside; :4222 is every address of this machine. (${default})"`
-	NATS    string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use a NATS server elsewhere, in place of the one inside."`
+	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. Their URL comes into cluster/join in the run's folder."`
+	Continuous bool   `needs:"cluster" help:"Let workers play on while the learner trains and measures, with the newest network that there is. The games then depend on time, so the run cannot be repeated. A generation has --games or more; the heuristic plays the first two."`
+	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where workers find the NATS server inside; :4222 is every address of this machine. (${default})"`
+	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use a NATS server elsewhere, in place of the one inside."`
 	natsFlags
 	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers, best by EVALD_WORKER_PASSWORD, which others on this machine cannot see. Without it one is made, and kept in the run's folder."`
 	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the NATS server inside; with --tls-key."`

@@ -21,7 +21,13 @@ import (
 // clustered starts a learner with workers' URL, in a process of its own.
 func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
 	t.Helper()
-	learner = beginProgram(t, append(args, "--cluster", "--listen", "127.0.0.1:0")...)
+	return clusteredAt(t, "127.0.0.1:0", args...)
+}
+
+// clusteredAt is clustered at an address.
+func clusteredAt(t *testing.T, listen string, args ...string) (learner *exec.Cmd, url string) {
+	t.Helper()
+	learner = beginProgram(t, append(args, "--cluster", "--listen", listen)...)
 	said, err := learner.StderrPipe()
 	if err == nil {
 		err = learner.Start()

@@ -28,7 +28,7 @@ func TestFileInUse(t *testing.T) {
 			t.Errorf("evald %s: status %d, errors %q, want %q", args, status, stderr, want)
 		}
 	}
-	gametest.Must(other.WriteString("mine"))(t)
+	gametest.Must(other.Write([]byte("mine")))(t)
 	gametest.OK(t, other.Commit())
 	if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
 		t.Errorf("the other program's file is %q, %v", text, err)

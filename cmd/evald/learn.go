@@ -233,6 +233,9 @@ func (c *learnCmd) config() (learn.Config, error) {
 	set(&config.GateGames, c.GateGames)
 	set(&config.OpponentGames, c.OpponentGames)
 	set(&config.Positions, c.Positions)
+	if c.Cluster && c.Continuous {
+		config.Continuous = true
+	}
 	if len(c.Opponent) > 0 {
 		config.Opponents = c.Opponent
 	}

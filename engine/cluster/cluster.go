@@ -4,19 +4,29 @@
 //
 //	cluster.go  what learner and workers agree on: names, messages, limits
 //	server.go   the server inside the learner: who may do what, TLS
-//	learner.go  the learner: its life, and generations of games
-//	jobs.go     the learner: games for workers to play, and which of them have a worker
-//	answer.go   the learner: what it answers workers, and the lines that they can cause in its log
-//	parcel.go   the learner: a message with games is read
-//	keep.go     the learner: games that come in are judged and kept
-//	worker.go   a worker: joins a learner
-//	session.go  a worker: plays the jobs of a run
-//	spool.go    a worker: games on its disk that the learner has not confirmed
-//	network.go  a worker: networks from the learner, each once a machine
-//	status.go   what the learner knows of its workers
-//	metrics.go  the same for Prometheus
+//
+//	learner.go       the learner: its life, and generations of games
+//	learnerstate.go  the learner: what it knows, and what it answers
+//	jobs.go          the learner: games for workers to play, and which of them have a worker
+//	parcel.go        the learner: a message with games is read
+//	answer.go        the learner: messages come in and go out, and the lines that they can cause in its log
+//	keep.go          the learner: games come in and go to the disk
+//
+//	worker.go        a worker: connects to a server
+//	workerstate.go   a worker: what it knows, and what it does next
+//	workerplay.go    a worker: the same for jobs and networks
+//	session.go       a worker: does what its state says
+//	spool.go         a worker: games on its disk that the learner has not confirmed
+//	network.go       a worker: networks on its disk, each once a machine
+//
+//	status.go        what the learner knows of its workers
+//	metrics.go       the same for Prometheus
 //
 // # Decisions
+//
+// What learner and worker decide is in two state machines, learnerState and workerState, which have no clock, no connection and no
+// goroutine. The real program calls them with NATS messages and the time; the simulation (simulate_test.go) with messages that are lost,
+// doubled, delayed and forged, in virtual time, on disks that lose what was not synced. It replays every failure from a number.
 //
 // The server has nothing. It passes messages on. A worker keeps a game until the learner has confirmed it, and the learner
 // confirms a game when it is on the learner's disk: in the journal or in a file of records of the run's folder
@@ -29,7 +39,8 @@
 // worker may make, with the subject of the stream in the place of its inbox, would put a job there, overwrite a network or delete the stream.
 // No subject of this package leads to anything but the learner, which answers to inboxes alone.
 //
-// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures.
+// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures, unless the run
+// is continuous (learn.Config.Continuous).
 package cluster
 
 import (

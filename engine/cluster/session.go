@@ -37,10 +37,11 @@ func (w *worker) play(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{
 		worker: w, ctx: ctx, networks: networks{disk: w.home, dir: filepath.Join(w.o.Dir, "networks")},
-		state: newWorkerState(w.o, w.pace, w.name, open), changed: make(chan struct{}),
+		state: newWorkerState(w.o, w.pace, w.name, w.questions, open), changed: make(chan struct{}),
 	}
 	err := s.run()
 	cancel()
+	w.questions = s.state.questions
 	s.doing.Wait()
 	if s.close != nil {
 		s.close()

@@ -20,14 +20,14 @@ type simWorker struct {
 	old     bool // it has another version
 
 	// Of the process.
-	home     *durable.Dir
-	state    *workerState
-	networks networks
-	opened   string // SHA-256 of the network whose evaluator is open
-	seats    []*simSeat
-	begun    map[key]bool // games of the session
-	found    int          // games in the spool when it was opened; its file has some that are confirmed
-	wakes    int          // only the last wake-up counts
+	home      *durable.Dir
+	state     *workerState
+	networks  networks
+	opened    string // SHA-256 of the network whose evaluator is open
+	seats     []*simSeat
+	questions int // that the sessions of the process asked
+	found     int // games in the spool when it was opened; its file has some that are confirmed
+	wakes     int // only the last wake-up counts
 }
 
 // simSeat plays one game after the other.
@@ -46,7 +46,9 @@ func newSimWorker(w *world, n int) {
 	} else {
 		m := newMachine(w, k.name)
 		m.start = func() { w.each(m, (*simWorker).start) }
-		m.stop = func() { w.each(m, func(k *simWorker) { k.state, k.home, k.seats, k.opened = nil, nil, nil, "" }) }
+		m.stop = func() {
+			w.each(m, func(k *simWorker) { k.state, k.home, k.seats, k.opened, k.questions = nil, nil, nil, "", 0 })
+		}
 		m.flip = func() { w.flipWorker(m) }
 		k.machine = m
 	}
@@ -93,9 +95,9 @@ func (k *simWorker) begin() {
 	if k.old {
 		o.Version = "u"
 	}
-	k.seats, k.opened, k.begun = nil, "", map[key]bool{}
+	k.seats, k.opened = nil, ""
 	k.networks = networks{disk: k.machine.disk, dir: "/networks"}
-	k.state = newWorkerState(o, simPace, k.name, k.openSpool)
+	k.state = newWorkerState(o, simPace, k.name, k.questions, k.openSpool)
 	k.poke()
 }
 
@@ -187,6 +189,7 @@ func (k *simWorker) fail(err error) {
 		}
 		s.spool.close()
 	}
+	k.questions = k.state.questions
 	k.state = nil
 	k.wakes++
 	switch {
@@ -212,7 +215,7 @@ func (k *simWorker) send(d deed) (failed bool) {
 	state := k.state
 	answer := func(text []byte, err error) {
 		k.w.message(l.machine, k.machine, func() {
-			if k.state != state {
+			if k.state == nil { // or another session's
 				return
 			}
 			if d.subject == networkSubject && len(text) > 0 && k.w.faulty(damage, 0.1) {
@@ -346,11 +349,10 @@ func (k *simWorker) checkBegun(number int) {
 		}
 	}
 	for _, g := range k.state.spool.games {
-		if g.Number == number && g.Settings == k.state.player.plays && k.begun[key{g.Settings, number}] {
+		if g.Number == number && g.Settings == k.state.player.plays {
 			k.w.broken("%s plays game %d again, which is not confirmed", k.name, number)
 		}
 	}
-	k.begun[key{k.state.player.plays, number}] = true
 }
 
 func (k *simWorker) gameTime() time.Duration {
@@ -377,7 +379,7 @@ func (w *world) lie() {
 	q.Games = []json.RawMessage{[]byte(game)} // a true one, unless it is changed
 	alter := func(pairs ...string) { q.Games[0] = []byte(strings.NewReplacer(pairs...).Replace(game)) }
 	subject, text := gamesSubject, []byte(nil)
-	switch w.random.IntN(12) {
+	switch w.random.IntN(16) {
 	case 0:
 		alter(`"Result":1`, `"Result":0`, `"Result":0`, `"Result":-1`, `"Result":-1`, `"Result":1`)
 	case 1:
@@ -401,6 +403,14 @@ func (w *world) lie() {
 		q.Network, q.From = l.state.sha256, -5
 	case 10:
 		subject = statusSubject
+	case 12:
+		subject, q.Version, q.Games = jobSubject, "u", nil
+	case 13:
+		subject, q.Worker, q.Games = helloSubject, "", nil
+	case 14:
+		subject, text = helloSubject, []byte(`{"games":[[[[[[[[[[]]]]]]]]]]}`)
+	case 15:
+		subject, text = workerSubject, encode(report{Worker: Worker{Name: "\x1b[2J", Games: 1}})
 	case 11:
 		alter(`"Number":`, `"Number":9`)
 	}

@@ -216,7 +216,7 @@ func (w *world) run() error {
 func (w *world) happen(m *machine, what func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			if m == nil || p != any(durabletest.Killed) {
+			if m == nil || p != any(durabletest.ErrKilled) {
 				panic(p)
 			}
 			m.kill()

@@ -87,6 +87,8 @@ type worker struct {
 	inbox   string         // what the subjects of answers begin with
 	answers chan *nats.Msg // at inbox, and the number of the question
 	lost    chan error     // the connection, and all answers with it
+
+	questions int // that earlier sessions asked
 }
 
 // dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong

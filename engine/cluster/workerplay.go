@@ -56,7 +56,7 @@ const lookAgain = 100 * time.Millisecond
 func (p *player) held() (names []string) {
 	listed := map[*taken]bool{}
 	for _, t := range p.leases {
-		if !listed[t] {
+		if !listed[t] && t.Lease != "" { // or an earlier process had it
 			listed[t] = true
 			names = append(names, t.Lease)
 		}

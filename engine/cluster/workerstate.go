@@ -25,7 +25,7 @@ type workerState struct {
 	deeds     []deed                           // to do now
 	failed    error                            // why this is over
 
-	questions int // so many were asked
+	questions int // so many were asked, also for earlier runs, whose answers may come late
 	hello     call
 	games     call
 	jobs      call
@@ -83,10 +83,10 @@ var (
 	errSilent   = errors.New("no answer in time")
 )
 
-// newWorkerState is a worker that looks for a learner.
-func newWorkerState(o WorkerOptions, p pace, name string, openSpool func(run string) (*spool, error)) *workerState {
+// newWorkerState is a worker that looks for a learner, and has asked so many questions before.
+func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpool func(run string) (*spool, error)) *workerState {
 	return &workerState{
-		pace: p, o: o, name: name, openSpool: openSpool, patience: p.patience, backOff: p.pause, now: Worker{Name: name},
+		pace: p, o: o, name: name, questions: questions, openSpool: openSpool, patience: p.patience, backOff: p.pause, now: Worker{Name: name},
 		player: player{leases: map[key]*taken{}},
 	}
 }
@@ -227,8 +227,12 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 		s.o.Log.Info("joined", "run", r.Run)
 		if s.spool, err = s.openSpool(r.Run); err != nil {
 			s.fail(err)
+			return
 		}
 		s.run = r.Run
+		for _, g := range s.spool.games { // which are not played again
+			s.player.leases[key{g.Settings, g.Number}] = &taken{}
+		}
 	}
 }
 

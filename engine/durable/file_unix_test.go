@@ -42,3 +42,14 @@ func TestRefused(t *testing.T) {
 		t.Errorf("the file behind a link is %q", got)
 	}
 }
+
+// A secret can be read by its owner alone, from the first byte on.
+func TestWriteSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := durable.WriteSecretIn(durable.OS, path, []byte("word")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || read(t, path) != "word" {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}

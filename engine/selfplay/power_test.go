@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,15 +45,22 @@ func (p *power) fatal(format string, values ...any) {
 	p.t.Fatalf("seed %d: %s", p.seed, fmt.Sprintf(format, values...))
 }
 
-// life is the life of one process. It is killed at a random operation, or closes the store when it has all games.
+// life is the life of one process. It is killed at a random operation, or closes the store; closed is true if it has all games then.
 func (p *power) life() (closed bool) {
 	defer func() {
-		if r := recover(); r != nil && r != durabletest.Killed { //nolint:errorlint // the value of a panic
+		if r := recover(); r != nil && r != durabletest.ErrKilled { //nolint:errorlint // the value of a panic
 			panic(r)
 		}
 	}()
-	if p.random.IntN(8) > 0 { // soon in most lives, so that few operations lie between two kills
-		p.disk.KillAt(p.disk.Operations + 1 + p.random.IntN(1+p.random.IntN(1000)))
+	rate := math.Exp(-2 - 5*p.random.Float64())
+	p.disk.Hook = func(op durabletest.Op) {
+		chance := rate
+		if op.Name == "syncdir" { // what is between a rename and this is the hardest
+			chance *= 10
+		}
+		if p.random.Float64() < chance {
+			panic(durabletest.ErrKilled)
+		}
 	}
 	s, err := selfplay.OpenStoreIn(p.disk, powerDir, p.config, len(p.games), powerMost)
 	if err != nil {
@@ -82,6 +90,12 @@ func (p *power) life() (closed bool) {
 			p.fatal("%v", err)
 		}
 		p.disk.Full = p.random.IntN(8) == 0
+		if !p.disk.Full && p.random.IntN(30) == 0 {
+			if err := s.Close(); err != nil {
+				p.fatal("%v", err)
+			}
+			return false
+		}
 	}
 	if err := s.Add(); err != nil { // writes the last file, if the disk was full
 		p.fatal("%v", err)
@@ -111,7 +125,7 @@ func TestPower(t *testing.T) {
 		t.Fatalf("files %v", got)
 	}
 
-	seeds := 300
+	seeds := 200
 	if gametest.Soak() {
 		seeds = 20_000
 	}
@@ -131,7 +145,6 @@ func TestPower(t *testing.T) {
 				p.disk.PowerCut()
 			}
 		}
-		p.disk.KillAt(0)
 		for !p.life() { // sweeps what a power cut has brought back
 			p.disk.Kill()
 		}

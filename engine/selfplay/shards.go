@@ -32,9 +32,9 @@ func (p Progress) Share(c Config) string {
 }
 
 // Batch is the games of one generation of a learning run, for those that play them elsewhere. A run of several games has a batch for
-// each game, one after the other.
+// each game, one after the other. A continuous run may have several series of games for a generation, each with a batch for each game.
 type Batch struct {
-	Generation int // with n games, batch i of generation g is number g*n+i, because batches are told apart by their number
+	Generation int // the batch's number, which tells batches apart: that of the generation, or as learn.Run numbers those of several games or series
 	Config     Config
 	Dir        string // of the records
 	Games      int

@@ -3,11 +3,13 @@
 // it is promoted if it is better than the best one.
 //
 // A run is a folder. Everything in it follows from its configuration alone. So a run that was killed at any moment
-// continues where it stopped, and ends with the same networks, bit for bit.
+// continues where it stopped, and ends with the same networks, bit for bit. In a continuous run (Config.Continuous) the number of
+// games also depends on time.
 //
 //	config.json            the effective configuration
 //	positions/random.txt   positions of each kind of play with their exact scores, which every network is measured on
 //	000/games/             records of the generation's games
+//	000/games-001/         further ones (Config.Continuous)
 //	000/train/             its training run
 //	000/gate.parquet       the match with the best network before it
 //	000/opponent-1.parquet the match with a fixed opponent
@@ -24,7 +26,9 @@
 //	run.go                 Run: the folder of a run, and the loop
 //	initial.go             the network that a run begins with
 //	positions.go           positions with exact scores
-//	generation.go          one turn of the loop: games, accuracy
+//	generation.go          one turn of the loop, accuracy
+//	games.go               games, and which of them a generation learns from
+//	continuous.go          games while a network is trained (Config.Continuous)
 //	labels.go              exact scores of the positions of games, if a run learns from them
 //	training.go            the training of a generation's network
 //	match.go               matches and ratings
@@ -43,6 +47,9 @@
 //
 // A run that begins with a network lets it play the first games and the first gate. So a network that became worse by the
 // training, for instance because of a large learning rate, is not promoted.
+//
+// A continuous run has the steps of its configured number of games, however many are played. With steps for all games, a training
+// would be longer if more games came during the one before, and the next one even more so.
 //
 // The preset fast takes networks of pattern tables, because a network of convolutions (3x32) that learned from the same
 // records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a
@@ -84,6 +91,12 @@ type Config struct {
 	SelfPlay    selfplay.Config `json:"selfplay"`
 
 	Labels string `json:"labels"` // Outcome or Solver
+
+	// Continuous lets others (Run.PlayBy) play the games of the next generation while a generation's network is trained and
+	// measured, by the best network before it. So the heuristic plays the first two generations, and a generation has at least
+	// its number of games: further ones are played until the network is ready. How many depends on time. So such a run cannot be
+	// repeated.
+	Continuous bool `json:"continuous,omitempty"`
 
 	// A network learns from the last Window games, or from half of all games if that is more, in whole files. Several games
 	// share the Window. The number of steps is that of Passes passes over the new positions alone. Several games share the

@@ -4,18 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/record"
 	"github.com/evald/evald/engine/score"
-	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -24,6 +19,7 @@ type Generation struct {
 	Number int    `json:"generation"`
 	Player string `json:"player"` // who played the games: a network's number, init (Config.Init), or bitsquares
 	Games  int    `json:"games"`
+	Series int    `json:"series,omitempty"` // of games, if the run is continuous (Config.Continuous)
 	Proved int    `json:"proved,omitempty"` // games that ended because their result was proved (selfplay.Config.Exact)
 
 	Records int64          `json:"records"` // how many the network learned from
@@ -45,7 +41,7 @@ type Generation struct {
 }
 
 // Seconds is how long each part of a generation took in the program that finished it. If an earlier program did some of a
-// part, its time is not counted.
+// part, its time is not counted. In a continuous run SelfPlay is how long the learner waited for games.
 type Seconds struct {
 	SelfPlay float64 `json:"selfplay"`
 	Train    float64 `json:"train"`
@@ -66,18 +62,28 @@ const AllKinds = "all"
 // Whole reports whether the accuracy is that on all positions of the run.
 func (a Accuracy) Whole() bool { return a.Kind == AllKinds && a.Rules == "" }
 
-// generation does the parts of a generation that are missing.
-func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
-	g = Generation{Number: n, Player: eval.Bitsquares.String()}
-	if !r.noNetwork() {
-		g.Player = name(r.best())
-	}
-	for _, games := range r.share(r.Config.games(n)) {
-		g.Games += games
-	}
+// generation does the parts of a generation that are missing. In a continuous run, if another generation follows, it begins that
+// one's games.
+func (r *Run) generation(ctx context.Context, n int, another bool) (g Generation, err error) {
 	start := time.Now()
-	if err := r.play(ctx, g); err != nil {
+	p, err := r.games(ctx, n)
+	if err != nil {
 		return g, fmt.Errorf("self-play: %w", err)
+	}
+	g = Generation{Number: n, Player: r.playerName(p.player)}
+	series := r.series(n)
+	if r.Config.Continuous {
+		g.Series = series
+	}
+	for i := range series {
+		for _, games := range r.share(r.Config.seriesGames(n, i)) {
+			g.Games += games
+		}
+	}
+	if another {
+		if err := r.playAhead(ctx, n+1); err != nil {
+			return g, fmt.Errorf("self-play: %w", err)
+		}
 	}
 	if g.Proved, err = r.proved(n); err != nil {
 		return g, fmt.Errorf("self-play: %w", err)
@@ -102,124 +108,6 @@ func (r *Run) generation(ctx context.Context, n int) (g Generation, err error) {
 		err = os.Remove(r.folder(n, "train", train.CheckpointFile))
 	}
 	return g, err
-}
-
-// proved counts the games of a generation that ended because their result was proved.
-func (r *Run) proved(generation int) (games int, err error) {
-	if r.Config.SelfPlay.Exact == 0 {
-		return 0, nil
-	}
-	var files []string
-	for _, b := range r.boards {
-		some, err := filepath.Glob(r.folder(generation, "games", r.sub(b), "*.parquet"))
-		if err != nil {
-			return 0, err
-		}
-		files = append(files, some...)
-	}
-	records, err := record.Open(files...)
-	if err != nil {
-		return 0, err
-	}
-	defer records.Close()
-	for range records.Rows() {
-		var rec record.Record
-		if err := records.Next(&rec); err != nil {
-			return 0, err
-		}
-		if rec.Source == eval.Solved { // the last of its game
-			games++
-		}
-	}
-	return games, nil
-}
-
-// play plays the games that are missing.
-func (r *Run) play(ctx context.Context, g Generation) error {
-	e, done := (*eval.Evaluator)(nil), func() {}
-	if r.player == nil {
-		var err error
-		if e, done, err = r.evaluator(r.best()); err != nil {
-			return err
-		}
-	}
-	defer done()
-	for i, games := range r.share(r.Config.games(g.Number)) {
-		b := r.boards[i]
-		batch := selfplay.Batch{Generation: g.Number*len(r.boards) + i, Config: r.selfPlay(g, b), Dir: r.folder(g.Number, "games", r.sub(b)), Games: games}
-		batch.Report = func(p selfplay.Progress) {
-			rate := float64(p.Played) / p.Elapsed.Seconds()
-			left := time.Duration(float64(p.All-p.Games) / rate * float64(time.Second))
-			r.progress(fmt.Sprintf("generation %d, self-play%s by %s: %d of %d games%s, %.1f/s, %v left", g.Number, r.of(b), g.Player, p.Games, p.All, p.Share(batch.Config), rate, left.Round(time.Second)))
-		}
-		if err := r.playBatch(ctx, batch, e, g.Player); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// playBatch plays the games of one board: with e, whose name is given, or by the run's Player.
-func (r *Run) playBatch(ctx context.Context, b selfplay.Batch, e *eval.Evaluator, name string) error {
-	if r.player == nil {
-		return selfplay.Run(ctx, selfplay.Remember(e, name, selfplay.Remembered), b.Config, b.Dir, b.Games, b.Report)
-	}
-	if !r.noNetwork() {
-		b.Network = r.promoted(r.best())
-	}
-	return r.player(ctx, b)
-}
-
-// selfPlay is the configuration of a generation's games on one board.
-func (r *Run) selfPlay(g Generation, b *game.Board) selfplay.Config {
-	own := r.Config.on(b.Rules())
-	c := own.SelfPlay
-	c.Network, c.Seed = g.Player, r.Config.seed(g.Number)
-	if r.noNetwork() {
-		c.Visits, c.FastVisits, c.Path = c.Visits*own.FirstFactor, c.FastVisits*own.FirstFactor, ""
-	}
-	return c
-}
-
-// evaluator is that of a network that was promoted or that the run began with, or the heuristic if there is no network yet.
-func (r *Run) evaluator(generation int) (e *eval.Evaluator, done func(), err error) {
-	if r.noNetwork() {
-		e, err = heuristic.New(eval.Bitsquares)
-		return e, func() {}, err
-	}
-	return r.evaluators(r.promoted(generation), name(generation))
-}
-
-// windows are how many of the last games on each board a generation learns from.
-func (r *Run) windows(generation int) []int {
-	windows, first, later := r.share(r.Config.Window), r.share(r.Config.games(0)), r.share(r.Config.Games)
-	for i := range windows {
-		windows[i] = max(windows[i], (first[i]+generation*later[i])/2)
-	}
-	return windows
-}
-
-// files are the records of the last games on a board that generation n learns from, and how many games they have: window or more,
-// in whole files.
-func (r *Run) files(n int, b *game.Board, window int) (files []string, games int, err error) {
-	kind := "games"
-	if r.Config.Labels == Solver {
-		kind = "labels"
-	}
-	for ; n >= 0 && games < window; n-- {
-		some, err := durable.Shards(r.folder(n, kind, r.sub(b)))
-		if err != nil {
-			return nil, 0, err
-		}
-		for i := len(some) - 1; i >= 0 && games < window; i-- {
-			if some[i].Games() < 1 {
-				return nil, 0, fmt.Errorf("%s: its name does not say which games it holds: remove it", some[i].Path)
-			}
-			files = append(files, some[i].Path)
-			games += some[i].Games()
-		}
-	}
-	return files, games, nil
 }
 
 // measure scores the network, lets it play matches, and decides whether it is promoted.

@@ -18,23 +18,33 @@ func (r *Run) label(ctx context.Context, generation int) error {
 		return nil
 	}
 	for _, b := range r.boards {
-		games, err := filepath.Glob(r.folder(generation, "games", r.sub(b), "*.parquet"))
-		if err != nil {
-			return err
-		}
-		slices.Sort(games)
-		labels := r.folder(generation, "labels", r.sub(b))
-		if err := os.MkdirAll(labels, 0o755); err != nil {
-			return err
-		}
-		for _, file := range games {
-			to := filepath.Join(labels, filepath.Base(file))
-			if exists(to) {
-				continue
+		for series := range r.series(generation) {
+			if err := r.labelSeries(ctx, b, generation, series); err != nil {
+				return err
 			}
-			if err := r.labelFile(ctx, b, generation, file, to); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
+		}
+	}
+	return nil
+}
+
+// labelSeries makes the records of exact scores for a series of games.
+func (r *Run) labelSeries(ctx context.Context, b *game.Board, generation, series int) error {
+	games, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(games)
+	labels := r.seriesFolder(generation, "labels", series, r.sub(b))
+	if err := os.MkdirAll(labels, 0o755); err != nil {
+		return err
+	}
+	for _, file := range games {
+		to := filepath.Join(labels, filepath.Base(file))
+		if exists(to) {
+			continue
+		}
+		if err := r.labelFile(ctx, b, generation, file, to); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func kept(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for _, pattern := range []string{
-		"*.safetensors", "networks/*", "positions/*", "positions/*/*", "config.json", "*/games/*", "*/games/*/*", "*/labels/*", "*/labels/*/*", "*/train/network.safetensors",
+		"*.safetensors", "networks/*", "positions/*", "positions/*/*", "config.json", "*/games*/*", "*/games*/*/*", "*/labels*/*", "*/labels*/*/*", "*/train/network.safetensors",
 	} {
 		paths := gametest.Must(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		for _, path := range paths {

@@ -33,6 +33,11 @@ type Run struct {
 	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
+
+	// Of a continuous run (continuous.go).
+	ahead *ahead                  // nil: none
+	fail  context.CancelCauseFunc // ends Learn
+	both  *both                   // nil: the run is not continuous
 }
 
 // Open begins a run, or continues the one in the folder, which must have the same configuration. progress hears what is
@@ -42,6 +47,10 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 		return nil, err
 	}
 	r = &Run{Config: c, evaluators: evaluators, by: by, progress: progress}
+	if c.Continuous && progress != nil {
+		r.both = &both{say: progress}
+		r.progress = r.both.learn
+	}
 	if r.tables() && by.Python != "" {
 		return nil, fmt.Errorf("learn: network %s: networks of pattern tables learn without PyTorch", c.Network)
 	}
@@ -90,10 +99,11 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 }
 
 // Player plays the games of a batch that are missing, as selfplay.Run does. It is called with all batches of a generation that is
-// not complete, in their order, also with those that have all their games.
+// not complete, in their order, also with those that have all their games. Calls do not overlap. A continuous run calls it while a
+// network is trained and measured, too.
 type Player func(context.Context, selfplay.Batch) error
 
-// PlayBy lets others play the games.
+// PlayBy lets others play the games. Without it this process plays them, before each training.
 func (r *Run) PlayBy(p Player) { r.player = p }
 
 // Close lets other processes have the folder.
@@ -160,6 +170,21 @@ func (r *Run) readGenerations() error {
 // Learn goes through generations until there are so many, and reports each when it is complete. If ctx ends, Learn stops.
 // Only the games under way and the training steps since the last checkpoint are lost then.
 func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
+	inner, fail := context.WithCancelCause(ctx)
+	r.fail = fail
+	err := r.learn(inner, generations, report)
+	if err != nil && ctx.Err() == nil && inner.Err() != nil { // the games have failed, which has stopped all else
+		err = context.Cause(inner)
+	}
+	fail(nil)
+	if r.ahead != nil {
+		<-r.ahead.done
+		r.ahead = nil
+	}
+	return err
+}
+
+func (r *Run) learn(ctx context.Context, generations int, report func(Generation) error) error {
 	if err := r.openPositions(ctx); err != nil {
 		return err
 	}
@@ -176,7 +201,7 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	}
 	defer curves.Close()
 	for len(r.generations) < generations {
-		g, err := r.generation(ctx, len(r.generations))
+		g, err := r.generation(ctx, len(r.generations), len(r.generations)+1 < generations)
 		if err != nil {
 			return fmt.Errorf("generation %d: %w", len(r.generations), err)
 		}

@@ -3,8 +3,6 @@ package learn
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/evald/evald/nn/net"
@@ -71,7 +69,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 }
 
 // records opens the records of each game that a generation learns from. fresh is about how many of them are of the generation's own
-// games. The caller closes the records, also after an error.
+// games, without those of further series. The caller closes the records, also after an error.
 func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err error) {
 	played, windows := r.share(r.Config.games(g.Number)), r.windows(g.Number)
 	for i, b := range r.boards {
@@ -82,10 +80,9 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 		if len(files) == 0 {
 			return all, 0, fmt.Errorf("%v: its games have no positions to learn from: give it a larger share of --rules, or more games", b.Rules())
 		}
-		// The heuristic played the first generation's games, unless the run began with a network. If none of them is in the
-		// window, records that a heuristic answered in place of a network are left out.
-		first := r.Config.Init == "" && slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, r.folder(0)) })
-		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: first, QShare: r.Config.QShare}, files...)
+		// If the heuristic played none of the games in the window, records that a heuristic answered in place of a network are
+		// left out.
+		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: r.ofHeuristic(g, files), QShare: r.Config.QShare}, files...)
 		if err != nil {
 			return all, 0, err
 		}

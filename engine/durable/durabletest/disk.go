@@ -42,8 +42,8 @@ type Op struct {
 	Name, Path string
 }
 
-// Killed is the value of KillAt's panic.
-var Killed = errors.New("the process was killed")
+// ErrKilled is the value of KillAt's panic.
+var ErrKilled = errors.New("the process was killed")
 
 // node is a file or a folder.
 type node struct {
@@ -78,7 +78,7 @@ func newFolder(mode fs.FileMode) *node {
 	return &node{mode: fs.ModeDir | mode, names: map[string]*node{}, durable: map[string]*node{}}
 }
 
-// KillAt lets operation n, counted as Operations is, panic with Killed, as Hook can. 0 is none.
+// KillAt lets operation n, counted as Operations is, panic with ErrKilled, as Hook can. 0 is none.
 func (d *Disk) KillAt(n int) { d.killAt = n }
 
 // before counts an operation and calls the hook.
@@ -93,7 +93,7 @@ func (d *Disk) before(name, path string) {
 		}
 	}()
 	if d.Operations == d.killAt {
-		panic(Killed)
+		panic(ErrKilled)
 	}
 	if d.Hook != nil {
 		d.Hook(Op{d.Operations, name, path})

@@ -142,13 +142,10 @@ func (d *Disk) Lstat(path string) (fs.FileInfo, error) { return d.Stat(path) }
 // Mkdir implements durable.FS.
 func (d *Disk) Mkdir(path string, mode fs.FileMode) error {
 	d.before("mkdir", path)
-	n, err := d.find(path)
-	if n != nil {
-		err = fs.ErrExist
-	} else {
-		err = d.create(path, newFolder(mode))
+	if n, _ := d.find(path); n != nil {
+		return failed("mkdir", path, fs.ErrExist)
 	}
-	return failed("mkdir", path, err)
+	return failed("mkdir", path, d.create(path, newFolder(mode)))
 }
 
 // Rename implements durable.FS, within a folder.
@@ -163,7 +160,7 @@ func (d *Disk) Rename(from, to string) error {
 		err = syscall.EXDEV
 	case folder.names[name] != nil && folder.names[name].mode.IsDir():
 		err = fs.ErrExist
-	default:
+	case name != old:
 		folder.alter(entry{name, folder.names[old]}, entry{old, nil})
 	}
 	if err != nil {
