@@ -160,7 +160,7 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	defer func() {
 		switch value := recover(); {
 		case value == nil:
-		case value != Killed:
+		case value != ErrKilled:
 			panic(value)
 		default:
 			if m.died != nil {
