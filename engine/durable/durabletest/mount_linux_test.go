@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -98,9 +99,9 @@ func TestMountOperations(t *testing.T) {
 		t.Error("the error is not counted")
 	}
 	gametest.OK(t, durable.WriteFile(path, []byte("three")))
-	died := false
-	m.KillAt(1, func() { died = true })
-	if err := durable.WriteFile(path, []byte("four")); !errors.Is(err, syscall.EIO) || !died {
+	var died atomic.Bool
+	m.KillAt(1, func() { died.Store(true) })
+	if err := durable.WriteFile(path, []byte("four")); !errors.Is(err, syscall.EIO) || !died.Load() {
 		t.Errorf("after a kill: %v", err)
 	}
 	m.PowerCut(t)
