@@ -162,7 +162,7 @@ func (r *powerRun) play(cuts int) (done bool) {
 			}
 		case <-change:
 			change = nil
-			if full = !full && r.cuts < cuts && r.random.IntN(2) == 0; full {
+			if full = !full && r.cuts < cuts && r.random.IntN(4) == 0; full {
 				r.full++
 			}
 			r.learner.mount.Do(func(d *durabletest.Disk) { d.Full = full })
