@@ -107,6 +107,7 @@ func TestClocks(t *testing.T) {
 	for _, hours := range []int{ahead, behind} {
 		c := exec.CommandContext(t.Context(), program)
 		c.Env = append(append(os.Environ(), clock(hours)...), roleVariable+"=clock", roleArguments+"={}")
+		gametest.Must(c.StdinPipe())(t)
 		out, err := c.Output()
 		seconds, _ := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64) // 0 is wrong too
 		if off := time.Until(time.Unix(seconds, 0)) - time.Duration(hours)*time.Hour; err != nil || off.Abs() > time.Minute {

@@ -48,6 +48,10 @@ type arguments struct {
 
 // inRole is one process of a cluster; it ends the process.
 func inRole(role string) {
+	go func() { // a test that ends in any way leaves no process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	var a arguments
 	err := json.Unmarshal([]byte(os.Getenv(roleArguments)), &a)
 	switch {
@@ -163,6 +167,7 @@ func (p *process) start(t *testing.T) {
 	p.Cmd = exec.Command(command[0], command[1:]...)
 	p.Env = append(append(os.Environ(), p.env...), roleVariable+"="+p.role, roleArguments+"="+string(text))
 	p.Stderr = os.Stderr
+	gametest.Must(p.StdinPipe())(t) // closed when this test ends
 	gametest.OK(t, p.Start())
 	p.ended = make(chan error, 1)
 	go func(c *exec.Cmd, ended chan error) { ended <- c.Wait() }(p.Cmd, p.ended)

@@ -1,4 +1,10 @@
 // Package durabletest is for tests: it damages the files of a run and looks at what a program makes of them, and it has a simulated disk.
+//
+//	durabletest.go  files with a damaged byte
+//	disk.go         the disk: kills, power cuts, other faults
+//	diskfs.go       the same as a durable.FS
+//	mount_linux.go  the same as a file system of the kernel, for processes
+//	inode_linux.go  what the kernel asks of that
 package durabletest
 
 import (

@@ -1,0 +1,196 @@
+package durabletest
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// Mount is a Disk that the kernel has as a file system (FUSE), for processes that know nothing of it: each of their system calls is an
+// operation of the Disk, in its order. The kernel keeps neither bytes nor names: a write arrives when a process writes, and fsync of a file
+// or a folder arrives as one. Locks (flock) are the kernel's own. Files cannot be truncated, nor folders renamed.
+//
+// It is safe for concurrent use. The process that mounts must have no open file of it while it starts another process.
+type Mount struct {
+	Dir string // where it is; the same for as long as the test runs
+
+	server *fuse.Server
+
+	mu      sync.Mutex // guards all below
+	disk    *Disk
+	died    func()
+	refused int
+	inodes  map[*node]uint64 // their numbers; a number has one node for as long as the file system is mounted
+}
+
+// mountType is what a mount is called in /proc/self/mountinfo.
+const mountType = "evald-test"
+
+// MountDisk mounts a disk in a new folder until the test ends. Where this user cannot mount, the test is skipped, as builders
+// without rights must pass too.
+func MountDisk(t testing.TB, disk *Disk) *Mount {
+	t.Helper()
+	sweepMounts()
+	m := &Mount{Dir: t.TempDir(), disk: disk}
+	if err := m.mount(); err != nil {
+		m.unmount()
+		t.Skip("skipped also under EVALD_REQUIRE_TOOLS=1, because many containers and builders cannot: a file system of the test's own needs /dev/fuse, and root or fusermount3: ", err)
+	}
+	t.Cleanup(m.unmount)
+	return m
+}
+
+// sweepMounts removes mounts of tests that were killed, whose processes are no more.
+func sweepMounts() {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return // then nothing can be mounted either
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 36 35 0:50 / DIR rw - fuse.evald-test PID rw
+		front, back, _ := strings.Cut(lines.Text(), " - fuse."+mountType+" ")
+		fields, owner := strings.Fields(front), strings.Fields(back)
+		if len(fields) < 5 || len(owner) == 0 {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("/proc", owner[0])); errors.Is(err, os.ErrNotExist) {
+			detach(strings.ReplaceAll(fields[4], `\040`, " "))
+		}
+	}
+}
+
+// detach removes a mount that processes may still use. Their operations fail.
+func detach(dir string) {
+	_ = syscall.Unmount(dir, syscall.MNT_FORCE|syscall.MNT_DETACH) // nothing more can be done
+}
+
+func (m *Mount) mount() (err error) {
+	m.inodes = map[*node]uint64{}
+	m.server, err = fs.Mount(m.Dir, m.inode(m.disk.root), &fs.Options{ // without times for which the kernel may keep names and attributes
+		MountOptions:    fuse.MountOptions{FsName: strconv.Itoa(os.Getpid()), Name: mountType, DirectMount: true, DisableXAttrs: true},
+		RootStableAttr:  &fs.StableAttr{Ino: m.number(m.disk.root)},
+		NullPermissions: true,
+	})
+	if err != nil {
+		return err
+	}
+	return closeOnExec()
+}
+
+// closeOnExec keeps the ends of mounts in this process, which the library does not if it mounts without fusermount. Otherwise the kernel would
+// wait for answers when this process is killed and others that it has started are not.
+func closeOnExec() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name()))
+		fd, bad := strconv.Atoi(e.Name())
+		if err == nil && bad == nil && to == "/dev/fuse" {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// unmount returns when no process can reach the disk and no request is under way.
+func (m *Mount) unmount() {
+	if m.server == nil {
+		return
+	}
+	if err := m.server.Unmount(); err != nil { // a process may still be ending
+		detach(m.Dir)
+	}
+	m.server.Wait()
+	m.server = nil
+}
+
+// Do calls f while no operation is under way.
+func (m *Mount) Do(f func(*Disk)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(m.disk)
+}
+
+// KillAt calls died in the middle of the operation that is n after the last one, from 1 on, in place of it. died must kill all processes
+// that use the disk, and need not wait for their ends. The operation, and all later ones until the power cut, fail: no process lives to
+// see it.
+func (m *Mount) KillAt(n int, died func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disk.KillAt(m.disk.Operations + n)
+	m.died = died
+}
+
+// PowerCut is that of the disk, which is mounted anew: the kernel forgets what it knows of the files. No process may use it any more.
+func (m *Mount) PowerCut(t testing.TB) {
+	t.Helper()
+	m.unmount()
+	m.mu.Lock()
+	m.died = nil
+	m.disk.PowerCut()
+	m.mu.Unlock()
+	gametest.OK(t, m.mount())
+}
+
+// Refused is how often a process was told that the disk is full.
+func (m *Mount) Refused() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refused
+}
+
+// do is an operation that a process asks for.
+func (m *Mount) do(operation func() error) (errno syscall.Errno) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer func() {
+		switch value := recover(); {
+		case value == nil:
+		case value != ErrKilled:
+			panic(value)
+		default:
+			if m.died != nil {
+				m.died()
+				m.died = nil
+			}
+			errno = syscall.EIO
+		}
+	}()
+	err := operation()
+	switch {
+	case err == nil:
+	case errors.As(err, &errno):
+	case errors.Is(err, os.ErrNotExist):
+		errno = syscall.ENOENT
+	case errors.Is(err, os.ErrExist):
+		errno = syscall.EEXIST
+	default: // a handle of a process that is dead
+		errno = syscall.EIO
+	}
+	if errno == syscall.ENOSPC {
+		m.refused++
+	}
+	return errno
+}
+
+// number is that of a node.
+func (m *Mount) number(n *node) uint64 {
+	if m.inodes[n] == 0 {
+		m.inodes[n] = uint64(len(m.inodes)) + 1
+	}
+	return m.inodes[n]
+}
