@@ -31,13 +31,14 @@ var stopBrowser = func() {}
 // browser starts the browser that all tests share. If there is none, the error says so.
 var browser = sync.OnceValues(func() (context.Context, error) {
 	path := ""
-	for _, name := range []string{os.Getenv("EVALD_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+	// The shell is the same engine without the windows of Chromium, which take a third of the time.
+	for _, name := range []string{os.Getenv("EVALD_CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil && path == "" {
 			path = found
 		}
 	}
 	if path == "" {
-		return nil, errors.New("no chromium in PATH: Debian has it in the package chromium; EVALD_CHROMIUM may name one")
+		return nil, errors.New("no chromium in PATH: Debian has it in the package chromium-headless-shell; EVALD_CHROMIUM may name one")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
