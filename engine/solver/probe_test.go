@@ -153,6 +153,7 @@ func (a probeAnswer) right(b *game.Board, p game.Position, low, high []int32) bo
 // Choose returns the first action that keeps the result if the nodes suffice. If they do not, it passes over an action only if that gives
 // the result away, or if the action that it returns keeps it. All its probes together stay within the bound.
 func TestChoose(t *testing.T) {
+	gametest.OneGoroutine(t)
 	first, later, unproved := 0, 0, 0 // what is chosen with few nodes
 	for seed, b := range append(gametest.Boards()[:4], game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true})) {
 		t.Run(b.Rules().String(), func(t *testing.T) {
@@ -292,6 +293,7 @@ func TestAwayEnded(t *testing.T) {
 
 // Only finds the only move that keeps the result, and says that there is one in no other position; mirror images have the mirrored move.
 func TestOnly(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true})
 	prober, few := gametest.Must(NewProber(b, 1<<20))(t), gametest.Must(NewProber(b, 300))(t)
 	full := mustNew(t, b, Options{})

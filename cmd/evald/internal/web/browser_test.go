@@ -40,7 +40,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 	if path == "" {
 		return nil, errors.New("no chromium in PATH: Debian has it in the package chromium-headless-shell; EVALD_CHROMIUM may name one")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 1000))
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(allocator)
 	stopBrowser = func() { _ = chromedp.Cancel(ctx); stop(); stopAllocator() }
