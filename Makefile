@@ -70,7 +70,7 @@ ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
 	$(TEST) -timeout 30m -p $(PACKAGES) ./...
-	$(RACETEST) -skip '^Test(Layers|EndToEnd)$$' $(RACE)
+	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE)
 	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald
 	./bin/evald devices
 

@@ -38,7 +38,7 @@ import (
 // Attacks on the service. Each is a client that requests as much as it can at little cost to itself. During an attack the
 // program's memory stays below 1.2 times --memory, and other clients are answered. Afterwards the service is as before.
 // EVALD_SOAK=1m makes each attack that long and prints how fast the others were answered; without it an attack takes a
-// second. Attackers on the same machine have the lowest priority. The service joins the control group whose folder is
+// second, and each day has a third of them. Attackers on the same machine have the lowest priority. The service joins the control group whose folder is
 // EVALD_CGROUP, if that is set.
 
 // attack is a client with an IP address of its own.
@@ -425,7 +425,10 @@ func TestAttacks(t *testing.T) {
 	v.web.CloseIdleConnections()
 	goroutines, files := v.gauge("go_goroutines"), v.gauge("process_open_fds")
 	t.Logf("without an attack: %d of %d answered, p99 %v; %d MiB, %d goroutines, %d files", calm.answered, calm.sent, calm.p99(), v.peak(), goroutines, files)
-	for _, name := range slices.Sorted(maps.Keys(attacks)) {
+	for i, name := range slices.Sorted(maps.Keys(attacks)) {
+		if !gametest.Today(t, i, 3) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			v.t = t
 			v.atRest(goroutines, files)

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // simulateGame returns the points of a player that is better by elo, without the effect of an opening. The closer the
@@ -50,6 +51,7 @@ func encounters(r *rand.Rand, ratings []float64, openings int) (all []arena.Enco
 // A true rating is within its 95% interval in about 95% of the matches: for few openings and many, two players and more,
 // equal ones and others. On average the rating found is the true one.
 func TestCoverage(t *testing.T) {
+	gametest.OneGoroutine(t)
 	runs := 1000
 	if testing.Short() {
 		runs = 100

@@ -257,6 +257,7 @@ func FuzzJournal(f *testing.F) {
 // If a byte of a record is wrong, in the file or in its journal, the record is refused, or it has the games that were played
 // except the last one, which is played again.
 func TestDamaged(t *testing.T) {
+	gametest.OneGoroutine(t)
 	m := newMatch(t, 3, 1, "random", "uct:sims=5")
 	games := play(t, m, nil)
 	dir := t.TempDir()

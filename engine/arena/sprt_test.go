@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 // The ratios that fishtest published with its counts, in pull requests of Stockfish: logistic Elo, to two digits.
@@ -94,6 +95,7 @@ func TestSPRTValidate(t *testing.T) {
 
 // The test errs about as often as configured. Because a ratio overshoots its bound, it errs a little less often.
 func TestSPRTErrors(t *testing.T) {
+	gametest.OneGoroutine(t)
 	s := arena.SPRT{Elo0: 0, Elo1: 60, Alpha: 0.05, Beta: 0.1}
 	runs := 2000
 	if testing.Short() {

@@ -15,6 +15,7 @@ import (
 
 // The regression finds the highest point of a known strength, and nine of ten intervals have it.
 func TestTuneFit(t *testing.T) {
+	gametest.OneGoroutine(t)
 	t.Parallel()
 	tuning := Tuning{Constants: []Constant{{Name: "a", Low: 0.5, High: 8, Usual: 1, Log: true}, {Name: "b", Low: 0, High: 1, Usual: 0.2}}}
 	best := []float64{0.4, -0.1}

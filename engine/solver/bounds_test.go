@@ -13,6 +13,7 @@ import (
 // Bounds hold on every kind of board, whatever the limit; with nodes enough they are the exact scores; and they are the same whatever
 // the solver has searched before.
 func TestBounds(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, b := range append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 7, Columns: 8, InARow: 4, Gravity: true})) {
 		t.Run(b.Rules().String(), func(t *testing.T) {
 			used := mustNew(t, b, Options{TableMiB: 1, Bounded: true})
@@ -48,7 +49,7 @@ func TestBounds(t *testing.T) {
 
 // More nodes never widen the bounds, the limit holds, and what was not solved by then is known to be so.
 func TestBoundsLimit(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	s := mustNew(t, b, Options{})
 	low, high := make([]int32, b.Actions()), make([]int32, b.Actions())
@@ -85,7 +86,7 @@ func TestBoundsLimit(t *testing.T) {
 
 // Known positions of Pons, whose best score is exact.
 func TestBoundsTruth(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	b, rows := readSet(t, "pons/Test_L2_R2_first500")
 	s := mustNew(t, b, Options{})
 	low, high := make([]int32, b.Actions()), make([]int32, b.Actions())
@@ -120,6 +121,7 @@ func TestBounded(t *testing.T) {
 // Within Options.Nodes all calls have the answers of a solver without a bound, or ErrNodes: which of the two follows from the position
 // alone. They exceed the bound by little.
 func TestNodesOfCalls(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, rules := range []string{"6x5x4", "9x8x5", "4x4x4free"} { // the last two by the general search
 		b := game.MustBoard(gametest.Must(game.ParseRules(rules))(t))
 		free := mustNew(t, b, Options{TableMiB: 4})

@@ -10,6 +10,7 @@ import (
 
 // Narrow ends between its bounds, whatever the nodes; with nodes enough it has the score, or the nearer bound.
 func TestNarrow(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, b := range gametest.Boards() {
 		s := mustNew(t, b, Options{TableMiB: 1, Bounded: true})
 		r := gametest.Rand(5)
@@ -38,7 +39,7 @@ func TestNarrow(t *testing.T) {
 
 // Nodes of a second call continue the first, and a context that has ended changes nothing.
 func TestNarrowContinues(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	p, _, err := b.ParseMoves("44444252215")
 	gametest.OK(t, err)

@@ -28,14 +28,6 @@ var sets = []struct {
 	{"book6_7x6x4", 0, 100, 0},
 }
 
-// oneThread skips a test under the race detector: one thread has no races, and the run without the detector tests the same.
-func oneThread(t *testing.T) {
-	t.Helper()
-	if gametest.Race {
-		t.Skip("solves with one thread")
-	}
-}
-
 // row is a position, its score and the line of the file.
 type row struct {
 	line  string
@@ -60,7 +52,7 @@ func readSet(t testing.TB, file string) (*game.Board, []row) {
 
 // TestTruth solves each row with an empty table.
 func TestTruth(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	full := os.Getenv("EVALD_SOLVER_FULL") == "1"
 	for _, set := range sets {
 		t.Run(set.file, func(t *testing.T) {
@@ -102,7 +94,7 @@ func TestTruth(t *testing.T) {
 
 // TestFhourstones checks positions of which only win, draw or loss is known.
 func TestFhourstones(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	s := mustNew(t, b, Options{})
 	for _, line := range gametest.DataLines(t, "fhourstones.txt") {
@@ -122,7 +114,7 @@ func TestFhourstones(t *testing.T) {
 
 // TestBoardSizes solves empty boards and compares who wins and when the game ends.
 func TestBoardSizes(t *testing.T) {
-	oneThread(t)
+	gametest.OneGoroutine(t)
 	const most = 36 // cells; larger boards take many minutes
 	for _, line := range gametest.DataLines(t, "boardsizes.csv") {
 		f := strings.Split(line, ",")

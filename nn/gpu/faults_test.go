@@ -22,7 +22,8 @@ import (
 )
 
 // Every call of the driver fails in turn, once and always, with an error that costs only the call and with one that costs
-// the context. No batch is lost, no row is wrong, nothing is left allocated, and the counters are right.
+// the context. No batch is lost, no row is wrong, nothing is left allocated, and the counters are right. Each day has a part of
+// the calls (gametest.Today), and always the first and the last ones of each kind.
 func TestEvaluatorEveryCallFails(t *testing.T) {
 	noGoroutineLeft(t)
 	t.Run("two towers", func(t *testing.T) { everyCallFails(t, newScenario(t, fewRows)) })
@@ -50,13 +51,17 @@ func everyCallFails(t *testing.T, s *scenario) {
 	runs, seen := 0, map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		for at := 1; at <= calls[name]; at++ {
-			if !gametest.Soak() && (gametest.Race || at > 2 && at < calls[name]) && at%7 != 1 {
+			always := at == 1 || !gametest.Race && (at == 2 || at == calls[name])
+			if !always && !gametest.Today(t, at, 14) {
 				continue
 			}
 			for i, times := range []int{1, -1} {
 				for j, code := range []int{fake.OutOfMemory, fake.LaunchFailed} {
 					if calls[name] > 4 && (at+i+j)%2 == 1 {
 						continue // of a call that there are many of, one fails so and the next one the other way
+					}
+					if calls[name] <= 4 && !gametest.Today(t, at+i+j, 2) {
+						continue // of the others each fails so on one day, and the other way on the next
 					}
 					what := fmt.Sprintf("call %d of %s fails %d times with %d", at, name, times, code)
 					o := s.run(t, what, func() { fakeDriver.Fail(name, at, times, code) })

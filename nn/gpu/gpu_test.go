@@ -366,16 +366,20 @@ func TestSanitised(t *testing.T) {
 		rules  game.Rules
 		kernel string
 		n      int
+		soak   bool // a minute
 	}{
-		{"1x16/3/5", game.Connect4, "tower_64_half", 7},
-		{"1x16/3/5", game.Rules{Rows: 9, Columns: 9, InARow: 5}, "tower_64_half", 4},
-		{"1x16/3/5", game.TicTacToe, "tower_any", 2},
-		{"1x16/3/5", game.Connect4, "wide_64", 3},
-		{"1x16/3/5", game.Connect4, "hopper_64", 3},
-		{"1x130/3/5", game.Connect4, "hopper_256", 2},
-		{"1x16/3/5", game.Connect4, "few_64", 3},
-		{"1x130/3/5", game.Connect4, "few_256", 3},
+		{"1x16/3/5", game.Connect4, "tower_64_half", 7, false},
+		{"1x16/3/5", game.Rules{Rows: 9, Columns: 9, InARow: 5}, "tower_64_half", 4, false},
+		{"1x16/3/5", game.TicTacToe, "tower_any", 2, false},
+		{"1x16/3/5", game.Connect4, "wide_64", 3, false},
+		{"1x16/3/5", game.Connect4, "hopper_64", 3, false},
+		{"1x130/3/5", game.Connect4, "hopper_256", 2, false},
+		{"1x16/3/5", game.Connect4, "few_64", 3, false},
+		{"1x130/3/5", game.Connect4, "few_256", 3, true}, // few_64 is of this template; TestFewEqualsHopper has the cluster
 	} {
+		if test.soak && !gametest.Soak() {
+			continue
+		}
 		n, board := scrambled(t, test.net, 3), game.MustBoard(test.rules)
 		p := gametest.Must(planOnly(test.kernel, n.Config(), test.rules, hopper))(t)
 		pos := gametest.Positions(gametest.Rand(5), board, test.n, true)

@@ -245,6 +245,9 @@ func gradients(t testing.TB, g *graph) (Losses, map[string][]float32) {
 
 // The losses match the reference, and the gradient of every parameter is the slope of the reference.
 func TestGradients(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestResume has the same goroutines")
+	}
 	for _, test := range []struct {
 		config string
 		rules  string

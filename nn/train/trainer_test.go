@@ -171,6 +171,9 @@ func FuzzRestore(f *testing.F) {
 
 // Every optimizer can learn a few examples by heart.
 func TestOverfit(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestResume has the same goroutines")
+	}
 	for _, optimizer := range []string{Muon, AdamW} {
 		c := testConfig()
 		c.Network, c.Steps, c.Optimizer, c.L2, c.EMA, c.Warmup = "2x8/8/16", 150, optimizer, 0, 0, 5

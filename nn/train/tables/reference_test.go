@@ -49,6 +49,7 @@ func logits(r *pattern.Real, p game.Position) (all [10]float64) {
 
 // The whole numbers stay near the network of real numbers that they stand for.
 func TestReference(t *testing.T) {
+	gametest.OneGoroutine(t)
 	w := kernel.Random(rand.New(rand.NewPCG(7, 7)), pattern.RowCount(), 64, 32, 16)
 	for i := range w.Table {
 		w.Table[i] /= 2

@@ -112,6 +112,9 @@ func slowLoss(n *pattern.Real, examples []train.Example, w train.Weights) float6
 
 // The loss is that of the definition, and its gradient is what the loss changes by if a number is moved a little.
 func TestGradient(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestFolder has the same goroutines")
+	}
 	c := testConfig()
 	tr := newTrainer(t, c, 2)
 	r := rand.New(rand.NewPCG(5, 5))
@@ -283,6 +286,9 @@ func TestFolder(t *testing.T) {
 
 // A few positions are learned by heart, and the network of whole numbers knows them too.
 func TestLearns(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestFolder has the same goroutines")
+	}
 	c := testConfig()
 	c.Network, c.Steps, c.LR, c.Batch = "pattern64x16x16", 150, 0.01, 64
 	few := randomExamples(21, c.Batch)

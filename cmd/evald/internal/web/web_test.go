@@ -274,6 +274,9 @@ func TestValuesExact(t *testing.T) {
 		position string
 		solve    string
 	}{{"7x6x4:1234567712", "0,1,2,3,4,5,6,7,8,9,10"}, {"7x6x4:44444422662666112255", "20,19,18,17"}, {"4x4x3:12", "0,2"}} {
+		if gametest.Race && c.position != "4x4x3:12" {
+			continue // a solver of one goroutine takes most of the time
+		}
 		b, moves, err := parsePosition(c.position)
 		gametest.OK(t, err)
 		got := answered[values](t, ask(t, h, "/ui/values", fmt.Sprintf(`{"position":%q,"solve":[%s]}`, c.position, c.solve))).Values

@@ -18,6 +18,7 @@ class Game:
         self.columns, self.rows, self.in_a_row, self.free = columns, rows, in_a_row, free
         self.cells = [[0] * columns for _ in range(rows)]
         self.moves: list[int] = []
+        self.known = 0, 0  # a number of moves, and who has won after them
 
     @classmethod
     def of(cls, rules: str) -> Game:
@@ -44,7 +45,13 @@ class Game:
         return 1 + len(self.moves) % 2
 
     def winner(self) -> int:
-        """1 or 2, or 0."""
+        """1 or 2, or 0. Looking takes most of the time of a test, so it is done once after each move."""
+        if self.known[0] != len(self.moves):
+            self.known = len(self.moves), self.line()
+        return self.known[1]
+
+    def line(self) -> int:
+        """Who has a line: 1 or 2, or 0."""
         for row in range(self.rows):
             for column in range(self.columns):
                 for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):

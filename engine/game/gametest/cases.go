@@ -1,0 +1,47 @@
+package gametest
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Today says whether case number i is one of those that a test tries today: every n-th, from another one on each day (UTC), so that
+// n days try all. make soak tries all. EVALD_DAY=d, which the log of a test names, repeats the choice of a day.
+func Today(t testing.TB, i, n int) bool {
+	t.Helper()
+	if Soak() {
+		return true
+	}
+	d := day(t)
+	if i%n != d%n {
+		return false
+	}
+	if i < n {
+		t.Logf("case %d is of the day EVALD_DAY=%d", i, d) // once is enough
+	}
+	return true
+}
+
+// day is EVALD_DAY, or the number of days since 1970.
+func day(t testing.TB) int {
+	t.Helper()
+	text := os.Getenv("EVALD_DAY")
+	if text == "" {
+		return int(time.Now().Unix() / (24 * 60 * 60))
+	}
+	d, err := strconv.Atoi(text)
+	if err != nil || d < 0 {
+		t.Fatalf("EVALD_DAY=%q: must be a number of days, from 0", text)
+	}
+	return d
+}
+
+// OneGoroutine skips a test where the race detector runs, which finds nothing in the work of one goroutine.
+func OneGoroutine(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("one goroutine works here, and the run without the race detector tests the same")
+	}
+}
