@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 )
 
 // A Parquet file has the checksum of all its bytes in itself. It is written with ParquetZeros under ParquetKey in its
@@ -63,6 +64,21 @@ func (w *File) SealParquet() error {
 	}
 	_, err = w.WriteAt([]byte(text), at)
 	return err
+}
+
+// HasParquetSum reports whether a file has a checksum. CheckParquet lets files without one pass.
+func HasParquetSum(files FS, path string) (bool, error) {
+	f, err := files.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	_, _, ok, err := findSum(f, info.Size())
+	return ok, err
 }
 
 // CheckParquet reads a file of size bytes and compares its checksum. A file without one was written by another program; it
