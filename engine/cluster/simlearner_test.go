@@ -198,6 +198,11 @@ func (l *simLearner) came(subject string, text []byte, answer func(text []byte))
 		return
 	}
 	a := l.state.answer(l.machine.time(), readQuestion(subject, text), len(l.incoming))
+	if a.reply != nil && a.reply.Job != nil {
+		if last, end := slices.Max(a.reply.Job.Missing), l.state.playing.upTo(); last >= end {
+			l.w.broken("a job has game %d, and games up to %d are taken", last, end-1)
+		}
+	}
 	answer(a.encode(1 << 20))
 }
 

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -136,6 +138,19 @@ func (o simOptions) smaller() (all []simOptions) {
 		add(func(c *simOptions) { c.seconds = n })
 	}
 	return all
+}
+
+// A worker that begins with another run goes on with the numbers of its questions, so that late answers to the earlier ones count for none.
+func TestQuestionsGoOn(t *testing.T) {
+	s := newWorkerState(WorkerOptions{Log: slog.New(slog.DiscardHandler)}, simPace, "w", 7, nil)
+	s.step(time.Unix(0, 0))
+	if d := s.take(); len(d) != 1 || d[0].call != 8 {
+		t.Fatalf("deeds %+v, want question 8", d)
+	}
+	s.answered(time.Unix(1, 0), 7, encode(reply{Run: "R"}), nil)
+	if s.hello.number != 8 || s.run != "" {
+		t.Errorf("the answer to question 7 counts for question %d", s.hello.number)
+	}
 }
 
 // A seed is always the same run.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,6 +211,9 @@ func (k *simWorker) send(d deed) (failed bool) {
 			k.state.answered(k.machine.time(), d.call, nil, nats.ErrReconnectBufExceeded)
 		}
 		return d.call != 0
+	}
+	if d.subject == gamesSubject && slices.ContainsFunc(k.state.sent, func(g spooled) bool { return g.Settings != k.state.sent[0].Settings }) {
+		k.w.broken("%s sends games of two generations in one message", k.name)
 	}
 	l := k.w.learner
 	state := k.state
