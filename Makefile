@@ -103,10 +103,11 @@ bin/kserve: .ci/kserve.txt
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r $< && touch $@ || \
 		{ rm -rf $@; echo "make soak: KServe's client cannot be installed: its test skips" >&2; }
 
-# A Python for all tests of the Python package: what .ci/run installs, and the large frameworks. It takes 7 GB.
+# A Python for all tests of the Python package: what .ci/run installs, and the large frameworks. It takes 7 GB. The packages are compiled to bytecode: if
+# they were not, each process that Ray, Spark and Dask start might compile what it imports.
 FRAMEWORKS := $(CURDIR)/bin/frameworks/bin/python
 bin/frameworks: .ci/requirements.txt .ci/kaggle.txt .ci/frameworks.txt
-	@rm -rf $@ && python3 -m venv $@ && install="$@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes" && \
+	@rm -rf $@ && python3 -m venv $@ && install="$@/bin/pip install --quiet --disable-pip-version-check --require-hashes" && \
 		$$install -r .ci/requirements.txt && $$install --no-deps -r .ci/kaggle.txt && $$install -r .ci/frameworks.txt && touch $@ || \
 		{ rm -rf $@; echo "make soak: the frameworks cannot be installed: the tests in Python skip" >&2; }
 

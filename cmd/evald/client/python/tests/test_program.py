@@ -1,6 +1,7 @@
 """The program in place of the library: the same answers, and what happens when it, or Python, ends."""
 from __future__ import annotations
 
+import faulthandler
 import os
 import pathlib
 import signal
@@ -20,6 +21,7 @@ os.environ.pop("EVALD_LIBRARY", None)
 os.environ["EVALD_PROGRAM"] = PROGRAM
 
 import numpy as np  # noqa: E402
+from test_leaks import used  # noqa: E402
 
 import evald  # noqa: E402
 
@@ -136,10 +138,13 @@ class Ends(unittest.TestCase):
 
     def test_killed(self) -> None:
         """However often the program is killed, each call that waits fails once, the next one works, and nothing is left behind."""
+        faulthandler.dump_traceback_later(3600 if SOAK else 600, exit=True)  # a call that hangs, with the place
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
         e = evald.Evaluator(backend="bitsquares")
         games = evald.Environment(2, "5x4x4")
         want = e.evaluate(["4", "445"]).policy
         counts: list[tuple[int, int]] = []
+        memory: list[float] = []
         for kills in range(1000 if SOAK else 10):
             pid = self.program()
             how, says = [(signal.SIGKILL, "was ended by signal 9"), (signal.SIGTERM, "ended with status 130")][kills % 2]
@@ -151,7 +156,12 @@ class Ends(unittest.TestCase):
             games.step(games.legal().argmax(1))
             counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
             self.assertEqual(len(children()), 1, "a process was not waited for")
+            if kills % 100 == 0:
+                memory.append(used()["MiB"])  # of Python and of a program that has just been started
         self.assertLessEqual(max(counts[2:]), max(counts[:2]), f"descriptors and threads after {len(counts)} kills")
+        if SOAK:
+            self.assertLessEqual(min(memory[5:]) - max(memory[:5]), 8, f"MiB after each 100 kills: {memory}")
+        print(f"{len(counts)} kills: descriptors and threads {counts[0]} to {counts[-1]}, MiB {[round(m) for m in memory]}", end=" ", flush=True)
 
     def test_while_busy(self) -> None:
         """Kills at any moment of short calls: each raises the error or has its answer."""
