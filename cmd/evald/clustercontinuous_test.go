@@ -26,13 +26,15 @@ func TestLearnClusterContinuous(t *testing.T) {
 	learner, url := clusteredAt(t, listen, args...)
 	workers := joined(t, 2, spool, url)
 	const further = 1001 // the number of the first further series of generation 1
-	for s := (cluster.Status{}); s.Generation < further; {
+	var s cluster.Status
+	for s.Generation < further {
 		next, err := cluster.Ask(t.Context(), cluster.Connection{URL: url})
 		if err != nil {
 			t.Fatalf("after %+v: %v", s, err)
 		}
 		s = next
 	}
+	began := s.Generation < 2000 // else the network of generation 0 was ready before a further series was wanted
 	gametest.OK(t, learner.Process.Kill())
 	_ = learner.Wait() // killed
 	learner, _ = clusteredAt(t, listen, args...)
@@ -60,7 +62,7 @@ func TestLearnClusterContinuous(t *testing.T) {
 		if number == 0 {
 			least = 60
 		}
-		if g.Number != number || g.Games != games || games < least || number == 1 && g.Series < 2 || number < 2 && g.Player != "bitsquares" || number == 2 && g.Player != "000" {
+		if g.Number != number || g.Games != games || games < least || number == 1 && began && g.Series < 2 || number < 2 && g.Player != "bitsquares" || number == 2 && g.Player != "000" {
 			t.Errorf("generation %d has %d series of %d games by %s, its folder %d games", g.Number, g.Series, g.Games, g.Player, games)
 		}
 		number++

@@ -42,11 +42,14 @@ func (l *Learner) listen() error {
 // answer answers a message without games.
 func (l *Learner) answer(m *nats.Msg) {
 	q := readQuestion(m.Subject, m.Data)
-	lag := l.lag()
+	lag, most := 0, 0
+	if q.subject == statusSubject { // of the connection, which is busy with what comes
+		lag, most = l.lag(), int(l.conn.MaxPayload())
+	}
 	l.mu.Lock()
 	a := l.state.answer(time.Now(), q, lag)
 	l.mu.Unlock()
-	l.respond(m, a.encode(int(l.conn.MaxPayload())))
+	l.respond(m, a.encode(most))
 }
 
 // respond answers at inboxes alone: an answer at another subject could be taken for a message of the learner's own.

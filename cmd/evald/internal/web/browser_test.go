@@ -59,12 +59,12 @@ type tab struct {
 	wrong    []string // complaints of the console and the network
 }
 
-// open goes to the address on the server of a page, in a tab of its own. Analyses take a fifth of a second unless the config says
+// open goes to the address on the server of a page, in a tab of its own. Analyses take half a second unless the config says
 // otherwise.
 func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	if c.Limits.Time == 0 {
-		c.Limits.Time = time.Second / 5
+		c.Limits.Time = time.Second / 2
 	}
 	if c.Agents.Models == nil { // the levels have networks
 		c.Agents.Models = func(string) (*eval.Evaluator, error) { return heuristic.New(eval.Bitsquares) }
