@@ -38,12 +38,18 @@ def calls(url: str | None) -> dict[str, Callable[[], object]]:
     one, all_ = evald.Environment(1), evald.Environment(4096)
     move, moves = np.array([3]), np.full(4096, 3)
     return of | {
-        "`Environment.step`, 1 game": lambda: (one.reset(), one.step(move)),
-        "`Environment.step`, 4096 games": lambda: (all_.reset(), all_.step(moves)),
+        "`Environment.reset` and `step`, 1 game": lambda: first(one, move),
+        "`Environment.reset` and `step`, 4096 games": lambda: first(all_, moves),
         "`search`, a function of numpy as the network, 64 positions, 50 visits": lambda: evald.search(
             some, network=lambda p: (np.ones((len(p), 7), np.float32), np.zeros(len(p), np.float32)), visits=50
         ),
     }
+
+
+def first(games: evald.Environment, moves: np.ndarray) -> object:
+    """Begins the games anew and plays their first moves."""
+    games.reset()
+    return games.step(moves)
 
 
 def shortest(call: Callable[[], object], seconds: float) -> float:
