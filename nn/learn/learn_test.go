@@ -161,25 +161,11 @@ func TestRepeatable(t *testing.T) {
 			sameGames(t, dir, "4x4x3")
 		}
 		dir = t.TempDir()
-		stops := 0
-		for {
-			ctx, cancel := context.WithCancel(t.Context())
-			left := events/12 + stops
-			err := learnBy(ctx, onGorgonia, dir, c, count, func(string) {
-				if left--; left == 0 {
-					cancel()
-				}
-			})
-			cancel()
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
-			stops++
+		stops := interrupted(t, func(stops int) int { return events/12 + stops }, func(ctx context.Context, progress func(string)) error {
+			err := learnBy(ctx, onGorgonia, dir, c, count, progress)
 			c.Initial = nil
-		}
+			return err
+		})
 		if stops < 5 {
 			t.Errorf("%s: only %d interrupts", labels, stops)
 		}
@@ -405,4 +391,26 @@ func readPositions(t *testing.T, path string) []score.Position {
 	defer f.Close()
 	positions := gametest.Must(score.Read(f))(t)
 	return positions
+}
+
+// interrupted lets a run begin again and again until it ends, and returns how often it was interrupted: each time after so many lines of
+// progress, which depend on how often it was already.
+func interrupted(t *testing.T, after func(stops int) int, run func(ctx context.Context, progress func(string)) error) (stops int) {
+	t.Helper()
+	for ; ; stops++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		left := after(stops)
+		err := run(ctx, func(string) {
+			if left--; left == 0 {
+				cancel()
+			}
+		})
+		cancel()
+		if err == nil {
+			return stops
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
 }
