@@ -146,7 +146,7 @@ func readParquet(path string) (there Settings, games []Game, err error) {
 	if err != nil {
 		return there, nil, err
 	}
-	if err := durable.CheckParquet(f, info.Size()); err != nil {
+	if _, err := durable.CheckParquet(f, info.Size()); err != nil {
 		return there, nil, fmt.Errorf("%w: remove it, and its games are played again", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size())

@@ -109,8 +109,8 @@ func newPowerRun(t *testing.T, games []int, random *rand.Rand) *powerRun {
 	return r
 }
 
-// play runs the learner until all games are there, the last time after a power cut that came when all were; before there are at most so many.
-// It ends at once when a game is lost.
+// play runs the learner until it has all games, with at most the given number of power cuts on the way. Then it cuts the power once more and
+// starts the learner a last time. It ends at once when a game is lost.
 func (r *powerRun) play(cuts int) (done bool) {
 	begin := func() { r.learner.begin(r.t, r.random, r.cuts < cuts) }
 	begin()

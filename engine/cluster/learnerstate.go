@@ -58,7 +58,7 @@ type question struct {
 	err     error // why it cannot be read
 }
 
-// mostList is the most values in the lists of a message: a worker with so many games has no more leases.
+// mostList is how many values the lists of a message may have. A worker never has more leases, because its spool holds no more games.
 const mostList = spoolGames
 
 // readQuestion reads a message that came at a subject.
@@ -290,7 +290,7 @@ func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 	}
 }
 
-// stored counts games that were written: fresh of so many were new.
+// stored counts games that were written, and how many of them (fresh) were new; err says that some could not be written.
 func (s *learnerState) stored(now time.Time, g *generation, games, fresh int, err error) {
 	if fresh > 0 {
 		g.grew = now

@@ -16,7 +16,7 @@ import (
 var mutants = []struct{ what, file, from, to string }{
 	{"a game is confirmed before it is synced", "selfplay/store.go", "if err := s.journal.Sync(); err != nil {", "if err := error(nil); err != nil {"},
 	{"a game that is there is kept again", "selfplay/store.go", "if !s.Has(g.Number) && ", "if "},
-	{"after a failed write the journal goes on behind a torn line", "selfplay/store.go", "		s.broken = true\n", ""},
+	{"after a failed write, new lines are appended to a torn one", "selfplay/store.go", "		s.broken = true\n", ""},
 	{"the journal begins anew before the names of files of records are durable", "durable/file.go", "if err == nil {\n\t\terr = w.files.SyncDir(", "if false {\n\t\terr = w.files.SyncDir("},
 	{"games are confirmed although the disk refuses them", "cluster/learnerstate.go", "p.reply.Later = err.Error()", ""},
 	{"jobs go beyond the games that are taken", "cluster/jobs.go", "jobGames(g.job.All, workers), to)}", "jobGames(g.job.All, workers), g.job.All)}"},

@@ -22,8 +22,8 @@ import (
 //	simworld_test.go  time, the network between the processes, faults, and what must hold
 //	simlearner_test.go, simworker_test.go  the processes
 //
-// EVALD_SEEDS=N runs so many seeds, from EVALD_SEED_FROM on (1). EVALD_SEED=K runs one and shows what happens; options may follow,
-// as a failure prints them: EVALD_SEED=7,workers=3,faults=kill+loss (gametest.Kind).
+// EVALD_SEEDS=N runs N seeds, beginning with EVALD_SEED_FROM (1). EVALD_SEED=K runs seed K alone and prints what happens. A failure prints
+// the value of EVALD_SEED that repeats it with fewer workers and faults, for example 7,workers=3,faults=kill+loss (gametest.Kind).
 
 // simOptions are what is simulated. A failure is shrunk by making them smaller.
 type simOptions struct {
@@ -140,7 +140,8 @@ func (o simOptions) smaller() (all []simOptions) {
 	return all
 }
 
-// A worker that begins with another run goes on with the numbers of its questions, so that late answers to the earlier ones count for none.
+// When a worker changes to another run, it does not number its questions from 1 again. So a late answer from the earlier run is not taken
+// for the answer to a new question.
 func TestQuestionsGoOn(t *testing.T) {
 	s := newWorkerState(WorkerOptions{Log: slog.New(slog.DiscardHandler)}, simPace, "w", 7, nil)
 	s.step(time.Unix(0, 0))

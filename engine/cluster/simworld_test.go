@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +32,9 @@ const (
 	simGames       = 30 // of a generation, at most
 )
 
+// simBegin is when simulations begin.
+var simBegin = time.Unix(1e9, 0)
+
 // simStats are what a run was made of.
 type simStats struct {
 	Events, Messages, Lost, Kills, Refused, Damaged, Told int
@@ -50,8 +52,8 @@ type world struct {
 	trace  gametest.Trace // nil: none
 	random *rand.Rand
 	at     time.Duration // virtual time
-	events events
-	number int
+	agenda gametest.Agenda
+	number uint64        // of events
 	ended  error         // what did not hold
 	over   time.Duration // the faults; 0: they are not
 	stats  simStats
@@ -67,29 +69,6 @@ type world struct {
 type simGame struct {
 	run                string
 	generation, number int
-}
-
-// event is something that happens.
-type event struct {
-	at     time.Duration
-	number int
-	of     *machine // nil, or only if it was not killed since
-	life   int
-	what   func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].number < e[j].number
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
 }
 
 // machine is a computer with a disk, whose processes are killed together.
@@ -109,7 +88,7 @@ type machine struct {
 }
 
 // time is what the machine's clock says.
-func (m *machine) time() time.Time { return time.Unix(1e9, 0).Add(m.w.at + m.offset) }
+func (m *machine) time() time.Time { return simBegin.Add(m.w.at + m.offset) }
 
 func (m *machine) logger() *slog.Logger {
 	if m.w.trace == nil {
@@ -171,11 +150,17 @@ func (w *world) between(least, most time.Duration) time.Duration {
 // later lets something happen, unless the machine is killed before.
 func (w *world) later(m *machine, after time.Duration, what func()) {
 	w.number++
-	e := event{at: w.at + after, number: w.number, of: m, what: what}
+	life := 0
 	if m != nil {
-		e.life = m.life
+		life = m.life
 	}
-	heap.Push(&w.events, e)
+	w.agenda.Add(simBegin.Add(w.at+after), w.number, func() {
+		if m != nil && (m.life != life || !m.up) {
+			return
+		}
+		w.stats.Events++
+		w.happen(m, what)
+	})
 }
 
 // run lets everything happen, and says what did not hold.
@@ -186,20 +171,16 @@ func (w *world) run() error {
 	w.later(nil, time.Second, w.fault)
 	w.later(nil, time.Duration(w.seconds)*time.Second, w.mend)
 	for w.ended == nil && !w.complete() {
-		if len(w.events) == 0 {
+		if w.agenda.Len() == 0 {
 			return fmt.Errorf("nothing happens any more at %v", w.at)
 		}
-		e := heap.Pop(&w.events).(event)
-		w.at = e.at
+		now, do := w.agenda.Next()
+		w.at = now.Sub(simBegin)
 		if w.over > 0 && w.at > w.over+simBound {
 			w.broken("the games are not complete %v after the last fault: %s", simBound, w.learner.summary())
 			break
 		}
-		if e.of != nil && (e.of.life != e.life || !e.of.up) {
-			continue
-		}
-		w.stats.Events++
-		w.happen(e.of, e.what)
+		do()
 		if w.over == 0 && w.learner.complete() {
 			w.mend()
 		}

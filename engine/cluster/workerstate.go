@@ -124,16 +124,25 @@ func (s *workerState) step(now time.Time) (again time.Time) {
 		s.now.PerSecond, s.before = float64(s.now.Games-s.before)/every.Seconds(), s.now.Games
 		s.report(report{Holds: s.player.held()}) // if it is lost, another worker may play the same games
 	}
-	if some := s.spool.next(); len(some) > 0 && s.games.due(now) {
-		s.sent = some
-		q := request{Run: s.run, Generation: some[0].Generation, Settings: some[0].Settings}
-		for _, g := range some {
-			q.Games = append(q.Games, g.Game)
-		}
-		s.ask(now, &s.games, s.patience, gamesSubject, q)
+	if s.games.due(now) {
+		s.deliver(now)
 	}
 	s.stepPlayer(now)
 	return s.nextStep(now)
+}
+
+// deliver asks the learner to keep the first games of the spool, if there are some.
+func (s *workerState) deliver(now time.Time) {
+	some := s.spool.next()
+	if len(some) == 0 {
+		return
+	}
+	s.sent = some
+	q := request{Run: s.run, Generation: some[0].Generation, Settings: some[0].Settings}
+	for _, g := range some {
+		q.Games = append(q.Games, g.Game)
+	}
+	s.ask(now, &s.games, s.patience, gamesSubject, q)
 }
 
 func (s *workerState) calls() []*call { return []*call{&s.hello, &s.games, &s.jobs, &s.part} }
@@ -261,8 +270,8 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 			s.spool.postpone(len(s.sent)) // others may be what it waits for
 		}
 	}
-	if all, _ := s.spool.size(0); !s.refusing {
-		s.o.Log.Warn("the learner does not take games; they are kept here", "generation", generation, "games", all, "error", err)
+	if !s.refusing {
+		s.o.Log.Warn("the learner does not take games; they are kept here", "generation", generation, "games", len(s.spool.games), "error", err)
 	}
 	s.refusing = true
 	s.games.after = now.Add(s.backOff)

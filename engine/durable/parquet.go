@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 )
 
 // A Parquet file has the checksum of all its bytes in itself. It is written with ParquetZeros under ParquetKey in its
@@ -66,31 +65,16 @@ func (w *File) SealParquet() error {
 	return err
 }
 
-// HasParquetSum reports whether a file has a checksum. CheckParquet lets files without one pass.
-func HasParquetSum(files FS, path string) (bool, error) {
-	f, err := files.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
+// CheckParquet reads a file of size bytes and compares its checksum. It returns whether the file has one. A file without one was
+// written by another program, and passes, unless the caller knows better.
+func CheckParquet(f io.ReaderAt, size int64) (has bool, err error) {
+	at, want, has, err := findSum(f, size)
+	if err != nil || !has {
 		return false, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	_, _, ok, err := findSum(f, info.Size())
-	return ok, err
-}
-
-// CheckParquet reads a file of size bytes and compares its checksum. A file without one was written by another program; it
-// passes.
-func CheckParquet(f io.ReaderAt, size int64) error {
-	at, want, ok, err := findSum(f, size)
-	if err != nil || !ok {
-		return err
 	}
 	got, err := fileSum(f, size, at)
 	if err == nil && got != want {
 		err = fmt.Errorf("the file is damaged: its checksum is %s, and it says %s", got, want)
 	}
-	return err
+	return true, err
 }

@@ -1,8 +1,6 @@
 package eval
 
 import (
-	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +29,7 @@ type world struct {
 	r      *rand.Rand
 	start  time.Time
 	now    time.Time
-	agenda agenda
+	agenda gametest.Agenda // events of one time come in a random order
 	boards []*game.Board
 
 	scheduler scheduler
@@ -92,33 +90,12 @@ var (
 	errHang    = errors.New("the backend hung until it was cancelled")
 )
 
-// agenda is what will happen, by time; at the same time, in a random order.
-type agenda []event
-
-type event struct {
-	at    time.Time
-	order uint64
-	do    func()
-}
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return cmp.Or(a[i].at.Compare(a[j].at), cmp.Compare(a[i].order, a[j].order)) < 0
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(event)) }
-func (a *agenda) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
-}
-
 // after lets something happen after at most that many ticks.
 func (w *world) after(most int, do func()) {
 	w.at(w.now.Add(time.Duration(w.r.IntN(most+1))*tick), do)
 }
 
-func (w *world) at(t time.Time, do func()) { heap.Push(&w.agenda, event{t, w.r.Uint64(), do}) }
+func (w *world) at(t time.Time, do func()) { w.agenda.Add(t, w.r.Uint64(), do) }
 
 func (w *world) tracef(format string, args ...any) {
 	if w.Traced() {
@@ -158,10 +135,10 @@ func simulate(s *gametest.Simulation) error {
 	if w.chance(3) {
 		w.after(40, w.drain)
 	}
-	for len(w.agenda) > 0 && w.broken == nil {
-		e := heap.Pop(&w.agenda).(event)
-		w.now = e.at
-		e.do()
+	for w.agenda.Len() > 0 && w.broken == nil {
+		var do func()
+		w.now, do = w.agenda.Next()
+		do()
 		w.check()
 	}
 	if w.broken == nil {

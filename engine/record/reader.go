@@ -19,6 +19,7 @@ import (
 type Reader struct {
 	files  durable.FS
 	paths  []string
+	sealed bool    // all files have checksums
 	counts []int64 // rows of each file
 	total  int64
 	boards game.Boards
@@ -41,18 +42,22 @@ func Open(paths ...string) (*Reader, error) { return OpenIn(durable.OS, paths...
 
 // OpenIn is Open in any file system.
 func OpenIn(files durable.FS, paths ...string) (*Reader, error) {
-	r := &Reader{files: files, paths: paths}
+	r := &Reader{files: files, paths: paths, sealed: true}
 	for _, path := range paths {
 		f, err := openShard(files, path, true)
 		if err != nil {
 			return nil, fmt.Errorf("records %s: %w", path, err)
 		}
 		f.Close()
+		r.sealed = r.sealed && f.sealed
 		r.counts = append(r.counts, f.rows)
 		r.total += f.rows
 	}
 	return r, nil
 }
+
+// Sealed reports whether all files have checksums, as those that evald writes.
+func (r *Reader) Sealed() bool { return r.sealed }
 
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }
@@ -218,6 +223,7 @@ func (r *Reader) Close() error {
 type shard struct {
 	durable.Handle
 	size   int64
+	sealed bool // it was read whole, and has a checksum
 	parsed *parquet.File
 	groups []parquet.RowGroup
 	rows   int64
@@ -250,8 +256,9 @@ func openShard(files durable.FS, path string, whole bool) (s *shard, err error) 
 	if err != nil {
 		return nil, err
 	}
+	sealed := false
 	if whole {
-		if err := durable.CheckParquet(f, info.Size()); err != nil {
+		if sealed, err = durable.CheckParquet(f, info.Size()); err != nil {
 			return nil, err
 		}
 	}
@@ -266,7 +273,7 @@ func openShard(files durable.FS, path string, whole bool) (s *shard, err error) 
 	if err != nil {
 		return nil, err
 	}
-	return &shard{f, info.Size(), file, file.RowGroups(), file.NumRows(), fields}, nil
+	return &shard{f, info.Size(), sealed, file, file.RowGroups(), file.NumRows(), fields}, nil
 }
 
 // regular returns an error unless a file is a regular one. A pipe must not be opened, because that might never end. Errors do not name the

@@ -74,12 +74,9 @@ func (s *Store) open() error {
 		s.first, s.next = f.Last+1, f.Last+1
 	}
 	for _, f := range files { // refuses damaged ones
-		_, err := record.OpenIn(s.dir, f.Path)
-		if err == nil { // this package has written it, with a checksum: one that is not found is damaged
-			var ok bool
-			if ok, err = durable.HasParquetSum(s.dir, f.Path); err == nil && !ok {
-				err = fmt.Errorf("records %s: the file is damaged: it has no checksum", f.Path)
-			}
+		r, err := record.OpenIn(s.dir, f.Path)
+		if err == nil && !r.Sealed() { // this package has written it, with a checksum
+			err = fmt.Errorf("records %s: the file is damaged: it has no checksum", f.Path)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: remove it and the files of later games, which are played again, or name another directory", err)

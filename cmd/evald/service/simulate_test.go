@@ -304,7 +304,7 @@ func (w *service) reload() {
 	w.tracef("%s: %v", []string{"stub is loaded", "stub is loaded", "other is loaded", "other is unloaded", "all are reloaded"}[what], err)
 }
 
-// client starts a client: so many requests, one after the other or some at once.
+// client starts a client, which sends its requests one after the other or several at a time.
 func (w *service) client(i int, clients *sync.WaitGroup) {
 	d := w.draw(uint64(100 + i))
 	from := fmt.Sprintf("10.0.0.%d", 1+d.n(3))

@@ -1,6 +1,8 @@
 package gametest
 
 import (
+	"cmp"
+	"container/heap"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -180,4 +182,41 @@ func (s Simulation) smaller() (all []Simulation) {
 	}
 	add(func(c *Simulation) { c.Faults = false })
 	return all
+}
+
+// Agenda is what will happen in a simulation.
+type Agenda struct{ events events }
+
+type events []event
+
+type event struct {
+	at    time.Time
+	order uint64
+	do    func()
+}
+
+// Len is how many events there are.
+func (a *Agenda) Len() int { return len(a.events) }
+
+// Add adds an event. Events of one time happen in the order of these numbers.
+func (a *Agenda) Add(at time.Time, order uint64, do func()) {
+	heap.Push(&a.events, event{at, order, do})
+}
+
+// Next removes the next event.
+func (a *Agenda) Next() (at time.Time, do func()) {
+	e := heap.Pop(&a.events).(event)
+	return e.at, e.do
+}
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return cmp.Or(e[i].at.Compare(e[j].at), cmp.Compare(e[i].order, e[j].order)) < 0
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
 }
