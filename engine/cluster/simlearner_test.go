@@ -98,10 +98,10 @@ func (l *simLearner) start() {
 	l.begin()
 }
 
-// cannotStart tries again later. Errors of a full disk pass, and others must be those of flipped bits.
+// cannotStart tries again later. Errors of a full or failing disk pass, and others must be those of flipped bits.
 func (l *simLearner) cannotStart(err error) {
 	l.w.say("learner", "cannot start: %v", err)
-	if !l.machine.disk.Full && !l.machine.flipped {
+	if !l.machine.ill() && !l.machine.flipped {
 		l.w.broken("the learner cannot start: %v", err)
 	}
 	l.machine.kill()
@@ -271,7 +271,7 @@ func (l *simLearner) flip() {
 // repair does what a store's error says: it removes the file that is damaged and those of later games, or begins the generation anew.
 // The error must name a file of the generation.
 func (l *simLearner) repair(dir string, err error) {
-	if l.machine.disk.Full {
+	if l.machine.ill() {
 		return
 	}
 	if !strings.Contains(err.Error(), dir) {

@@ -52,10 +52,11 @@ const (
 	old                             // a worker has another version
 	switched                        // the learner is another run's for a while
 	slow                            // disks and computers are slow
-	allFaults = slow<<1 - 1
+	failing                         // disks cannot write for a while, so that syncs fail
+	allFaults = failing<<1 - 1
 )
 
-var faultNames = []string{"loss", "double", "late", "cut", "kill", "power", "full", "flip", "clock", "damage", "liar", "old", "switched", "slow"}
+var faultNames = []string{"loss", "double", "late", "cut", "kill", "power", "full", "flip", "clock", "damage", "liar", "old", "switched", "slow", "failing"}
 
 // optionsOf are those of a seed.
 func optionsOf(seed uint64) simOptions {

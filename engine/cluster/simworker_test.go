@@ -80,7 +80,7 @@ func (w *world) flipWorker(m *machine) {
 func (k *simWorker) start() {
 	var err error
 	if k.home, err = ownDir(k.machine.disk, "/"); err != nil {
-		if !k.machine.disk.Full {
+		if !k.machine.ill() {
 			k.w.broken("%s cannot start: %v", k.name, err)
 		}
 		k.w.later(k.machine, time.Second, k.start)
@@ -197,7 +197,7 @@ func (k *simWorker) fail(err error) {
 	case errors.Is(err, errOtherRun) && k.w.has(switched):
 		k.begin()
 	case errors.Is(err, ErrRefused) && k.old:
-	case k.machine.disk.Full:
+	case k.machine.ill():
 		k.w.later(k.machine, time.Second, k.begin)
 	default:
 		k.w.broken("%s ends: %v", k.name, err)

@@ -90,6 +90,9 @@ type machine struct {
 // time is what the machine's clock says.
 func (m *machine) time() time.Time { return simBegin.Add(m.w.at + m.offset) }
 
+// ill reports whether the machine's disk refuses to write for a while.
+func (m *machine) ill() bool { return m.disk.Full || m.disk.Failing }
+
 func (m *machine) logger() *slog.Logger {
 	if m.w.trace == nil {
 		return slog.New(slog.DiscardHandler)
@@ -251,7 +254,7 @@ func (w *world) fault() {
 	if w.random.IntN(3) == 0 {
 		m = w.machines[0]
 	}
-	switch w.random.IntN(6) {
+	switch w.random.IntN(7) {
 	case 0:
 		if w.has(kill|power) && m.up {
 			m.kill()
@@ -286,6 +289,12 @@ func (w *world) fault() {
 		if w.has(switched) && w.machines[0].up && w.random.IntN(3) == 0 {
 			w.learner.switchRun()
 		}
+	case 6:
+		if w.has(failing) && !m.disk.Failing {
+			w.say(m.name, "has a disk that cannot write")
+			m.disk.Failing = true
+			w.later(nil, w.between(0, 20*time.Second), func() { w.say(m.name, "has a disk that can write"); m.disk.Failing = false })
+		}
 	}
 	w.later(nil, w.between(0, 4*time.Second), w.fault)
 }
@@ -304,7 +313,7 @@ func (w *world) mend() {
 		}
 	}
 	for _, m := range w.machines {
-		m.cut, m.disk.Full = false, false
+		m.cut, m.disk.Full, m.disk.Failing = false, false, false
 		m.disk.KillAt(0)
 	}
 }

@@ -45,6 +45,9 @@ func (p *power) fatal(format string, values ...any) {
 	p.t.Fatalf("seed %d: %s", p.seed, fmt.Sprintf(format, values...))
 }
 
+// ill reports whether the disk refuses to write.
+func (p *power) ill() bool { return p.disk.Full || p.disk.Failing }
+
 // life is the life of one process. It is killed at a random operation, or closes the store; closed is true if it has all games then.
 func (p *power) life() (closed bool) {
 	defer func() {
@@ -77,7 +80,7 @@ func (p *power) life() (closed bool) {
 	if has != s.Games() {
 		p.fatal("%d games are there, and it says %d", has, s.Games())
 	}
-	for s.Games() < len(p.games) || s.First() < len(p.games) || p.disk.Full {
+	for s.Games() < len(p.games) || s.First() < len(p.games) || p.ill() {
 		var some []*selfplay.Game
 		for range 1 + p.random.IntN(4) {
 			some = append(some, p.games[p.random.IntN(len(p.games))])
@@ -86,18 +89,18 @@ func (p *power) life() (closed bool) {
 			for _, g := range some {
 				p.told[g.Number] = true
 			}
-		} else if !p.disk.Full {
+		} else if !p.ill() {
 			p.fatal("%v", err)
 		}
-		p.disk.Full = p.random.IntN(8) == 0
-		if !p.disk.Full && p.random.IntN(30) == 0 {
+		p.disk.Full, p.disk.Failing = p.random.IntN(8) == 0, p.random.IntN(8) == 0
+		if !p.ill() && p.random.IntN(30) == 0 {
 			if err := s.Close(); err != nil {
 				p.fatal("%v", err)
 			}
 			return false
 		}
 	}
-	if err := s.Add(); err != nil { // writes the last file, if the disk was full
+	if err := s.Add(); err != nil { // writes the last file, if the disk refused it
 		p.fatal("%v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -139,7 +142,8 @@ func TestPower(t *testing.T) {
 		lives, closed := 0, false
 		for ; !closed || p.random.IntN(2) == 0; lives++ {
 			closed = p.life()
-			if p.disk.Full = false; p.random.IntN(3) == 0 {
+			p.disk.Full, p.disk.Failing = false, false
+			if p.random.IntN(3) == 0 {
 				p.disk.Kill()
 			} else {
 				p.disk.PowerCut()

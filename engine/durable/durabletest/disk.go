@@ -24,6 +24,10 @@ type Disk struct {
 	Full bool
 	// LieAboutSync makes Sync and SyncDir return nil and do nothing.
 	LieAboutSync bool
+	// Failing makes about half of all Sync and SyncDir fail with EIO. As on Linux, the bytes that a failed Sync was to write are taken for
+	// written: a later Sync returns nil and does not make them durable, so that they must be written to another file. A failed SyncDir can be
+	// repeated, because a file system that cannot write its journal writes nothing more.
+	Failing bool
 	// Clock, unless nil, gives files their times of modification. It may go back.
 	Clock func() time.Time
 	// Operations is how many operations there were.
@@ -55,10 +59,17 @@ type node struct {
 	data   []byte
 	synced int
 	was    []byte
+	failed []span // what a failed Sync was to write
 
 	// Of a folder. The durable names, and those after the changes since.
 	names, durable map[string]*node
 	changes        []change
+}
+
+// span is bytes of a file that a power cut may bring back.
+type span struct {
+	at    int
+	bytes []byte
 }
 
 // change gives names to a node and takes them from others, at once. A node of nil has none.
@@ -155,6 +166,12 @@ func (d *Disk) tear(n *node) {
 		copy(n.data[at:], n.was[at:])
 		n.was = nil
 	}
+	for _, s := range slices.Backward(n.failed) { // the oldest is what the disk has
+		if d.random.IntN(4) > 0 {
+			copy(n.data[min(s.at, len(n.data)):], s.bytes)
+		}
+	}
+	n.failed = nil
 	if n.synced < len(n.data) {
 		at := n.synced + d.random.IntN(len(n.data)-n.synced)
 		switch d.random.IntN(4) {

@@ -211,6 +211,58 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
+// After a Sync that failed the bytes are there until the power fails, and the next Sync does not save them.
+func TestFailingSync(t *testing.T) {
+	lost, failed := 0, 0
+	for seed := range uint64(200) {
+		d := newDisk(seed)
+		f := write(t, d, "x", "durable")
+		gametest.OK(t, d.SyncDir("/"))
+		gametest.Must(f.Write([]byte(" more")))(t)
+		d.Failing = true
+		err := f.Sync()
+		d.Failing = false
+		gametest.OK(t, f.Sync())
+		if got := d.Files("/")["x"]; got != "durable more" {
+			t.Fatalf("seed %d: %q", seed, got)
+		}
+		d.PowerCut()
+		switch got := d.Files("/")["x"]; {
+		case got == "durable more":
+		case got == "durable\x00\x00\x00\x00\x00" && errors.Is(err, syscall.EIO):
+			lost++
+		default:
+			t.Fatalf("seed %d: %q after error %v", seed, got, err)
+		}
+		if err != nil {
+			failed++
+		}
+	}
+	if failed < 50 || failed > 150 || lost < failed/2 || lost == failed {
+		t.Errorf("%d of 200 failed, and %d of these were lost", failed, lost)
+	}
+}
+
+// A name whose SyncDir failed is durable when it succeeds.
+func TestFailingSyncDir(t *testing.T) {
+	failed := 0
+	for seed := range uint64(100) {
+		d := newDisk(seed)
+		write(t, d, "x", "text")
+		d.Failing = true
+		for d.SyncDir("/") != nil {
+			failed++
+		}
+		d.PowerCut()
+		if got := d.Files("/")["x"]; got != "text" {
+			t.Fatalf("seed %d: %q", seed, got)
+		}
+	}
+	if failed < 50 {
+		t.Errorf("it failed %d times", failed)
+	}
+}
+
 // A rename is there or not, whatever else of the folder is lost. Later changes of a name need the earlier ones.
 func TestRenames(t *testing.T) {
 	seen := map[string]int{}

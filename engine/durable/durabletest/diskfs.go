@@ -195,6 +195,9 @@ func (d *Disk) SyncDir(path string) error {
 	if d.LieAboutSync {
 		return nil
 	}
+	if d.fails() {
+		return failed("sync", path, syscall.EIO)
+	}
 	for _, c := range n.changes {
 		for _, e := range c {
 			set(n.durable, e)
@@ -289,10 +292,28 @@ func (h *handle) Sync() error {
 	if err := h.use("sync"); err != nil {
 		return err
 	}
-	if !h.disk.LieAboutSync {
-		h.node.synced, h.node.was = len(h.node.data), nil
+	switch {
+	case h.disk.LieAboutSync:
+		return nil
+	case h.disk.fails():
+		h.node.fail()
+		return failed("sync", h.path, syscall.EIO)
 	}
+	h.node.synced, h.node.was = len(h.node.data), nil
 	return nil
+}
+
+func (d *Disk) fails() bool { return d.Failing && d.random.IntN(2) == 0 }
+
+// fail notes what a failed Sync was to write. Until a power cut, the file has it.
+func (n *node) fail() {
+	if n.was != nil {
+		n.failed = append(n.failed, span{0, n.was})
+	}
+	if n.synced < len(n.data) {
+		n.failed = append(n.failed, span{n.synced, make([]byte, len(n.data)-n.synced)})
+	}
+	n.synced, n.was = len(n.data), nil
 }
 
 func (h *handle) ReadAt(p []byte, at int64) (int, error) {
