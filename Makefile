@@ -89,6 +89,11 @@ soak: build library bin/ort $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVAL
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
 
+pictures: build library bin/frameworks ## measure and draw the pictures of README again, with Chromium and 7 GB of Python packages
+	EVALD_PICTURE=$(CURDIR)/cmd/evald/internal/web/page.png $(TEST) -count=1 -run 'TestPicture$$' ./cmd/evald/internal/web
+	sets=$$(mktemp -d) && ./bin/evald positions -o $$sets --count 100 --seed 775 && EVALD_LIBRARY=$(CURDIR)/bin/libevald.so \
+		PYTHONPATH=cmd/evald/client/python $(FRAMEWORKS) cmd/evald/client/python/tests/compare_accuracy.py $$sets/*.txt && rm -r $$sets
+
 # ONNX Runtime in versions from the oldest that is supported on.
 ORT_VERSIONS := 1.20.1 1.21.1 1.22.1 1.23.2 1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.32.0
 bin/ort:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"io/fs"
 	"math"
@@ -126,23 +125,21 @@ func showsLine(output, line string) bool {
 	return false
 }
 
-// instead are the commands of README that build or test the program, and what the test runs in their place.
-var instead = map[string]string{
-	"make run":  "bin/evald eval sample.txt --format table",
-	"make test": "", // it is this test and all others
-}
+// instead are the commands of README that build the program, and what the test runs in their place.
+var instead = map[string]string{"make build": ""}
 
-// reader is somebody who follows README in a new folder. The program's services listen on free ports, and the reader asks there.
+// reader is somebody who follows a document in a new folder. The program's services listen on free ports, and the reader asks there.
 type reader struct {
 	t      *testing.T
+	path   string // of the document
 	folder string
 	env    []string
 	ports  []string // pairs: what the document says and what it is here, for strings.NewReplacer
 	stops  []func() // end the services that run
 }
 
-func newReader(t *testing.T) *reader {
-	r := &reader{t: t, folder: t.TempDir()}
+func newReader(t *testing.T, path string) *reader {
+	r := &reader{t: t, path: path, folder: t.TempDir()}
 	program := filepath.Join(r.folder, "bin", "evald")
 	gametest.OK(t, os.Mkdir(filepath.Dir(program), 0o755))
 	r.env = append(os.Environ(), "EVALD_MODELS="+filepath.Join(r.folder, "models"),
@@ -155,8 +152,7 @@ func newReader(t *testing.T) *reader {
 		}
 		r.env = append(r.env, asProgram+"=1")
 	}
-	sample, err := filepath.Abs("sample.txt")
-	gametest.OK(t, errors.Join(err, os.Symlink(built, program), os.Symlink(sample, filepath.Join(r.folder, "sample.txt"))))
+	gametest.OK(t, os.Symlink(built, program))
 	return r
 }
 
@@ -177,12 +173,12 @@ func (r *reader) follow(c shown) {
 	} else {
 		out, err := r.process("bash", "-euo", "pipefail", "-c", text).CombinedOutput()
 		if output = string(out); err != nil {
-			r.t.Errorf("README.md:%d: %s: %v\n%s", c.line, text, err, output)
+			r.t.Errorf("%s:%d: %s: %v\n%s", r.path, c.line, text, err, output)
 		}
 	}
 	for _, line := range c.shows {
 		if !showsLine(output, line) {
-			r.t.Errorf("README.md:%d: %s: does not show\n%s\nbut\n%s", c.line, text, line, output)
+			r.t.Errorf("%s:%d: %s: does not show\n%s\nbut\n%s", r.path, c.line, text, line, output)
 		}
 	}
 }
@@ -236,9 +232,9 @@ func (r *reader) start(text string, shows []string) string {
 
 var printed = regexp.MustCompile(`(?m)^print\(.*\)  # (.+)$`)
 
-// Every command of README runs in a new folder, in the order in which it stands there, and its output has the lines that README
-// shows. The Python code runs where EVALD_PYTHON names a Python with numpy and EVALD_LIBRARY the library. The Go code is part of an example, which go
-// test compiles and runs. What else stands in a block is text.
+// Every shell command of the documents runs in a new folder, in the order in which it stands there, and its output has the lines that the
+// document shows. The Python code of README runs where EVALD_PYTHON names a Python with numpy and EVALD_LIBRARY the library. The Go code is part of an
+// example, which go test compiles and runs. What else stands in a block is text.
 func TestReadme(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("README is for linux/amd64, as archives for Kaggle are")
@@ -248,49 +244,62 @@ func TestReadme(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	r := newReader(t)
-	t.Cleanup(r.stop)
-	python, ran := os.Getenv("EVALD_PYTHON"), 0
-	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
-		switch b.language {
-		case "sh":
-			r.stop() // Python below a block may ask its services, and nothing else does
-			for _, c := range shellCommands(b) {
-				if text, ok := instead[c.text]; ok {
-					c.text = text
+	for _, document := range []struct {
+		path     string
+		commands int // at least
+	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}} {
+		r := newReader(t, document.path)
+		t.Cleanup(r.stop)
+		ran := 0
+		for _, b := range blocks(t, document.path) {
+			switch b.language {
+			case "sh":
+				r.stop() // Python below a block may ask its services, and nothing else does
+				for _, c := range shellCommands(b) {
+					if text, ok := instead[c.text]; ok {
+						c.text = text
+					}
+					if c.text != "" {
+						r.follow(c)
+						ran++
+					}
 				}
-				if c.text != "" {
-					r.follow(c)
-					ran++
+			case "python":
+				r.python(b)
+			case "go":
+				if !inExample(t, b.text) {
+					t.Errorf("%s:%d: this Go code is in no example", r.path, b.line)
 				}
+			case "", "text":
+			default:
+				t.Errorf("%s:%d: a block of %q is neither run nor text", r.path, b.line, b.language)
 			}
-		case "python":
-			if python == "" || os.Getenv("EVALD_LIBRARY") == "" {
-				t.Logf("README.md:%d: EVALD_PYTHON names no Python (see .ci/requirements.txt), or EVALD_LIBRARY no library (make library)", b.line)
-				continue
-			}
-			p := r.process(python, "-c", strings.NewReplacer(r.ports...).Replace(b.text))
-			p.Env = append(slices.Clone(p.Env), "EVALD_LIBRARY="+os.Getenv("EVALD_LIBRARY"), "PYTHONPATH="+gametest.Must(filepath.Abs("client/python"))(t))
-			out, err := p.CombinedOutput()
-			if err != nil {
-				t.Errorf("README.md:%d: %v\n%s", b.line, err, out)
-			}
-			for _, m := range printed.FindAllStringSubmatch(b.text, -1) {
-				if !showsLine(string(out), m[1]) {
-					t.Errorf("README.md:%d: does not show %s but\n%s", b.line, m[1], out)
-				}
-			}
-		case "go":
-			if !inExample(t, b.text) {
-				t.Errorf("README.md:%d: this Go code is in no example", b.line)
-			}
-		case "text":
-		default:
-			t.Errorf("README.md:%d: a block of %q is neither run nor text", b.line, b.language)
 		}
+		if ran < document.commands {
+			t.Errorf("%s: only %d commands were run", r.path, ran)
+		}
+		r.stop()
 	}
-	if ran < 25 {
-		t.Errorf("only %d commands were run", ran)
+}
+
+// python runs a block of Python.
+func (r *reader) python(b block) {
+	r.t.Helper()
+	python, library := os.Getenv("EVALD_PYTHON"), os.Getenv("EVALD_LIBRARY")
+	if python == "" || library == "" {
+		r.t.Logf("%s:%d: EVALD_PYTHON names no Python (see .ci/requirements.txt), or EVALD_LIBRARY no library (make library)", r.path, b.line)
+		return
+	}
+	p := r.process(python, "-c", strings.NewReplacer(r.ports...).Replace(b.text))
+	p.Env = append(slices.Clone(p.Env), "EVALD_LIBRARY="+library, "PYTHONPATH="+gametest.Must(filepath.Abs("client/python"))(r.t))
+	out, err := p.CombinedOutput()
+	if err != nil {
+		r.t.Errorf("%s:%d: %v\n%s", r.path, b.line, err, out)
+	}
+	for _, m := range printed.FindAllStringSubmatch(b.text, -1) {
+		if !showsLine(string(out), m[1]) {
+			r.t.Errorf("%s:%d: does not show %s but\n%s", r.path, b.line, m[1], out)
+		}
 	}
 }
 
@@ -302,24 +311,24 @@ func inExample(t *testing.T, code string) bool {
 	})
 }
 
-// README has an example of every command, is short, and its first screen names both ways to get the program.
+// README is short, and its first screen names both ways to get the program. The page of the command line has an example of every command.
 func TestReadmeWhole(t *testing.T) {
 	text := getFile(t, filepath.Join(root, "README.md"))
-	if screen, _, _ := strings.Cut(string(text), "```text"); !strings.Contains(screen, "make run") || !strings.Contains(screen, "make dist") || !strings.Contains(screen, "fifty times slower") {
-		t.Error("the first screen of README.md does not say how to get evald by make run and by make dist, and what systems without kernels lose")
+	if screen, _, _ := strings.Cut(string(text), "!["); !strings.Contains(screen, "make build") || !strings.Contains(screen, "make dist") || !strings.Contains(screen, "fifty times slower") {
+		t.Error("the first screen of README.md does not say how to get evald by make build and by make dist, and what systems without kernels lose")
 	}
-	if lines := strings.Count(string(text), "\n"); lines > 200 {
-		t.Errorf("README.md has %d lines, want at most 200", lines)
+	if lines := strings.Count(string(text), "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines, want at most 150", lines)
 	}
 	shell := ""
-	for _, b := range blocks(t, filepath.Join(root, "README.md")) {
+	for _, b := range blocks(t, "README.md") {
 		if b.language == "sh" {
 			shell += b.text
 		}
 	}
 	commands(t, func(path []string, node *kong.Node) {
 		if name := strings.Join(path, " "); !node.Hidden && !regexp.MustCompile(`bin/evald `+name+`\b`).MatchString(shell) {
-			t.Errorf("README.md has no example of evald %s", name)
+			t.Errorf("cmd/evald/README.md has no example of evald %s", name)
 		}
 	})
 }
