@@ -247,7 +247,7 @@ func TestReadme(t *testing.T) {
 	for _, document := range []struct {
 		path     string
 		commands int // at least
-	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}} {
+	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/python.md", 0}, {"guides/go.md", 0}} {
 		r := newReader(t, document.path)
 		t.Cleanup(r.stop)
 		ran := 0
@@ -270,7 +270,7 @@ func TestReadme(t *testing.T) {
 				if !inExample(t, b.text) {
 					t.Errorf("%s:%d: this Go code is in no example", r.path, b.line)
 				}
-			case "", "text":
+			case "", "text", "yaml":
 			default:
 				t.Errorf("%s:%d: a block of %q is neither run nor text", r.path, b.line, b.language)
 			}
