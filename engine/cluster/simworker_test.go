@@ -216,10 +216,10 @@ func (k *simWorker) send(d deed) (failed bool) {
 		k.w.broken("%s sends games of two generations in one message", k.name)
 	}
 	l := k.w.learner
-	state := k.state
+	state, life := k.state, k.machine.life
 	answer := func(text []byte, err error) {
 		k.w.message(l.machine, k.machine, func() {
-			if k.state == nil { // or another session's
+			if k.state == nil || k.machine.life != life { // it may be that of another session; another process has another inbox
 				return
 			}
 			if d.subject == networkSubject && len(text) > 0 && k.w.faulty(damage, 0.1) {
