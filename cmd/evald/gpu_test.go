@@ -193,14 +193,25 @@ func testGPULost(t *testing.T, env []string) {
 // it refuses.
 func testGPUBench(t *testing.T, env []string) {
 	folder := t.TempDir()
-	for _, args := range [][]string{{"test", "-c", "-tags", "gpu", "-o", "gpu.test", "../../nn/gpu"}, {"build", "-o", "run", "../../nn/gpu/bench"}} {
+	for _, args := range [][]string{{"test", "-c", "-tags", "gpu", "-o", "gpu.all", "../../nn/gpu"}, {"build", "-o", "run", "../../nn/gpu/bench"}} {
 		args[len(args)-2] = filepath.Join(folder, args[len(args)-2])
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			t.Fatalf("go %v: %v\n%s", args, err, out)
 		}
 	}
+	// Run A runs all tests of a device one after the other. Each day has one of them here, because emulated they take half a minute.
+	list := exec.Command(filepath.Join(folder, "gpu.all"), "-test.list", "^TestGPU")
+	list.Env = append(os.Environ(), "EVALD_GPU=1") // no driver is made
+	device := strings.Fields(string(gametest.Must(list.Output())(t)))
+	var today []string
+	for i, name := range device {
+		if gametest.Today(t, i, len(device)) {
+			today = append(today, name)
+		}
+	}
 	for name, text := range map[string]string{
 		"driver.test": "#!/bin/sh\nexit 1\n", // its fault tests need a real device
+		"gpu.test":    fmt.Sprintf("#!/bin/sh\nexec %s -test.run '^(%s)$' \"$@\"\n", filepath.Join(folder, "gpu.all"), strings.Join(today, "|")),
 		"evald":       fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", asProgram, os.Args[0]),
 	} {
 		gametest.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755))
