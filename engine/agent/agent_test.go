@@ -217,7 +217,7 @@ var quick = func() (all []string) {
 			panic(err)
 		}
 		if s.Visits+s.Games+int(s.Time) > 0 {
-			s.Visits, s.Games, s.Time = 0, 0, 20*time.Millisecond
+			s.Visits, s.Games, s.Time = 0, 0, 5*time.Millisecond
 		}
 		all = append(all, s.String())
 	}
@@ -226,8 +226,8 @@ var quick = func() (all []string) {
 
 var written = []string{
 	"random", "negamax", "flat:sims=100", "uct:sims=1000", "uct-bitsquares:sims=300", "uct-gameovers:sims=300",
-	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=30ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50", "mcts:visits=100,exact", "policy:exact",
-	"mcts:time=20ms", "flat:time=10ms", "solver:time=20ms", "solver:random=true,time=20ms", "uct-bitsquares:sims=300,power=2",
+	"uct-oddeven:sims=300", "alphabeta-bitsquares:time=5ms", "policy", "policy:model=stub", "mcts:visits=200", "mcts:model=stub,visits=50", "mcts:visits=100,exact", "policy:exact",
+	"mcts:time=5ms", "flat:time=5ms", "solver:time=5ms", "solver:random=true,time=5ms", "uct-bitsquares:sims=300,power=2",
 	"human", "human:model=stub,ahead=4,threats=0.1,diagonals=0.2,temperature=2",
 }
 
