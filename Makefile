@@ -62,6 +62,9 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
+# The slowest packages start first, so that at the end no processor waits for one of them.
+SLOW := ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python) ./nn/gpu ./nn/learn ./engine/cluster
+
 # One more package at once than processors: some mostly wait, for a browser or for time to pass.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
@@ -69,9 +72,10 @@ test: build library ## run all tests, the concurrent packages also under the rac
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
-	$(TEST) -timeout 30m -p $(PACKAGES) ./...
-	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE)
-	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald
+	$(TEST) -timeout 30m -p $(PACKAGES) $(SLOW) ./...
+	@# Of cmd/evald only the tests with goroutines of their own. Its program takes the longest to link, so it is beside the others.
+	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald & commands=$$!; \
+	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE); status=$$?; wait $$commands && exit $$status
 	./bin/evald devices
 
 SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service
