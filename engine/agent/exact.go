@@ -13,8 +13,13 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
+// mostEmpty is the largest number of empty cells for which an agent with a time asks the solver. With more it rarely finishes in time, and
+// the tree search makes better use of that half.
+const mostEmpty = 42
+
 // exact plays the solver's best move, or at random one of those with the best score. The solver has half of the time; if
-// that is not enough, a tree search with a network gets the rest, as the agent mcts does.
+// that is not enough, a tree search with a network gets the rest, as the agent mcts does. With more than mostEmpty empty cells the search gets
+// all of the time.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
@@ -69,6 +74,9 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	whole, cancel := within(ctx, e.time) // from here on, since a large board's table takes tenths of a second to make
 	defer cancel()
+	if e.instead != nil && b.Cells()-p.Plies() > mostEmpty {
+		return e.instead.move(ctx, whole, b, p)
+	}
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
 		if e.memory > 0 && b.Cells() > 42 { // smaller ones have a small table

@@ -146,3 +146,20 @@ func TestSolverRest(t *testing.T) {
 		t.Error("the network was not asked for a move")
 	}
 }
+
+// With more than 42 empty cells the search has all of the time: no solver is made, which would ask for a book.
+func TestSolverTooEarly(t *testing.T) {
+	b, asked := game.MustBoard(game.Rules{Columns: 8, Rows: 8, InARow: 4, Gravity: true}), 0
+	shared := agent.Shared{Memory: 16 << 20, Ships: func(game.Rules) solver.Book { asked++; return nil }}
+	for plies, want := range map[int]int{0: 0, 21: 0, 22: 1, 30: 1} {
+		asked = 0
+		var p game.Position
+		for seed := uint64(1); p.Plies() != plies; seed++ { // most random games are over sooner
+			p = gametest.Position(gametest.Rand(seed), b, plies, true)
+		}
+		move(t, newAgent(t, "solver:time=20ms,model=bitsquares", shared), b, p)
+		if asked != want {
+			t.Errorf("after %d plies %d solvers were made, want %d", plies, asked, want)
+		}
+	}
+}
