@@ -300,7 +300,7 @@ func provedMoves(b *game.Board, t *mcts.Tree, p game.Position, result game.Resul
 	return cells
 }
 
-// outcome turns a result for the side to move at p into one for the first player, and back.
+// outcome converts a result between the views of the side to move at p and of the first player.
 func outcome(result int8, p game.Position) int8 {
 	if p.Mover() == 1 {
 		return result
@@ -308,7 +308,7 @@ func outcome(result int8, p game.Position) int8 {
 	return -result
 }
 
-// choose is the move to make: drawn by the search's policy in the first TemperaturePlies, later the best one.
+// choose returns the move: drawn from the search's policy in the first TemperaturePlies, the best one after that.
 func (r *run) choose(s *seat, t *mcts.Tree) int {
 	x := s.random.Float64()
 	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
@@ -318,9 +318,10 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 	return eval.SampleAction(s.policy, x)
 }
 
-// source is who answered the tree's leaves. If there were several, it is a heuristic, the last of them in the catalog, so
-// that a network's name stands only for what networks alone have found; and of networks it is the fast one. It is Terminal if the rules alone have answered. Any
-// other source is an error, because networks would learn from a record under a wrong name.
+// source returns the source of the tree's leaves. If there are several, a heuristic takes precedence over any network (of heuristics the
+// last in the catalog), so that a network's name stands only for searches by networks alone; and fast takes precedence over cpu and gpu. It
+// is Terminal if the rules answered everything. Any other source is an error, because networks would learn from a record under a wrong
+// name.
 func source(t *mcts.Tree) (eval.Source, error) {
 	answered := t.Sources()
 	if len(answered) == 0 {
@@ -344,7 +345,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 	return eval.Cached, nil
 }
 
-// finish hands the seat's game out, and reports whether the play goes on.
+// finish hands out the seat's game, and reports whether the play continues.
 func (r *run) finish(s *seat) bool {
 	g := s.Game
 	s.Game = nil
