@@ -23,7 +23,7 @@ const (
 	maxPositions = 1 << 26 // a few GiB of memory
 )
 
-// Load reads the file of a book. An error names the file and what is wrong with it.
+// Load reads the file of a book. An error names the file and the mistake.
 func Load(path string) (*Book, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
 	return append(binary.LittleEndian.AppendUint16(r, uint16(value)), byte(math.Round(float64(k.Draw)*255)), byte(k.Result))
 }
 
-// Read reads a book. A position that the game of the book cannot have is an error.
+// Read reads a book. A position that cannot occur in the book's game is an error.
 func Read(r io.Reader) (*Book, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -108,7 +108,7 @@ func Read(r io.Reader) (*Book, error) {
 	return b, z.Close()
 }
 
-// maxHeader is more bytes than any header has.
+// maxHeader is more than the size of any header in bytes.
 const maxHeader = 100
 
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
