@@ -28,11 +28,11 @@ type Game struct {
 	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, preceded by the rules unless they are 7x6x4
 
 	// Wall-clock times. A move's time is from the request to the answer.
-	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"` // of all moves
+	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves
 	SecondSeconds float64 `json:"second_seconds" parquet:"second_seconds"` //
 	FirstLongest  float64 `json:"first_longest" parquet:"first_longest"`   // seconds of the longest move
 	SecondLongest float64 `json:"second_longest" parquet:"second_longest"` //
-	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"` // moves that the agent was asked for, without those of the opening
+	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves that the agent was asked for, without those of the opening
 	SecondMoves   int32   `json:"second_moves" parquet:"second_moves"`     //
 	FirstLate     int32   `json:"first_late" parquet:"first_late"`         // moves that took longer than the player's limit
 	SecondLate    int32   `json:"second_late" parquet:"second_late"`       //

@@ -41,7 +41,7 @@ type Meeting struct {
 	Pairs    [5]int  `json:"pairs"`
 	Elo      float64 `json:"elo"`           // A's rating minus B's
 	EloError float64 `json:"elo_error"`     // as in Standing
-	Superior float64 `json:"superior"` // probability that A is the stronger one
+	Superior float64 `json:"superior"`      // probability that A is the stronger one
 	TooFew   bool    `json:"too_few_games"` // to compare the two: TooFewGames of Pairs
 }
 
@@ -61,7 +61,7 @@ func NewTable(names []string, games []Game) Table {
 		index[name] = i
 	}
 	pairs := make([][5]int, len(names)) // of each player with all others, by the player's points
-	met := map[[2]int][]Game{} // by two players, the lower index first
+	met := map[[2]int][]Game{}          // by two players, the lower index first
 	for i := range games {
 		g := &games[i]
 		first, second := index[g.First], index[g.Second]

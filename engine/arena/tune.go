@@ -24,7 +24,7 @@ type Tuning struct {
 	Board       *game.Board
 	Constants   []Constant                    // one or two
 	New         func(values []float64) Player // the player with these constants
-	Games       int // total; at least MinTuning
+	Games       int                           // total; at least MinTuning
 	Seed        uint64
 	Concurrency int // games at once
 }
@@ -36,14 +36,14 @@ const MinTuning = 60
 type Constant struct {
 	Name             string
 	Low, High, Usual float64 // Low <= Usual <= High
-	Log              bool // tune its logarithm; Low is above 0
+	Log              bool    // tune its logarithm; Low is above 0
 }
 
 // Best is the result of a Tuning.
 type Best struct {
 	Values, Low, High []float64 // by constant: the best value, and its 90% interval
-	Games             int // of the search
-	Match             Table // of the best constants, the first player, against the usual ones; empty if they are the usual ones
+	Games             int       // of the search
+	Match             Table     // of the best constants, the first player, against the usual ones; empty if they are the usual ones
 }
 
 // tuningRound is the number of pairs played between two fits.

@@ -1,25 +1,25 @@
 // Package cluster lets many machines play the games of a self-play run. One process, the learner, owns the run's folder and stores the
 // games; workers on any machine play them. They communicate through a NATS server, inside the learner or elsewhere.
 //
-// | cluster.go names, messages and limits shared by learner and workers
-// | server.go the server inside the learner: permissions, TLS
+//	cluster.go  names, messages and limits shared by learner and workers
+//	server.go   the server inside the learner: permissions, TLS
 //
-// | learner.go the learner: its life, and generations of games
-// | learnerstate.go the learner: its state and its answers
-// | jobs.go the learner: games to play, and the leases of their workers
-// | parcel.go the learner: reads messages with games
-// | answer.go the learner: receives and answers messages, and limits the log lines that they cause
-// | keep.go the learner: receives games and writes them to the disk
+//	learner.go       the learner: its life, and generations of games
+//	learnerstate.go  the learner: its state and its answers
+//	jobs.go          the learner: games to play, and the leases of their workers
+//	parcel.go        the learner: reads messages with games
+//	answer.go        the learner: receives and answers messages, and limits the log lines that they cause
+//	keep.go          the learner: receives games and writes them to the disk
 //
-// | worker.go a worker: connects to a server
-// | workerstate.go a worker: its state and its next actions
-// | workerplay.go a worker: the same for jobs and networks
-// | session.go a worker: carries out the actions of its state
-// | spool.go a worker: games on its disk that the learner has not confirmed
-// | network.go a worker: networks on its disk, one copy per machine
+//	worker.go        a worker: connects to a server
+//	workerstate.go   a worker: its state and its next actions
+//	workerplay.go    a worker: the same for jobs and networks
+//	session.go       a worker: carries out the actions of its state
+//	spool.go         a worker: games on its disk that the learner has not confirmed
+//	network.go       a worker: networks on its disk, one copy per machine
 //
-// | status.go the status of the learner and its workers
-// | metrics.go the same for Prometheus
+//	status.go   the status of the learner and its workers
+//	metrics.go  the same for Prometheus
 //
 // # Decisions
 //
@@ -103,7 +103,7 @@ type job struct {
 	Bytes      int             `json:"bytes,omitempty"`  // of the network
 	Config     selfplay.Config `json:"config"`
 	Missing    []int           `json:"missing"` // numbers of the games to play
-	All        int             `json:"all"` // games of the generation
+	All        int             `json:"all"`     // games of the generation
 	AtOnce     int             `json:"at_once"` // maximum concurrent games of a worker
 }
 
@@ -125,7 +125,7 @@ type request struct {
 	Settings   string `json:"settings,omitempty"`
 
 	Network string `json:"sha256,omitempty"` // of networkSubject
-	From    int    `json:"from,omitempty"` // of networkSubject: offset of the first byte to send
+	From    int    `json:"from,omitempty"`   // of networkSubject: offset of the first byte to send
 
 	Games []json.RawMessage `json:"games,omitempty"` // of gamesSubject
 }
@@ -134,9 +134,9 @@ type request struct {
 type reply struct {
 	Run     string `json:"run"`
 	Refused string `json:"refused,omitempty"` // permanent reason
-	Later   string `json:"later,omitempty"` // temporary reason
-	Early   bool   `json:"early,omitempty"` // of gamesSubject: some games are in no job yet
-	Job     *job   `json:"job,omitempty"` // of jobSubject; nil: there is none now
+	Later   string `json:"later,omitempty"`   // temporary reason
+	Early   bool   `json:"early,omitempty"`   // of gamesSubject: some games are in no job yet
+	Job     *job   `json:"job,omitempty"`     // of jobSubject; nil: there is none now
 }
 
 // ok reports whether the request succeeded.

@@ -32,8 +32,8 @@ type generation struct {
 	start   time.Time
 	had     int // games that existed at the start
 
-	given  int // games below this have been in a job
-	again  []span // of these, the ones that need another worker
+	given  int               // games below this have been in a job
+	again  []span            // of these, the ones that need another worker
 	leases map[string]*lease // by their names
 }
 

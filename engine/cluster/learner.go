@@ -42,7 +42,7 @@ type Learner struct {
 	server   *server.Server
 	conn     *nats.Conn
 	incoming *nats.Subscription // games
-	progress chan struct{} // signals that games were stored
+	progress chan struct{}      // signals that games were stored
 	done     sync.WaitGroup
 
 	// keeping is held while games are judged and written, which waits for the disk. mu guards the state, and is held only briefly, so that

@@ -19,12 +19,12 @@ import (
 type learnerState struct {
 	pace
 	version string
-	run     string // unique number, random
+	run     string        // unique number, random
 	name    func() string // returns a new name of a lease, random
 	notices notices
 
 	playing *generation // nil between generations
-	last    int // the last complete generation, -1 if unknown
+	last    int         // the last complete generation, -1 if unknown
 	workers map[string]*Worker
 	total   Status // since the start: Kept, Duplicates, Refused and Failures
 	network []byte // the network that workers can fetch

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	parcelGames = 256 // maximum in a message
+	parcelGames = 256       // maximum in a message
 	parcelBytes = 256 << 10 // of its games but the last; servers accept messages of 1 MB
 	mostParcel  = 512 << 10 // maximum bytes of a message: the largest game, of 128 positions with 128 moves each, takes less than 256 KB
-	leastPly    = 64 // minimum bytes of a position, as JSON
-	mostNested  = 8 // maximum depth of objects and lists
+	leastPly    = 64        // minimum bytes of a position, as JSON
+	mostNested  = 8         // maximum depth of objects and lists
 )
 
 // parcel is a message with games.

@@ -19,16 +19,16 @@ import (
 // Worker is the status that a worker reports about itself.
 type Worker struct {
 	Name       string  `json:"worker"`
-	Generation int     `json:"generation"` // that it plays, or played last
-	Network    string  `json:"network"` // that it plays with, or played with last
+	Generation int     `json:"generation"`         // that it plays, or played last
+	Network    string  `json:"network"`            // that it plays with, or played with last
 	Fetching   string  `json:"fetching,omitempty"` // the network that it fetches and opens
-	Begun      int     `json:"begun"` // unfinished games
-	Games      int64   `json:"games"` // played since its start
-	PerSecond  float64 `json:"games_per_second"` // since its last report
+	Begun      int     `json:"begun"`              // unfinished games
+	Games      int64   `json:"games"`              // played since its start
+	PerSecond  float64 `json:"games_per_second"`   // since its last report
 	Kept       int64   `json:"kept"`               // confirmed by the learner
-	Spool      int     `json:"spool"` // games that are not confirmed
-	Older      int     `json:"spool_older"` // of these, games of earlier generations
-	Silent     float64 `json:"silent_seconds"` // since its last report
+	Spool      int     `json:"spool"`              // games that are not confirmed
+	Older      int     `json:"spool_older"`        // of these, games of earlier generations
+	Silent     float64 `json:"silent_seconds"`     // since its last report
 	seen       time.Time
 }
 
@@ -39,21 +39,21 @@ type Status struct {
 	Playing    bool    `json:"playing"` // false: it trains or measures
 	Generation int     `json:"generation"`
 	Network    string  `json:"network"`
-	Games      int     `json:"games"` // of the generation, stored
+	Games      int     `json:"games"`            // of the generation, stored
 	All        int     `json:"all"`              // of the generation
 	Proved     int     `json:"proved,omitempty"` // games of the generation, stored since the learner's start, that ended by a proof
 	PerSecond  float64 `json:"games_per_second"`
 	Jobs       int     `json:"jobs"` // without a worker
-	Lag        int     `json:"lag"` // waiting messages with games
+	Lag        int     `json:"lag"`  // waiting messages with games
 	Kept       int64   `json:"kept"` // games stored since the learner's start
 	Duplicates int64   `json:"duplicates"`
 	Refused    int64   `json:"refused"`  // messages
 	Failures   int64   `json:"failures"` // failed writes of games
 
 	Networks []InFlight `json:"networks"` // the newest first
-	Older    int        `json:"older"` // games of earlier generations in progress or in spools
-	Heard    int        `json:"heard"` // workers that reported in the last minute
-	Spool    int        `json:"spool"` // games in workers' spools
+	Older    int        `json:"older"`    // games of earlier generations in progress or in spools
+	Heard    int        `json:"heard"`    // workers that reported in the last minute
+	Spool    int        `json:"spool"`    // games in workers' spools
 	Played   float64    `json:"played_per_second"`
 	Workers  []Worker   `json:"workers"` // the first by name, at most mostListed
 }
@@ -64,7 +64,7 @@ type InFlight struct {
 	Network    string `json:"network"`
 	Playing    int    `json:"playing"`  // workers
 	Fetching   int    `json:"fetching"` // workers
-	Begun      int    `json:"begun"` // unfinished games
+	Begun      int    `json:"begun"`    // unfinished games
 }
 
 // forgotten is how long a silent worker stays in the status.
@@ -79,7 +79,7 @@ const (
 // report is a worker's report.
 type report struct {
 	Worker
-	Holds   []string `json:"holds,omitempty"` // leases that the worker has
+	Holds   []string `json:"holds,omitempty"`   // leases that the worker has
 	Returns []string `json:"returns,omitempty"` // leases that it frees
 }
 

@@ -26,8 +26,8 @@ type WorkerOptions struct {
 	Connection
 	Version  string // of the program; the learner must have the same
 	Dir      string // for networks and unconfirmed games; workers of one machine share it
-	Parallel int // maximum concurrent games
-	Batch    int // leaves per batch
+	Parallel int    // maximum concurrent games
+	Batch    int    // leaves per batch
 	Log      *slog.Logger
 
 	// Evaluator opens the evaluator of a network file. Its answers carry name, and path is selfplay.Config.Path. file is "" if name is a
@@ -84,9 +84,9 @@ type worker struct {
 	home *durable.Dir
 
 	conn    *nats.Conn
-	inbox   string // prefix of the subjects of answers
+	inbox   string         // prefix of the subjects of answers
 	answers chan *nats.Msg // at inbox and the number of the question
-	lost    chan error // the connection and all its answers are lost
+	lost    chan error     // the connection and all its answers are lost
 
 	questions int // asked by earlier sessions
 }

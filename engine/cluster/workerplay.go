@@ -11,13 +11,13 @@ import (
 type player struct {
 	phase  phase
 	leases map[key]*taken // by game that is to be played, in progress or not confirmed
-	job    *taken // the job whose games are begun now; nil if idle or draining
-	plays  string // taken.id of the games in progress
+	job    *taken         // the job whose games are begun now; nil if idle or draining
+	plays  string         // taken.id of the games in progress
 
-	name, sha256 string // of the network whose evaluator is open
-	text         []byte // of the network being fetched, so far
+	name, sha256 string        // of the network whose evaluator is open
+	text         []byte        // of the network being fetched, so far
 	wait         time.Duration // timeout for its next part
-	lookAt       time.Time // when to look again in phase waiting
+	lookAt       time.Time     // when to look again in phase waiting
 }
 
 // phase is what a worker does with its job.
@@ -26,11 +26,11 @@ type phase int
 const (
 	idle     phase = iota // it has none
 	looking               // for its network, on this machine
-	waiting // for another worker of this machine that fetches the network
+	waiting               // for another worker of this machine that fetches the network
 	fetching              // the network, from the learner
 	opening               // the network's evaluator
-	playing // its games, and those of further jobs by the same network
-	draining // the games in progress, because there was no further job
+	playing               // its games, and those of further jobs by the same network
+	draining              // the games in progress, because there was no further job
 )
 
 // key identifies a game of a run.

@@ -22,8 +22,8 @@ type workerState struct {
 	run       string                           // "" until the learner has answered
 	openSpool func(run string) (*spool, error) // of a run
 	spool     *spool                           // nil until then
-	deeds     []deed // to carry out now
-	failed    error // why the session is over
+	deeds     []deed                           // to carry out now
+	failed    error                            // why the session is over
 
 	questions int // number of questions so far, including those of earlier sessions, whose answers may arrive late
 	hello     call
@@ -31,11 +31,11 @@ type workerState struct {
 	jobs      call
 	part      call // of a network
 
-	sent     []spooled // the games of the last message with games
+	sent     []spooled     // the games of the last message with games
 	patience time.Duration // timeout for its answer
 	backOff  time.Duration // pause after its next failure
-	silent   bool // the log says that the learner does not answer hello
-	refusing bool // the log says that the learner does not take games
+	silent   bool          // the log says that the learner does not answer hello
+	refusing bool          // the log says that the learner does not take games
 
 	reportAt time.Time
 	before   int64  // now.Games at the last report
@@ -46,10 +46,10 @@ type workerState struct {
 
 // call is a question to the learner that is asked repeatedly. It waits for one answer at a time.
 type call struct {
-	number int // of the unanswered question; 0: none
-	asked  time.Time // when
+	number int           // of the unanswered question; 0: none
+	asked  time.Time     // when
 	lasts  time.Duration // timeout
-	after  time.Time // earliest time of the next question
+	after  time.Time     // earliest time of the next question
 }
 
 // due reports whether the question may be asked.
@@ -59,7 +59,7 @@ func (c *call) due(now time.Time) bool { return c.number == 0 && !now.Before(c.a
 type deed struct {
 	kind    deedKind
 	subject string // of send
-	call    int // of send: the number of the question, 0 if it needs no answer
+	call    int    // of send: the number of the question, 0 if it needs no answer
 	text    []byte // of send and keep
 	job     job    // of the other kinds
 }
@@ -71,8 +71,8 @@ const (
 	look                 // look whether this machine has the job's network, then tell looked
 	keep                 // keep the content of the job's network and open its evaluator, then tell opened
 	open                 // open the evaluator of the job's network, then tell opened
-	drop // let other workers of this machine fetch the network
-	play // play the games that nextGame returns, telling played, and ended at the end
+	drop                 // let other workers of this machine fetch the network
+	play                 // play the games that nextGame returns, telling played, and ended at the end
 )
 
 // runName matches the number of a run. It becomes part of a file's name.

@@ -18,11 +18,11 @@ var (
 
 // BatcherConfig configures when merged batches are sent, and how many rows may wait.
 type BatcherConfig struct {
-	MaxRows   int // rows of a full batch, from 1; a larger request is split; with 1 the backend gets the request's context
+	MaxRows   int           // rows of a full batch, from 1; a larger request is split; with 1 the backend gets the request's context
 	MaxDelay  time.Duration // upper bound on the wait of the oldest request for others while the backend is busy
-	InFlight  int // concurrent batches, from 1
-	MaxQueued int // bound on waiting rows, see refuse; 0 is no bound
-	OnBatch   func(Sent) // unless nil, is called with each merged batch before its callers have their answers; concurrently
+	InFlight  int           // concurrent batches, from 1
+	MaxQueued int           // bound on waiting rows, see refuse; 0 is no bound
+	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
 
 	// MaxWait is the upper bound on a request's wait for its first batch, by priority, High first; 0: until its deadline.
 	MaxWait [priorities]time.Duration
@@ -33,11 +33,11 @@ func (c BatcherConfig) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) 
 
 // Caller is the client of a request, and its terms.
 type Caller struct {
-	Client   string // while rows wait, clients get shares of the batches by weight; all unnamed clients are one client
-	Weight   float64 // of the client's share; 0 means 1
-	Cost     float64 // of each row, charged to the client's share; 0 means 1
+	Client   string   // while rows wait, clients get shares of the batches by weight; all unnamed clients are one client
+	Weight   float64  // of the client's share; 0 means 1
+	Cost     float64  // of each row, charged to the client's share; 0 means 1
 	Priority Priority // relative to the client's other requests
-	Accepted bool // the request is part of a search that was accepted as a whole, so it is not refused
+	Accepted bool     // the request is part of a search that was accepted as a whole, so it is not refused
 }
 
 // Priority of a request. Of one client's requests, those of a higher priority are sent first, whatever their age. It does not affect other
@@ -72,7 +72,7 @@ type Sent struct {
 	Accepted       int // rows of Callers that set Accepted
 	Reason         BatchReason
 	Took           time.Duration // of the backend
-	Err            error // of the backend; each of the requests got it
+	Err            error         // of the backend; each of the requests got it
 }
 
 // BatcherStats are counts since the Evaluator was created.
@@ -80,10 +80,10 @@ type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
 	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
 	Rows    uint64               // rows in them
-	Dropped uint64 // requests that ended before their first batch was formed
+	Dropped uint64               // requests that ended before their first batch was formed
 	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
 	Failed  uint64               // merged batches that ended in an error; each of their requests got it
-	Queued  int // rows that wait now
+	Queued  int                  // rows that wait now
 }
 
 // Timing is how long a request waited for its batch, and how long the batch's evaluation took.

@@ -22,7 +22,7 @@ type Cache struct {
 	Transparent bool
 
 	shards []shard
-	none   bool // nothing is stored
+	none   bool     // nothing is stored
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
 	work   *sync.Pool // *missed; a pointer, because the runtime keeps a pool and the struct that contains it for two collections
@@ -42,7 +42,7 @@ type slot struct {
 	pos    game.Position
 	tag    uint64 // rules and model; 0 marks an empty slot
 	used   uint32 // the shard's clock at the last use
-	by     uint8 // index of the answer's source in lasting
+	by     uint8  // index of the answer's source in lasting
 	wdl    [3]float32
 	policy []float32
 }

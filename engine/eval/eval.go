@@ -30,7 +30,7 @@ type Batch struct {
 	Pos    []game.Position // [N]
 	WDL    []float32       // [N,3] probabilities of win, draw and loss for the side to move; each row sums to 1
 	Policy []float32       // [N,A] probabilities of moves; an illegal one has 0; each row sums to 1, or is all 0 if the game is over
-	Source []Source // [N] who answered
+	Source []Source        // [N] who answered
 }
 
 // Backend computes raw answers. It checks nothing, because the Evaluator before it makes all checks.
@@ -46,8 +46,8 @@ type Backend interface {
 
 // Attributes describe a Backend to batchers and searches.
 type Attributes struct {
-	Rows      int // preferred rows per call; 1: the cost per row does not depend on their number
-	Invariant bool // a row's answer is bit for bit the same in every batch
+	Rows      int     // preferred rows per call; 1: the cost per row does not depend on their number
+	Invariant bool    // a row's answer is bit for bit the same in every batch
 	Search    *Search // nil: searches use the default constants of their rule
 }
 
@@ -55,7 +55,7 @@ type Attributes struct {
 // much its values differ, so other networks may need other constants than those that ship.
 type Search struct {
 	CPUCT float64 `json:"cpuct"` // exploration, mcts.Config.C
-	FPU   float64 `json:"fpu"` // how much less moves without visits are worth, mcts.Config.FPU
+	FPU   float64 `json:"fpu"`   // how much less moves without visits are worth, mcts.Config.FPU
 }
 
 // Tuned is a backend whose searches use these constants.

@@ -12,11 +12,11 @@ import (
 //
 //	ready     the slices have the right lengths, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
-// | rules the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
-// | exact a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
-// | cache earlier answers, with a Cache
-// | batch the remaining rows join those of other callers, with Options.Batch
-// | backend computes; a Fallback asks its stages in turn
+//	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
+//	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
+//	cache     earlier answers, with a Cache
+//	batch     the remaining rows join those of other callers, with Options.Batch
+//	backend   computes; a Fallback asks its stages in turn
 type Evaluator struct {
 	backend Backend
 	options Options

@@ -16,9 +16,9 @@ type request struct {
 	rows     int
 	arrived  time.Time
 	deadline time.Time // zero if there is none
-	number   uint64 // in the order in which requests joined
-	taken    int // rows already in a batch
-	share    *share // where the other rows wait; nil if none do
+	number   uint64    // in the order in which requests joined
+	taken    int       // rows already in a batch
+	share    *share    // where the other rows wait; nil if none do
 
 	mu       sync.Mutex
 	batch    *Batch // nil once the caller has left

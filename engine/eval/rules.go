@@ -5,9 +5,9 @@ import "github.com/evald/evald/engine/game"
 // The rules step answers the positions that the rules decide (game.Board.Outlook), and leaves the rest to the backend:
 //
 //   - Won with the next stone: a win, the policy shared by the moves that win. Source Rules.
-// | - Lost to the other side's next stone after any move: a loss, the policy shared by all legal moves. Source Rules.
-// | - Only one move keeps the other side from winning: this move gets all of the policy, and the value is the backend's answer for the
-// | position after it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
+//   - Lost to the other side's next stone after any move: a loss, the policy shared by all legal moves. Source Rules.
+//   - Only one move keeps the other side from winning: this move gets all of the policy, and the value is the backend's answer for the
+//     position after it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
 //   - Otherwise the backend's answer, without the moves after which the other side wins at once.
 
 // undecided holds the rows of a batch that the rules leave open.

@@ -19,13 +19,13 @@ type scheduler struct {
 	config  BatcherConfig
 	queues  map[game.Rules]*queue // none is empty
 	clients map[string]*client
-	many    int // number of clients above which forget checks them all
+	many    int       // number of clients above which forget checks them all
 	turn    float64   // the turn of the client that was last served
-	latest  float64 // the latest turn of any client
-	weights float64 // of the clients with waiting rows
+	latest  float64   // the latest turn of any client
+	weights float64   // of the clients with waiting rows
 	joined  uint64    // requests so far
-	running int // batches in progress
-	closed  bool // no new requests, and waiting ones are sent without delay
+	running int       // batches in progress
+	closed  bool      // no new requests, and waiting ones are sent without delay
 	alarm   time.Time // time of the batcher's next call, from wake; zero if there is none
 	stats   BatcherStats
 	pace    pace
@@ -265,7 +265,7 @@ func (s *scheduler) idle() bool { return s.running == 0 && len(s.queues) == 0 }
 
 // pace predicts how long rows take, from past batches, with more weight on recent ones.
 type pace struct {
-	time, rows float64 // decaying sums; time is divided by the number of concurrent batches
+	time, rows float64       // decaying sums; time is divided by the number of concurrent batches
 	batch      time.Duration // decaying mean of a batch's time
 }
 

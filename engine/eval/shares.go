@@ -21,7 +21,7 @@ type client struct {
 	name   string
 	turn   float64
 	weight float64
-	rows   int // waiting rows
+	rows   int      // waiting rows
 	shares []*share // one in each queue where it has waiting rows
 }
 
@@ -39,7 +39,7 @@ type queue struct {
 	rules  game.Rules
 	shares []*share
 	rows   int
-	due    time.Time // the latest time to send it
+	due    time.Time   // the latest time to send it
 	why    BatchReason // of due: Delay or Deadline
 }
 

@@ -15,13 +15,13 @@ const (
 	GPU      Source = "gpu"      // a network, on the GPU
 	CPU      Source = "cpu"      // a network, on the CPU
 	Fast     Source = "fast"     // a network of pattern tables, on the CPU
-	Cached   Source = "cache" // a network's stored answer
+	Cached   Source = "cache"    // a network's stored answer
 	Function Source = "function" // a network computed by the program's user
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
 	Solved   Source = "solver"   // the exact solver, also in the exact step (Options.Exact)
 	Rules    Source = "rules"    // the rules: the next stones decide the game; see Ruled
-	Forced   Source = "forced" // the rules chose the move; the value is an evaluator's, for a position some forced moves later
+	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for a position some forced moves later
 )
 
 // A network computed by ONNX Runtime, by its provider.

@@ -8,8 +8,8 @@
 //	rules.go               Rules of a game; ranges.go: games between bounds
 //	mix.go                 several games with shares; mixes.go: those with names
 //	bits.go                sets of cells
-// | board.go, position.go Rules prepared for play; the stones of one moment; boards.go: Boards by their Rules
-// | result.go, outlook.go the state of a game, and its result if the next stones decide it
+//	board.go, position.go  Rules prepared for play; the stones of one moment; boards.go: Boards by their Rules
+//	result.go, outlook.go  the state of a game, and its result if the next stones decide it
 //	check.go               whether a position from outside is possible
 //	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside
 //
@@ -32,7 +32,7 @@ import (
 type Rules struct {
 	Rows    int  // cells in a column, from 1
 	Columns int  // cells in a row, from 1
-	InARow  int // stones in a line that win, from 1; a board that is too small for such a line cannot be won
+	InARow  int  // stones in a line that win, from 1; a board that is too small for such a line cannot be won
 	Gravity bool // true: a stone falls to the lowest empty cell of its column; false: it may go into any empty cell
 }
 

@@ -7,12 +7,12 @@
 // Read the files in this order:
 //
 //	config.go     Config: selection rules and their constants
-// | tree.go Tree: the pure core; root.go: the root's special treatment; gumbel.go: the selection of Gumbel;
+//	tree.go       Tree: the pure core; root.go: the root's special treatment; gumbel.go: the selection of Gumbel;
 //	              graph.go: transpositions
-// | result.go results of a tree; known.go: results of searches, by position
+//	result.go     results of a tree; known.go: results of searches, by position
 //	search.go     Limits, Search: many trees through one evaluator
-// | lanes.go trees that take turns on a core
-// | scheduler.go positions that arrive one after the other; clock.go: searches that end by the clock
+//	lanes.go      trees that take turns on a core
+//	scheduler.go  positions that arrive one after the other; clock.go: searches that end by the clock
 //	evaluator.go  a search as a Backend
 //
 // # Decisions

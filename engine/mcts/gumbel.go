@@ -13,8 +13,8 @@ const gumbelVisits = 50
 // gumbel is the state of the root's sequential halving.
 type gumbel struct {
 	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf if the move is not considered
-	sequence []uint32 // for each visit of the root: the previous number of visits of the moves considered for it
-	visits   int // visits of the sequence so far
+	sequence []uint32              // for each visit of the root: the previous number of visits of the moves considered for it
+	visits   int                   // visits of the sequence so far
 }
 
 func (g *gumbel) reset() { g.visits, g.sequence = 0, g.sequence[:0] }

@@ -14,7 +14,7 @@ type Move struct {
 	Q      float64     // mean value in -1..1; 0 if it has neither visits nor a proof
 	Prior  float64     // as the search uses it, see Config.FlatPriors
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
-	Plies  int // if proved: from before the move to the end by the best known play (after a probe: to the full board); never less than exact
+	Plies  int         // if proved: from before the move to the end by the best known play (after a probe: to the full board); never less than exact
 }
 
 // Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a column from

@@ -15,8 +15,8 @@ import (
 type Job struct {
 	Board    *game.Board
 	Position game.Position // its game must not be over
-	Visits   int // maximum visits of the search; its tree has room for no more
-	Config   Config // of its tree; MaxNodes is a limit
+	Visits   int           // maximum visits of the search; its tree has room for no more
+	Config   Config        // of its tree; MaxNodes is a limit
 	Priority int           // jobs of a higher priority begin first, those of equal priority in the order of Add
 	Row      int           // for the caller's use
 
@@ -40,9 +40,9 @@ type Scheduler struct {
 	evaluator  *eval.Evaluator
 	limits     Limits // Visits is not used
 	trees      int
-	halves     bool // false in SearchBatch: other requests fill batches while one is evaluated
+	halves     bool           // false in SearchBatch: other requests fill batches while one is evaluated
 	forest     *Forest        // of SearchBatch, or nil
-	release    func() bool // cancels the callback for the end of begin
+	release    func() bool    // cancels the callback for the end of begin
 	jobs       sync.WaitGroup // jobs that have not ended, and running groups
 
 	mu     sync.Mutex
@@ -56,7 +56,7 @@ type Scheduler struct {
 type group struct {
 	*Scheduler
 	board   *game.Board
-	waiting []*Job // not begun, in order
+	waiting []*Job  // not begun, in order
 	trees   []*Tree // being searched
 	fresh   []*Tree // with jobs; they wait for the next search
 	resting []*Tree // without jobs

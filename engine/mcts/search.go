@@ -189,9 +189,9 @@ func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s
 type search struct {
 	evaluator *eval.Evaluator
 	limits    Limits
-	halves    bool // a batch has at most half of all leaves, so that two are in use
+	halves    bool             // a batch has at most half of all leaves, so that two are in use
 	next      func(*Tree) Goal // of Drive; nil in Search
-	ended     func(*Tree) // of a Scheduler: receives trees that have ended; nil in Search and Drive
+	ended     func(*Tree)      // of a Scheduler: receives trees that have ended; nil in Search and Drive
 	board     *game.Board
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -202,9 +202,9 @@ type search struct {
 
 	mu      sync.Mutex
 	todo    []*Tree // trees that need visits and have no pending leaf; first come, first served
-	probes  bool // some tree of todo has had a prober
-	workers int // running workers
-	closed  bool // no tree may be added
+	probes  bool    // some tree of todo has had a prober
+	workers int     // running workers
+	closed  bool    // no tree may be added
 	failed  error
 
 	forest *Forest // its waves are unused, of this search or of earlier ones
@@ -270,8 +270,8 @@ type wave struct {
 	trees  []*Tree      // of each row
 	leaves []*Leaf      // of each row
 	room   []Leaf       // all its leaves
-	free   []*Leaf // leaves without a row
-	taken  []*Tree // trees that are being visited, or whose last row was answered
+	free   []*Leaf      // leaves without a row
+	taken  []*Tree      // trees that are being visited, or whose last row was answered
 	next   atomic.Int32 // index of the next tree of taken to visit
 	shared bool         // several goroutines visit them
 	mu     sync.Mutex

@@ -17,8 +17,8 @@ type node struct {
 	first   uint32 // its moves are nodes[first : first+count]; 0 if it has none yet
 	prior   float32
 	draw    float32 // mean probability of a draw over its visits
-	raw     int16 // its value before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
-	pending uint16 // unanswered visits: each counts as a loss until it is answered
+	raw     int16   // its value before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
+	pending uint16  // unanswered visits: each counts as a loss until it is answered
 	count   uint8
 	action  uint8
 	proof   proof
@@ -63,23 +63,23 @@ type Tree struct {
 	config Config
 	prober *solver.Prober // of leaves; nil without config.Exact
 	root   game.Position
-	wins   bool // the root is known to be won, so a drawing move counts as a losing one
+	wins   bool                      // the root is known to be won, so a drawing move counts as a losing one
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
-	spare  []node // buffer for Advance
-	copies []uint32 // by the first of a node's moves before the copy: the node that has the copied moves; 0: none
+	spare  []node                    // buffer for Advance
+	copies []uint32                  // by the first of a node's moves before the copy: the node that has the copied moves; 0: none
 	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
 
 	rootProber *solver.Prober // nil without config.RootNodes
-	consulted  bool // it was asked about the root
+	consulted  bool           // it was asked about the root
 
 	goal Goal // of the current search
 	job  *Job // of a Scheduler; nil if it has none
 	seat int  // in group.trees
 
-	shares    bool // whether the nodes of one position share its moves
+	shares    bool      // whether the nodes of one position share its moves
 	positions positions // positions with moves; empty unless shares
 	kept      positions // buffer for Advance
 
@@ -152,8 +152,8 @@ func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once; see Tree.look
-	safe     game.Bits // Tree.safe of Position
-	depth    int // path[:depth+1] leads from the root to the leaf; -1 if no move was free
+	safe     game.Bits     // Tree.safe of Position
+	depth    int           // path[:depth+1] leads from the root to the leaf; -1 if no move was free
 	path     [game.MaxBits + 1]uint32
 }
 
@@ -188,7 +188,7 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 
 // look applies the rules, and a probe, to a node without moves, instead of an evaluation:
 //   - if the next stone wins, it proves the node;
-// | - if the other side can win with the next stone after every reply, it proves the node too;
+//   - if the other side can win with the next stone after every reply, it proves the node too;
 //   - if a single reply prevents that, it gives the node its moves;
 //   - if a probe finds the result of another node, it proves that too.
 //
@@ -407,7 +407,7 @@ func (t *Tree) mean(n *node) float64 {
 
 // choose returns these instead of a node.
 const (
-	noneFree = 0 // all moves that do not lose lead to pending leaves
+	noneFree = 0              // all moves that do not lose lead to pending leaves
 	decided  = math.MaxUint32 // the moves prove the node: visits by another path to its position have found the proof
 )
 

@@ -20,7 +20,7 @@ import (
 // Game is one game.
 type Game struct {
 	Number int
-	Plies  []Ply // the searched positions, in order, and at most one proved
+	Plies  []Ply         // the searched positions, in order, and at most one proved
 	Last   game.Position // after the last move
 	Result int8          // for the first player: 1, 0 or -1
 }
@@ -110,7 +110,7 @@ type run struct {
 	board  *game.Board
 	player *sample.Player       // of openings
 	kinds  []sample.Kind        // of openings
-	prober *solver.Prober // nil: nothing is proved
+	prober *solver.Prober       // nil: nothing is proved
 	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
 	cancel context.CancelFunc
 
@@ -126,7 +126,7 @@ type seat struct {
 	position game.Position
 	random   *rand.Rand // of the game
 	seed     uint64     // of the game's trees
-	full     bool // the current search is a full one
+	full     bool       // the current search is a full one
 	policy   []float32  // [A], scratch
 }
 

@@ -49,7 +49,7 @@ type Config struct {
 	Noise     float64 `json:"noise"`     // share of Dirichlet noise in the root's priors; puct
 	Alpha     float64 `json:"alpha"`     // its concentration
 	C         float64 `json:"c"`         // exploration constant of puct
-	Discount  float64 `json:"discount"` // factor of a value for each ply that it is backed up: prefers early wins and late losses
+	Discount  float64 `json:"discount"`  // factor of a value for each ply that it is backed up: prefers early wins and late losses
 
 	// Games begin with 0 to OpeningPlies moves of a kind of play, each number equally likely. Then they choose moves by
 	// visits^(1/Temperature) for TemperaturePlies plies, and the best moves after that. The kind is one of package sample, Mixed for a
@@ -179,7 +179,7 @@ func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig(mcts.PUCT)
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
 	m.Exact = c.Exact / leafShare
-	m.FlatPriors = false // a policy that learns from flat priors gets flatter with each generation
+	m.FlatPriors = false     // a policy that learns from flat priors gets flatter with each generation
 	m.Transpositions = false // the network's answers are cached, and visits with a fast device should cost little
 	switch {
 	case full && c.Selection == "gumbel":

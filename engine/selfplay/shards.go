@@ -38,7 +38,7 @@ type Batch struct {
 	Config     Config
 	Dir        string // of the records
 	Games      int
-	Network    string // file of the network that plays; empty: the heuristic of Config.Network
+	Network    string         // file of the network that plays; empty: the heuristic of Config.Network
 	Report     func(Progress) // nil, or called after games were stored
 }
 

@@ -19,11 +19,11 @@ type Store struct {
 	dir     *durable.Dir
 	most    int // maximum games in a file of records
 	board   *game.Board
-	first   int // number of the first game of the next file
-	games   []*Game // of the next file, from first on
+	first   int              // number of the first game of the next file
+	games   []*Game          // of the next file, from first on
 	end     int              // of the run
 	journal *durable.Journal // has the games that are in no file
-	lines   int // of the journal, including games that are in a file by now
+	lines   int              // of the journal, including games that are in a file by now
 	broken  bool             // the journal's last line may be torn
 	checked game.Boards      // of Check
 

@@ -23,8 +23,8 @@ type Trace func(format string, args ...any)
 type Kind[O fmt.Stringer] struct {
 	Of      func(seed uint64) O
 	Parse   func(text string) (O, error) // also accepts a seed alone
-	Smaller func(O) []O // options of simpler runs
-	Run     func(O, Trace) error // returns the fault that it found
+	Smaller func(O) []O                  // options of simpler runs
+	Run     func(O, Trace) error         // returns the fault that it found
 }
 
 // Simulate runs n seeds, or EVALD_SEEDS; with -short n/10. Seeds begin at 1 or EVALD_SEED_FROM, and GOMAXPROCS or EVALD_SEED_CORES of them
@@ -116,8 +116,8 @@ func folder(t *testing.T) string {
 // Simulation is one run of a simulation of clients and their requests. Every event follows from these numbers.
 type Simulation struct {
 	Seed     uint64
-	Clients  int // at most
-	Requests int // of each client, at most
+	Clients  int  // at most
+	Requests int  // of each client, at most
 	Faults   bool // whether backends fail, requests are cancelled, and so on
 
 	trace Trace
