@@ -1,8 +1,9 @@
 // Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many trees through one batched
 // evaluator.
 //
-// A Tree has no goroutine, no clock and no global random source. Its caller drives it: Descend finds a leaf that needs an evaluation,
-// Expand receives the answer. The same seed and answers give the same tree, bit for bit. The files of testdata show searches step by step.
+// A Tree has no goroutine, no clock and no global random source. Its driver makes visits (begin, step, arrive), which find leaves
+// that need an evaluation, and gives the answers to Expand. The same seed and answers give the same tree, bit for bit. The files of testdata
+// show searches step by step.
 //
 // Read the files in this order:
 //
