@@ -15,7 +15,8 @@ func (s *Solver) ScoreBounds(p game.Position) (low, high int) {
 // Narrow looks for p's exact score between low and high, which need not be bounds of it: a score outside counts as the nearer of the two.
 // It returns the bounds that it has found, and the number of nodes. It stops when it knows the score, after the given number of nodes,
 // within about 1,000, or when ctx ends. With 0 nodes it finds only scores that need no search.
-// So a caller with bounds of the score can continue an earlier search, or ask only for a part, for example only for the result (-1 and 1).
+//
+// A caller with bounds of the score can continue an earlier search, or ask only for a part, for example only for the result (-1 and 1).
 // The solver keeps its table, so ask for the positions of a game from the last to the first.
 func (s *Solver) Narrow(ctx context.Context, p game.Position, low, high int, nodes uint64) (least, most int, searched uint64) {
 	if low >= high {
