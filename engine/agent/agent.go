@@ -140,7 +140,7 @@ func New(s Spec, shared Shared) (Agent, error) {
 		return nil, fmt.Errorf("agent %s: there are %s", short.Quote(s.Name), strings.Join(Names(), ", "))
 	}
 	if k.defaults.limited() && !s.limited() {
-		return nil, fmt.Errorf("agent %s: has no limit: say how many visits, sims or games a move may take, or for how long", s.Name)
+		return nil, fmt.Errorf("agent %s: has no limit: give the visits, sims, games or time of a move", s.Name)
 	}
 	return k.make(shared.Choose(s), shared)
 }

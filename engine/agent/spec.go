@@ -51,7 +51,7 @@ func (s Spec) Deterministic() error {
 	case s.Name == "random", s.Name == "negamax", s.Name == "flat", s.Random:
 		why = "chooses at random"
 	case s.Time > 0:
-		why = "has a time for each move, and what it finds depends on the machine: give it visits or sims instead"
+		why = "has a time for each move, so its moves depend on the machine: give it visits or sims instead"
 	default:
 		return nil
 	}

@@ -223,7 +223,7 @@ func (r *Record) same(there Settings) error {
 	if differ == nil {
 		return nil
 	}
-	return fmt.Errorf("has games of another match (%s): go on with its settings, or name another file", strings.Join(differ, "; "))
+	return fmt.Errorf("has games of another match (%s): continue with its settings, or name another file", strings.Join(differ, "; "))
 }
 
 // checkAll returns an error if the games, sorted by number, are not those of the match.
@@ -253,7 +253,7 @@ func (m *Match) check(g *Game) error {
 	case int(g.Pair) != at.pair+1 || int(g.Opening) != at.opening+1:
 		return fmt.Errorf("game %d is of pair %d, opening %d; want pair %d, opening %d", g.Number, g.Pair, g.Opening, at.pair+1, at.opening+1)
 	case at.opening < len(m.Openings) && g.OpeningMoves != m.opening(at.opening):
-		return fmt.Errorf("game %d begins with %s there, with %s here: go on with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
+		return fmt.Errorf("game %d begins with %s there, with %s here: continue with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
 	case g.Points != 0 && g.Points != 0.5 && g.Points != 1:
 		return fmt.Errorf("game %d: %v points, want 0, 0.5 or 1", g.Number, g.Points)
 	}

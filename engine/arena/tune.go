@@ -52,7 +52,7 @@ const tuningRound = 16
 // Run plays the games. It calls progress, unless that is nil, with the number of games played and the best constants so far.
 func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float64)) (Best, error) {
 	if t.Games < MinTuning {
-		return Best{}, fmt.Errorf("tune: %d games say nothing: want %d or more", t.Games, MinTuning)
+		return Best{}, fmt.Errorf("tune: %d games are too few: want %d or more", t.Games, MinTuning)
 	}
 	looks := t.Games / 3 // pairs of the search: two thirds of the games
 	measures := t.Games/2 - looks

@@ -57,5 +57,5 @@ func New(source eval.Source) (*eval.Evaluator, error) {
 			return eval.New(e.New(), eval.Options{}), nil
 		}
 	}
-	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+	return nil, fmt.Errorf("heuristic: there is no heuristic %q", source)
 }

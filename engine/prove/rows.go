@@ -109,7 +109,7 @@ func open(path string, width int) (*reader, error) {
 	r := &reader{File: f, width: width}
 	if err := r.check(); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %w: remove its folder, and begin anew", path, err)
+		return nil, fmt.Errorf("%s: %w: remove its folder, and start again", path, err)
 	}
 	return r, nil
 }
@@ -131,7 +131,7 @@ func (r *reader) check() error {
 		return err
 	}
 	if sum.Sum32() != binary.LittleEndian.Uint32(want) {
-		return errors.New("is damaged: its checksum is another one")
+		return errors.New("is damaged: its checksum does not match")
 	}
 	_, err = r.Seek(0, io.SeekStart)
 	r.in = bufio.NewReaderSize(r, fileBuffer)

@@ -119,7 +119,7 @@ func (r *reader) read(line string) (Puzzle, error) {
 	}
 	key, _ := p.Board.Canonical(p.Position())
 	if r.seen[rules][key] {
-		return p, errors.New("the position is there before, or its mirror image")
+		return p, errors.New("the position, or its mirror image, is a duplicate")
 	}
 	r.seen[rules][key] = true
 	return p, nil

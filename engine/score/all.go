@@ -134,7 +134,7 @@ func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []ui
 			next = slices.Compact(next)
 			compact = 2*len(next) + 1<<16
 			if len(next) > most {
-				return nil, fmt.Errorf("%v: %w: more than were asked for at most", w.board.Rules(), ErrTooMany)
+				return nil, fmt.Errorf("%v: %w: more than the requested maximum", w.board.Rules(), ErrTooMany)
 			}
 		}
 	}

@@ -216,7 +216,7 @@ func (s *Solver) call(ctx context.Context, work func(*run) Result) (Result, erro
 		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: stopped: %w", context.Cause(ctx))
 	}
 	if s.options.Nodes > 0 && r.spent.Load() {
-		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: of at most %d: %w", s.options.Nodes, ErrNodes)
+		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: limit of %d nodes: %w", s.options.Nodes, ErrNodes)
 	}
 	return res, nil
 }

@@ -103,7 +103,7 @@ func Read(r io.Reader) (*Book, error) {
 	case err != nil:
 		return nil, fmt.Errorf("is damaged: %w", err)
 	case extra > 0:
-		return nil, errors.New("goes on after its last position")
+		return nil, errors.New("continues after its last position")
 	}
 	return b, z.Close()
 }
@@ -127,7 +127,7 @@ func readHeader(in *bufio.Reader) (*game.Board, int, error) {
 	}
 	n, err := strconv.Atoi(fields[1])
 	if err != nil || n < 0 || n > maxPositions {
-		return nil, 0, fmt.Errorf("says that it has %q positions, want 0 to %d", fields[1], maxPositions)
+		return nil, 0, fmt.Errorf("claims %q positions, want 0 to %d", fields[1], maxPositions)
 	}
 	board, err := game.NewBoard(rules)
 	return board, n, err

@@ -199,7 +199,7 @@ func Load(path string) (*Book, error) {
 	defer f.Close()
 	b, err := Read(f)
 	if err == nil && b.results {
-		err = errors.New("only has who wins, and no scores")
+		err = errors.New("has only results, and no scores")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("book %s: %w", path, err)
@@ -221,7 +221,7 @@ func Read(r io.Reader) (*Book, error) {
 		return nil, err
 	}
 	if said, n := data.values, b.Positions(); n != said || b.bytes(n) != len(data.bytes) {
-		return nil, fmt.Errorf("says that it has %d values and has %d bytes of them, but %v has %d positions of up to %d plies", said, len(data.bytes), b.Rules(), n, plies)
+		return nil, fmt.Errorf("claims %d values and has %d bytes of them, but %v has %d positions of up to %d plies", said, len(data.bytes), b.Rules(), n, plies)
 	}
 	next := 0
 	for n, level := range b.levels {

@@ -54,7 +54,7 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, resul
 	}
 	err = b.solve(ctx, lines, found, missing, journal, workers, progress)
 	if err := errors.Join(err, journal.Close()); err != nil {
-		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part)
+		return nil, fmt.Errorf("book %s: %w; solved positions are kept in %s", path, err, part)
 	}
 	b.scores[plies] = make([]int8, len(lines))
 	for k, i := range lines {
