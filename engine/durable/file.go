@@ -8,7 +8,7 @@
 //	folder.go   the folder of a run, which one process at a time writes
 //	config.go   the configuration of a run, written once; a run continues only with the same one
 //	journal.go  a file that grows line by line; a kill can tear its last line only
-//	shards.go   the names of files of records, by which a run knows the games that it has
+//	shards.go   the names of files of records, which contain the numbers of their games
 //
 // Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer holds a lock on .NAME.evald-lock. So a second writer
 // of NAME is refused at once, and the next writer removes the bytes of a killed one. The lock is a separate file because gofrs/flock opens
@@ -155,7 +155,7 @@ func writeFile(files FS, path string, content []byte, mode fs.FileMode) error {
 	return w.Commit()
 }
 
-// ReadFile reads a regular file of at most most bytes.
+// ReadFile reads a regular file of no more than most bytes.
 func ReadFile(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err

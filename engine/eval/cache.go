@@ -62,7 +62,7 @@ type missed struct {
 // CacheEntry is the minimum size of an entry of a Cache in bytes.
 const CacheEntry = int(unsafe.Sizeof(slot{}))
 
-// NewCache returns a cache of about entries answers, rounded up to a power of two, at least 256. With 0 it stores none, but answers are
+// NewCache returns a cache of about this number of answers, rounded up to a power of two, at least 256. With 0 it stores none, but answers are
 // still mirror-consistent. An entry takes about 100 bytes, and 4 more for each action.
 func NewCache(entries int) *Cache {
 	const shards = 64

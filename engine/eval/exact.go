@@ -29,7 +29,7 @@ type proving struct {
 	batch  *Batch
 }
 
-// NewExact proves positions by probes of at most nodes nodes each: one to find the result, and one for each move to see whether it keeps
+// NewExact proves positions by probes, each bounded by nodes (at least 1): one to find the result, and one for each move to see whether it keeps
 // the result. First plies whose results ship (solver.Prober.Known) need no probes.
 func NewExact(nodes solver.Nodes) *Exact {
 	return &Exact{max(nodes, 1), jobs.NewPool(runtime.GOMAXPROCS(0), prove)}

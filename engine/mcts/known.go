@@ -10,7 +10,7 @@ type Known struct {
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
 }
 
-// Each calls f with the tree's results for the root and the positions below it that have at least visits visits, from 1; once for each
+// Each calls f with the tree's results for the root and the positions below it that have this number of visits, from 1, or more; once for each
 // position. It does not look below a node whose position has fewer. So if several such nodes lead to a position, f may not get it, even if
 // it has enough visits through all of them.
 func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {

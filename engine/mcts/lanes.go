@@ -132,7 +132,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 
 // goesOn reports whether the tree of a lane makes another visit in this wave.
 func (s *search) goesOn(l *lane) bool {
-	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // a probe takes as long as many visits
+	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // one probe takes the time of many visits
 		return false
 	}
 	if l.leaves > 0 {

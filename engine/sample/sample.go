@@ -108,7 +108,7 @@ func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progre
 	return DrawPlies(ctx, b, k, from, to, n, seed, progress)
 }
 
-// DrawPlies is Draw for positions of from to to stones instead of the kind's own numbers.
+// DrawPlies is Draw for a range of numbers of stones instead of the kind's own; from and to are included.
 func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {

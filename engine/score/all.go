@@ -113,7 +113,7 @@ func (w *packing) unpack(word uint64) (p game.Position) {
 	return p
 }
 
-// next returns the next layer, sorted, of at most most positions.
+// next returns the next layer, sorted, of no more than most positions.
 func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []uint64, err error) {
 	compact := 1 << 16 // the length at which duplicates are removed
 	for i, word := range layer {

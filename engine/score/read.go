@@ -56,7 +56,6 @@ func CheckSeal(text []byte) error {
 //     top left, the score of the position, and that of each of the 7 columns, -99 for a full one. All scores are for the
 //     side to move, which follows from the stones: players take turns, and 1 begins. Peter Cnudde's validation set for
 //     Kaggle's Connect X, refmoves1k_kaggle, is such a file;
-//     X, refmoves1k_kaggle, is such a file;
 //   - `moves score`, the score of the position alone, as in Pascal Pons' benchmark sets. If the first line is of this kind, all
 //     must be. See Unsolved.
 //

@@ -39,7 +39,7 @@ func OpenStore(dir string, c Config, n int) (*Store, error) {
 	return OpenStoreIn(durable.OS, dir, c, n, ShardGames)
 }
 
-// OpenStoreIn is OpenStore in any file system, with at most most games in each new file of records, from 1.
+// OpenStoreIn is OpenStore in any file system, with no more than most games, from 1, in each new file of records.
 func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func Quote(s string) string {
 	return strconv.Quote(s[:end]) + ".."
 }
 
-// To shortens s to at most most bytes of valid UTF-8, and marks a cut by ".." at the end. most is 4 or more.
+// To shortens s to valid UTF-8 of no more than most bytes, from 4, and marks a cut by ".." at the end.
 func To(s string, most int) string {
 	if len(s) <= most {
 		return strings.ToValidUTF8(s, "?")

@@ -35,7 +35,6 @@ func (w *worker) bound(c *node, alpha int) (value int, done bool) {
 // the upper cell of each pair (claimeven: Allis, A Knowledge-Based Approach of Connect-Four, 1988) and the mover can only build lines from
 // the lower ones. Two columns of odd height are joined: the stone at the foot of one is answered at the foot of the other, so the mover may
 // get either, and the rest are pairs again.
-// answered at the foot of the other, so the mover may get either, and the rest are pairs again.
 //
 // If the opponent has a threat at cell x, the part of the column above x does not count: the column ends with the mover's stone below x and
 // the opponent's win on x. With pairs counted from x down, the strategy works if the number of remaining cells, including x, is even. The

@@ -64,7 +64,7 @@ func (n *Nodes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ParseNodes is UnmarshalText with other numbers of nodes: true is usual, and a number is at most most.
+// ParseNodes is UnmarshalText with other numbers of nodes: true means usual, and most bounds a number.
 func ParseNodes(text string, usual, most Nodes) (Nodes, error) {
 	switch text {
 	case "", "true":
@@ -94,7 +94,7 @@ const (
 	mostProbe  = 16 << 20
 )
 
-// NewProber returns a Prober with at most nodes nodes per probe, from 1.
+// NewProber returns a Prober whose probes are bounded by nodes, from 1.
 func NewProber(b *game.Board, nodes uint64) (*Prober, error) {
 	if nodes == 0 {
 		return nil, fmt.Errorf("solver: a probe needs a node or more")
@@ -308,7 +308,7 @@ type sharing struct {
 // tables bounds the memory of these probes' tables, of up to 8 MiB each, whatever the number of concurrent searches.
 var tables = make(chan struct{}, runtime.NumCPU())
 
-// find returns the result of pos, if it is at least least and at most most.
+// find returns the result of pos from Known, or from a probe, which finds only values (-1, 0 or 1) from least to most; else Ongoing.
 func (s *sharing) find(pos game.Position, least, most int) game.Result {
 	if r := s.Known(pos); r != game.Ongoing || !s.Worth(pos) {
 		return r
@@ -346,7 +346,7 @@ func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.
 	return moves
 }
 
-// result returns the result of pos, if it lies between two scores from -1 to 1 and is found within nodes nodes; else Ongoing.
+// result returns the result of pos, if it lies between two scores from -1 to 1 and is found within the bound nodes; else Ongoing.
 func (w *probe) result(pos game.Position, least, most int, nodes uint64) game.Result {
 	r := &w.run
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most

@@ -38,7 +38,7 @@ const (
 
 type bucket [slots]uint64
 
-// newTable returns a table of at most bytes bytes for keys of keyBits bits, moves below columns and scores from -maxScore to maxScore. It
+// newTable returns a table no larger than bytes for keys of keyBits bits, moves below columns and scores from -maxScore to maxScore. It
 // is larger only if fewer buckets could not tell the keys apart.
 func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}

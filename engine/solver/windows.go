@@ -117,7 +117,7 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
-// smallScore is the largest score of either side at which the search for a sign tries 0. From 6 to 10 the nodes differ by about 5% at most.
+// smallScore is the bound of both sides' scores from which on nextWindow asks for the sign. From 6 to 10 the nodes differ by about 5% at most.
 const smallScore = 8
 
 // nextWindow returns the number to compare the score with next.

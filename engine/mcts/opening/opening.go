@@ -55,7 +55,7 @@ func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	return k, ok
 }
 
-// Add stores a tree's results for positions of the same game with at least visits visits (see Tree.Each). Of two results for a position it
+// Add stores a tree's results for positions of the same game with this number of visits or more (see Tree.Each). Of two results for a position it
 // keeps a proved one, else the one with more visits. It does not add visits up, because a tree that was warmed counts the book's visits
 // among its own.
 func (b *Book) Add(t *mcts.Tree, visits int) {
