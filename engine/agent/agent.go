@@ -1,9 +1,9 @@
-// Package agent has the players, from random to the exact solver, behind one interface. A Spec says which one.
+// Package agent has the players, from random to the exact solver, behind one interface. A Spec selects one.
 //
 // # Decisions
 //
-// Within a time a search has TimedLeaves leaves under way and keeps its tree from move to move: strength a second
-// counts there, and no caller can ask for the same answer twice. By visits it has 1 and begins anew at each move.
+// A search limited by time has TimedLeaves pending leaves and keeps its tree from move to move: strength per second counts, and its answers
+// cannot be repeated anyway. A search limited by visits has 1 pending leaf and starts from an empty tree at each move.
 package agent
 
 import (
@@ -26,29 +26,28 @@ import (
 
 // Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
 type Agent interface {
-	// Move is a legal action, 0 up to b.Actions(), for the side to move; the game must not be over. The agent keeps to
-	// its own time. If ctx ends earlier, the error wraps ctx.Err().
+	// Move returns a legal action, 0 up to b.Actions(), for the side to move; the game must not be over. The agent obeys its own time
+	// limit. If ctx ends earlier, the error wraps ctx.Err().
 	Move(ctx context.Context, b *game.Board, p game.Position) (action int, err error)
 }
 
-// Shared is what the agents of a program have in common. Every field may be left out. The functions are called
-// concurrently.
+// Shared is the resources that the agents of a program share. Every field may be omitted. The functions are called concurrently.
 type Shared struct {
-	Models   func(name string) (*eval.Evaluator, error) // the evaluator of a network, by its name or path; "" is the default network
-	Books    func(path string) (*opening.Book, error)   // an opening book, by its path
-	Searched func(*mcts.Tree)                           // is called with the tree of each move, for growing a book
-	Exact    func(path string) (*book.Book, error)      // a book of exact scores, by its path
-	Ships    func(game.Rules) solver.Book               // the default book of exact scores for a game; nil if it has none
-	Solved   *Solved                                    // what solvers have found so far; nil if they share nothing
-	Memory   int64                                      // most bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
+	Models   func(name string) (*eval.Evaluator, error) // returns the evaluator of a network, by its name or path; "" is the default network
+	Books    func(path string) (*opening.Book, error)   // returns an opening book, by its path
+	Searched func(*mcts.Tree)                           // is called with the tree of each move, to grow a book
+	Exact    func(path string) (*book.Book, error)      // returns a book of exact scores, by its path
+	Ships    func(game.Rules) solver.Book               // returns the default book of exact scores for a game; nil if it has none
+	Solved   *Solved                                    // results of all solvers so far; nil if they share nothing
+	Memory   int64                                      // maximum bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
 
-	// FastModel is the network of a search by time that names none and has less than FastBelow a move; "" is no such network.
+	// FastModel is the network of a search by time that names none and has less than FastBelow a move; "" disables this.
 	FastModel string
 	FastBelow time.Duration
 }
 
-// Choose names the network of a search that names none and has so little time that FastModel plays it best. All other specs
-// stay as they are. New does this too; callers that show a spec call Choose first.
+// Choose sets FastModel in the spec of a search that names no network and has less than FastBelow a move. It returns all other specs
+// unchanged. New does this too; callers that display a spec call Choose first.
 func (s Shared) Choose(spec Spec) Spec {
 	if spec.Name == "mcts" && spec.Model == "" && spec.Visits == 0 && spec.Time > 0 && spec.Time < s.FastBelow {
 		spec.Model = s.FastModel
@@ -56,7 +55,7 @@ func (s Shared) Choose(spec Spec) Spec {
 	return spec
 }
 
-// kind is the agent behind a name.
+// kind is an agent's constructor and defaults.
 type kind struct {
 	defaults Spec
 	keys     []string
@@ -71,8 +70,8 @@ const (
 	defaultVisits = 800
 )
 
-// kinds is the one list of agents: each name with its defaults and keys. To add an agent, write it in a file of its own and
-// add its line here. The agents uct-NAME come from the catalog of heuristics.
+// kinds is the one list of agents: each name with its defaults and keys. To add an agent, write it in its own file and add its line here.
+// The agents uct-NAME come from the catalog of heuristics.
 var kinds = withHeuristics(map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
@@ -86,7 +85,7 @@ var kinds = withHeuristics(map[string]kind{
 	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, mcts with the rest"},
 })
 
-// withHeuristics adds an agent uct-NAME for each heuristic that has one, and none yet.
+// withHeuristics adds an agent uct-NAME for each heuristic that can have one, unless kinds has it.
 func withHeuristics(kinds map[string]kind) map[string]kind {
 	for _, h := range heuristic.All() {
 		name := "uct-" + h.Source.String()
@@ -106,7 +105,7 @@ func withHeuristics(kinds map[string]kind) map[string]kind {
 // Names lists the agents.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Description of an agent, for people.
+// Description describes an agent for users.
 type Description struct {
 	Name  string `json:"name"`
 	About string `json:"about"` // in a few words
@@ -124,7 +123,7 @@ func Descriptions() []Description {
 	return all
 }
 
-// Describe is a line for people on each agent, with its parameters and their defaults.
+// Describe returns one line on each agent, with its parameters and their defaults.
 func Describe() string {
 	var s strings.Builder
 	for _, d := range Descriptions() {
@@ -133,15 +132,15 @@ func Describe() string {
 	return s.String()
 }
 
-// New makes the agent. It is an error if the name is unknown, if an agent that searches has no limit, or if a model or a book
-// cannot be had.
+// New creates the agent. It is an error if the name is unknown, if a searching agent has no limit, or if a model or a book is not
+// available.
 func New(s Spec, shared Shared) (Agent, error) {
 	k, known := kinds[s.Name]
 	if !known {
 		return nil, fmt.Errorf("agent %s: there are %s", short.Quote(s.Name), strings.Join(Names(), ", "))
 	}
 	if k.defaults.limited() && !s.limited() {
-		return nil, fmt.Errorf("agent %s: has no limit: say how many visits, sims or games a move may take, or for how long", s.Name)
+		return nil, fmt.Errorf("agent %s: has no limit: give the visits, sims, games or time of a move", s.Name)
 	}
 	return k.make(shared.Choose(s), shared)
 }

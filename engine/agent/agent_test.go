@@ -162,7 +162,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A search by time that names no network has the fast one if time is short, and Choose says so. Nobody else has.
+// Choose gives FastModel to a search with little time and no network, and leaves all other specs unchanged.
 func TestChoose(t *testing.T) {
 	var asked []string
 	shared := agent.Shared{FastModel: "fast", FastBelow: 50 * time.Millisecond, Models: func(name string) (*eval.Evaluator, error) {

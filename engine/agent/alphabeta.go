@@ -10,8 +10,8 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. A transposition
-// table holds the best move, the bounds and the depth of positions searched before.
+// alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. A transposition table holds the best
+// move, the bounds and the depth of positions searched before.
 type alphaBeta struct {
 	time  time.Duration
 	score *heuristic.Bitsquares
@@ -32,7 +32,7 @@ type abEntry struct {
 	move         int8
 }
 
-// wonScore is more than any score of bitsquares. A win scores less for each ply that it takes.
+// wonScore exceeds every score of bitsquares. A win scores less for each ply that it takes.
 const wonScore = 1e6
 
 const abTable = 1 << 18 // entries, 64 bytes each
@@ -58,7 +58,7 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 		}
 		best = a.root
 		if math.Abs(value) > wonScore/2 {
-			break // decided: deeper is no better
+			break // decided: a deeper search finds nothing better
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -88,7 +88,7 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	first := -1
 	if entry.position == p && entry.depth > 0 {
 		first = int(entry.move)
-		// A win's score counts plies from the root, so it does not hold for the same position at another ply.
+		// A win's score counts plies from the root, so it is wrong for the same position at another ply.
 		if int(entry.depth) >= depth && ply > 0 && !decided(entry.lower) && !decided(entry.upper) {
 			if entry.lower >= beta || entry.lower == entry.upper {
 				return entry.lower
@@ -134,5 +134,5 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	return best
 }
 
-// decided reports whether a value is a win or a loss, and not a heuristic score or an infinite bound.
+// decided reports whether a value is a win or a loss, instead of a heuristic score or an infinite bound.
 func decided(value float64) bool { return math.Abs(value) > wonScore/2 && !math.IsInf(value, 0) }

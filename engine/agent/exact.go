@@ -13,13 +13,12 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// mostEmpty is the largest number of empty cells for which an agent with a time asks the solver. With more it rarely finishes in time, and
-// the tree search makes better use of that half.
+// mostEmpty is the largest number of empty cells for which an agent with a limit of time asks the solver. With more it rarely finishes in
+// time, and the tree search makes better use of that half.
 const mostEmpty = 42
 
-// exact plays the solver's best move, or at random one of those with the best score. The solver has half of the time; if
-// that is not enough, a tree search with a network gets the rest, as the agent mcts does. With more than mostEmpty empty cells the search gets
-// all of the time.
+// exact plays the solver's best move, or a random one of those with the best score. With a limit of time the solver gets half of it; if
+// that is not enough, or more than mostEmpty cells are empty, a tree search with a network gets the rest, as in the agent mcts.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
@@ -72,14 +71,14 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 }
 
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	whole, cancel := within(ctx, e.time) // from here on, since a large board's table takes tenths of a second to make
+	whole, cancel := within(ctx, e.time) // includes the creation of a large board's table, which takes tenths of a second
 	defer cancel()
 	if e.instead != nil && b.Cells()-p.Plies() > mostEmpty {
 		return e.instead.move(ctx, whole, b, p)
 	}
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
-		if e.memory > 0 && b.Cells() > 42 { // smaller ones have a small table
+		if e.memory > 0 && b.Cells() > 42 { // smaller boards have a small table
 			o.TableMiB = int(min(256, max(16, e.memory>>20)))
 		}
 		if e.books != nil {
@@ -103,7 +102,7 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return e.instead.move(ctx, whole, b, p)
 }
 
-// solve is an action with the best score.
+// solve returns an action with the best score.
 func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if e.random == nil {
 		r, err := e.solver.Solve(ctx, p)
@@ -123,8 +122,8 @@ func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int,
 	return best[e.random.IntN(len(best))], nil
 }
 
-// Solved remembers the best moves of the positions that the solvers of a program have solved, so games that begin alike do
-// not solve the same position twice. The zero value is ready, and safe for concurrent use.
+// Solved caches the best moves of the positions that the solvers of a program have solved, so that games with the same beginning do not
+// solve a position twice. The zero value is ready, and safe for concurrent use.
 type Solved struct {
 	mu   sync.Mutex
 	best map[solvedKey][]int
@@ -135,8 +134,8 @@ type solvedKey struct {
 	position game.Position
 }
 
-// maxSolved bounds the memory of a Solved to about 100 MiB. When it is full, it keeps what it has: early positions of
-// games, which are met most often, come first.
+// maxSolved bounds the memory of a Solved to about 100 MiB. When it is full, it adds nothing: the early positions of games, which occur
+// most often, come first.
 const maxSolved = 1 << 19
 
 func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {

@@ -124,8 +124,7 @@ func TestSolverBook(t *testing.T) {
 	}
 }
 
-// Where half of the time is not enough, mcts with the network that it has in the other half finds the move. A solver that has
-// no limit loads none.
+// If half of its time is not enough, solver uses the other half for mcts with its network. Without a limit of time it loads no network.
 func TestSolverRest(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 10, Rows: 10, InARow: 5, Gravity: true})
 	var asked []string

@@ -10,23 +10,23 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// human makes mistakes as people do: it overlooks lines and threats, looks only a few stones ahead, and plays by feeling
-// where it sees nothing. Its move follows from the position and the seed. These are its rules:
+// human makes mistakes as people do: it overlooks lines and threats, looks only a few stones ahead, and plays by feeling where it sees
+// nothing. Its move follows from the position and the seed. These are its rules:
 //
-//  1. With the probability Spec.Diagonals it sees no diagonal line in this move, of either side. With the probability
-//     Spec.Threats it does not look at what the other side can do: it looks one stone ahead at most, for its own lines.
-//  2. It looks Spec.Ahead stones ahead, its own next stone included, at every move of both sides, or as far as sightNodes
-//     positions suffice. If it sees moves that win, those that win soonest are left. Otherwise the moves that lose are left
-//     out; if all do, those that lose sooner.
-//  3. Of the moves that are left it draws one. The probabilities are the model's to the power 1/Spec.Temperature; at 0 it
-//     takes the likeliest, the first of equals. The model does not help it to see: a legal cell that completes a line of either side, which it
-//     has overlooked, counts as much as the average legal move.
+//  1. With probability Spec.Diagonals it sees no diagonal line in this move, of either side. With probability
+//     Spec.Threats it ignores the other side's possibilities: it looks at most one stone ahead, for its own lines.
+//  2. It looks Spec.Ahead stones ahead, including its own next stone, at every move of both sides, within
+//     sightNodes positions. If it sees winning moves, it keeps those that win fastest. Otherwise it excludes the
+//     losing moves; if all lose, those that lose faster.
+//  3. It draws one of the remaining moves. The probabilities are the model's to the power 1/Spec.Temperature; at 0 it
+//     chooses the likeliest, the first of equals. The model does not improve its sight: an overlooked legal cell that
+//     completes a line of either side has the weight of the average legal move.
 type human struct {
 	spec      Spec
 	evaluator *eval.Evaluator
 }
 
-// sightNodes is how many positions a human looks at for one move at most.
+// sightNodes is the maximum number of positions that a human looks at for one move.
 const sightNodes = 1 << 16
 
 func newHuman(s Spec, shared Shared) (Agent, error) {
@@ -81,7 +81,7 @@ func (h human) feeling(ctx context.Context, b *game.Board, p game.Position) ([]f
 	return image, nil
 }
 
-// draw is one of the moves by their weights to the power 1/temperature; x is a random number in [0, 1).
+// draw returns one of the moves by their weights to the power 1/temperature; x is a random number in [0, 1).
 func draw(b *game.Board, moves game.Bits, weights []float32, temperature, x float64) int {
 	var most float32
 	best := b.Action(moves.First())
@@ -107,11 +107,11 @@ func draw(b *game.Board, moves game.Bits, weights []float32, temperature, x floa
 	return best
 }
 
-// sight is what a human sees of one position.
+// sight is a human's view of one position.
 type sight struct {
 	board     *game.Board
-	completes func(game.Bits) game.Bits // the cells that complete a line which it sees
-	nodes     int                       // how many positions it may still look at
+	completes func(game.Bits) game.Bits // returns the cells that complete a line, without overlooked lines
+	nodes     int                       // positions that it may still look at
 }
 
 // wins are the legal cells in which the side to move completes a line.
@@ -119,7 +119,7 @@ func (v *sight) wins(p game.Position) game.Bits {
 	return v.board.Legal(p).And(v.completes(p.Own))
 }
 
-// moves are the legal cells that rule 2 leaves.
+// moves are the legal cells that rule 2 keeps.
 func (v *sight) moves(p game.Position, ahead int) game.Bits {
 	left := v.board.Legal(p)
 	if ahead == 0 {
@@ -151,7 +151,7 @@ func (v *sight) moves(p game.Position, ahead int) game.Bits {
 	return left
 }
 
-// look is the result for the side to move that depth more stones decide, or Ongoing.
+// look returns the result for the side to move if depth more stones decide it, else Ongoing.
 func (v *sight) look(p game.Position, depth int) game.Result {
 	v.nodes--
 	if !v.wins(p).IsZero() {
@@ -181,7 +181,7 @@ func (v *sight) look(p game.Position, depth int) game.Result {
 	return game.Ongoing
 }
 
-// forget gives the cells of lines that are overlooked the weight of the average legal move.
+// forget gives the cells of overlooked lines the weight of the average legal move.
 func (v *sight) forget(p game.Position, ahead int, weights []float32) {
 	b := v.board
 	legal := b.Legal(p)

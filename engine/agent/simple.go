@@ -33,16 +33,16 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()), nil
 }
 
-// flat plays random games after each legal move, unless one wins at once, and takes the best mean result.
+// flat plays random games after each legal move, unless one wins at once, and chooses the best mean result.
 type flat struct {
-	games int           // for each move; 0 leaves it to time
-	time  time.Duration // 0 leaves it to games
+	games int           // for each move; 0: no limit, needs time
+	time  time.Duration // 0: no limit, needs games
 	*rand.Rand
 }
 
 func newFlat(s Spec, _ Shared) (Agent, error) { return &flat{s.Games, s.Time, source(s.Seed)}, nil }
 
-// flatRound is how many games each move gets between two looks at the clock.
+// flatRound is the number of games for each move between two checks of the clock.
 const flatRound = 10
 
 func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
@@ -69,7 +69,7 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 				return 0, fmt.Errorf("flat: %w", ctx.Err())
 			}
 		}
-		// All moves have had as many games here.
+		// All moves have had equally many games here.
 		if done += round; over(inner) {
 			break
 		}
@@ -92,8 +92,8 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or the rules' move if they decide. With probes it plays the likeliest move that they prove
-// to keep the result (solver.Prober.Choose). Of two mirror images it asks for the canonical one, so its moves there are mirror images too.
+// policy plays an evaluator's likeliest move, or the rules' move if they decide. With probes it plays the likeliest move proved to keep the
+// result (solver.Prober.Choose). It evaluates the canonical one of two mirror images, so its moves there are mirror images too.
 type policy struct {
 	*eval.Evaluator
 	exact solver.Nodes
@@ -107,8 +107,8 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 	return policy{e, s.Exact}, nil
 }
 
-// evaluator is the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the
-// program has no networks.
+// evaluator returns the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the program has
+// no networks.
 func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()
@@ -157,14 +157,14 @@ func likeliest(b *game.Board, p game.Position, policy []float32) []int {
 	return all
 }
 
-// mover is a backend that answers each position with an agent's move. Rows are answered one after the other.
+// mover is a backend that answers each position with an agent's move, one row after the other.
 type mover struct {
 	mu    sync.Mutex
 	agent Agent
 }
 
-// NewEvaluator makes an Evaluator of an agent, so that agents can be measured like evaluators. The policy is the agent's move
-// alone. WDL is a third each, since agents give no values. The Source is eval.Searched.
+// NewEvaluator returns an Evaluator of an agent, so that agents can be measured like evaluators. The policy is 1 for the agent's move. WDL
+// is 1/3 each, since agents give no values. The Source is eval.Searched.
 func NewEvaluator(a Agent) *eval.Evaluator {
 	return eval.New(&mover{agent: a}, eval.Options{OwnRules: true})
 }

@@ -15,43 +15,43 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Spec says which agent plays and with which limits. Parse reads one from a user's text; code writes it as a literal. Only
-// Parse fills in defaults: a literal of an agent that searches must give its Visits, Games or Time.
+// Spec is the name of an agent and its parameters. Parse parses one from a user's text; code writes it as a literal. Only Parse fills in
+// defaults: a literal of a searching agent must set Visits, Games or Time.
 type Spec struct {
 	Name   string
-	Visits int           // mcts and uct: visits a move; 0 leaves it to Time
+	Visits int           // mcts and uct: visits per move; 0: limited by Time
 	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 with Visits, else TimedLeaves
 	Games  int           // flat: random games for each legal move
-	Time   time.Duration // a move; 0 leaves it to Visits or Games
-	Model  string        // mcts, policy, human, solver within a time: a network or a heuristic; "" leaves it to Shared.Models
+	Time   time.Duration // per move; 0: limited by Visits or Games
+	Model  string        // mcts, policy, human, solver with a time: a network or a heuristic; "" is the default of Shared.Models
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
-	Book   string        // path of the opening book that a tree begins with; solver: of its book of exact scores
+	Book   string        // path of the opening book of a tree; solver: of its book of exact scores
 	Random bool          // solver: any of the best moves, by Seed
 	Seed   uint64
 
-	// Exact is mcts.Config.Exact of mcts, uct, and solver within a time, where 0 is solver.ByBoard but for uct, which has none.
-	// In policy it bounds all probes of a move together, up to solver.MostMoveNodes; 0 is none.
+	// Exact is mcts.Config.Exact of mcts, uct, and solver with a time, where 0 is solver.ByBoard, except for uct, where it is none. In
+	// policy it bounds all probes of a move together, up to solver.MostMoveNodes; 0 is none.
 	Exact solver.Nodes
 
-	Ahead       int     // human: how many stones it looks ahead, its own next one included
-	Threats     float64 // human: probability that it does not look at the other side's threats in a move
+	Ahead       int     // human: number of stones that it looks ahead, including its own next one
+	Threats     float64 // human: probability that it ignores the other side's threats in a move
 	Diagonals   float64 // human: probability that it sees no diagonals in a move
 	Temperature float64 // human: it draws a move by the model's policy to the power 1/Temperature; 0 is the likeliest
 
-	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is that of the network (eval.Search) or of mcts.DefaultConfig
+	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is the network's (eval.Search) or that of mcts.DefaultConfig
 }
 
-// limited reports whether something bounds a move.
+// limited reports whether a move has a limit.
 func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
 
-// Deterministic is an error that says why the agent may play another move when it is asked about a position again, or nil.
+// Deterministic returns an error with the reason why the agent may play another move in the same position, or nil.
 func (s Spec) Deterministic() error {
 	why := ""
 	switch {
 	case s.Name == "random", s.Name == "negamax", s.Name == "flat", s.Random:
 		why = "chooses at random"
 	case s.Time > 0:
-		why = "has a time for each move, and what it finds depends on the machine: give it visits or sims instead"
+		why = "has a time for each move, so its moves depend on the machine: give it visits or sims instead"
 	default:
 		return nil
 	}
@@ -61,8 +61,8 @@ func (s Spec) Deterministic() error {
 // Symmetric reports whether the agent plays mirrored moves in mirrored positions.
 func (s Spec) Symmetric() bool { return s.Name == "policy" }
 
-// Parse reads name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". A key of visits unsets the
-// default time, and one of time the default visits.
+// Parse parses name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". The key visits unsets the default time, and time the
+// default visits.
 func Parse(text string) (Spec, error) {
 	name, list, found := strings.Cut(text, ":")
 	k, known := kinds[name]
@@ -98,8 +98,8 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount and maxTime bound what one move may ask for, maxPower what a line of stones may weigh, maxExplore the
-// exploration constant, maxAhead and maxTemperature those of human.
+// maxCount and maxTime bound the limits of a move, maxPower the weight of a line of stones, maxExplore the exploration constant, maxAhead
+// and maxTemperature those of human.
 const (
 	maxCount = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
@@ -181,7 +181,7 @@ func count(value string, most int) (int, error) {
 	return n, nil
 }
 
-// upTo reads a number from 0 to most.
+// upTo parses a number from 0 to most.
 func upTo(value string, most float64) (float64, error) {
 	x, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(x >= 0 && x <= most) {
@@ -190,7 +190,7 @@ func upTo(value string, most float64) (float64, error) {
 	return math.Abs(x), nil // -0 is 0
 }
 
-// String is the spec as Parse reads it, with every parameter.
+// String is the form that Parse reads, with every parameter.
 func (s Spec) String() string {
 	values := map[string]any{
 		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore, "exact": s.Exact,
@@ -213,7 +213,7 @@ func (s Spec) String() string {
 	return s.Name + ":" + strings.Join(items, ",")
 }
 
-// MarshalText is String, so that JSON has a Spec as users type it.
+// MarshalText is String, so that a Spec in JSON looks as users type it.
 func (s Spec) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText is Parse.

@@ -17,16 +17,16 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// over reports whether ctx has ended or its deadline has passed. It looks at the clock because, while all cores compute,
-// the runtime may end ctx milliseconds late.
+// over reports whether ctx has ended or its deadline has passed. It reads the clock, because the runtime may end ctx milliseconds late
+// while all cores compute.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Now().After(deadline)
 }
 
-// searcher plays by tree search. If time is its limit, it keeps its tree between the moves of a game. If visits are, it
-// begins anew at each move, so its move follows from the position alone. If probes prove that every move loses, it searches once
-// more without them: they do not tell how long a game lasts, and a search without them finds sooner what is hard to win against.
+// searcher plays by tree search. If limited by time, it keeps its tree between the moves of a game. If limited by visits, it starts anew at
+// each move, so its move follows from the position alone. If probes prove that every move loses, it searches again without them: they do
+// not tell how long a game lasts, and a search without them is faster at finding moves that are hard to refute.
 type searcher struct {
 	spec      Spec // its Leaves are not 0
 	evaluator *eval.Evaluator
@@ -37,20 +37,20 @@ type searcher struct {
 	searched  func(*mcts.Tree)
 }
 
-// Estimates of what a search needs.
+// Estimates of a search's needs.
 const (
 	nodesPerVisit  = 7
 	nodesPerSecond = 5e6
-	rootVisit      = 2 * time.Millisecond // counts as a visit in mcts.RootNodesFor, whose nodes take about a quarter of that
+	rootVisit      = 2 * time.Millisecond // counts as a visit in mcts.RootNodesFor, whose nodes take about a quarter of that time
 )
 
-// TimedLeaves is how many leaves a search has under way at once if time is its limit and Spec.Leaves is 0.
+// TimedLeaves is the number of pending leaves of a search that is limited by time, if Spec.Leaves is 0.
 const TimedLeaves = 32
 
-// reserve is the part of a move's time that is left unused, for pauses of the garbage collector and the scheduler.
+// reserve is the unused part of a move's time, for pauses of the garbage collector and the scheduler.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
 
-// within ends ctx when a move's time, less the reserve, is over; 0 is no limit.
+// within ends ctx when a move's time, minus the reserve, is over; 0 is no limit.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return ctx, func() {}
@@ -58,7 +58,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d-reserve(d))
 }
 
-// uct is the agent that searches by UCT and evaluates leaves with a backend.
+// uct returns the agent that searches by UCT and evaluates leaves with a backend.
 func uct(s Spec, leaves eval.Backend, shared Shared) (*searcher, error) {
 	return newSearcher(s, eval.New(leaves, eval.Options{}), mcts.UCT, shared)
 }
@@ -73,7 +73,7 @@ func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
 
 func newMCTS(s Spec, shared Shared) (Agent, error) { return puct(s, shared) }
 
-// puct is the agent that searches by PUCT and evaluates leaves with a network or heuristic.
+// puct returns the agent that searches by PUCT and evaluates leaves with a network or heuristic.
 func puct(s Spec, shared Shared) (*searcher, error) {
 	e, err := evaluator(s.Model, shared)
 	if err != nil {
@@ -87,7 +87,7 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 	c := mcts.DefaultConfig(rule).For(e.Backend())
 	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, s.Exact
 	c.MaxNodes = 1 << 23   // 256 MiB
-	if shared.Memory > 0 { // half of it, because a slice that grows is there twice
+	if shared.Memory > 0 { // half of it, because a growing slice exists twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
 	c.RootNodes = mcts.RootNodesFor(s.Visits)
@@ -146,7 +146,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	return b.Action(b.Legal(p).First()), nil
 }
 
-// root makes p the root of a tree with these probes. It keeps what the tree knows if p is two moves on from the last root.
+// root makes p the root of a tree with these probes. It keeps the tree's nodes if p is two moves after the last root.
 func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err error) {
 	c := s.config
 	c.Exact, c.MaxNodes = exact, max(c.MaxNodes, mcts.NodesFor(b, s.spec.Visits))
@@ -164,14 +164,14 @@ func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err
 		return err
 	}
 	s.exact = exact
-	// A book of another game says nothing about this one.
+	// A book of another game does not apply.
 	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
 		s.tree.Warm(s.book.Find)
 	}
 	return nil
 }
 
-// advance moves the root to p and reports true, if p is the position after one move of each side.
+// advance moves the root to p and returns true, if p is the position after one move of each side.
 func (s *searcher) advance(b *game.Board, p game.Position) bool {
 	root := s.tree.Root()
 	if root == p {

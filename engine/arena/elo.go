@@ -16,16 +16,16 @@ type Encounter struct {
 
 // Ratings are Elo ratings with their uncertainty.
 //
-// They follow the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)), with a draw as half a win and half a
-// loss (R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, 1952). They maximize the likelihood times
-// a weak prior: each player has drawn one game against an opponent of rating 0. The prior keeps the rating of a player who
-// won every game finite (200 of 200 rate two players 1058 apart), and the mean at 0.
+// They follow the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)), with a draw as half a win and half a loss (R. A.
+// Bradley and M. E. Terry, Rank analysis of incomplete block designs, 1952). They maximize the likelihood times a weak prior: each player
+// has drawn one game against an opponent of rating 0. The prior keeps the rating of a player with only wins finite (200 of 200 rate two
+// players 1058 apart), and the mean at 0.
 //
-// Games on the same opening are not independent: the game with colours exchanged compensates for what the opening gives to
-// one side. The covariance is therefore the sandwich H^-1 G H^-1 of P. J. Huber (The behavior of maximum likelihood
-// estimates under nonstandard conditions, 1967) with an encounter as the unit, H the Hessian and G the sum of the squares of
-// the encounters' gradients. For two players this is the variance of the scores of game pairs, as in the pentanomial model.
-// Intervals use Student's quantile; the degrees of freedom are the number of encounters less the number of free ratings.
+// Games on the same opening are not independent: the game with colours exchanged compensates for the advantage that the opening gives to
+// one side. The covariance is therefore the sandwich H^-1 G H^-1 of P. J. Huber (The behavior of maximum likelihood estimates under
+// nonstandard conditions, 1967) with an encounter as the unit, H the Hessian and G the sum of the squares of the encounters' gradients. For
+// two players this is the variance of the scores of game pairs, as in the pentanomial model. Intervals use Student's quantile; the degrees
+// of freedom are the number of encounters less the number of free ratings.
 type Ratings struct {
 	Elo []float64 // one per player, with mean 0
 
@@ -36,7 +36,7 @@ type Ratings struct {
 // student is Student's distribution with a number of degrees of freedom; below 1 there are too few games for any interval.
 type student int
 
-// quantile is that of 97.5%; +Inf without an interval.
+// quantile is the 97.5% quantile; +Inf without an interval.
 func (s student) quantile() float64 {
 	if s < 1 {
 		return math.Inf(1)
@@ -109,8 +109,8 @@ func (r *Ratings) interval(variance float64) float64 {
 	return quantile * math.Sqrt(max(0, variance))
 }
 
-// Difference is how much higher i is rated than j, half its 95% interval, and the probability that i is the better one
-// (likelihood of superiority, by Student's distribution as the interval; 0.5 if there is no interval).
+// Difference returns i's rating minus j's, half its 95% interval, and the probability that i is the stronger one (likelihood of
+// superiority, by Student's distribution as the interval; 0.5 if there is no interval).
 func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 	c := &r.covariance
 	variance := c.At(i, i) + c.At(j, j) - 2*c.At(i, j)
@@ -122,9 +122,9 @@ func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 	return difference, r.interval(variance), superior
 }
 
-// TooFewGames reports whether pairs of games, counted by a player's points (0, 0.5, 1, 1.5, 2), are too few to rate the player
-// by them: Student's 95% interval of the score of a pair, as a share of its points, is wider than 0.75. A won and a lost pair
-// are added, since a few pairs that ended alike would seem certain.
+// TooFewGames reports whether pairs of games, counted by a player's points (0, 0.5, 1, 1.5, 2), are too few for a rating: Student's 95%
+// interval of a pair's score, as a share of its points, is wider than 0.75. A won and a lost pair are added, since a few pairs with equal
+// results would seem certain.
 func TooFewGames(pairs [5]int) bool {
 	pairs[0]++
 	pairs[4]++
@@ -139,8 +139,8 @@ func TooFewGames(pairs [5]int) bool {
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// maximum finds the log odds of greatest posterior likelihood by Newton's method. The logarithm of the likelihood is
-// concave, so a step that does not climb only needs to be shortened.
+// maximum finds the log odds of greatest posterior likelihood by Newton's method. The logarithm of the likelihood is concave, so a step
+// that does not climb only needs to be shortened.
 func maximum(players int, encounters []Encounter) []float64 {
 	x := make([]float64, players)
 	height := likelihood(x, encounters)

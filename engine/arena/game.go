@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Game is one finished game: a line of a journal, a row of a Parquet file. First is the player who makes the game's first
-// move, including those of the opening.
+// Game is one finished game: a line of a journal, a row of a Parquet file. First is the player of the game's first move, including those of
+// the opening.
 type Game struct {
 	Number  int32 `json:"game" parquet:"game"`       // from 1, in the match
 	Pair    int32 `json:"pair" parquet:"pair"`       // number of the pair of players, from 1
@@ -21,18 +21,18 @@ type Game struct {
 	First  string  `json:"first" parquet:"first,dict"`
 	Second string  `json:"second" parquet:"second,dict"`
 	Points float64 `json:"points" parquet:"points"` // of the first: 1, 0.5 or 0
-	Reason string  `json:"reason" parquet:"reason"` // "4 in a row", "draw" or "forfeit: " and why
+	Reason string  `json:"reason" parquet:"reason"` // "4 in a row", "draw" or "forfeit: " and the reason
 	Plies  int32   `json:"plies" parquet:"plies"`   // of the whole game
 
 	OpeningMoves string `json:"opening_moves" parquet:"opening_moves"` // as in Moves
 	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, preceded by the rules unless they are 7x6x4
 
 	// Wall-clock times. A move's time is from the request to the answer.
-	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves together
+	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves
 	SecondSeconds float64 `json:"second_seconds" parquet:"second_seconds"` //
 	FirstLongest  float64 `json:"first_longest" parquet:"first_longest"`   // seconds of the longest move
 	SecondLongest float64 `json:"second_longest" parquet:"second_longest"` //
-	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves asked for, without those of the opening
+	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves that the agent was asked for, without those of the opening
 	SecondMoves   int32   `json:"second_moves" parquet:"second_moves"`     //
 	FirstLate     int32   `json:"first_late" parquet:"first_late"`         // moves that took longer than the player's limit
 	SecondLate    int32   `json:"second_late" parquet:"second_late"`       //
@@ -46,7 +46,7 @@ const (
 // forfeit reports whether the loser lost by an error or an illegal move.
 func (g *Game) forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
 
-// points are the points of one of its two players.
+// points are the points of one of the two players.
 func (g *Game) points(player string) float64 {
 	if g.First == player {
 		return g.Points
@@ -64,7 +64,7 @@ type side struct {
 	late    int32
 }
 
-// move asks for a move and takes the time. If there is no move, reason says why. The error is one that ends the match.
+// move asks for a move and measures its time. If there is no move, reason says why. The error is one that ends the match.
 func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action int, reason string, err error) {
 	start := time.Now()
 	action, err = s.agent.Move(ctx, b, p)

@@ -10,10 +10,9 @@ import (
 // DefaultPlies is a sensible length of random openings: 4 on 7x6, none on the smallest boards.
 func DefaultPlies(b *game.Board) int { return min(8, b.Cells()/10) }
 
-// RandomOpenings draws n openings of random legal moves. After each the game goes on, neither side has a move that wins at
-// once, and neither side wins by force in a few plies. The openings are distinct, also up to mirror images. If there are
-// fewer than n distinct ones, they repeat from the first on; distinct is their number. The first openings of a longer list
-// are those of a shorter one.
+// RandomOpenings draws n openings of random legal moves. After each the game is not over, neither side has a move that wins at once, and
+// neither side wins by force in a few plies. No two openings are equal or mirror images. If fewer than n exist, they repeat from the first
+// on; distinct is their number. The first openings of a longer list are those of a shorter one.
 func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int, distinct int, err error) {
 	if plies < 0 || plies >= b.Cells() {
 		return nil, 0, fmt.Errorf("openings of %d plies: want 0 to %d on %v", plies, b.Cells()-1, b.Rules())
@@ -54,7 +53,7 @@ func randomMoves(r *rand.Rand, b *game.Board, plies int) (p game.Position, moves
 	return p, moves
 }
 
-// quiet reports whether the game goes on, neither side can win with the next stone, and neither wins by force soon.
+// quiet reports whether the game is not over, neither side can win with the next stone, and neither wins by force soon.
 func quiet(b *game.Board, p game.Position) bool {
 	if b.Result(p) != game.Ongoing || !b.Legal(p).And(b.Completes(p.Own).Or(b.Completes(p.Other()))).IsZero() {
 		return false
@@ -87,8 +86,8 @@ func forced(b *game.Board, p game.Position, plies int) int {
 	return best
 }
 
-// ParseOpening reads an opening: moves from the empty board, preceded by the rules unless they are 7x6x4. The game must go
-// on after it.
+// ParseOpening parses an opening: moves from the empty board, preceded by the rules unless they are 7x6x4. The game must not be over after
+// it.
 func ParseOpening(b *game.Board, text string) ([]int, error) {
 	rules, moves, err := game.CutRules(text)
 	if err != nil {

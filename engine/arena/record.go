@@ -16,22 +16,22 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// Settings are what all games of a record have in common. Games with other settings belong to another match.
+// Settings are common to all games of a record. Games with other settings belong to another match.
 type Settings struct {
 	Rules    string   `json:"rules"`
 	Players  []string `json:"players"` // in the order of the match
 	Seed     uint64   `json:"seed"`
-	Openings string   `json:"openings"` // where they come from, in words; each game has its own moves
+	Openings string   `json:"openings"` // their origin, in words; each game has its own moves
 }
 
-// Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line
-// with the settings, then one line per game. Close writes all games to FILE as Parquet, with the settings as metadata under
-// "evald.match" and a checksum, and removes the journal. The games of a record are those of FILE and of its journal.
+// Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line with the settings,
+// then one line per game. Close writes all games to FILE as Parquet, with the settings as metadata under "evald.match" and a checksum, and
+// removes the journal. The games of a record are those of FILE and of its journal.
 type Record struct {
 	path     string
 	settings Settings
 	games    []Game
-	file     *durable.File // the new version; keeps other matches from writing it
+	file     *durable.File // the new version; prevents other matches from writing it
 	journal  *durable.Journal
 }
 
@@ -48,8 +48,8 @@ const (
 	foreignJournal = "is there already and is no journal of a match: name another file, or remove it"
 )
 
-// OpenRecord opens the record of a match or begins it. No other process may have it open. The games in it are checked
-// against the match: if they belong to another one, the error says what differs, and the files stay as they are.
+// OpenRecord opens the record of a match or begins it. No other process may have it open. The games in it are checked against the match: if
+// they belong to another one, the error names the difference, and the files stay unchanged.
 func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
 	var err error
@@ -66,7 +66,7 @@ func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	return r, nil
 }
 
-// begin reads the games of the file and of its journal, and begins the journal anew.
+// begin reads the games of the file and of its journal, and rewrites the journal.
 func (r *Record) begin(m *Match) error {
 	if err := r.readParquet(); err != nil {
 		return fmt.Errorf("record %s: %w", r.path, err)
@@ -87,7 +87,7 @@ func (r *Record) begin(m *Match) error {
 	return err
 }
 
-// Games are the games finished so far, in no particular order. The slice must not be changed.
+// Games are the games finished so far, in any order. Do not change the slice.
 func (r *Record) Games() []Game { return r.games }
 
 // Add appends a finished game. Once Add has returned, the game survives a kill of the program, but not a crash of the machine.
@@ -110,10 +110,10 @@ func (r *Record) Close() error {
 
 func (r *Record) part() string { return r.path + ".part" }
 
-// ErrNoMatch says that a file is no record of a match.
+// ErrNoMatch means that a file is no record of a match.
 var ErrNoMatch = errors.New("is no record of a match")
 
-// ReadGames reads the games of a finished match from its file. The error names the file; it is ErrNoMatch if the file is another one.
+// ReadGames reads the games of a finished match from its file. The error names the file; it is ErrNoMatch if the file is no record.
 func ReadGames(path string) ([]Game, error) {
 	_, games, err := readParquet(path)
 	if err != nil {
@@ -181,8 +181,8 @@ func (r *Record) writeParquet() error {
 	return r.file.Commit()
 }
 
-// readJournal returns the whole lines of the journal, which are of this match. The first has the settings, also if there is no
-// journal, or one of a program that was killed before its first game.
+// readJournal returns the complete lines of the journal, which belong to this match. The first has the settings, even if there is no
+// journal, or its program was killed before its first game.
 func (r *Record) readJournal() ([]line, error) {
 	const begins = `{"rules":`
 	text, err := os.ReadFile(r.part())
@@ -207,7 +207,7 @@ func (r *Record) readJournal() ([]line, error) {
 	return lines, r.same(*lines[0].Settings)
 }
 
-// same returns an error that says how the settings of the record differ from those of the match, or nil.
+// same returns an error that names the difference between the settings of the record and the match, or nil.
 func (r *Record) same(there Settings) error {
 	var differ []string
 	differs := func(what, there, here string) {
@@ -223,7 +223,7 @@ func (r *Record) same(there Settings) error {
 	if differ == nil {
 		return nil
 	}
-	return fmt.Errorf("has games of another match (%s): go on with its settings, or name another file", strings.Join(differ, "; "))
+	return fmt.Errorf("has games of another match (%s): continue with its settings, or name another file", strings.Join(differ, "; "))
 }
 
 // checkAll returns an error if the games, sorted by number, are not those of the match.
@@ -241,7 +241,7 @@ func (m *Match) checkAll(games []Game) error {
 	return nil
 }
 
-// check returns an error if a game read from a record is not one of the match.
+// check returns an error if a game from a record does not belong to the match.
 func (m *Match) check(g *Game) error {
 	if g.Number < 1 {
 		return fmt.Errorf("game %d: games are numbered from 1", g.Number)
@@ -253,7 +253,7 @@ func (m *Match) check(g *Game) error {
 	case int(g.Pair) != at.pair+1 || int(g.Opening) != at.opening+1:
 		return fmt.Errorf("game %d is of pair %d, opening %d; want pair %d, opening %d", g.Number, g.Pair, g.Opening, at.pair+1, at.opening+1)
 	case at.opening < len(m.Openings) && g.OpeningMoves != m.opening(at.opening):
-		return fmt.Errorf("game %d begins with %s there, with %s here: go on with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
+		return fmt.Errorf("game %d begins with %s there, with %s here: continue with its openings, or name another file", g.Number, g.OpeningMoves, m.opening(at.opening))
 	case g.Points != 0 && g.Points != 0.5 && g.Points != 1:
 		return fmt.Errorf("game %d: %v points, want 0, 0.5 or 1", g.Number, g.Points)
 	}

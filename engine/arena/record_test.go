@@ -141,9 +141,9 @@ func TestOtherMatch(t *testing.T) {
 		m            *arena.Match
 		source, want string
 	}{
-		{seed, source, "another match (seed is 3 there, 4 here): go on with its settings, or name another file"},
+		{seed, source, "another match (seed is 3 there, 4 here): continue with its settings, or name another file"},
 		{players, source, "players are random uct:sims=5 there, random uct:sims=6 here"},
-		{openings, source, "here: go on with its openings"},
+		{openings, source, "here: continue with its openings"},
 		{m, "a file's", `openings are random of 4 plies there, a file's here`},
 	} {
 		if _, err := arena.OpenRecord(path, c.m, c.source); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -23,7 +23,7 @@ const (
 	Accept1   Verdict = "elo1"
 )
 
-// Validate returns an error that names what is out of range, or nil.
+// Validate returns an error that names the value that is out of range, or nil.
 func (s SPRT) Validate() error {
 	switch {
 	case !(s.Elo0 < s.Elo1) || math.Abs(s.Elo0) > 2000 || math.Abs(s.Elo1) > 2000:
@@ -51,11 +51,10 @@ func (s SPRT) Verdict(ratio float64) Verdict {
 	return Undecided
 }
 
-// LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0. For each it takes the likeliest
-// distribution of pair scores that has the expected score of that hypothesis. pairs counts the pairs of games by the first
-// player's points: 0, 0.5, 1, 1.5, 2. The test is that of fishtest, Stockfish's testing framework, with logistic Elo (M. Van
-// den Bergh, The generalized maximum likelihood ratio for the expectation value of a distribution). As in fishtest, a count
-// of 0 is taken for 0.001.
+// LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0. For each hypothesis it uses the likeliest distribution of
+// pair scores with the expected score of that hypothesis. pairs counts the pairs of games by the first player's points: 0, 0.5, 1, 1.5, 2.
+// The test is that of fishtest, Stockfish's testing framework, with logistic Elo (M. Van den Bergh, The generalized maximum likelihood
+// ratio for the expectation value of a distribution). As in fishtest, a count of 0 is replaced by 0.001.
 func (s SPRT) LogRatio(pairs [5]int) float64 {
 	var n [5]float64
 	played := false
@@ -75,8 +74,8 @@ func (s SPRT) LogRatio(pairs [5]int) float64 {
 	return sum
 }
 
-// CountPairs counts pairs of games on one opening by the player's points: 0, 0.5, 1, 1.5, 2. All games must be the player's.
-// Openings with only one game so far are left out.
+// CountPairs counts pairs of games on one opening by the player's points: 0, 0.5, 1, 1.5, 2. All games must be the player's. Openings with
+// only one game so far are ignored.
 func CountPairs(games []Game, player string) (pairs [5]int) {
 	halves := map[int32]int{} // by opening: 1 + twice the points of a pair's first game; 0 if there is none
 	for i := range games {
@@ -94,8 +93,8 @@ func CountPairs(games []Game, player string) (pairs [5]int) {
 // pairScore is the score, 0 to 1, of index i in the counts of pairs.
 func pairScore(i int) float64 { return float64(i) / 4 }
 
-// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the given mean. These weights are, up to a factor, the
-// likeliest distribution with that mean. The weighted sum of a_i - mean falls as t rises.
+// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the given mean. These weights are, up to a factor, the likeliest
+// distribution with that mean. The weighted sum of a_i - mean falls as t rises.
 func tilt(n [5]float64, mean float64) float64 {
 	low, high := -1/(1-mean), 1/mean // at these values the weight of an extreme score becomes infinite
 	for range 200 {

@@ -37,12 +37,11 @@ type Meeting struct {
 	Draws  int     `json:"draws"`
 	Losses int     `json:"losses"`
 	Score  float64 `json:"score"` // of A, points per game
-	// Pairs counts pairs of games on one opening by A's points: 0, 0.5, 1, 1.5, 2. Openings with only one game so far are
-	// left out.
+	// Pairs counts pairs of games on one opening by A's points: 0, 0.5, 1, 1.5, 2. Openings with only one game so far are ignored.
 	Pairs    [5]int  `json:"pairs"`
 	Elo      float64 `json:"elo"`           // A's rating minus B's
 	EloError float64 `json:"elo_error"`     // as in Standing
-	Superior float64 `json:"superior"`      // probability that A is the better one
+	Superior float64 `json:"superior"`      // probability that A is the stronger one
 	TooFew   bool    `json:"too_few_games"` // to compare the two: TooFewGames of Pairs
 }
 
@@ -54,7 +53,7 @@ type Table struct {
 	Games     int        `json:"games"`
 }
 
-// NewTable sums up the games of the named players.
+// NewTable computes the table of the named players from their games.
 func NewTable(names []string, games []Game) Table {
 	players, index := make([]Standing, len(names)), map[string]int{}
 	for i, name := range names {
@@ -62,7 +61,7 @@ func NewTable(names []string, games []Game) Table {
 		index[name] = i
 	}
 	pairs := make([][5]int, len(names)) // of each player with all others, by the player's points
-	met := map[[2]int][]Game{}          // by two players, the lower one first
+	met := map[[2]int][]Game{}          // by two players, the lower index first
 	for i := range games {
 		g := &games[i]
 		first, second := index[g.First], index[g.Second]
@@ -120,7 +119,7 @@ func NewTable(names []string, games []Game) Table {
 	return t
 }
 
-// Rating is the player's Elo and its interval for people: "+120" and "±30", or "?" and "too few games".
+// Rating formats the player's Elo and its interval: "+120" and "±30", or "?" and "too few games".
 func (s *Standing) Rating() (elo, interval string) {
 	if s.TooFew {
 		return "?", "too few games"
@@ -145,7 +144,7 @@ func (s *Standing) count(points, seconds, longest float64, moves, late int32) {
 	s.Late += int(late)
 }
 
-// encountersOf are the results of player a, whose name is given, against b on each opening, in the order of openings.
+// encountersOf returns the results of player a, whose name is given, against b on each opening, in the order of openings.
 func encountersOf(games []Game, name string, a, b int) (all []Encounter) {
 	openings := map[int32]Encounter{}
 	for i := range games {
@@ -158,7 +157,7 @@ func encountersOf(games []Game, name string, a, b int) (all []Encounter) {
 	return all
 }
 
-// meeting is the result of player a against b, who played these games.
+// meeting is the result of player a against b in these games.
 func meeting(a, b string, games []Game) Meeting {
 	m := Meeting{A: a, B: b, Games: len(games), Pairs: CountPairs(games, a)}
 	for i := range games {

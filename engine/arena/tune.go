@@ -16,46 +16,45 @@ import (
 
 // Tuning finds the constants with which a player is strongest, by games against the same player with its usual constants.
 //
-// Two thirds of the games look for them. Each pair of games has constants of its own, half of them drawn evenly from their
-// ranges, half by Thompson sampling (W. R. Thompson, 1933): those that look best if the pairs so far are drawn anew. The strength as a
-// function of the constants is a quadratic, fitted to all pairs by logistic regression (after R. Coulom, CLOP, 2011), and its highest
-// point is the answer. That point is chosen because it looks good, so its fitted strength is too high. The last third of the games
-// measures it, on other openings.
+// Two thirds of the games search for them. Each pair of games has its own constants, half of them drawn uniformly from their ranges, half
+// by Thompson sampling (W. R. Thompson, 1933): the best ones according to a resample of the pairs so far. The strength as a function of the
+// constants is a quadratic, fitted to all pairs by logistic regression (after R. Coulom, CLOP, 2011), and its maximum is the answer.
+// Because it was chosen as the maximum, its fitted strength is too high. The last third of the games measures it, on other openings.
 type Tuning struct {
 	Board       *game.Board
 	Constants   []Constant                    // one or two
 	New         func(values []float64) Player // the player with these constants
-	Games       int                           // in all; at least MinTuning
+	Games       int                           // total; at least MinTuning
 	Seed        uint64
 	Concurrency int // games at once
 }
 
-// MinTuning is the least number of games of a Tuning. With fewer an interval says nothing.
+// MinTuning is the minimum number of games of a Tuning. With fewer an interval means nothing.
 const MinTuning = 60
 
-// Constant is what is tuned.
+// Constant is a constant to tune.
 type Constant struct {
 	Name             string
 	Low, High, Usual float64 // Low <= Usual <= High
-	Log              bool    // its logarithm is what counts; Low is above 0
+	Log              bool    // tune its logarithm; Low is above 0
 }
 
-// Best is what a Tuning has found.
+// Best is the result of a Tuning.
 type Best struct {
-	Values, Low, High []float64 // by constant: the best value, and an interval that has it with 90%
-	Games             int       // that looked for them
+	Values, Low, High []float64 // by constant: the best value, and its 90% interval
+	Games             int       // of the search
 	Match             Table     // of the best constants, the first player, against the usual ones; empty if they are the usual ones
 }
 
-// tuningRound is how many pairs are played between two fits.
+// tuningRound is the number of pairs played between two fits.
 const tuningRound = 16
 
 // Run plays the games. It calls progress, unless that is nil, with the number of games played and the best constants so far.
 func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float64)) (Best, error) {
 	if t.Games < MinTuning {
-		return Best{}, fmt.Errorf("tune: %d games say nothing: want %d or more", t.Games, MinTuning)
+		return Best{}, fmt.Errorf("tune: %d games are too few: want %d or more", t.Games, MinTuning)
 	}
-	looks := t.Games / 3 // pairs that look: two thirds of the games
+	looks := t.Games / 3 // pairs of the search: two thirds of the games
 	measures := t.Games/2 - looks
 	openings, _, err := RandomOpenings(t.Board, DefaultPlies(t.Board), looks+measures, t.Seed)
 	if err != nil {
@@ -103,7 +102,7 @@ func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float6
 	return best, err
 }
 
-// pair plays an opening twice, and is the score of the constants against the usual ones, 0 to 2.
+// pair plays an opening twice, and returns the score of the constants against the usual ones, 0 to 2.
 func (t *Tuning) pair(ctx context.Context, at []float64, opening []int, seed uint64) (score float64, err error) {
 	if slices.Equal(t.values(at), t.values(t.usual())) {
 		return 1, nil // against itself
@@ -116,7 +115,7 @@ func (t *Tuning) pair(ctx context.Context, at []float64, opening []int, seed uin
 	return score, err
 }
 
-// player is the player at a point, with a name that says so.
+// player is the player at a point, whose name contains the constants.
 func (t *Tuning) player(at []float64) Player { return t.New(t.values(at)) }
 
 // Points have a coordinate of -1 to 1 for each constant.
@@ -138,7 +137,7 @@ func (t *Tuning) values(at []float64) []float64 {
 		if c.Log {
 			x = math.Exp(x)
 		}
-		values[i] = math.Round(x*1000) / 1000 // as people see it, and as files keep it
+		values[i] = math.Round(x*1000) / 1000 // as displayed and stored
 	}
 	return values
 }
@@ -150,7 +149,7 @@ func (c Constant) scale(x float64) float64 {
 	return x
 }
 
-// interval is 90% of where the highest point lies if the pairs are drawn anew (B. Efron's bootstrap).
+// interval contains 90% of the maxima of resampled pairs (B. Efron's bootstrap).
 func (t *Tuning) interval(r *rand.Rand, s sample) (low, high []float64) {
 	const draws = 200
 	by := make([][]float64, len(t.Constants))
@@ -174,13 +173,13 @@ func uniform(r *rand.Rand, n int) []float64 {
 	return at
 }
 
-// sample is pairs of games: where they were played, and their scores, 0 to 2.
+// sample is pairs of games: the points at which they were played, and their scores, 0 to 2.
 type sample struct {
 	at     [][]float64
 	scores []float64
 }
 
-// again draws as many of the pairs, with repetitions.
+// again resamples the pairs with replacement.
 func (s sample) again(r *rand.Rand) (drawn sample) {
 	for range s.at {
 		i := r.IntN(len(s.at))
@@ -189,7 +188,7 @@ func (s sample) again(r *rand.Rand) (drawn sample) {
 	return drawn
 }
 
-// quadratic is the strength at a point, in log odds against the usual constants, where it is 0.
+// quadratic is the strength at a point, in log odds relative to the usual constants, where it is 0.
 type quadratic struct {
 	weights []float64
 	usual   []float64
@@ -206,7 +205,7 @@ func terms(at []float64) (all []float64) {
 	return all
 }
 
-// features are the terms less those of the usual constants.
+// features are the terms minus those of the usual constants.
 func (q quadratic) features(at []float64) []float64 {
 	all := terms(at)
 	for i, x := range terms(q.usual) {
@@ -275,7 +274,7 @@ func (s sample) fit(usual []float64) quadratic {
 		var c mat.Cholesky
 		var step mat.VecDense
 		if !c.Factorize(mat.NewSymDense(n, hessian)) || c.SolveVecTo(&step, mat.NewVecDense(n, gradient)) != nil {
-			break // it cannot be: the prior makes it positive definite
+			break // impossible: the prior makes it positive definite
 		}
 		longest := mat.Norm(&step, math.Inf(1))
 		for i := range q.weights {
@@ -288,7 +287,7 @@ func (s sample) fit(usual []float64) quadratic {
 	return q
 }
 
-// Text is constants as people read them: "cpuct 2.1, fpu 0.3".
+// Text formats constants: "cpuct 2.1, fpu 0.3".
 func (t *Tuning) Text(values []float64) string {
 	parts := make([]string, len(values))
 	for i, c := range t.Constants {

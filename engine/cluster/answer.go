@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Messages of a subject that wait for the learner, at most. What comes meanwhile is dropped, and its worker sends it again.
+// Upper bounds on the queues of messages for the learner. It drops messages beyond, and their workers resend them.
 const (
 	mostWaiting      = 4096
 	mostWaitingBytes = 4 << 20
 	mostGamesBytes   = 32 << 20 // of gamesSubject
 )
 
-// listen begins to answer workers.
+// listen subscribes to workers' messages.
 func (l *Learner) listen() error {
 	games, err := l.conn.SubscribeSync(gamesSubject)
 	if err == nil {
@@ -43,7 +43,7 @@ func (l *Learner) listen() error {
 func (l *Learner) answer(m *nats.Msg) {
 	q := readQuestion(m.Subject, m.Data)
 	lag, most := 0, 0
-	if q.subject == statusSubject { // of the connection, which is busy with what comes
+	if q.subject == statusSubject { // on the connection's own goroutine, which is busy with incoming messages
 		lag, most = l.lag(), int(l.conn.MaxPayload())
 	}
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (l *Learner) answer(m *nats.Msg) {
 	l.respond(m, a.encode(most))
 }
 
-// respond answers at inboxes alone: an answer at another subject could be taken for a message of the learner's own.
+// respond answers only to inboxes: an answer to another subject could be taken for a message of the learner's own.
 func (l *Learner) respond(m *nats.Msg, text []byte) {
 	if !strings.HasPrefix(m.Reply, inboxes) {
 		return
@@ -62,13 +62,13 @@ func (l *Learner) respond(m *nats.Msg, text []byte) {
 	}
 }
 
-// notices are lines of the log that workers can cause: noticesAtOnce of them in noticesIn at most. The next line says how many
-// were left out.
+// notices limits the lines of the log that workers can cause to noticesAtOnce in noticesIn. The next line gives the number of omitted
+// lines.
 type notices struct {
 	log   *slog.Logger
 	since time.Time
 	lines int // since then
-	left  int // left out
+	left  int // omitted lines
 }
 
 const (

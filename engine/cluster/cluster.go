@@ -1,46 +1,45 @@
-// Package cluster lets many machines play the games of a self-play run. One process, the learner, has the run's folder and
-// keeps the games; workers on any machine play them. Between them is a NATS server, which the learner has in itself, or
-// which runs elsewhere.
+// Package cluster lets many machines play the games of a self-play run. One process, the learner, owns the run's folder and stores the
+// games; workers on any machine play them. They communicate through a NATS server, inside the learner or elsewhere.
 //
-//	cluster.go  what learner and workers agree on: names, messages, limits
-//	server.go   the server inside the learner: who may do what, TLS
+//	cluster.go  names, messages and limits shared by learner and workers
+//	server.go   the server inside the learner: permissions, TLS
 //
 //	learner.go       the learner: its life, and generations of games
-//	learnerstate.go  the learner: what it knows, and what it answers
-//	jobs.go          the learner: games for workers to play, and which of them have a worker
-//	parcel.go        the learner: a message with games is read
-//	answer.go        the learner: messages come in and go out, and the lines that they can cause in its log
-//	keep.go          the learner: games come in and go to the disk
+//	learnerstate.go  the learner: its state and its answers
+//	jobs.go          the learner: games to play, and the leases of their workers
+//	parcel.go        the learner: reads messages with games
+//	answer.go        the learner: receives and answers messages, and limits the log lines that they cause
+//	keep.go          the learner: receives games and writes them to the disk
 //
 //	worker.go        a worker: connects to a server
-//	workerstate.go   a worker: what it knows, and what it does next
+//	workerstate.go   a worker: its state and its next actions
 //	workerplay.go    a worker: the same for jobs and networks
-//	session.go       a worker: does what its state says
+//	session.go       a worker: carries out the actions of its state
 //	spool.go         a worker: games on its disk that the learner has not confirmed
-//	network.go       a worker: networks on its disk, each once a machine
+//	network.go       a worker: networks on its disk, one copy per machine
 //
-//	status.go        what the learner knows of its workers
-//	metrics.go       the same for Prometheus
+//	status.go   the status of the learner and its workers
+//	metrics.go  the same for Prometheus
 //
 // # Decisions
 //
-// What learner and worker decide is in two state machines, learnerState and workerState, which have no clock, no connection and no
-// goroutine. The real program calls them with NATS messages and the time; the simulation (simulate_test.go) with messages that are lost,
-// doubled, delayed and forged, in virtual time, on disks that lose what was not synced. It replays every failure from a number.
+// The decisions of learner and worker are in two state machines, learnerState and workerState, without clock, connection or goroutine. The
+// real program calls them with NATS messages and the time. The simulation (simulate_test.go) calls them with messages that are lost,
+// doubled, delayed and forged, in virtual time, on disks that lose unsynced data. It replays every failure from a number.
 //
-// The server has nothing. It passes messages on. A worker keeps a game until the learner has confirmed it, and the learner
-// confirms a game when it is on the learner's disk: in the journal or in a file of records of the run's folder
-// (selfplay.Store). These two are the ledger that decides what is new. Games are numbered, and a game follows from its run's
-// configuration and its number. So a game that comes twice is the same game, and is dropped; a game that nobody confirms is
-// played again. Workers ask the learner for jobs and networks, and it leases a job until its games are kept. A message that is lost delays a run, and does no more.
+// The server stores nothing; it only passes messages on. A worker keeps a game until the learner has confirmed it, and the learner confirms
+// a game when it is on the learner's disk: in the journal or in a file of records of the run's folder (selfplay.Store). These two are the
+// ledger that decides which games are new. Games are numbered, and a game follows from its run's configuration and its number. So a game
+// that arrives twice is the same game, and is dropped; a game that is never confirmed is played again. Workers ask the learner for jobs and
+// networks, and it leases a job until its games are stored. A lost message only delays a run.
 //
-// Jobs and networks are in no stream of the server (JetStream), because a worker could write there: the server checks what
-// a client may publish, but not which subject the client names for the answer, and publishes that answer itself. So a request that a
-// worker may make, with the subject of the stream in the place of its inbox, would put a job there, overwrite a network or delete the stream.
-// No subject of this package leads to anything but the learner, which answers to inboxes alone.
+// Jobs and networks are in no stream of the server (JetStream), because a worker could write to it: the server checks the subjects to which
+// a client publishes, but not the reply subject that the client names, and publishes the reply there itself. So with a permitted request, a
+// worker that names the stream's subject instead of its inbox could insert a job, overwrite a network or delete the stream. The subjects of
+// this package lead only to the learner, which answers only to inboxes.
 //
-// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures, unless the run
-// is continuous (learn.Config.Continuous).
+// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures, unless the run is
+// continuous (learn.Config.Continuous).
 package cluster
 
 import (
@@ -70,54 +69,54 @@ const (
 	networkSubject = "evald.network"
 	gamesSubject   = "evald.games"
 	statusSubject  = "evald.status"
-	workerSubject  = "evald.worker" // workers report here how they are, and which jobs they have
+	workerSubject  = "evald.worker" // workers report their status and their leases here
 
-	inboxes = "_INBOX." // what all subjects for answers begin with
+	inboxes = "_INBOX." // prefix of all reply subjects
 )
 
-// pace is how long a learner and its workers wait for each other, and how much they keep. Tests have another one.
+// pace is the time limits and buffer sizes of a learner and its workers. Tests use other values.
 type pace struct {
-	lease    time.Duration // how long a worker may be silent before others get its jobs
-	patience time.Duration // for an answer of the learner
+	lease    time.Duration // how long a worker may be silent before its jobs are leased to others
+	patience time.Duration // timeout for an answer of the learner
 	pause    time.Duration // before the next try
 
-	window int // games beyond the first missing one that the learner gives out, and takes; it keeps them in memory
-	spool  int // games of a worker that are not confirmed; then it plays no more until some are
+	window int // games beyond the first missing one that the learner leases and accepts; it keeps them in memory
+	spool  int // a worker pauses when it has this many unconfirmed games
 }
 
 var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond, window: window, spool: spoolGames}
 
 const (
-	mostPatience = 24 // times patience: for an answer of a learner that lags
+	mostPatience = 24 // times patience: for an answer of a slow learner
 
-	// For a network to reach a worker, at most. It begins with little, for it is also how long a lost message is waited for,
-	// and doubles with each try.
+	// Upper bound on the timeout for transferring a network. The timeout starts small, because a lost message costs as much, and doubles
+	// with each retry.
 	networkPatience = 5 * time.Minute
 	networkPart     = 128 << 10 // bytes of a network in a message
 )
 
 // job is a range of games to play.
 type job struct {
-	Lease      string          `json:"lease"` // names the job; the worker that has it reports that, or others get it
+	Lease      string          `json:"lease"` // names the job; its worker must keep reporting it, or others get it
 	Generation int             `json:"generation"`
 	Network    string          `json:"sha256,omitempty"` // empty: the heuristic of Config.Network plays
 	Bytes      int             `json:"bytes,omitempty"`  // of the network
 	Config     selfplay.Config `json:"config"`
 	Missing    []int           `json:"missing"` // numbers of the games to play
 	All        int             `json:"all"`     // games of the generation
-	AtOnce     int             `json:"at_once"` // that a worker plays, at most
+	AtOnce     int             `json:"at_once"` // maximum concurrent games of a worker
 }
 
-// settings identify all that decides a generation's games.
+// settings identify everything that determines a generation's games.
 func (j job) settings() string {
 	text, err := json.Marshal([]any{j.Config, j.Network, j.All})
 	if err != nil {
-		panic(err) // Validate has refused what JSON cannot have
+		panic(err) // Validate has refused everything that JSON cannot represent
 	}
 	return sum(text)
 }
 
-// request is what a worker asks the learner.
+// request is a worker's request to the learner.
 type request struct {
 	Version    string `json:"version"`
 	Worker     string `json:"worker"`
@@ -126,7 +125,7 @@ type request struct {
 	Settings   string `json:"settings,omitempty"`
 
 	Network string `json:"sha256,omitempty"` // of networkSubject
-	From    int    `json:"from,omitempty"`   // of networkSubject: the first byte that is wanted
+	From    int    `json:"from,omitempty"`   // of networkSubject: offset of the first byte to send
 
 	Games []json.RawMessage `json:"games,omitempty"` // of gamesSubject
 }
@@ -134,29 +133,29 @@ type request struct {
 // reply is the learner's answer.
 type reply struct {
 	Run     string `json:"run"`
-	Refused string `json:"refused,omitempty"` // why, for good
-	Later   string `json:"later,omitempty"`   // why not now
-	Early   bool   `json:"early,omitempty"`   // of gamesSubject: because some games are in no job yet
+	Refused string `json:"refused,omitempty"` // permanent reason
+	Later   string `json:"later,omitempty"`   // temporary reason
+	Early   bool   `json:"early,omitempty"`   // of gamesSubject: some games are in no job yet
 	Job     *job   `json:"job,omitempty"`     // of jobSubject; nil: there is none now
 }
 
-// ok reports whether the learner has done what it was asked.
+// ok reports whether the request succeeded.
 func (r reply) ok() bool { return r.Refused == "" && r.Later == "" }
 
-// ErrRefused is the error of a worker that the learner does not want.
+// ErrRefused is the error of a worker that the learner rejects.
 var ErrRefused = errors.New("the learner refuses this worker")
 
-// Connection says where the server is, and who asks. Its file names may be empty.
+// Connection is the address of the server and the caller's credentials. Its file names may be empty.
 type Connection struct {
 	URL         string // nats://, tls://, ws:// or wss://, with USER:PASSWORD@ or TOKEN@ before the host
 	Credentials string // file of a NATS account
-	CA          string // file of certificates (PEM) of those who sign the server's
+	CA          string // file of certificates (PEM) of the authorities that sign the server's
 
-	pace pace // zero: usual
+	pace pace // zero: default
 }
 
-// connect connects, and reconnects when the connection was lost. Answers are sent to subjects below inbox, which the name
-// tells the server (see server.go). What the server objects to later goes to the log.
+// connect connects, and reconnects after a lost connection. Replies go to subjects below inbox; name tells it to the server (see
+// server.go). Later errors of the server go to the log.
 func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 	return conn, nil
 }
 
-// check says what is wrong with the URLs, which commas separate, without the secrets in them.
+// check returns an error for invalid URLs, which commas separate, without their secrets.
 func (c Connection) check() error {
 	for _, text := range strings.Split(c.URL, ",") {
 		u, err := url.Parse(withScheme(strings.TrimSpace(text)))
@@ -190,7 +189,7 @@ func (c Connection) check() error {
 			return errors.New("the server's URL cannot be read: want nats://HOST:PORT or tls://HOST:PORT, with USER:PASSWORD@ or TOKEN@ before the host")
 		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
 			return fmt.Errorf("the server's URL begins with %s://, want nats, tls, ws or wss", short.Text(u.Scheme))
-		case u.Hostname() == "" || len(u.Hostname()) > 253: // the longest name that there is
+		case u.Hostname() == "" || len(u.Hostname()) > 253: // the maximum length of a host name
 			return fmt.Errorf("the server's URL has the host %s, want a name or an address", short.Quote(u.Hostname()))
 		case !isHost.MatchString(u.Hostname()):
 			return fmt.Errorf("the server's URL has the host %s, want a name (letters, digits, - and dots) or an address", short.Quote(u.Hostname()))

@@ -83,8 +83,8 @@ func begin(t *testing.T, l *cluster.Learner, b selfplay.Batch) (over chan error)
 	return over
 }
 
-// Games come twice, in any order, in one message, and when their generation is over. Others come that nobody has played. The
-// files are those of one machine.
+// Games arrive twice, in any order, in one message, and after the end of their generation. Forged games arrive too. The files are those of
+// one machine.
 func TestDeliveries(t *testing.T) {
 	const n = 620
 	c := small(0)

@@ -24,7 +24,7 @@ func smallDisk(t *testing.T, options string) string {
 	return dir
 }
 
-// fill takes the room of a disk but for so many bytes, and returns what gives it back.
+// fill fills a disk until left bytes are free, and returns a function that frees the space.
 func fill(t *testing.T, dir string, left int64) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -7,36 +7,37 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// window is pace.window, usually.
+// window is the default of pace.window.
 const window = 1 << 14
 
-// jobGames is how many games a job has if so many workers share all games. Small jobs let them end a generation together.
+// jobGames returns the number of games per job if the given number of workers shares all games. Small jobs let workers end a generation
+// together.
 func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
 
-// share is how many games one of so many workers plays at once at most, so that each has some, and nobody waits long for those
-// who took the last ones.
+// share returns the maximum number of concurrent games per worker, so that each has some, and none waits long for the workers that took the
+// last ones.
 func share(all, workers int) int {
 	workers = max(workers, 1)
 	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
 }
 
-// generation is one whose games are being played.
+// generation is a generation whose games are being played.
 type generation struct {
 	job     job // without Lease and Missing
 	id      string
 	network []byte // nil: a heuristic plays
 	store   *selfplay.Store
 	window  int
-	grew    time.Time // when the last new game came
+	grew    time.Time // time of the last new game
 	start   time.Time
-	had     int // games that were there at the start
+	had     int // games that existed at the start
 
-	given  int               // games below this were in a job
-	again  []span            // which were, and need another worker
+	given  int               // games below this have been in a job
+	again  []span            // of these, the ones that need another worker
 	leases map[string]*lease // by their names
 }
 
-// newGeneration is the generation of a batch, by the network with this content, or by the heuristic of its configuration.
+// newGeneration returns the generation of a batch, played by the network with this content, or by the heuristic of its configuration.
 func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, window int, now time.Time) *generation {
 	g := &generation{
 		job:     job{Generation: b.Generation, Config: b.Config, All: b.Games, Bytes: len(network)},
@@ -49,13 +50,13 @@ func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, wind
 	return g
 }
 
-// progress is how far it is.
+// progress returns the generation's progress.
 func (g *generation) progress(now time.Time) selfplay.Progress {
 	had := g.store.Games()
 	return selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Proved: g.store.Proved(), Elapsed: now.Sub(g.start)}
 }
 
-// add writes games to the disk, and returns how many of them were new.
+// add writes games to the disk, and returns the number of new ones.
 func (g *generation) add(games ...*selfplay.Game) (fresh int, err error) {
 	had := g.store.Games()
 	err = g.store.Add(games...)
@@ -65,10 +66,10 @@ func (g *generation) add(games ...*selfplay.Game) (fresh int, err error) {
 // span is the games from first up to end.
 type span struct{ first, end int }
 
-// lease is a job that a worker has.
+// lease is a worker's claim to a job.
 type lease struct {
 	span
-	until time.Time // the worker must report that it has the job before
+	until time.Time // expires unless the worker reports the job before
 }
 
 // next leases games that have no worker, under a new name; ok is false if there are none now.
@@ -93,7 +94,7 @@ func (g *generation) next(name func() string, now time.Time, lasts time.Duration
 	}
 }
 
-// nextSpan takes games that were given back, or else those that were in no job yet.
+// nextSpan takes games that were given back, or else games that were in no job yet.
 func (g *generation) nextSpan(workers int) (s span, ok bool) {
 	if len(g.again) > 0 {
 		s, g.again = g.again[0], g.again[1:]
@@ -108,17 +109,17 @@ func (g *generation) nextSpan(workers int) (s span, ok bool) {
 	return s, true
 }
 
-// upTo is the end of the games that may be given out, and taken, now.
+// upTo is the end of the games that may be leased, and accepted, now.
 func (g *generation) upTo() int { return min(g.store.First()+g.window, g.job.All) }
 
-// waiting is how many jobs have no worker.
+// waiting is the number of jobs without a worker.
 func (g *generation) waiting(workers int) int {
 	size := jobGames(g.job.All, workers)
 	return len(g.again) + (max(g.upTo()-g.given, 0)+size-1)/size
 }
 
-// renew prolongs leases that a worker has. Leases that this learner did not give are left out: it has been started anew, or
-// others have them.
+// renew extends a worker's leases. It ignores leases that this learner does not know: it has been restarted, or other workers have the
+// jobs.
 func (g *generation) renew(names []string, now time.Time, lasts time.Duration) {
 	for _, name := range names {
 		if l := g.leases[name]; l != nil {
@@ -127,7 +128,7 @@ func (g *generation) renew(names []string, now time.Time, lasts time.Duration) {
 	}
 }
 
-// giveBack lets others have jobs whose worker does not want them.
+// giveBack frees the jobs that their worker returns.
 func (g *generation) giveBack(names []string) {
 	for _, name := range names {
 		if l := g.leases[name]; l != nil {
@@ -137,8 +138,8 @@ func (g *generation) giveBack(names []string) {
 	}
 }
 
-// expire lets others have the jobs of silent workers. If no game comes for long and all are given out, a worker does not play
-// what it has: then all games are given out anew. A game that two play is kept once.
+// expire frees the jobs of silent workers. If no game arrives for long and all are leased, some worker does not play its games: then all
+// missing games are leased again. A game that two workers play is stored once.
 func (g *generation) expire(now time.Time, lasts time.Duration) {
 	var over []string
 	for name, l := range g.leases {

@@ -11,17 +11,17 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// Messages that are kept with one wait for the disk, at most.
+// Upper bounds on the messages whose games are written together.
 const (
 	together      = 64
-	togetherBytes = 8 << 20 // and a message
+	togetherBytes = 8 << 20 // plus one message
 )
 
-// keep keeps games until the connection is closed.
+// keep receives and writes games until the connection is closed.
 func (l *Learner) keep() {
 	for {
 		m, err := l.incoming.NextMsgWithContext(context.Background())
-		if errors.Is(err, nats.ErrSlowConsumer) { // messages were dropped; workers send them again
+		if errors.Is(err, nats.ErrSlowConsumer) { // messages were dropped; workers resend them
 			continue
 		}
 		if err != nil {
@@ -38,7 +38,7 @@ func (l *Learner) keep() {
 	}
 }
 
-// lag is how many messages with games wait.
+// lag is the number of waiting messages with games.
 func (l *Learner) lag() int {
 	if l.incoming == nil { // not yet
 		return 0
@@ -47,7 +47,7 @@ func (l *Learner) lag() int {
 	return max(n, 0)
 }
 
-// keepGroup keeps the games of some messages, and confirms them when they are on the disk.
+// keepGroup writes the games of some messages, and confirms them when they are on the disk.
 func (l *Learner) keepGroup(group []*nats.Msg) {
 	parcels := make([]parcel, len(group))
 	var reading sync.WaitGroup
@@ -78,7 +78,7 @@ func (l *Learner) keepParcels(parcels []parcel) {
 	l.state.confirm(time.Now(), parcels, err)
 }
 
-// add keeps games of a generation. The caller holds keeping.
+// add writes games of a generation. The caller holds keeping.
 func (l *Learner) add(g *generation, games ...*selfplay.Game) error {
 	fresh, err := g.add(games...)
 	l.mu.Lock()

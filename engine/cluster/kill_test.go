@@ -255,7 +255,7 @@ func killRound(t *testing.T, outside bool, games []int, random *rand.Rand, kills
 	}
 	learner.start(t)
 	victims = append(victims, learner)
-	// So many kills, and then the run may end.
+	// After this number of kills the run may end.
 	for left := 6; ; left-- {
 		moment := time.NewTimer(time.Duration(random.IntN(300)) * time.Millisecond)
 		if left <= 0 {
@@ -361,7 +361,7 @@ func (r *relay) set(cut bool) {
 	}
 }
 
-// slowly reads so many bytes a second, or as fast as it can if rate is 0.
+// slowly reads rate bytes per second, or as fast as possible if rate is 0.
 func slowly(from io.Reader, rate float64) io.Reader {
 	if rate == 0 {
 		return from

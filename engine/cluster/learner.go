@@ -27,14 +27,14 @@ type Options struct {
 	Dir     string // for the run's number and the workers' password
 	Log     *slog.Logger
 
-	// One of the two: the server inside, or one elsewhere.
+	// One of the two: the server inside the learner, or one elsewhere.
 	Server  Server
 	Outside *Connection
 
-	pace pace // zero: usual
+	pace pace // zero: default
 }
 
-// Learner hands out jobs and keeps the games that come in. Close it.
+// Learner leases jobs and stores the games that arrive. Close it.
 type Learner struct {
 	pace
 	o        Options
@@ -42,17 +42,17 @@ type Learner struct {
 	server   *server.Server
 	conn     *nats.Conn
 	incoming *nats.Subscription // games
-	progress chan struct{}      // games were kept
+	progress chan struct{}      // signals that games were stored
 	done     sync.WaitGroup
 
-	// keeping is held while games are judged and written, which waits for the disk. mu guards the state, and is held for
-	// moments: who answers a worker or the status waits for it, and not for the disk. A new generation needs both.
+	// keeping is held while games are judged and written, which waits for the disk. mu guards the state, and is held only briefly, so that
+	// answers to workers and the status do not wait for the disk. Starting or ending a generation needs both.
 	keeping sync.Mutex
 	mu      sync.Mutex
 	state   *learnerState
 }
 
-// Open starts the server, or joins one, and listens to workers. It fails if another learner is there.
+// Open starts the server, or connects to one, and listens to workers. It fails if the server has another learner.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	p := cmp.Or(o.pace, usual)
 	l := &Learner{pace: p, o: o, progress: make(chan struct{}, 1), state: newLearnerState(o.Version, p, o.Log, rand.Text)}
@@ -80,13 +80,13 @@ func (l *Learner) begin() (err error) {
 	}
 	if answer, err := l.conn.Request(helloSubject, []byte("{}"), l.patience); err == nil {
 		var r reply
-		_ = json.Unmarshal(answer.Data, &r) // the run is for people
+		_ = json.Unmarshal(answer.Data, &r) // the run is only for the message to the user
 		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
 	}
 	return l.listen()
 }
 
-// serve starts the server inside and connects to it.
+// serve starts the server inside the learner and connects to it.
 func (l *Learner) serve() (err error) {
 	if l.password = l.o.Server.Password; l.password == "" {
 		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password"), rand.Text()); err != nil {
@@ -103,8 +103,8 @@ func (l *Learner) serve() (err error) {
 	return err
 }
 
-// Join is the URL for workers on this machine, with their password; others put in the name of this machine. It is empty if
-// the server is elsewhere.
+// Join is the URL for workers on this machine, with their password; workers elsewhere replace the host by this machine's name. It is empty
+// if the server is elsewhere.
 func (l *Learner) Join() string {
 	if l.server == nil {
 		return ""
@@ -117,7 +117,7 @@ func (l *Learner) Join() string {
 	return u.String()
 }
 
-// Close ends the server inside, or leaves the one elsewhere. Play must have returned.
+// Close stops the inner server, or disconnects from the one elsewhere. Play must have returned.
 func (l *Learner) Close() {
 	if l.conn != nil {
 		l.conn.Close()
@@ -129,8 +129,8 @@ func (l *Learner) Close() {
 	}
 }
 
-// Play lets workers play the games of a generation that are missing, and returns when all are in files. Generations must be
-// played in order, also those that are complete.
+// Play lets workers play the missing games of a generation, and returns when all are in files. Generations must be played in order,
+// including complete ones.
 func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	store, err := selfplay.OpenStore(b.Dir, b.Config, b.Games)
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	return errors.Join(err, store.Close())
 }
 
-// turn begins a generation, or ends it. When it returns, no games of the one before are being written.
+// turn begins or ends a generation. When it returns, no games of the previous one are being written.
 func (l *Learner) turn(change func(*learnerState)) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
@@ -158,7 +158,7 @@ func (l *Learner) turn(change func(*learnerState)) {
 	change(l.state)
 }
 
-// play waits until all games are there. Jobs of workers that are silent go back.
+// play waits until all games are stored, and frees the jobs of silent workers.
 func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.Progress)) error {
 	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
@@ -177,7 +177,7 @@ func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.
 			return ctx.Err()
 		case <-tick.C:
 		case <-l.progress:
-			select { // not for each game
+			select { // limits the reports' rate
 			case <-ctx.Done():
 			case <-time.After(l.pause / 10):
 			}
@@ -185,7 +185,7 @@ func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.
 	}
 }
 
-// complete reports whether all games are in files. It writes the last file, if that has failed before.
+// complete reports whether all games are in files. It retries a failed write of the last file.
 func (l *Learner) complete(g *generation) bool {
 	if g.store.First() < g.job.All {
 		return false
@@ -195,7 +195,7 @@ func (l *Learner) complete(g *generation) bool {
 	return l.add(g) == nil
 }
 
-// Status is how it is now.
+// Status returns the current status.
 func (l *Learner) Status() Status {
 	lag := l.lag()
 	l.mu.Lock()
@@ -203,7 +203,7 @@ func (l *Learner) Status() Status {
 	return l.state.status(time.Now(), lag)
 }
 
-// say writes a line to the log that a worker has caused.
+// say logs a line that a worker has caused.
 func (l *Learner) say(level slog.Level, text string, about ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

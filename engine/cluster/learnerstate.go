@@ -14,21 +14,20 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// learnerState is what a learner knows of its run and its workers, and what it decides. It has no connection, no clock and no
-// goroutine: Learner calls it with what has come and the time, and so does the simulation. The store of a generation is the only
-// disk that it has.
+// learnerState is a learner's state of its run and its workers, and its decisions. It has no connection, no clock and no goroutine:
+// Learner, or the simulation, calls it with messages and the time. Its only disk is the store of a generation.
 type learnerState struct {
 	pace
 	version string
-	run     string        // its number, random
-	name    func() string // a new name of a lease, random
+	run     string        // unique number, random
+	name    func() string // returns a new name of a lease, random
 	notices notices
 
 	playing *generation // nil between generations
-	last    int         // the last generation that is complete, -1 if it is not known
+	last    int         // the last complete generation, -1 if unknown
 	workers map[string]*Worker
-	total   Status // of its life: Kept, Duplicates, Refused and Failures
-	network []byte // the one that workers can ask for
+	total   Status // since the start: Kept, Duplicates, Refused and Failures
+	network []byte // the network that workers can fetch
 	sha256  string // of network
 }
 
@@ -42,7 +41,7 @@ func (s *learnerState) begin(g *generation) {
 	s.network, s.sha256 = g.network, g.job.Network
 }
 
-// end ends the generation that is being played.
+// end ends the current generation.
 func (s *learnerState) end(complete bool) {
 	if complete {
 		s.last = s.playing.job.Generation
@@ -55,13 +54,13 @@ type question struct {
 	subject string
 	request request
 	report  report
-	err     error // why it cannot be read
+	err     error // why it cannot be parsed
 }
 
-// mostList is how many values the lists of a message may have. A worker never has more leases, because its spool holds no more games.
+// mostList bounds the lists of a message. A worker never has more leases, because its spool holds no more games.
 const mostList = spoolGames
 
-// readQuestion reads a message that came at a subject.
+// readQuestion parses a message to a subject.
 func readQuestion(subject string, text []byte) (q question) {
 	q.subject = subject
 	if games, _, nested := elements(text); games > mostList || nested > mostNested {
@@ -80,15 +79,14 @@ func readQuestion(subject string, text []byte) (q question) {
 	return q
 }
 
-// answer is what the learner answers: one of the three, or nothing.
+// answer is the learner's answer: one of the three fields, or nothing.
 type answer struct {
 	reply  *reply
 	status *Status
 	part   []byte // of a network
 }
 
-// encode is the answer's text. A status lists fewer workers and networks if their names are so long that it would take more than
-// most bytes.
+// encode returns the answer as text. A status lists fewer workers and networks if long names would make it exceed most bytes.
 func (a answer) encode(most int) []byte {
 	switch {
 	case a.reply != nil:
@@ -103,16 +101,16 @@ func (a answer) encode(most int) []byte {
 	return a.part
 }
 
-// encode is a message as JSON.
+// encode returns a message as JSON.
 func encode(message any) []byte {
 	text, err := json.Marshal(message)
 	if err != nil {
-		panic(err) // Validate and report.check have refused what JSON cannot have
+		panic(err) // Validate and report.check have refused everything that JSON cannot represent
 	}
 	return text
 }
 
-// answer answers a question. lag is how many messages with games wait.
+// answer answers a question. lag is the number of waiting messages with games.
 func (s *learnerState) answer(now time.Time, q question, lag int) (a answer) {
 	switch q.subject {
 	case networkSubject:
@@ -139,7 +137,7 @@ func (s *learnerState) answer(now time.Time, q question, lag int) (a answer) {
 	return a
 }
 
-// versionOf says what is wrong with a worker's version, or nothing.
+// versionOf returns the mistake in a worker's version, or "".
 func (s *learnerState) versionOf(version string) (refused string) {
 	if version == s.version {
 		return ""
@@ -147,9 +145,9 @@ func (s *learnerState) versionOf(version string) (refused string) {
 	return fmt.Sprintf("its version is %s, and the learner's %q: install the learner's", short.Quote(version), s.version)
 }
 
-// hello lets a worker of the same version in.
+// hello admits a worker of the same version.
 func (s *learnerState) hello(now time.Time, r request) reply {
-	if r.Worker == "" { // another learner asks whether one is here
+	if r.Worker == "" { // another learner asks whether this server has one
 		return reply{}
 	}
 	if refused := s.versionOf(r.Version); refused != "" {
@@ -160,7 +158,7 @@ func (s *learnerState) hello(now time.Time, r request) reply {
 	return reply{}
 }
 
-// jobFor gives a worker a job, if there is one.
+// jobFor leases a job to a worker, if there is one.
 func (s *learnerState) jobFor(now time.Time, r request) reply {
 	if refused := s.versionOf(r.Version); refused != "" {
 		return reply{Refused: refused}
@@ -175,7 +173,7 @@ func (s *learnerState) jobFor(now time.Time, r request) reply {
 	return reply{Job: &j}
 }
 
-// part is a part of the network; it is empty if the learner has another one, or none.
+// part returns a part of the network; it is empty if the learner has another one, or none.
 func (s *learnerState) part(r request) []byte {
 	if r.Network == "" || r.Network != s.sha256 || r.From < 0 || r.From >= len(s.network) {
 		return nil
@@ -183,7 +181,7 @@ func (s *learnerState) part(r request) []byte {
 	return s.network[r.From:min(r.From+networkPart, len(s.network))]
 }
 
-// reported keeps a worker's report, and the leases in it.
+// reported stores a worker's report, and renews or frees its leases.
 func (s *learnerState) reported(now time.Time, q question) {
 	if q.err != nil {
 		s.notices.say(now, slog.LevelWarn, "a worker's report is left out", "error", short.To(q.err.Error(), 500))
@@ -200,13 +198,13 @@ func (s *learnerState) reported(now time.Time, q question) {
 	}
 }
 
-// heard is how many workers were heard lately. It leaves out the others.
+// heard returns the number of workers that reported lately, and forgets the others.
 func (s *learnerState) heard(now time.Time) int {
 	maps.DeleteFunc(s.workers, func(_ string, w *Worker) bool { return now.Sub(w.seen) > forgotten })
 	return len(s.workers)
 }
 
-// status is how it is now.
+// status returns the current status.
 func (s *learnerState) status(now time.Time, lag int) Status {
 	all := s.total
 	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, s.version, s.last, lag, []Worker{}
@@ -226,7 +224,7 @@ func (s *learnerState) status(now time.Time, lag int) Status {
 	return all
 }
 
-// judge says what each message with games is answered once its games are on the disk, and returns the games that are to be written there.
+// judge sets the answer to each message with games, valid once its games are on the disk, and returns the games to write.
 func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 	for i := range parcels {
 		p := &parcels[i]
@@ -240,7 +238,7 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 		for i := range p.Games {
 			if g := &p.Games[i]; g.Number < end {
 				games = append(games, g)
-			} else { // it would wait in memory for all those before it
+			} else { // it would wait in memory for all games before it
 				p.reply.Early, p.reply.Later = true, fmt.Sprintf("game %d is in no job yet: games up to %d are", g.Number, end-1)
 			}
 		}
@@ -248,7 +246,7 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 	return games
 }
 
-// verdict says why games are not taken. Those of an earlier generation are, because that is complete, and has them.
+// verdict refuses games, or returns an empty reply. It accepts games of an earlier generation, because that is complete, and has them.
 func (s *learnerState) verdict(p *parcel) reply {
 	g := s.playing
 	switch {
@@ -273,7 +271,7 @@ func (s *learnerState) verdict(p *parcel) reply {
 	return reply{}
 }
 
-// confirm completes the replies when the games were written, or not because of err, and counts them.
+// confirm completes the replies after games were written, or failed with err, and counts the games.
 func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 	for i := range parcels {
 		p := &parcels[i]
@@ -290,7 +288,7 @@ func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 	}
 }
 
-// stored counts games that were written, and how many of them (fresh) were new; err says that some could not be written.
+// stored counts written games, of which fresh were new; err means that some could not be written.
 func (s *learnerState) stored(now time.Time, g *generation, games, fresh int, err error) {
 	if fresh > 0 {
 		g.grew = now

@@ -65,7 +65,7 @@ func newHosts(t *testing.T, workers int) hosts {
 // inNamespace is the command that begins a process in a namespace.
 func inNamespace(name string) []string { return []string{"ip", "netns", "exec", name} }
 
-// line takes the line of a worker "up" or "down". Nobody is told: packets are lost, as on a cable that was pulled.
+// line takes the line of a worker "up" or "down". No program is notified: packets are lost, as on a disconnected cable.
 func (h hosts) line(worker int, state string) {
 	h.t.Helper()
 	gametest.OK(h.t, ip("-n", h.learner, "link", "set", fmt.Sprint("line", worker+1), state))

@@ -19,12 +19,12 @@ var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 type networks struct {
 	disk  durable.FS
 	dir   string
-	claim *durable.File // of the network that this worker gets
+	claim *durable.File // on the network that this worker fetches
 }
 
 func (n *networks) path(name string) string { return filepath.Join(n.dir, name+".safetensors") }
 
-// look looks for a network. If it is not found, and no other worker gets it, this worker alone may get it until keep or drop.
+// look looks for a network. If it is missing, and no other worker fetches it, this worker has the exclusive claim to it until keep or drop.
 func (n *networks) look(name string) (found, another bool, err error) {
 	if err := durable.MkdirAllIn(n.disk, n.dir); err != nil {
 		return false, false, err
@@ -39,20 +39,20 @@ func (n *networks) look(name string) (found, another bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	if n.has(name) { // it has come just now
+	if n.has(name) { // it has just arrived
 		n.drop()
 		return true, false, nil
 	}
 	return false, false, nil
 }
 
-// has reports whether a network is here and whole.
+// has reports whether a network is present and undamaged.
 func (n *networks) has(name string) bool {
 	text, err := n.disk.ReadFile(n.path(name))
 	return err == nil && sum(text) == name
 }
 
-// keep keeps the content of the network that look did not find.
+// keep stores the content of the network that look did not find.
 func (n *networks) keep(name string, text []byte) error {
 	defer n.drop()
 	if _, err := n.claim.Write(text); err != nil {
@@ -61,7 +61,7 @@ func (n *networks) keep(name string, text []byte) error {
 	return errors.Join(n.claim.Commit(), prune(n.disk, n.dir, filepath.Base(n.path(name))))
 }
 
-// drop lets other workers get the network.
+// drop lets other workers fetch the network.
 func (n *networks) drop() {
 	if n.claim != nil {
 		n.claim.Abort()
@@ -69,11 +69,11 @@ func (n *networks) drop() {
 	}
 }
 
-// mostNetworks is how many networks a machine keeps.
+// mostNetworks is the maximum number of networks on a machine.
 const mostNetworks = 10
 
-// prune removes all networks but the newest, and never the one that has just come: if the clock was set back, it is not the
-// newest. A worker reads the file of its network once.
+// prune removes all networks but the newest, and never the one that was just stored: if the clock was set back, it is not the newest. A
+// worker reads the file of its network only once.
 func prune(disk durable.FS, dir, just string) error {
 	entries, err := disk.ReadDir(dir)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	parcelGames = 256       // of a message at most
-	parcelBytes = 256 << 10 // of its games but the last; servers take messages of 1 MB
-	mostParcel  = 512 << 10 // bytes of a message at most: the greatest game, of 128 positions with 128 moves each, takes less than 256 KB
-	leastPly    = 64        // bytes that a position takes at least, as JSON
-	mostNested  = 8         // objects and lists within each other
+	parcelGames = 256       // maximum in a message
+	parcelBytes = 256 << 10 // of its games but the last; servers accept messages of 1 MB
+	mostParcel  = 512 << 10 // maximum bytes of a message: the largest game, of 128 positions with 128 moves each, takes less than 256 KB
+	leastPly    = 64        // minimum bytes of a position, as JSON
+	mostNested  = 8         // maximum depth of objects and lists
 )
 
 // parcel is a message with games.
@@ -27,7 +27,7 @@ type parcel struct {
 	reply reply
 }
 
-// read reads a message. It is not read if it would take much more memory or time than a message of a worker's.
+// read parses a message. It refuses one that would take much more memory or time than a worker's.
 func (p *parcel) read(text []byte) {
 	games, plies, nested := elements(text)
 	switch {
@@ -46,8 +46,8 @@ func (p *parcel) read(text []byte) {
 	}
 }
 
-// elements are how many games and positions a message has, or more, and how deeply objects and lists are nested, counted without
-// decoding it. Games are the values of the lists in the message's object, positions those of the lists in objects of these.
+// elements returns at least the numbers of games and positions of a message, and how deeply objects and lists are nested, without decoding
+// it. Games are the values of the lists in the message's object, positions those of the lists in objects of these.
 func elements(text []byte) (games, plies, nested int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

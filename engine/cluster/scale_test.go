@@ -61,8 +61,8 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("two workers play %.2f times as fast as one", rate[2]/rate[1])
 }
 
-// With EVALD_SCALE=TIME: many workers send so many positions a second that were played before, each worker with a connection
-// of its own, for so long. The last ones send more than a learner keeps. It says what the learner keeps, and its memory.
+// With EVALD_SCALE=TIME: for this time, many workers, each with its own connection, send prerecorded games at a given number of positions
+// per second. The last case exceeds the learner's capacity. The test logs the learner's rate and memory.
 func TestManyWorkers(t *testing.T) {
 	span, err := time.ParseDuration(os.Getenv("EVALD_SCALE"))
 	if err != nil {

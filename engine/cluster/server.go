@@ -20,14 +20,14 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// Server says how the server inside the learner listens.
+// Server configures the server inside the learner.
 type Server struct {
 	Listen           string // HOST:PORT; port 0 is any
 	Certificate, Key string // files (PEM); empty: no TLS
-	Password         string // of workers; empty: one is made, and kept in Options.Dir
+	Password         string // of workers; empty: one is generated, and stored in Options.Dir
 }
 
-// Users of the server inside the learner, and where their answers go.
+// Users of the server inside the learner, and the prefixes of their inboxes.
 const (
 	learnerUser  = "learner"
 	workerUser   = "worker"
@@ -39,18 +39,18 @@ const (
 const (
 	mostConnections   = 10_000
 	mostSubscriptions = 64       // of a connection; a worker has one
-	mostUnread        = 64 << 20 // bytes that the server keeps for a connection that does not read them, for writeDeadline; the learner's needs them for games of hundreds of workers
+	mostUnread        = 64 << 20 // bytes buffered per connection for at most writeDeadline; the learner's gets games of hundreds of workers
 	writeDeadline     = 10 * time.Second
 )
 
-// newInbox is where the answers to one connection of a worker go. It is a secret between that connection and the server: all
-// workers have one password, and none should read what others are sent.
+// newInbox returns a new inbox for one connection of a worker. It is a secret between that connection and the server: all workers share one
+// password, and none should read another's answers.
 func newInbox() string { return workerInbox + "." + rand.Text() }
 
 // isInbox matches those of newInbox.
 var isInbox = regexp.MustCompile(`^` + regexp.QuoteMeta(workerInbox) + `\.[A-Z2-7]{26}$`)
 
-// workerMay is what a worker's credentials open: to ask the learner, to send it games and reports, and to read its answers.
+// workerMay lists a worker's permissions: ask the learner, send games and reports, and read its own answers.
 func workerMay(inbox string) *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: []string{helloSubject, jobSubject, networkSubject, gamesSubject, statusSubject, workerSubject}},
@@ -58,11 +58,10 @@ func workerMay(inbox string) *server.Permissions {
 	}
 }
 
-// passwords lets users in by their passwords.
+// passwords authenticates users by their passwords.
 type passwords struct{ learner, worker string }
 
-// Check implements server.Authentication. A worker gets the answers at the inbox at the end of its connection's name, and
-// none without such a name.
+// Check implements server.Authentication. A worker's inbox is the end of its connection's name; without such a name it cannot subscribe.
 func (p passwords) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
 	is := func(user, password string) bool {
@@ -84,7 +83,7 @@ func (p passwords) Check(c server.ClientAuthentication) bool {
 	return false
 }
 
-// start starts a server, which has no files. learner and worker are passwords.
+// start starts a server without files. learner and worker are passwords.
 func (s Server) start(learner, worker string) (*server.Server, error) {
 	host, text, err := net.SplitHostPort(s.Listen)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s Server) start(learner, worker string) (*server.Server, error) {
 		}
 		options.TLS, options.TLSConfig, options.TLSTimeout = true, config, usual.patience.Seconds()
 	}
-	// The server says what it cannot listen on in its log alone.
+	// The server reports addresses that it cannot listen on only in its log.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
 	if err != nil {
 		return nil, err
@@ -131,14 +130,14 @@ func (s Server) start(learner, worker string) (*server.Server, error) {
 	return srv, nil
 }
 
-// inside connects the learner to its own server. said is called with what the server objects to later.
+// inside connects the learner to its own server. said is called with later errors of the server.
 func inside(srv *server.Server, password string, said nats.ErrHandler) (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(learnerUser, password), nats.CustomInboxPrefix(learnerInbox),
 		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause), nats.ErrorHandler(said))
 }
 
-// secret reads a password from a file that only its owner can read, or writes a fresh one there. When it returns, the password is durable, because workers
-// keep it: also one that a killed learner may have written just before.
+// secret reads a password from a file that only its owner can read, or writes a fresh one there. When it returns, the password is durable,
+// because workers keep it; this includes a password that a killed learner has written just before.
 func secret(disk durable.FS, path, fresh string) (string, error) {
 	text, err := disk.ReadFile(path)
 	if err == nil && len(text) > 0 {

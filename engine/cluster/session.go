@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// session does what a workerState decides, for one run of a learner.
+// session is a worker's state for one run; it carries out the deeds of a workerState.
 type session struct {
 	*worker
 	ctx       context.Context
@@ -26,10 +26,10 @@ type session struct {
 
 	mu      sync.Mutex
 	state   *workerState
-	changed chan struct{} // closed when something has happened
+	changed chan struct{} // closed at the next event
 }
 
-// play plays for a learner until ctx ends, or the learner has another run or refuses.
+// play plays for a learner until ctx ends, or the learner has another run or refuses the worker.
 func (w *worker) play(ctx context.Context) error {
 	open := func(run string) (*spool, error) {
 		return openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.pace.spool, w.o.Log)
@@ -56,14 +56,14 @@ func (w *worker) play(ctx context.Context) error {
 	return err
 }
 
-// run lets the state decide, again and again.
+// run repeats the state's steps and carries out its deeds.
 func (s *session) run() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
 		next := s.state.step(time.Now())
-		s.wake() // who awaits something
+		s.wake() // goroutines in await
 		deeds, err, changed := s.state.take(), s.state.failed, s.changed
 		s.mu.Unlock()
 		if err := cmp.Or(s.ctx.Err(), err); err != nil {
@@ -96,7 +96,7 @@ func (s *session) run() error {
 	}
 }
 
-// tell tells the state what has happened.
+// tell reports an event to the state.
 func (s *session) tell(what func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +104,13 @@ func (s *session) tell(what func(now time.Time)) {
 	s.wake()
 }
 
-// wake lets run and await look again. The caller holds mu.
+// wake lets run and await check again. The caller holds mu.
 func (s *session) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// await calls ready until it returns true, or ctx ends: again whenever something has happened.
+// await calls ready after every event until it returns true, or ctx ends.
 func (s *session) await(ready func() bool) error {
 	for {
 		s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *session) send(deeds []deed) {
 			continue
 		}
 		if d.call == 0 {
-			_ = s.conn.Publish(d.subject, d.text) // another report will come
+			_ = s.conn.Publish(d.subject, d.text) // another report will follow
 			continue
 		}
 		if err := s.conn.PublishRequest(d.subject, s.inbox+"."+strconv.Itoa(d.call), d.text); err != nil {
@@ -146,7 +146,7 @@ func (s *session) send(deeds []deed) {
 	}
 }
 
-// do does a deed that takes a while.
+// do carries out a deed that takes a while.
 func (s *session) do(d deed) {
 	switch d.kind {
 	case look:
@@ -167,7 +167,7 @@ func (s *session) do(d deed) {
 	}
 }
 
-// open opens the evaluator of a job's network, in place of the last one.
+// open opens the evaluator of a job's network and replaces the last one.
 func (s *session) open(j job) error {
 	file := ""
 	if j.Network != "" {
@@ -194,7 +194,7 @@ func (s *session) nextGame() (number int, ok bool) {
 	return number, ok && err == nil
 }
 
-// played waits for room for a game.
+// played adds a finished game to the spool, and waits for room there.
 func (s *session) played(g *selfplay.Game) error {
 	text := encode(g)
 	return s.await(func() bool { return s.state.played(g.Number, text) })

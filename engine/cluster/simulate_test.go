@@ -169,8 +169,8 @@ func TestSimulateRepeats(t *testing.T) {
 	}
 }
 
-// Whatever happens to a cluster, it keeps each game that a worker was told of, once, and no other; the files are those of one machine; it
-// goes on when the faults are over, within simBound; and what it keeps in memory is bounded.
+// Under all faults a cluster keeps each game that was reported to a worker, once, and no other; the files are those of one machine; the run
+// continues within simBound after the last fault; and the memory is bounded.
 func TestSimulate(t *testing.T) {
 	var mu sync.Mutex
 	var sum simStats

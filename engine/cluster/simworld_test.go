@@ -335,8 +335,8 @@ func (w *world) complete() bool {
 	return true
 }
 
-// check compares the files of the run with those of one machine. A file of a generation that was complete when a bit of it was flipped is
-// refused by who opens it.
+// check compares the files of the run with those of one machine. If a bit of a complete generation's file was flipped, opening the file
+// must fail.
 func (w *world) check() {
 	disk := w.machines[0].disk
 	for g := range simGenerations {

@@ -18,20 +18,20 @@ type spooled struct {
 	Game       json.RawMessage `json:"game"`
 }
 
-// spoolGames is pace.spool, usually.
+// spoolGames is the default of pace.spool.
 const spoolGames = 20_000
 
-// spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are in
-// memory alone: a kill then costs games that are played again.
+// spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are only in memory, and a
+// kill loses them; they are played again.
 type spool struct {
 	disk    durable.FS
 	path    string
-	most    int // games
+	most    int // maximum number of games
 	log     *slog.Logger
 	games   []spooled
 	journal *durable.Journal
 	lines   int  // of the journal
-	torn    bool // its last line may be
+	torn    bool // its last line may be torn
 }
 
 // openSpool finds the games that an earlier process has left.
@@ -45,10 +45,10 @@ func openSpool(disk durable.FS, path string, most int, log *slog.Logger) (*spool
 	return s, nil
 }
 
-// begin begins the file anew.
+// begin rewrites the file.
 func (s *spool) begin() {
 	if s.journal != nil {
-		_ = s.journal.Close() // what it lacks is in memory
+		_ = s.journal.Close() // the games that it lacks are in memory
 	}
 	var err error
 	if s.journal, err = durable.BeginJournalIn(s.disk, s.path, s.games); err != nil {
@@ -57,10 +57,10 @@ func (s *spool) begin() {
 	s.lines, s.torn = len(s.games), err != nil
 }
 
-// full reports whether no game is to be added until some are confirmed.
+// full reports whether the worker must pause until some games are confirmed.
 func (s *spool) full() bool { return len(s.games) >= s.most }
 
-// add keeps a game.
+// add stores a game.
 func (s *spool) add(line spooled) {
 	s.games = append(s.games, line)
 	if s.torn {
@@ -73,7 +73,7 @@ func (s *spool) add(line spooled) {
 	s.lines++
 }
 
-// next returns the first games, of one generation: as many as a message may have.
+// next returns the first games, all of one generation, up to the limit of a message.
 func (s *spool) next() []spooled {
 	n, bytes := 0, 0
 	for n < len(s.games) && n < parcelGames && bytes < parcelBytes && s.games[n].Settings == s.games[0].Settings {
@@ -83,7 +83,7 @@ func (s *spool) next() []spooled {
 	return s.games[:n:n]
 }
 
-// forget forgets the first n games: they are confirmed, or are to be played again.
+// forget drops the first n games: they are confirmed, or will be played again.
 func (s *spool) forget(n int) {
 	s.games = append([]spooled(nil), s.games[n:]...)
 	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
@@ -91,12 +91,12 @@ func (s *spool) forget(n int) {
 	}
 }
 
-// postpone lets the other games come before the first n.
+// postpone moves the first n games behind the others.
 func (s *spool) postpone(n int) {
 	s.games = slices.Concat(s.games[n:], s.games[:n])
 }
 
-// size is how many games the learner has not confirmed, and how many of them are of generations before one.
+// size returns the number of games that the learner has not confirmed, and how many of them are of earlier generations.
 func (s *spool) size(generation int) (all, older int) {
 	for _, g := range s.games {
 		if g.Generation < generation {

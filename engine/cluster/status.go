@@ -16,75 +16,75 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Worker is how a worker is, as it says itself.
+// Worker is the status that a worker reports about itself.
 type Worker struct {
 	Name       string  `json:"worker"`
-	Generation int     `json:"generation"`         // that it plays, or has played
-	Network    string  `json:"network"`            // that it plays with, or has
-	Fetching   string  `json:"fetching,omitempty"` // the network that it gets and makes ready
-	Begun      int     `json:"begun"`              // games under way
+	Generation int     `json:"generation"`         // that it plays, or played last
+	Network    string  `json:"network"`            // that it plays with, or played with last
+	Fetching   string  `json:"fetching,omitempty"` // the network that it fetches and opens
+	Begun      int     `json:"begun"`              // unfinished games
 	Games      int64   `json:"games"`              // played since its start
-	PerSecond  float64 `json:"games_per_second"`   // since it last said so
+	PerSecond  float64 `json:"games_per_second"`   // since its last report
 	Kept       int64   `json:"kept"`               // confirmed by the learner
-	Spool      int     `json:"spool"`              // games that are not
-	Older      int     `json:"spool_older"`        // of which so many are of generations before its own
-	Silent     float64 `json:"silent_seconds"`     // since it said so
+	Spool      int     `json:"spool"`              // games that are not confirmed
+	Older      int     `json:"spool_older"`        // of these, games of earlier generations
+	Silent     float64 `json:"silent_seconds"`     // since its last report
 	seen       time.Time
 }
 
-// Status is how a learner and its workers are.
+// Status is a snapshot of the learner and its workers.
 type Status struct {
 	Run        string  `json:"run"`
 	Version    string  `json:"version"`
 	Playing    bool    `json:"playing"` // false: it trains or measures
 	Generation int     `json:"generation"`
 	Network    string  `json:"network"`
-	Games      int     `json:"games"`            // of the generation, kept
+	Games      int     `json:"games"`            // of the generation, stored
 	All        int     `json:"all"`              // of the generation
-	Proved     int     `json:"proved,omitempty"` // games of the generation, kept since the learner's start, that ended because they were proved
+	Proved     int     `json:"proved,omitempty"` // games of the generation, stored since the learner's start, that ended by a proof
 	PerSecond  float64 `json:"games_per_second"`
-	Jobs       int     `json:"jobs"` // that no worker has taken
-	Lag        int     `json:"lag"`  // messages with games that the learner has not looked at
-	Kept       int64   `json:"kept"` // games since the learner's start
+	Jobs       int     `json:"jobs"` // without a worker
+	Lag        int     `json:"lag"`  // waiting messages with games
+	Kept       int64   `json:"kept"` // games stored since the learner's start
 	Duplicates int64   `json:"duplicates"`
 	Refused    int64   `json:"refused"`  // messages
-	Failures   int64   `json:"failures"` // to write games to the disk
+	Failures   int64   `json:"failures"` // failed writes of games
 
 	Networks []InFlight `json:"networks"` // the newest first
-	Older    int        `json:"older"`    // games of earlier generations that workers have begun, or have in their spools
-	Heard    int        `json:"heard"`    // workers that were heard in the last minute
-	Spool    int        `json:"spool"`    // games that they keep
+	Older    int        `json:"older"`    // games of earlier generations in progress or in spools
+	Heard    int        `json:"heard"`    // workers that reported in the last minute
+	Spool    int        `json:"spool"`    // games in workers' spools
 	Played   float64    `json:"played_per_second"`
-	Workers  []Worker   `json:"workers"` // the first of them by name, mostListed at most
+	Workers  []Worker   `json:"workers"` // the first by name, at most mostListed
 }
 
-// InFlight is a network that workers play with or get.
+// InFlight is a network that workers play with or fetch.
 type InFlight struct {
 	Generation int    `json:"generation"`
 	Network    string `json:"network"`
 	Playing    int    `json:"playing"`  // workers
 	Fetching   int    `json:"fetching"` // workers
-	Begun      int    `json:"begun"`    // games under way
+	Begun      int    `json:"begun"`    // unfinished games
 }
 
-// forgotten is when a silent worker is left out.
+// forgotten is how long a silent worker stays in the status.
 const forgotten = time.Minute
 
 const (
-	mostWorkers = 10_000 // whose status is kept
+	mostWorkers = 10_000 // whose status is stored
 	mostListed  = 1_000  // in a Status
 	mostName    = 200    // bytes
 )
 
-// report is what a worker reports.
+// report is a worker's report.
 type report struct {
 	Worker
-	Holds   []string `json:"holds,omitempty"`   // leases that it has
-	Returns []string `json:"returns,omitempty"` // leases that others may have
+	Holds   []string `json:"holds,omitempty"`   // leases that the worker has
+	Returns []string `json:"returns,omitempty"` // leases that it frees
 }
 
-// check says why a report cannot be a worker's. Numbers that add up to no overflow and names that a terminal can show are all
-// that is looked at: a worker can report what it likes.
+// check refuses reports that no worker sends. It only ensures that sums of the numbers do not overflow and that a terminal can show the
+// names: a worker can report anything.
 func (w *Worker) check() error {
 	for _, f := range []struct {
 		name  string
@@ -114,7 +114,7 @@ func (w *Worker) check() error {
 	return nil
 }
 
-// printable is a name with ? in place of what cannot be printed, such as what moves a terminal's cursor.
+// printable is a name with ? in place of unprintable characters, such as those that move a terminal's cursor.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -124,7 +124,7 @@ func printable(name string) string {
 	}, name)
 }
 
-// sum computes what is of all workers.
+// sum computes the totals over all workers.
 func (s *Status) sum() {
 	s.Heard, s.Networks = len(s.Workers), []InFlight{}
 	network := func(generation int, name string) *InFlight {

@@ -21,24 +21,24 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// WorkerOptions are those of Work.
+// WorkerOptions are the options of Work.
 type WorkerOptions struct {
 	Connection
 	Version  string // of the program; the learner must have the same
-	Dir      string // for networks and for games that are not confirmed; workers of one machine share it
-	Parallel int    // games at once at most
-	Batch    int    // leaves that are evaluated together
+	Dir      string // for networks and unconfirmed games; workers of one machine share it
+	Parallel int    // maximum concurrent games
+	Batch    int    // leaves per batch
 	Log      *slog.Logger
 
-	// Evaluator opens the evaluator of a network, a file; its answers call it by name, and path is selfplay.Config.Path. The file is ""
-	// if name is a heuristic.
+	// Evaluator opens the evaluator of a network file. Its answers carry name, and path is selfplay.Config.Path. file is "" if name is a
+	// heuristic.
 	Evaluator func(file, name, path string) (e *eval.Evaluator, done func(), err error)
-	// Kept, unless nil, hears of games that the learner has confirmed. All of the worker waits for it.
+	// Kept, unless nil, is called with games that the learner has confirmed. It blocks the worker.
 	Kept func(generation int, numbers []int)
 }
 
-// Work plays games for the learner at a server until ctx ends, or the learner refuses this worker (ErrRefused), or the server
-// does. It waits for a server and a learner that are not there, also at its start.
+// Work plays games for the learner at a server until ctx ends, or the learner (ErrRefused) or the server refuses this worker. It waits for
+// an absent server or learner, even at the start.
 func Work(ctx context.Context, o WorkerOptions) error {
 	home, err := ownDir(durable.OS, o.Dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 }
 
-// ownDir is a folder that no other worker of this machine has.
+// ownDir is a folder for this worker alone.
 func ownDir(disk durable.FS, dir string) (*durable.Dir, error) {
 	for n := 1; ; n++ {
 		d, err := durable.OpenDirIn(disk, filepath.Join(dir, "workers", fmt.Sprint(n)))
@@ -84,15 +84,15 @@ type worker struct {
 	home *durable.Dir
 
 	conn    *nats.Conn
-	inbox   string         // what the subjects of answers begin with
-	answers chan *nats.Msg // at inbox, and the number of the question
-	lost    chan error     // the connection, and all answers with it
+	inbox   string         // prefix of the subjects of answers
+	answers chan *nats.Msg // at inbox and the number of the question
+	lost    chan error     // the connection and all its answers are lost
 
-	questions int // that earlier sessions asked
+	questions int // asked by earlier sessions
 }
 
-// dial connects, and waits for a server that is not there. A server that wants other credentials, or has a wrong
-// certificate, is an error. gone is called when the server has ended the connection for good.
+// dial connects, and waits for an absent server. Rejected credentials and an invalid certificate are errors. gone is called when the server
+// has ended the connection for good.
 func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	closed := nats.ClosedHandler(func(c *nats.Conn) {
 		if err := c.LastError(); err != nil {
@@ -105,7 +105,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 		}
 		select {
 		case w.lost <- cmp.Or(err, nats.ErrConnectionClosed):
-		default: // it was not seen yet that it was lost before
+		default: // an earlier loss was not handled yet
 		}
 	})
 	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
@@ -127,7 +127,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	return err
 }
 
-// sleep waits; its error is that of ctx.
+// sleep waits for d; its error is that of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -137,8 +137,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// absent reports whether an error of a connection is that of a server that is not there. One that is there may have a wrong
-// certificate, or want other credentials.
+// absent reports whether an error of a connection means that no server answers, instead of an invalid certificate or rejected credentials.
 func absent(err error) bool {
 	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) {
 		return true

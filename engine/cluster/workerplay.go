@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// player is what a worker knows of its jobs and of the network that it plays with.
+// player is a worker's state of its jobs and of its network.
 type player struct {
 	phase  phase
-	leases map[key]*taken // by each game that is to be played, under way or not confirmed
-	job    *taken         // the one whose games are begun; nil if idle or draining
-	plays  string         // taken.id of the games that are played
+	leases map[key]*taken // by game that is to be played, in progress or not confirmed
+	job    *taken         // the job whose games are begun now; nil if idle or draining
+	plays  string         // taken.id of the games in progress
 
 	name, sha256 string        // of the network whose evaluator is open
-	text         []byte        // of the network that comes, so far
-	wait         time.Duration // for its next part
-	lookAt       time.Time     // of waiting
+	text         []byte        // of the network being fetched, so far
+	wait         time.Duration // timeout for its next part
+	lookAt       time.Time     // when to look again in phase waiting
 }
 
 // phase is what a worker does with its job.
@@ -26,37 +26,37 @@ type phase int
 const (
 	idle     phase = iota // it has none
 	looking               // for its network, on this machine
-	waiting               // for another worker of this machine, which gets the network
+	waiting               // for another worker of this machine that fetches the network
 	fetching              // the network, from the learner
 	opening               // the network's evaluator
 	playing               // its games, and those of further jobs by the same network
-	draining              // the games that were begun: there was no further job
+	draining              // the games in progress, because there was no further job
 )
 
-// key is a game of a run.
+// key identifies a game of a run.
 type key struct {
 	settings string
 	number   int
 }
 
-// taken is a job that this worker has.
+// taken is a job that this worker has claimed.
 type taken struct {
 	job
 	id   string
 	left []int // games to begin
 }
 
-// mostBytes is the size of the greatest network that a worker takes.
+// mostBytes is the maximum size of a network.
 const mostBytes = 1 << 30
 
-// lookAgain is how often a worker looks whether another one of its machine has got a network.
+// lookAgain is the interval at which a worker looks for a network that another one on its machine fetches.
 const lookAgain = 100 * time.Millisecond
 
-// held are the names of the leases of this worker.
+// held returns the names of this worker's leases.
 func (p *player) held() (names []string) {
 	listed := map[*taken]bool{}
 	for _, t := range p.leases {
-		if !listed[t] && t.Lease != "" { // or an earlier process had it
+		if !listed[t] && t.Lease != "" { // or the game is an earlier process's
 			listed[t] = true
 			names = append(names, t.Lease)
 		}
@@ -65,12 +65,12 @@ func (p *player) held() (names []string) {
 	return names
 }
 
-// stepPlayer does what is due for the job, or to get one.
+// stepPlayer takes the job's due action, or asks for a job.
 func (s *workerState) stepPlayer(now time.Time) {
 	switch p := &s.player; p.phase {
 	case idle:
 		s.askJob(now)
-	case playing: // the next job comes while the last game of this one is played
+	case playing: // the next job arrives while the last game of this one is played
 		if len(p.job.left) == 0 {
 			s.askJob(now)
 		}
@@ -97,7 +97,7 @@ func (s *workerState) do(next phase, kind deedKind) {
 	s.deeds = append(s.deeds, deed{kind: kind, job: s.player.job.job, text: s.player.text})
 }
 
-// gotJob is the answer to the question for a job.
+// gotJob handles the answer to a request for a job.
 func (s *workerState) gotJob(now time.Time, r reply, err error) {
 	switch {
 	case err != nil:
@@ -123,7 +123,7 @@ func (s *workerState) gotJob(now time.Time, r reply, err error) {
 	p := &s.player
 	for _, n := range t.Missing {
 		k := key{t.id, n}
-		if p.leases[k] == nil { // or it is being played here, or not confirmed, since the learner has begun anew
+		if p.leases[k] == nil { // otherwise it is being played here, or is not confirmed, because the learner was restarted
 			t.left = append(t.left, n)
 		}
 		p.leases[k] = t // the learner may have forgotten an earlier lease
@@ -135,13 +135,13 @@ func (s *workerState) gotJob(now time.Time, r reply, err error) {
 		s.getNetwork(now)
 	case t.id == p.plays:
 		p.job = t
-	default: // the games under way come first, and others need not wait for them
+	default: // finish the games in progress first; other workers need not wait for them
 		s.giveBack(t)
 		p.phase, p.job = draining, nil
 	}
 }
 
-// noJob waits for jobs: those who play begin no game until all those under way are over, so that all soon play again.
+// noJob waits for jobs. It begins no game until all games in progress are over, so that all seats soon play again.
 func (s *workerState) noJob(now time.Time) {
 	if p := &s.player; p.phase == playing {
 		p.phase, p.job = draining, nil
@@ -150,7 +150,7 @@ func (s *workerState) noJob(now time.Time) {
 	s.jobs.after = now.Add(s.pace.pause)
 }
 
-// giveBack lets another worker have a job of which no game was begun.
+// giveBack frees a job of which no game was begun.
 func (s *workerState) giveBack(t *taken) {
 	for _, n := range t.left {
 		delete(s.player.leases, key{t.id, n})
@@ -178,7 +178,8 @@ func (s *workerState) getNetwork(now time.Time) {
 	}
 }
 
-// looked says whether this machine has the network. If it has not, this worker alone may get it until drop or keep, or another one gets it.
+// looked handles the result of look: whether this machine has the network. If not, either this worker has the exclusive claim to it until
+// drop or keep, or another one fetches it.
 func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	switch {
 	case err != nil:
@@ -192,7 +193,8 @@ func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	}
 }
 
-// gotPart is a part of the network. One that does not come in time is asked for again, and waited for twice as long: perhaps the line is slow.
+// gotPart handles a part of the network. A part that misses its timeout is requested again with twice the timeout, because the line may be
+// slow.
 func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 	p := &s.player
 	switch {
@@ -231,7 +233,7 @@ func (s *workerState) networkFailed(now time.Time, err error) {
 	s.jobs.after = now.Add(2 * s.pace.pause)
 }
 
-// opened says whether the network's evaluator is open.
+// opened handles the result of opening the network's evaluator.
 func (s *workerState) opened(now time.Time, err error) {
 	p := &s.player
 	if err != nil {
@@ -246,8 +248,7 @@ func (s *workerState) opened(now time.Time, err error) {
 	s.do(playing, play)
 }
 
-// nextGame is the number of the next game to begin; more is false if no game is to be begun. If both are zero it is not known
-// yet, and is to be asked again.
+// nextGame returns the number of the next game to begin, if ok. Otherwise, if more, call it again later; if not more, there is none.
 func (s *workerState) nextGame() (number int, ok, more bool) {
 	p := &s.player
 	if s.failed != nil || p.phase != playing {
@@ -261,7 +262,7 @@ func (s *workerState) nextGame() (number int, ok, more bool) {
 	return number, true, true
 }
 
-// played keeps a game that nextGame began. It returns false if there is no room: it is to be told again.
+// played stores a game that nextGame began. It returns false if there is no room: call it again later.
 func (s *workerState) played(number int, game []byte) bool {
 	if s.spool.full() {
 		return false
@@ -271,7 +272,7 @@ func (s *workerState) played(number int, game []byte) bool {
 	return true
 }
 
-// ended says that the games that were begun are over, or why they are not.
+// ended handles the end of all games in progress, or the error that stopped them.
 func (s *workerState) ended(err error) {
 	if err != nil {
 		s.fail(err)

@@ -11,9 +11,9 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// workerState is what a worker knows while it plays for one run of a learner, and what it decides. It has no connection, no clock
-// and no goroutine: its caller (session, or the simulation) tells it what has happened and the time, and does what take returns.
-// Its disk is the spool. What it does with jobs and networks is in workerplay.go.
+// workerState is a worker's state for one run of a learner, and its decisions. It has no connection, no clock and no goroutine: its caller
+// (session, or the simulation) reports events and the time to it, and carries out the deeds that take returns. Its disk is the spool. Its
+// handling of jobs and networks is in workerplay.go.
 type workerState struct {
 	pace pace
 	o    WorkerOptions // without a connection
@@ -22,44 +22,44 @@ type workerState struct {
 	run       string                           // "" until the learner has answered
 	openSpool func(run string) (*spool, error) // of a run
 	spool     *spool                           // nil until then
-	deeds     []deed                           // to do now
-	failed    error                            // why this is over
+	deeds     []deed                           // to carry out now
+	failed    error                            // why the session is over
 
-	questions int // so many were asked, also for earlier runs, whose answers may come late
+	questions int // number of questions so far, including those of earlier sessions, whose answers may arrive late
 	hello     call
 	games     call
 	jobs      call
 	part      call // of a network
 
-	sent     []spooled     // the games of the last question of games
-	patience time.Duration // for its answer
-	backOff  time.Duration // after its next failure
+	sent     []spooled     // the games of the last message with games
+	patience time.Duration // timeout for its answer
+	backOff  time.Duration // pause after its next failure
 	silent   bool          // the log says that the learner does not answer hello
 	refusing bool          // the log says that the learner does not take games
 
 	reportAt time.Time
 	before   int64  // now.Games at the last report
-	now      Worker // what is reported
+	now      Worker // the next report
 
 	player player
 }
 
-// call is a question to the learner that is asked again and again. It waits for one answer at a time.
+// call is a question to the learner that is asked repeatedly. It waits for one answer at a time.
 type call struct {
-	number int           // of the question that waits for its answer; 0: none does
+	number int           // of the unanswered question; 0: none
 	asked  time.Time     // when
-	lasts  time.Duration // so long it waits
-	after  time.Time     // the next is not asked before
+	lasts  time.Duration // timeout
+	after  time.Time     // earliest time of the next question
 }
 
-// due reports whether it may be asked.
+// due reports whether the question may be asked.
 func (c *call) due(now time.Time) bool { return c.number == 0 && !now.Before(c.after) }
 
-// deed is what a worker has to do.
+// deed is an action for the worker.
 type deed struct {
 	kind    deedKind
 	subject string // of send
-	call    int    // of send: the number of the question, 0 if nobody waits for an answer
+	call    int    // of send: the number of the question, 0 if it needs no answer
 	text    []byte // of send and keep
 	job     job    // of the other kinds
 }
@@ -71,11 +71,11 @@ const (
 	look                 // look whether this machine has the job's network, then tell looked
 	keep                 // keep the content of the job's network and open its evaluator, then tell opened
 	open                 // open the evaluator of the job's network, then tell opened
-	drop                 // let others of this machine get the network
-	play                 // play the games that nextGame returns, telling played, and at the end ended
+	drop                 // let other workers of this machine fetch the network
+	play                 // play the games that nextGame returns, telling played, and ended at the end
 )
 
-// runName is what a run's number looks like. It becomes part of the name of a file.
+// runName matches the number of a run. It becomes part of a file's name.
 var runName = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
 
 var (
@@ -83,7 +83,7 @@ var (
 	errSilent   = errors.New("no answer in time")
 )
 
-// newWorkerState is a worker that looks for a learner, and has asked so many questions before.
+// newWorkerState returns a worker that looks for a learner, after the given number of earlier questions.
 func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpool func(run string) (*spool, error)) *workerState {
 	return &workerState{
 		pace: p, o: o, name: name, questions: questions, openSpool: openSpool, patience: p.patience, backOff: p.pause, now: Worker{Name: name},
@@ -91,20 +91,20 @@ func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpo
 	}
 }
 
-// take returns what is to be done, once.
+// take returns the new deeds, once.
 func (s *workerState) take() (deeds []deed) {
 	deeds, s.deeds = s.deeds, nil
 	return deeds
 }
 
-// fail ends it.
+// fail ends the session.
 func (s *workerState) fail(err error) {
 	if s.failed == nil {
 		s.failed = err
 	}
 }
 
-// step does what is due. It is called after each call of another method, and at the time that it returns at the latest.
+// step takes all due actions. Call it after each call of another method, and no later than at the time that it returns.
 func (s *workerState) step(now time.Time) (again time.Time) {
 	for _, c := range s.calls() {
 		if c.number != 0 && now.Sub(c.asked) >= c.lasts {
@@ -131,7 +131,7 @@ func (s *workerState) step(now time.Time) (again time.Time) {
 	return s.nextStep(now)
 }
 
-// deliver asks the learner to keep the first games of the spool, if there are some.
+// deliver sends the first games of the spool to the learner, if there are some.
 func (s *workerState) deliver(now time.Time) {
 	some := s.spool.next()
 	if len(some) == 0 {
@@ -147,7 +147,7 @@ func (s *workerState) deliver(now time.Time) {
 
 func (s *workerState) calls() []*call { return []*call{&s.hello, &s.games, &s.jobs, &s.part} }
 
-// nextStep is when something is due again.
+// nextStep is the time of the next due action.
 func (s *workerState) nextStep(now time.Time) time.Time {
 	times := []time.Time{s.player.lookAt}
 	if s.spool != nil {
@@ -169,7 +169,7 @@ func (s *workerState) nextStep(now time.Time) time.Time {
 	return next
 }
 
-// ask asks the learner, and waits so long for an answer.
+// ask asks the learner, and waits for the answer up to wait.
 func (s *workerState) ask(now time.Time, c *call, wait time.Duration, subject string, q request) {
 	q.Version, q.Worker = s.o.Version, s.name
 	s.questions++
@@ -177,16 +177,16 @@ func (s *workerState) ask(now time.Time, c *call, wait time.Duration, subject st
 	s.deeds = append(s.deeds, deed{kind: send, subject: subject, call: c.number, text: encode(q)})
 }
 
-// report sends a report. It may be lost; another one will come.
+// report sends a report. It may be lost; another one will follow.
 func (s *workerState) report(r report) {
 	r.Worker = s.now
 	s.deeds = append(s.deeds, deed{kind: send, subject: workerSubject, text: encode(r)})
 }
 
-// leave lets others have this worker's jobs at once. If that is lost, they wait until the leases end.
+// leave frees this worker's jobs at once. If the message is lost, their leases expire.
 func (s *workerState) leave() { s.report(report{Returns: s.player.held()}) }
 
-// answered is the answer to a question, or an error in its place. Answers that nobody waits for any more are left out.
+// answered handles the answer to a question, or an error in its place. It ignores answers that are no longer awaited.
 func (s *workerState) answered(now time.Time, number int, text []byte, err error) {
 	i := slices.IndexFunc(s.calls(), func(c *call) bool { return c.number == number })
 	if i < 0 || number == 0 {
@@ -212,7 +212,7 @@ func (s *workerState) answered(now time.Time, number int, text []byte, err error
 	}
 }
 
-// lost says that the connection is lost, and with it all answers.
+// lost handles the loss of the connection, and with it of all answers.
 func (s *workerState) lost(now time.Time, err error) {
 	for _, c := range s.calls() {
 		s.answered(now, c.number, nil, err)
@@ -239,14 +239,13 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 			return
 		}
 		s.run = r.Run
-		for _, g := range s.spool.games { // which are not played again
+		for _, g := range s.spool.games { // these are not played again
 			s.player.leases[key{g.Settings, g.Number}] = &taken{}
 		}
 	}
 }
 
-// delivered is the answer to games. It waits the longer for the next answer the later this one came: what it sends again before, a
-// learner that lags must read too, and would answer nobody in time.
+// delivered handles the answer to games. The timeout grows with reply latency, because early resends would overload a slow learner.
 func (s *workerState) delivered(now time.Time, r reply, err error) {
 	s.patience = min(max(s.pace.patience, 2*now.Sub(s.games.asked)), mostPatience*s.pace.patience)
 	generation := s.sent[0].Generation
@@ -264,10 +263,10 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 		return
 	default:
 		err = errors.New(r.Later)
-		if r.Early && s.spool.full() { // no game could be played that the learner waits for
+		if r.Early && s.spool.full() { // no room to play the games that the learner waits for
 			s.forget(s.sent)
 		} else {
-			s.spool.postpone(len(s.sent)) // others may be what it waits for
+			s.spool.postpone(len(s.sent)) // others may be the ones that it waits for
 		}
 	}
 	if !s.refusing {
@@ -278,7 +277,7 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 	s.backOff = min(2*s.backOff, s.pace.patience)
 }
 
-// confirmed forgets games that the learner has.
+// confirmed drops games that the learner has.
 func (s *workerState) confirmed(games []spooled) {
 	numbers := make([]int, len(games))
 	for i, g := range games {
@@ -292,7 +291,7 @@ func (s *workerState) confirmed(games []spooled) {
 	s.forget(games)
 }
 
-// forget forgets the first games of the spool. After its last game the worker does not report a job any more.
+// forget drops the first games of the spool. After a job's last game the worker no longer reports the job.
 func (s *workerState) forget(games []spooled) {
 	s.spool.forget(len(games))
 	for _, g := range games {

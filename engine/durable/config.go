@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// KeepConfig writes a configuration, a struct, to a file of JSON with its checksum. If the file is there already, its
-// configuration must be the same. A field that the file lacks counts as zero.
+// KeepConfig writes a configuration, a struct, to a JSON file with a checksum. If the file exists, its configuration must be the same. A
+// field missing from the file counts as zero.
 func KeepConfig[C any](path string, c C) error { return KeepConfigIn(OS, path, c) }
 
 // KeepConfigIn is KeepConfig in any file system.
@@ -43,8 +43,8 @@ func KeepConfigIn[C any](files FS, path string, c C) error {
 	return nil
 }
 
-// SameConfig returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON
-// leaves out are not compared.
+// SameConfig returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON omits are
+// not compared.
 func SameConfig[C any](was, is C) error {
 	if field, was, is := difference(reflect.ValueOf(was), reflect.ValueOf(is)); field != "" {
 		return fmt.Errorf("the run has %s %s, and now it is %s: give the same again, or name another folder", field, was, is)
@@ -52,7 +52,7 @@ func SameConfig[C any](was, is C) error {
 	return nil
 }
 
-// difference is the first field that differs and its two values as JSON. The field is "" if none differs.
+// difference returns the first field that differs and its two values as JSON. The field is "" if none differs.
 func difference(a, b reflect.Value) (field string, was, is []byte) {
 	for i := range a.NumField() {
 		f := a.Type().Field(i)

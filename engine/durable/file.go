@@ -1,4 +1,4 @@
-// Package durable has what all files that must survive a kill have in common:
+// Package durable has the parts shared by all files that must survive a kill:
 //
 //	fs.go       the file system below: the operating system's, or a simulated one
 //	file.go     files that appear under their names when they are complete, or not at all
@@ -8,15 +8,15 @@
 //	folder.go   the folder of a run, which one process at a time writes
 //	config.go   the configuration of a run, written once; a run continues only with the same one
 //	journal.go  a file that grows line by line; a kill can tear its last line only
-//	shards.go   the names of files of records, by which a run knows the games that it has
+//	shards.go   the names of files of records, which contain the numbers of their games
 //
-// Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer has locked .NAME.evald-lock. So a
-// second writer of NAME is refused at once, and the next writer removes the bytes that a killed one has left. A lock is a file of its
-// own, because gofrs/flock opens the file that it locks and keeps the handle, and because Windows renames no open file.
+// Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer holds a lock on .NAME.evald-lock. So a second writer
+// of NAME is refused at once, and the next writer removes the bytes of a killed one. The lock is a separate file because gofrs/flock opens
+// the file that it locks and keeps the handle, and because Windows renames no open file.
 //
-// A name is durable when its folder was synced, and not when its file was. So Commit, and what is made of it, syncs both: if the power fails
-// later, the file is there. What depends on a file, as a journal without the games that the file has, is written after that. OpenDir syncs
-// the folder as well, because a process may have been killed between giving a name and syncing it.
+// Syncing a file does not make its name durable; syncing its folder does. So Commit, and everything built on it, syncs both: the file
+// survives a later power cut. Anything that depends on a file is written after that, for example a journal from which the file's games were
+// removed. OpenDir syncs the folder as well, because a process may have been killed between naming a file and syncing the folder.
 package durable
 
 import (
@@ -49,13 +49,13 @@ func beside(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
-// Create begins a file. It has the permissions of the file that has the name already, or 0644. Errors name the file.
+// Create begins a file. It has the permissions of the existing file of that name, or 0644. Errors name the file.
 func Create(path string) (*File, error) { return CreateIn(OS, path) }
 
 // CreateIn is Create in any file system.
 func CreateIn(files FS, path string) (*File, error) { return create(files, path, 0o644) }
 
-// create begins a file that has the permissions of the file that has the name already, or these.
+// create begins a file with the permissions of the existing file of that name, or with mode.
 func create(files FS, path string, mode fs.FileMode) (*File, error) {
 	w := &File{files: files, path: path}
 	there, err := files.Stat(path)
@@ -81,7 +81,7 @@ func create(files FS, path string, mode fs.FileMode) (*File, error) {
 	return w, nil
 }
 
-// discard removes the bytes that a killed writer has left.
+// discard removes the bytes that a killed writer left behind.
 func discard(files FS, temporary string) error {
 	if err := inTheWay(files, temporary); err != nil {
 		return err
@@ -92,8 +92,8 @@ func discard(files FS, temporary string) error {
 	return nil
 }
 
-// Commit gives the file its name, and replaces the file that has it. When it returns nil, both are durable. If it fails, the new file is
-// removed, unless it has its name already and only the name may not be durable.
+// Commit renames the file to its final name, replacing any existing file. When it returns nil, bytes and name are durable. If it fails, the
+// new file is removed, unless it has its name already and only the name may not be durable.
 func (w *File) Commit() error {
 	err := errors.Join(w.Sync(), w.Close())
 	if err == nil {
@@ -110,7 +110,7 @@ func (w *File) Commit() error {
 	return w.lock.Release()
 }
 
-// Abort removes the file, if it was not committed. Errors do not matter, because nobody wants the file.
+// Abort removes the file if it was not committed. It ignores errors, because the file is not needed.
 func (w *File) Abort() {
 	if !w.done {
 		w.done = true
@@ -120,7 +120,7 @@ func (w *File) Abort() {
 	}
 }
 
-// failed makes an error name the file, and not its temporary name.
+// failed makes an error name the file instead of its temporary name.
 func (w *File) failed(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -138,7 +138,7 @@ func WriteFileIn(files FS, path string, content []byte) error {
 	return writeFile(files, path, content, 0o644)
 }
 
-// WriteSecretIn is WriteFileIn for a file that only its owner can read, unless the file is there with other permissions.
+// WriteSecretIn is WriteFileIn for a file that only its owner can read, unless the file exists with other permissions.
 func WriteSecretIn(files FS, path string, content []byte) error {
 	return writeFile(files, path, content, 0o600)
 }
@@ -155,7 +155,7 @@ func writeFile(files FS, path string, content []byte, mode fs.FileMode) error {
 	return w.Commit()
 }
 
-// ReadFile reads a regular file of at most so many bytes.
+// ReadFile reads a regular file of no more than most bytes.
 func ReadFile(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
@@ -165,11 +165,11 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return readMost(path, most)
 }
 
-// MostSettings is how many bytes a file of settings, tokens or certificates may have.
+// MostSettings is the maximum size in bytes of a file of settings, tokens or certificates.
 const MostSettings = 1 << 20
 
-// ReadSettings reads a file of at most MostSettings bytes, which may be a pipe. A longer one is an error, even one without an end
-// such as /dev/zero.
+// ReadSettings reads a file of at most MostSettings bytes, which may be a pipe. A longer one is an error, even an endless one such as
+// /dev/zero.
 func ReadSettings(path string) ([]byte, error) { return readMost(path, MostSettings) }
 
 func readMost(path string, most int64) ([]byte, error) {
@@ -185,8 +185,8 @@ func readMost(path string, most int64) ([]byte, error) {
 	return content, err
 }
 
-// CacheDir is the folder for what this program can make again: that which the variable EVALD_CACHE_DIR names, or else evald in the
-// user's cache. It may not be there. The error says that there is no such folder.
+// CacheDir is the folder for files that this program can make again: the value of EVALD_CACHE_DIR, or else evald in the user's cache. It
+// may not exist yet. An error means that there is no such folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("EVALD_CACHE_DIR"); dir != "" {
 		return dir, nil
@@ -195,8 +195,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "evald"), err
 }
 
-// Sweep removes the temporary files that killed writers have left in a folder. Those of a file that another process is
-// writing stay.
+// Sweep removes the temporary files that killed writers left in a folder. It keeps those that another process is still writing.
 func Sweep(dir string) error { return SweepIn(OS, dir) }
 
 // SweepIn is Sweep in any file system.

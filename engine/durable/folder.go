@@ -9,16 +9,16 @@ import (
 // ErrFolderInUse is the error of a folder that another process has open.
 var ErrFolderInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
 
-// Dir is a folder that this process alone writes. Close it.
+// Dir is a folder that only this process writes. Close it.
 type Dir struct {
 	FS
 	path string
 	lock Lock
 }
 
-// OpenDir makes the folder if there is none, locks it without waiting, and removes what killed writers left in it under
-// temporary names. What is left there is durable under its name. The error names the folder; it wraps ErrFolderInUse if another process has
-// the folder open. The lock is the file "lock" in the folder.
+// OpenDir creates the folder if it is missing, locks it without waiting, and removes temporary files of killed writers. All remaining names
+// in it are durable. The error names the folder; it wraps ErrFolderInUse if another process has the folder open. The lock is the file
+// "lock" in the folder.
 func OpenDir(path string) (*Dir, error) { return OpenDirIn(OS, path) }
 
 // OpenDirIn is OpenDir in any file system.
@@ -37,13 +37,13 @@ func OpenDirIn(files FS, path string) (*Dir, error) {
 	if err := SweepIn(files, path); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := d.Sync(); err != nil { // a killed process may have given names just before
+	if err := d.Sync(); err != nil { // a killed process may have named files without syncing the folder
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// Path is the path of something in the folder.
+// Path returns the path of a file or folder inside the folder.
 func (d *Dir) Path(names ...string) string {
 	return filepath.Join(append([]string{d.path}, names...)...)
 }
@@ -54,5 +54,5 @@ func (d *Dir) Sync() error { return d.SyncDir(d.path) }
 // SyncDir is that of OS.
 func SyncDir(path string) error { return OS.SyncDir(path) }
 
-// Close lets other processes have the folder.
+// Close unlocks the folder for other processes.
 func (d *Dir) Close() error { return d.lock.Release() }

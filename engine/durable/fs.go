@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// FS is a file system: OS, or a simulated disk (durabletest.Disk). The methods that package os has too return the same errors. Functions of
-// this package whose name ends with In take an FS; the others use OS.
+// FS is a file system: OS, or a simulated disk (durabletest.Disk). Methods that package os also has return the same errors as there.
+// Functions of this package whose names end with In take an FS; the others use OS.
 type FS interface {
 	OpenFile(path string, flag int, mode fs.FileMode) (Handle, error)
 	ReadFile(path string) ([]byte, error)
@@ -22,10 +22,10 @@ type FS interface {
 	Rename(from, to string) error
 	Remove(path string) error
 
-	// SyncDir makes durable which files a folder has, and under which names.
+	// SyncDir makes the names of a folder's files durable.
 	SyncDir(path string) error
-	// Lock locks a file without waiting, and makes it if there is none. The error is ErrLocked if another process, or another caller in this
-	// one, has the lock. The lock ends with Release, and when the process is killed.
+	// Lock locks a file without waiting, and creates it if it is missing. The error is ErrLocked if another process, or another caller in
+	// this one, has the lock. The lock ends with Release, and when the process is killed.
 	Lock(path string) (Lock, error)
 }
 
@@ -87,8 +87,8 @@ func (system) SyncDir(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// MkdirAllIn makes a folder and those above it that are missing. When it returns, the names of all that it has made are durable. So is that
-// of a folder that was there, because a process that was killed may have made it just before.
+// MkdirAllIn creates a folder and its missing parents. When it returns, the names of all created folders are durable. So is that of an
+// existing folder, because a process that was then killed may have created it just before.
 func MkdirAllIn(files FS, path string) error {
 	above := filepath.Dir(path)
 	info, err := files.Stat(path)

@@ -8,8 +8,8 @@ import (
 	"regexp"
 )
 
-// Marshal writes a struct, which must have a field, as one line of JSON without its newline. The last field of the object is
-// a checksum of everything before it,
+// Marshal writes a struct, which must have a field, as one line of JSON without its newline. The last field of the object is a checksum of
+// everything before it,
 //
 //	{"game":7,"points":0.5,"crc32":"5a698146"}
 //
@@ -34,11 +34,11 @@ func MarshalIndent(v any) ([]byte, error) {
 
 const sumName = "crc32"
 
-// sumField is a last field that may be the checksum, of which a byte may be damaged.
+// sumField matches a last field that may be the checksum, possibly with a damaged byte.
 var sumField = regexp.MustCompile(`(?s),\s*"(.{5})":\s*"(.{8})"\s*\}\s*$`)
 
-// checkedJSON compares the checksum and returns the JSON without it. An object without the field was written by another
-// program, and is returned as it is. If the last field's name differs from the checksum's in one byte, it is the checksum, damaged.
+// checkedJSON compares the checksum and returns the JSON without it. An object without the field was written by another program, and is
+// returned unchanged. A last field whose name differs from the checksum's in one byte counts as a damaged checksum.
 func checkedJSON(text []byte) ([]byte, error) {
 	at := sumField.FindSubmatchIndex(text)
 	if at == nil {
@@ -69,8 +69,8 @@ func Unmarshal(text []byte, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// Lines reads a text of whole lines, each as Unmarshal does. Text after the last newline is left out: it is a line that a kill
-// has torn. Errors name the line of the file, in which there are before lines before the text.
+// Lines decodes a text of whole lines, each as Unmarshal does. Text after the last newline is ignored: it is a line torn by a kill. Errors
+// name the line of the file; the file has before lines in front of the text.
 func Lines[L any](text []byte, before int) (lines []L, err error) {
 	for {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})

@@ -8,7 +8,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// acquire locks a file, which it makes if there is none, without waiting. If another process has the lock, the error is held.
+// acquire locks a file, which it creates if it is missing, without waiting. If another process has the lock, the error is held.
 func acquire(files FS, path string, held error) (Lock, error) {
 	lock, err := files.Lock(path)
 	if errors.Is(err, ErrLocked) {
@@ -17,7 +17,7 @@ func acquire(files FS, path string, held error) (Lock, error) {
 	return lock, err
 }
 
-// inTheWay returns an error if something that is no regular file has this name.
+// inTheWay returns an error if the path exists and is no regular file.
 func inTheWay(files FS, path string) error {
 	if info, err := files.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return errors.New(path + " is in the way: remove it")
@@ -28,7 +28,7 @@ func inTheWay(files FS, path string) error {
 // systemLock is a lock of OS.
 type systemLock struct{ *flock.Flock }
 
-// Lock implements FS. It follows no link: in a folder that everybody can write, a link may be a trap.
+// Lock implements FS. It does not follow links: in a folder that every user can write, a link may be a trap.
 func (system) Lock(path string) (Lock, error) {
 	for {
 		if err := inTheWay(OS, path); err != nil {
@@ -42,7 +42,7 @@ func (system) Lock(path string) (Lock, error) {
 		if !locked {
 			return nil, ErrLocked
 		}
-		// The process that had the lock before may have removed the file between its opening and its locking here.
+		// The previous owner of the lock may have removed the file after it was opened and before it was locked here.
 		mine, err := lock.Stat()
 		if err == nil {
 			if there, err := os.Lstat(path); err == nil && os.SameFile(mine, there) {
@@ -57,7 +57,7 @@ func (system) Lock(path string) (Lock, error) {
 
 // Release implements Lock.
 func (l systemLock) Release() error {
-	if runtime.GOOS == "windows" { // which removes no open file: neither this one, nor one that another process has locked since
+	if runtime.GOOS == "windows" { // Windows removes no open file: neither this one, nor one that another process has locked since
 		err := l.Close()
 		_ = os.Remove(l.Path())
 		return err

@@ -9,39 +9,39 @@ import (
 	"time"
 )
 
-// Why a batcher refuses a request at once.
+// Reasons why a batcher refuses a request at once.
 var (
 	ErrClosed = errors.New("evaluate: batcher is closed")
 	ErrFull   = errors.New("evaluate: too many rows wait already")
 	ErrLate   = errors.New("evaluate: the rows that wait would take more than half of the time to the deadline")
 )
 
-// BatcherConfig says when a merged batch is sent.
+// BatcherConfig configures when merged batches are sent, and how many rows may wait.
 type BatcherConfig struct {
-	MaxRows   int           // rows of a full batch, from 1; a request that does not fit is split; 1: the backend gets its context
-	MaxDelay  time.Duration // how long the oldest request waits for others while the backend is busy
-	InFlight  int           // batches under way at once, from 1
-	MaxQueued int           // rows that may wait, see refuse; 0 is no bound
+	MaxRows   int           // rows of a full batch, from 1; a larger request is split; with 1 the backend gets the request's context
+	MaxDelay  time.Duration // upper bound on the wait of the oldest request for others while the backend is busy
+	InFlight  int           // concurrent batches, from 1
+	MaxQueued int           // bound on waiting rows, see refuse; 0 is no bound
 	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
 
-	// MaxWait is how long a request may wait for its first batch, by priority, High first; 0: until its deadline.
+	// MaxWait is the upper bound on a request's wait for its first batch, by priority, High first; 0: until its deadline.
 	MaxWait [priorities]time.Duration
 }
 
-// Room is how many rows may wait when a request of that priority comes.
+// Room is the number of rows that may wait when a request of that priority arrives.
 func (c BatcherConfig) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) / 4 }
 
-// Caller is whom requests are for.
+// Caller is the client of a request, and its terms.
 type Caller struct {
-	Client   string   // while rows wait, clients get equal shares of the batches; those without a name are one client
-	Weight   float64  // of the client's share; 0 stands for 1
-	Cost     float64  // that each row has of the client's share; 0 stands for 1
-	Priority Priority // among the client's own requests
-	Accepted bool     // the request is part of a search that was accepted as a whole: it is not refused
+	Client   string   // while rows wait, clients get shares of the batches by weight; all unnamed clients are one client
+	Weight   float64  // of the client's share; 0 means 1
+	Cost     float64  // of each row, charged to the client's share; 0 means 1
+	Priority Priority // relative to the client's other requests
+	Accepted bool     // the request is part of a search that was accepted as a whole, so it is not refused
 }
 
-// Priority of a request. Of one client's requests, those of a higher priority are sent first, whatever their age. Between clients
-// it does not count, but for one thing: a Low row takes as much of its client's share as four others.
+// Priority of a request. Of one client's requests, those of a higher priority are sent first, whatever their age. It does not affect other
+// clients, with one exception: a Low row is charged to its client's share like four others.
 type Priority int8
 
 // The priorities, the highest first. The zero value is Normal.
@@ -52,22 +52,21 @@ const (
 	priorities = 3
 )
 
-// Why a batch was sent.
+// BatchReason is the reason why a batch was sent.
 type BatchReason uint8
 
-// The reasons. Idle: nothing was under way, so there was nothing to wait for. Deadline: a request had no time left to wait
-// for others.
+// The reasons. Idle: no batch was in progress. Deadline: a request could not wait any longer.
 const (
 	Full BatchReason = iota
 	Delay
 	Deadline
 	Idle
-	BatchReasons // their number
+	BatchReasons // number of reasons
 )
 
 func (r BatchReason) String() string { return [...]string{"full", "delay", "deadline", "idle"}[r] }
 
-// Sent is a merged batch that was answered.
+// Sent describes a merged batch that was answered.
 type Sent struct {
 	Rows, Requests int
 	Accepted       int // rows of Callers that set Accepted
@@ -76,7 +75,7 @@ type Sent struct {
 	Err            error         // of the backend; each of the requests got it
 }
 
-// BatcherStats count since the Evaluator was made.
+// BatcherStats are counts since the Evaluator was created.
 type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
 	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
@@ -87,15 +86,15 @@ type BatcherStats struct {
 	Queued  int                  // rows that wait now
 }
 
-// Timing is how long a request waited for its batch to be sent, and how long that was evaluated.
+// Timing is how long a request waited for its batch, and how long the batch's evaluation took.
 type Timing struct{ Queued, Computed time.Duration }
 
-// batcher merges concurrent requests into batches for the backend behind it. Requests of different rules never share a batch.
-// The clients whose rows wait take turns (see shares.go), each with its requests by priority, then in order of arrival. A batch is
-// sent when it is full, when a request has waited MaxDelay or is near its deadline, or at once if nothing is under way. Rows of
-// requests cancelled or expired by then are left out.
+// batcher merges concurrent requests into batches for the backend behind it. Requests with different rules never share a batch. Clients
+// with waiting rows take turns (see shares.go); each client's requests are sent by priority, then in order of arrival. A batch is sent when
+// it is full, when a request has waited MaxDelay or is near its deadline, or at once if no batch is in progress. It leaves out rows of
+// requests that were cancelled or have expired.
 //
-// The scheduler decides all that. The batcher adds the lock, the clock, and a goroutine for each batch.
+// The scheduler makes these decisions. The batcher adds the lock, the clock, and a goroutine for each batch.
 type batcher struct {
 	next   Backend
 	mu     sync.Mutex
@@ -103,10 +102,10 @@ type batcher struct {
 	idle   sync.Cond   // of decide.idle, for Close
 	timer  *time.Timer // of decide.wake
 
-	merged *sync.Pool // *Batch; outside, as that of Cache
+	merged *sync.Pool // *Batch; a pointer for the same reason as Cache.work
 }
 
-// newBatcher batches requests for next. It panics if c is out of range, since no input reaches it.
+// newBatcher returns a batcher for next. It panics if c is out of range, because c never comes from user input.
 func newBatcher(next Backend, c BatcherConfig) *batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
@@ -117,21 +116,21 @@ func newBatcher(next Backend, c BatcherConfig) *batcher {
 	return b
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (b *batcher) Stats() BatcherStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.decide.stats
 }
 
-// Room is nil if Submit would accept rows now.
+// Room returns nil if Submit would accept rows now.
 func (b *batcher) Room(c Caller, rows int, deadline time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.decide.refuse(c, rows, deadline, time.Now())
 }
 
-// Close refuses new requests, sends those accepted without delay, and returns when they are answered.
+// Close refuses new requests, sends accepted ones without delay, and returns when they are answered.
 func (b *batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,9 +144,9 @@ func (b *batcher) Close() {
 	}
 }
 
-// Submit waits until the batch is answered or ctx ends; from then on the batch is the caller's again. A request that finds
-// too many rows waiting is refused at once: with ErrFull, or with ErrLate if they would take more than half of the time to
-// its deadline. The other half is kept for what cannot be foreseen. ErrLate is also for requests that have waited MaxWait.
+// Submit waits until the batch is answered or ctx ends; then the batch belongs to the caller again. If too many rows wait, it refuses the
+// request at once: with ErrFull, or with ErrLate if it predicts a wait of more than half of the time to the deadline. The other half is a
+// reserve. It also returns ErrLate for a request that has waited MaxWait.
 func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
 	r := newRequest(ctx, batch, c, time.Now())
 	if err := b.enqueue(r); err != nil {
@@ -164,7 +163,7 @@ func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, e
 		select {
 		case err := <-r.done:
 			if err != nil {
-				b.drop(r, false) // what is left of it
+				b.drop(r, false) // the rows that still wait
 			}
 			return r.timing, err
 		case <-tooLong:
@@ -197,7 +196,7 @@ func (b *batcher) drop(r *request, whole bool) bool {
 	return dropped
 }
 
-// rest wakes Close if nothing is left. b.mu is held.
+// rest wakes Close if no work is left. b.mu is held.
 func (b *batcher) rest() {
 	if b.decide.idle() {
 		b.idle.Broadcast()
@@ -223,7 +222,7 @@ func (b *batcher) dispatch() {
 	}
 }
 
-// ring is called at the time that wake has said, or later.
+// ring is called at the time that wake returned, or later.
 func (b *batcher) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,10 +230,10 @@ func (b *batcher) ring() {
 	b.dispatch()
 }
 
-// run evaluates one merged batch and hands out its answers.
+// run evaluates one merged batch and distributes its answers.
 func (b *batcher) run(x sending) {
 	if x.queue != nil {
-		runtime.Gosched() // callers that are about to send a request go first: on few cores the first one would always travel alone
+		runtime.Gosched() // callers about to send a request run first: on few cores the first would otherwise always be sent alone
 		b.mu.Lock()
 		x = b.decide.fill(x, time.Now())
 		b.mu.Unlock()
@@ -243,10 +242,10 @@ func (b *batcher) run(x sending) {
 	start := time.Now()
 	taken, dropped := gather(m, x.parts, start)
 	var err error
-	ctx := context.Background() // and no request's: if it ended, the other requests would lose their answers
+	ctx := context.Background() // not a request's: its end would cost the other requests their answers
 	if len(taken) > 0 {
 		if b.decide.config.MaxRows == 1 {
-			ctx = taken[0].ctx // there are no others
+			ctx = taken[0].ctx // the only request
 		}
 		err = b.next.Compute(ctx, m)
 	}
@@ -256,7 +255,7 @@ func (b *batcher) run(x sending) {
 			sent.Accepted += p.to - p.from
 		}
 	}
-	// Counted first, so that a caller with an answer finds its batch in the counts.
+	// Count first, so that a caller with an answer finds its batch in the counts.
 	if onBatch := b.decide.config.OnBatch; onBatch != nil && len(taken) > 0 {
 		onBatch(sent)
 	}

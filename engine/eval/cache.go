@@ -11,25 +11,24 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// Cache remembers networks' answers. It has a bounded number of entries, which any number of models and boards share.
+// Cache stores networks' answers in a bounded number of entries, shared by any number of models and boards.
 //
-// A position and its mirror image share one entry. The backend is always asked for the canonical one
-// of the two, so that an answer does not depend on which came first; the other one gets the mirrored policy. A position
-// that is its own mirror image gets the mean of its policy and the mirrored one. Answers through a cache are therefore
-// mirror-consistent. Answers of heuristics and of networks of pattern tables are passed on but not kept: they are cheaper to
-// compute, and what stands in for a network must not answer after the network is back.
+// A position and its mirror image share one entry. The backend is always asked for the canonical one of the two, so that an answer does not
+// depend on which came first; the other one gets the mirrored policy. A position that is its own mirror image gets the mean of its policy
+// and the mirrored one. So answers through a cache are mirror-consistent. Answers of heuristics and of networks of pattern tables are
+// passed on but not stored: they are cheaper to compute, and a fallback's answer must not be returned after the network is back.
 type Cache struct {
-	// Transparent makes kept answers carry the source that gave them at first, instead of Cached. Set it before use.
+	// Transparent gives stored answers their original source instead of Cached. Set it before use.
 	Transparent bool
 
 	shards []shard
-	none   bool     // nothing is kept
+	none   bool     // nothing is stored
 	models sync.Map // model name -> uint32
 	nextID atomic.Uint32
-	work   *sync.Pool // *missed; outside, because the runtime keeps a pool, and the struct that it is a field of, for two collections
+	work   *sync.Pool // *missed; a pointer, because the runtime keeps a pool and the struct that contains it for two collections
 }
 
-// ways is the number of slots in which one position may be kept.
+// ways is the number of slots that may hold a given position.
 const ways = 4
 
 type shard struct {
@@ -43,12 +42,12 @@ type slot struct {
 	pos    game.Position
 	tag    uint64 // rules and model; 0 marks an empty slot
 	used   uint32 // the shard's clock at the last use
-	by     uint8  // who answered: its place in lasting
+	by     uint8  // index of the answer's source in lasting
 	wdl    [3]float32
 	policy []float32
 }
 
-// lasting are the sources whose answers are kept.
+// lasting lists the sources whose answers are stored.
 var lasting = append([]Source{GPU, CPU, Function}, onnxRuntime...)
 
 // missed is the part of a batch that was not in the cache.
@@ -60,12 +59,11 @@ type missed struct {
 	mirrored []bool
 }
 
-// CacheEntry is the least that an entry of a Cache takes, in bytes.
+// CacheEntry is the minimum size of an entry of a Cache in bytes.
 const CacheEntry = int(unsafe.Sizeof(slot{}))
 
-// NewCache keeps up to about that many answers: entries is rounded up to a power of two, at least 256. With 0 it keeps none, and
-// answers are those of a cache all the same, mirror-consistent.
-// An entry takes about 100 bytes and 4 more for each action.
+// NewCache returns a cache of about this number of answers, rounded up to a power of two, at least 256. With 0 it stores none, but answers are
+// still mirror-consistent. An entry takes about 100 bytes, and 4 more for each action.
 func NewCache(entries int) *Cache {
 	const shards = 64
 	perShard := 1 << bits.Len(uint((max(entries, shards*ways)+shards-1)/shards-1))
@@ -79,7 +77,7 @@ func NewCache(entries int) *Cache {
 	return c
 }
 
-// model is the number of a model's name.
+// model returns the number of a model's name.
 func (c *Cache) model(name string) uint32 {
 	id, known := c.models.Load(name)
 	if !known {
@@ -97,7 +95,7 @@ func tag(model uint32, r game.Rules) uint64 {
 	return t
 }
 
-// look answers the rows of b that are in the cache, and collects the others. The caller puts them back into c.work.
+// look answers the rows of b that are in the cache, and collects the others. The caller returns the result to c.work.
 func (c *Cache) look(b *Batch, model uint32) *missed {
 	m := c.work.Get().(*missed)
 	m.tag = tag(model, b.Board.Rules())
@@ -115,7 +113,7 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 		if i < 0 || !c.none && c.load(b, i, m.memory.Pos[i], m.tag, m.mirrored[i]) {
 			continue
 		}
-		missed := len(m.rows) // at most i, so that no row is lost that comes later
+		missed := len(m.rows) // at most i, so no later row is overwritten
 		m.memory.Pos[missed], m.mirrored[missed] = m.memory.Pos[i], m.mirrored[i]
 		m.rows = append(m.rows, i)
 	}
@@ -123,7 +121,7 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 	return m
 }
 
-// ahead is how many rows are asked for before they are needed. A cache does not fit the processor's own.
+// ahead is how many rows in advance slots are prefetched, because a cache does not fit the processor's caches.
 const ahead = 8
 
 // prefetch loads the slots that may hold a position.
@@ -133,7 +131,7 @@ func (c *Cache) prefetch(p game.Position, tag uint64) {
 	prefetch.Lines(unsafe.Pointer(&slots[ways-1]))
 }
 
-// keep copies the answers of the rows that were missed into b, and keeps those of networks of convolutions and of the caller's networks.
+// keep copies the answers of the missed rows into b, and stores those whose sources are in lasting.
 func (c *Cache) keep(b *Batch, m *missed) {
 	for j, i := range m.rows {
 		if next := j + ahead; next < len(m.rows) && !c.none {
@@ -159,7 +157,7 @@ func symmetrise(board *game.Board, policy []float32) {
 	}
 }
 
-// copyMirrored writes an answer into row i. If mirrored is set, the policy is mirrored.
+// copyMirrored writes an answer into row i, with its policy mirrored if mirrored is set.
 func copyMirrored(b *Batch, i int, wdl, policy []float32, mirrored bool) {
 	copy(b.WDLRow(i), wdl)
 	to := b.PolicyRow(i)
@@ -172,7 +170,7 @@ func copyMirrored(b *Batch, i int, wdl, policy []float32, mirrored bool) {
 	}
 }
 
-// set is the shard and the slots that may hold a position.
+// set returns the shard and the slots that may hold a position.
 func (c *Cache) set(p game.Position, tag uint64) (*shard, []slot) {
 	h := p.Hash() ^ tag*0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -200,7 +198,7 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 	return false
 }
 
-// store keeps row j in its old slot, an empty one, or the one that was used longest ago.
+// store writes row j into the position's slot, an empty one, or the least recently used one.
 func (c *Cache) store(b *Batch, j int, tag uint64, by uint8) {
 	p := b.Pos[j]
 	s, slots := c.set(p, tag)

@@ -1,16 +1,16 @@
-// Package eval is the contract between callers who want positions evaluated and those who compute the answers. A Batch is
-// memory that the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in one fixed order of steps, and
-// is what all callers use. Fallback and Mirrored are backends around backends.
+// Package eval is the contract between callers that need positions evaluated and the backends that evaluate them. A Batch is memory that
+// the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use one. Fallback
+// and Mirrored are backends that wrap backends.
 //
 // Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with scheduler.go, shares.go and
 // request.go, fallback.go (with Mirrored), source.go.
 //
 // # Decisions
 //
-// An idle batcher lets callers go first: with nothing under way a batch is formed after one turn of the scheduler. On
-// few cores the first of many small requests would always travel alone otherwise.
+// An idle batcher lets callers run first: if no batch is in progress, it forms one after a yield to Go's scheduler. Otherwise, on few
+// cores, the first of many small requests would always be sent alone.
 //
-// What the batcher decides is a state machine without goroutines and clock (scheduler.go). So simulations replay it from a seed, in any
+// The batcher's decisions are a state machine without goroutines and clock (scheduler.go). So simulations replay it from a seed, in any
 // order of events.
 package eval
 
@@ -23,8 +23,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly
-// the length given here. A is Board.Actions().
+// Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly the length given here.
+// A is Board.Actions().
 type Batch struct {
 	Board  *game.Board
 	Pos    []game.Position // [N]
@@ -33,29 +33,29 @@ type Batch struct {
 	Source []Source        // [N] who answered
 }
 
-// Backend computes raw answers. An Evaluator stands before it and makes all checks, so a Backend makes none.
+// Backend computes raw answers. It checks nothing, because the Evaluator before it makes all checks.
 type Backend interface {
-	// Compute fills WDL, Policy and Source for every Pos. The slices have the right lengths, there is a row at least, and no
-	// game is over. Compute applies no rules beyond masking illegal moves. It does not retain b, and is safe for concurrent use. After an
+	// Compute fills WDL, Policy and Source for every Pos. The slices have the right lengths, there is at least one row, and no game is
+	// over. Compute applies no rules except that it masks illegal moves. It does not retain b, and is safe for concurrent use. After an
 	// error the contents of WDL, Policy and Source are unspecified. If ctx ends, the error wraps ctx.Err().
 	Compute(ctx context.Context, b *Batch) error
 
-	// Attributes do not change.
+	// Attributes never change.
 	Attributes() Attributes
 }
 
-// Attributes describe a Backend to those who form its batches, and to searches.
+// Attributes describe a Backend to batchers and searches.
 type Attributes struct {
-	Rows      int     // rows per call that it prefers; 1: any number costs the same per row
+	Rows      int     // preferred rows per call; 1: the cost per row does not depend on their number
 	Invariant bool    // a row's answer is bit for bit the same in every batch
-	Search    *Search // nil: searches with it use the constants of their rule
+	Search    *Search // nil: searches use the default constants of their rule
 }
 
-// Search are the constants with which searches by PUCT are strongest with a network. They depend on how sure its policy is
-// and on how much its values differ, so other people's networks may want others than those that ship.
+// Search are the constants with which searches by PUCT are strongest with a network. They depend on how certain its policy is and on how
+// much its values differ, so other networks may need other constants than those that ship.
 type Search struct {
 	CPUCT float64 `json:"cpuct"` // exploration, mcts.Config.C
-	FPU   float64 `json:"fpu"`   // how much lower moves without visits are valued, mcts.Config.FPU
+	FPU   float64 `json:"fpu"`   // how much less moves without visits are worth, mcts.Config.FPU
 }
 
 // Tuned is a backend whose searches use these constants.
@@ -78,8 +78,8 @@ func NewBatch(board *game.Board, n int) *Batch {
 	return b
 }
 
-// Reset makes the batch one of n rows on board. It reuses memory that is large enough. The first n positions stay; other
-// contents are unspecified.
+// Reset resizes the batch to n rows on board. It reuses memory that is large enough. The first n positions stay; other contents are
+// unspecified.
 func (b *Batch) Reset(board *game.Board, n int) {
 	b.Board = board
 	old := b.Pos
@@ -115,7 +115,7 @@ func (b *Batch) PolicyRow(i int) []float32 {
 // Value is win minus loss of row i, in -1..1 for the side to move.
 func (b *Batch) Value(i int) float32 { return b.WDL[3*i] - b.WDL[3*i+2] }
 
-// Ready is an error if the context has ended or a slice of the batch has a wrong length.
+// Ready returns an error if the context has ended or a slice of the batch has a wrong length.
 func (b *Batch) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
@@ -145,7 +145,7 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	return true
 }
 
-// Unfinished is an error that names the first row whose game is over, or nil if there is none.
+// Unfinished returns an error that names the first row whose game is over, or nil.
 func (b *Batch) Unfinished() error {
 	for i, p := range b.Pos {
 		if r := b.Board.Result(p); r != game.Ongoing {
@@ -155,7 +155,7 @@ func (b *Batch) Unfinished() error {
 	return nil
 }
 
-// Finite is nil if all answers are finite numbers, and otherwise an ErrNotFinite that names the first position with others.
+// Finite returns nil if all answers are finite numbers, and otherwise an ErrNotFinite that names the first position without.
 func (b *Batch) Finite() error {
 	for i, p := range b.Pos {
 		if slices.ContainsFunc(b.WDLRow(i), infinite) || slices.ContainsFunc(b.PolicyRow(i), infinite) {
@@ -167,8 +167,8 @@ func (b *Batch) Finite() error {
 
 func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }
 
-// SampleAction is the action of a policy row [A] that x, 0 to 1, falls on. If x is drawn uniformly, each action is as likely
-// as its probability. It is -1 if all probabilities are 0.
+// SampleAction returns the action of a policy row [A] whose interval of cumulative probability contains x, from 0 to 1. So a uniform x
+// samples the policy. It is -1 if all probabilities are 0.
 func SampleAction(policy []float32, x float64) int {
 	last := -1
 	for a, p := range policy {

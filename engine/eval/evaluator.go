@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Evaluator answers positions with a Backend. Evaluate is for everyone who shows or keeps answers, Leaves for tree searches.
-// Both are safe for concurrent use. A batch takes these steps, in this order:
+// Evaluator answers positions with a Backend. Use Evaluate for answers that are shown or stored, Leaves for tree searches. Both are safe
+// for concurrent use. A batch takes these steps, in this order:
 //
 //	ready     the slices have the right lengths, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
-//	rules     the rules answer what the next stones decide (Evaluate alone; see Outlook of game.Board)
-//	exact     a solver answers what it proves, if there is Options.Exact (Evaluate alone)
-//	cache     earlier answers, if there is a Cache
-//	batch     the rest joins the rows of other callers, if there is Options.Batch
-//	backend   computes; if it is a Fallback, its stages are asked in turn
+//	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
+//	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
+//	cache     earlier answers, with a Cache
+//	batch     the remaining rows join those of other callers, with Options.Batch
+//	backend   computes; a Fallback asks its stages in turn
 type Evaluator struct {
 	backend Backend
 	options Options
@@ -28,25 +28,25 @@ type Evaluator struct {
 
 // Options of an Evaluator. The zero value has no cache and no batcher.
 type Options struct {
-	// Cache keeps answers under the name Model. New weights need a new name.
+	// Cache stores answers under the name Model. New weights need a new name.
 	Cache *Cache
 	Model string
 
 	// Batch merges the rows of concurrent callers into larger batches for the backend.
 	Batch *BatcherConfig
 
-	// OwnRules says that the backend looks at the rules by itself, as a search does. Evaluate leaves the rules step out.
+	// OwnRules means that the backend applies the rules itself, as a search does. Evaluate then skips the rules step.
 	OwnRules bool
 
-	// Exact, if not nil, is asked about the positions that the rules leave open; see NewExact. Rows to which it gives Source None
-	// go on to the next step.
+	// Exact, if not nil, is asked about the positions that the rules leave open; see NewExact. Rows to which it gives Source None continue
+	// to the next step.
 	Exact Backend
 
-	// OnAnswers is called with the sources of each batch that was answered; concurrently. It may be nil.
+	// OnAnswers, if not nil, is called with the sources of each answered batch, concurrently.
 	OnAnswers func([]Source)
 }
 
-// New is an Evaluator of a backend.
+// New returns an Evaluator of a backend.
 func New(b Backend, o Options) *Evaluator {
 	e := &Evaluator{backend: b, options: o, work: &sync.Pool{New: func() any { return new(undecided) }}}
 	if o.Cache != nil {
@@ -58,40 +58,39 @@ func New(b Backend, o Options) *Evaluator {
 	return e
 }
 
-// Backend is what the Evaluator asks, for another Evaluator with other options.
+// Backend returns the wrapped backend, for an Evaluator with other options.
 func (e *Evaluator) Backend() Backend { return e.backend }
 
-// For is the Evaluator for the requests of one caller. It shares all that e has.
+// For returns an Evaluator for the requests of one caller, which shares everything with e.
 func (e *Evaluator) For(c Caller) *Evaluator {
 	of := *e
 	of.caller = c
 	return &of
 }
 
-// WithExact is e with another Options.Exact. It shares all else that e has.
+// WithExact returns an Evaluator with another Options.Exact, which shares everything else with e.
 func (e *Evaluator) WithExact(x Backend) *Evaluator {
 	of := *e
 	of.options.Exact = x
 	return &of
 }
 
-// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend's is.
-// Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the
-// error wraps ctx.Err().
+// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend's is. Evaluate
+// does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
 	_, err := e.Submit(ctx, b, false)
 	return err
 }
 
-// Leaves fills every row with the backend's own answer, also where the next stones decide: trees look at the rules by
-// themselves. A finished game is an error that names the row. Otherwise it is like Evaluate.
+// Leaves fills every row with the backend's own answer, even if the next stones decide it: trees apply the rules themselves. A finished
+// game is an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
 	_, err := e.Submit(ctx, b, true)
 	return err
 }
 
-// Submit is Evaluate, or Leaves if raw is set, and says how long the rows waited in the batcher. Its other errors are ErrFull,
-// ErrLate and ErrClosed.
+// Submit is Evaluate, or Leaves if raw is set, and returns how long the rows waited in the batcher. Its other errors are ErrFull, ErrLate
+// and ErrClosed.
 func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
 		return Timing{}, err
@@ -145,8 +144,8 @@ func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
 	return Timing{}, e.backend.Compute(ctx, b)
 }
 
-// Room is nil if n rows of e's caller would be accepted now, to be answered by the deadline; zero: at any time. Otherwise it is the
-// error that Submit would return at once. What has waited by then decides when the rows are submitted.
+// Room returns nil if n rows of e's caller, to be answered by the deadline (zero: at any time), would be accepted now. Otherwise it is the
+// error that Submit would return at once. Submit decides again, by the rows that wait then.
 func (e *Evaluator) Room(n int, deadline time.Time) error {
 	if e.batcher == nil {
 		return nil
@@ -162,7 +161,7 @@ func (e *Evaluator) BatcherStats() BatcherStats {
 	return e.batcher.Stats()
 }
 
-// Close refuses further batches and returns when those accepted are answered, if there is a batcher. It does not close the
+// Close refuses further batches, and returns when the batcher, if there is one, has answered the accepted ones. It does not close the
 // backend.
 func (e *Evaluator) Close() {
 	if e.batcher != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// The exact step answers a position by Solved if its result and a move that keeps it are proved: a certain result, the policy shared
-// by the moves that are known to keep it. A lost position shares it among the moves that do not lose at once. Forced moves are
-// followed first, as in the rules step, and then no move needs to be known. All other positions are left to the backend as they
-// were: a proved value beside a policy that may give the result away would be no exact answer.
+// The exact step answers a position by Solved if it has proved its result and a move that keeps it. The answer is a certain result, with
+// the policy shared by the moves known to keep it. A lost position shares the policy among the moves that do not lose at once. As in the
+// rules step, forced moves are followed first; then no other move needs to be known. All other positions are left to the backend unchanged:
+// a proved value beside a policy that may give the result away would not be exact.
 
-// Exact is the backend that proves positions, on several processors. It answers those whose result it finds with Source Solved; their
-// policy is all 0 if no move is known that keeps it. The others have Source None and no answer.
+// Exact is the backend that proves positions, on several processors. Positions whose result it finds get Source Solved; their policy is all
+// 0 if it knows no move that keeps the result. The others get Source None and no answer.
 type Exact struct {
 	nodes solver.Nodes
 	pool  *jobs.Pool[proving]
@@ -29,8 +29,8 @@ type proving struct {
 	batch  *Batch
 }
 
-// NewExact proves positions by probes of at most that many nodes each, at least one: a probe finds the result, and one for each move
-// whether it keeps that. First plies whose results ship (solver.Prober.Known) need none.
+// NewExact proves positions by probes, each bounded by nodes (at least 1): one to find the result, and one for each move to see whether it keeps
+// the result. First plies whose results ship (solver.Prober.Known) need no probes.
 func NewExact(nodes solver.Nodes) *Exact {
 	return &Exact{max(nodes, 1), jobs.NewPool(runtime.GOMAXPROCS(0), prove)}
 }
@@ -38,7 +38,7 @@ func NewExact(nodes solver.Nodes) *Exact {
 // Attributes implements Backend.
 func (*Exact) Attributes() Attributes { return Attributes{Rows: 1, Invariant: true} }
 
-// Compute implements Backend. It ends after the probes under way if ctx ends.
+// Compute implements Backend. If ctx ends, it returns after the probes in progress.
 func (x *Exact) Compute(ctx context.Context, b *Batch) error {
 	if err := x.pool.Do(ctx, proving{x.nodes.For(b.Board), b}, len(b.Pos), 1); err != nil {
 		return fmt.Errorf("prove: %w", err)
@@ -57,7 +57,7 @@ func prove(_ int, of proving, first, last int) error {
 	return nil
 }
 
-// prove answers the rows of b that the backend proves, and keeps the others.
+// prove answers the rows of b that the backend proves, and keeps the others in w.
 func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
 	if exact == nil || len(w.rows) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
 			n++
 			continue
 		}
-		b.answerOpen(i, o, &w.batch, j) // of a lost row without the moves that lose at once
+		b.answerOpen(i, o, &w.batch, j) // a lost row's policy omits moves that lose at once
 		b.Source[i] = Solved
 	}
 	w.rows, w.outlooks, w.batch = w.rows[:n], w.outlooks[:n], w.memory.Slice(0, n)

@@ -38,7 +38,7 @@ func minimax(b *game.Board) func(p game.Position) game.Result {
 	return result
 }
 
-// late is a position after that many moves that do not lose at once, or as many as there are.
+// late returns a position after this number of moves that do not lose at once, or after all such moves.
 func late(r *rand.Rand, b *game.Board, plies int) (p game.Position) {
 	for range plies {
 		moves := b.Safe(p)

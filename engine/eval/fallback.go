@@ -14,12 +14,12 @@ type Stage struct {
 	Backend
 }
 
-// Fallback is a backend that asks its stages in order until one answers the batch. An answer that is not finite is a failure
-// of its row alone: if a stage's error is ErrNotFinite, the stage is asked again about the halves of the batch, down to
-// single rows. So a row's source does not depend on the other rows.
+// Fallback is a backend that asks its stages in order until one answers the batch. An answer that is not finite is a failure of its row
+// alone: if a stage's error is ErrNotFinite, the stage is asked again with halves of the batch, down to single rows. So a row's source does
+// not depend on the other rows.
 type Fallback []Stage
 
-// Attributes are the first stage's. The answers are invariant if those of all stages are.
+// Attributes are the first stage's, but answers are invariant only if those of all stages are.
 func (f Fallback) Attributes() Attributes {
 	a := f[0].Attributes()
 	for _, stage := range f[1:] {
@@ -28,10 +28,10 @@ func (f Fallback) Attributes() Attributes {
 	return a
 }
 
-// Compute returns the errors of all stages if none could answer. If ctx ends, no other stage is asked.
+// Compute returns the errors of all stages if none could answer. If ctx ends, it asks no other stage.
 func (f Fallback) Compute(ctx context.Context, b *Batch) error { return f.from(ctx, b, nil) }
 
-// from asks the stages in turn; errs are the errors of those before them.
+// from asks the stages in turn; errs are the errors of earlier stages.
 func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 	for i, stage := range f {
 		err := stage.Compute(ctx, b)
@@ -56,26 +56,26 @@ func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 // ErrNotFinite marks an answer with a NaN or an infinity.
 var ErrNotFinite = errors.New("answer is not finite")
 
-// Mirrored is a backend that asks another one for each position and for its mirror image, and answers their mean. A network that is
-// not symmetric errs differently on the two, and their mean errs less. Mirrored positions get mirrored answers, bit for
-// bit. It costs twice the evaluations.
+// Mirrored is a backend that asks another one for each position and its mirror image, and answers with the mean. A network that is not
+// symmetric errs differently on the two, and the mean errs less. Mirrored positions get mirrored answers, bit for bit. It doubles the
+// number of evaluations.
 type Mirrored struct {
 	of    Backend
-	twice *sync.Pool // *Batch; outside, as that of Cache
+	twice *sync.Pool // *Batch; a pointer for the same reason as Cache.work
 }
 
-// NewMirrored is the Mirrored of a backend.
+// NewMirrored wraps a backend.
 func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of, twice: new(sync.Pool)} }
 
-// Attributes are those of the other backend, which gets twice the rows.
+// Attributes are the other backend's, with half the rows, because it gets twice as many.
 func (m *Mirrored) Attributes() Attributes {
 	a := m.of.Attributes()
 	a.Rows = (a.Rows + 1) / 2
 	return a
 }
 
-// Compute asks once, with the mirror images behind the positions. If the two answers of a row have different sources, the
-// row takes the one that is not a network's.
+// Compute asks once, for the positions followed by their mirror images. If the two answers of a row have different sources, the row gets
+// the source that is not a network's.
 func (m *Mirrored) Compute(ctx context.Context, b *Batch) error {
 	twice, ok := m.twice.Get().(*Batch)
 	if !ok {

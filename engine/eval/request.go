@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// request is one call of Submit. The scheduler has taken, number and share; mu guards the fields after it.
+// request is one call of Submit. The scheduler owns taken, number and share; mu guards the fields after it.
 type request struct {
 	ctx      context.Context
 	caller   Caller
@@ -17,11 +17,11 @@ type request struct {
 	arrived  time.Time
 	deadline time.Time // zero if there is none
 	number   uint64    // in the order in which requests joined
-	taken    int       // rows that are in a batch
-	share    *share    // where the others wait; nil if none do
+	taken    int       // rows already in a batch
+	share    *share    // where the other rows wait; nil if none do
 
 	mu       sync.Mutex
-	batch    *Batch // nil once the caller is gone
+	batch    *Batch // nil once the caller has left
 	answered int    // rows
 	timing   Timing
 	done     chan error // receives once, unless the request was dropped
@@ -44,8 +44,8 @@ func (r *request) giveUp() (Timing, error) {
 	return Timing{}, fmt.Errorf("evaluate: %w", r.ctx.Err())
 }
 
-// gather copies the positions of requests whose callers still wait into m. It also counts the others that have no rows in batches
-// before this one.
+// gather copies the positions of requests whose callers still wait into m. It also counts the other requests, if none of their rows was in
+// an earlier batch.
 func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
@@ -69,7 +69,7 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	return taken, dropped
 }
 
-// scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row, or an error.
+// scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row or with an error.
 func scatter(m *Batch, parts []part, err error, now time.Time) {
 	at := 0
 	for _, p := range parts {

@@ -2,12 +2,12 @@ package eval
 
 import "github.com/evald/evald/engine/game"
 
-// The rules step answers a position by the rules if they decide it (game.Board.Outlook), and leaves the rest to the backend:
+// The rules step answers the positions that the rules decide (game.Board.Outlook), and leaves the rest to the backend:
 //
 //   - Won with the next stone: a win, the policy shared by the moves that win. Source Rules.
-//   - Lost to the other side's next stone whatever is played: a loss, the policy shared by all legal moves. Source Rules.
-//   - One move alone keeps the other side from winning: all of the policy, and the backend's answer for the position after
-//     it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
+//   - Lost to the other side's next stone after any move: a loss, the policy shared by all legal moves. Source Rules.
+//   - Only one move keeps the other side from winning: this move gets all of the policy, and the value is the backend's answer for the
+//     position after it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
 //   - Otherwise the backend's answer, without the moves after which the other side wins at once.
 
 // undecided holds the rows of a batch that the rules leave open.
@@ -18,7 +18,7 @@ type undecided struct {
 	outlooks []game.Outlook
 }
 
-// take answers the rows of b that the rules decide, and collects the others. With ownRules it answers finished games alone.
+// take answers the rows of b that the rules decide, and collects the others. With ownRules it answers finished games only.
 func (w *undecided) take(b *Batch, ownRules bool) {
 	w.rows, w.outlooks = w.rows[:0], w.outlooks[:0]
 	w.memory.Reset(b.Board, len(b.Pos))
@@ -39,14 +39,14 @@ func (w *undecided) take(b *Batch, ownRules bool) {
 	w.batch = w.memory.Slice(0, len(w.rows))
 }
 
-// giveBack answers the rows of b that take has collected.
+// giveBack answers the rows of b that take collected.
 func (w *undecided) giveBack(b *Batch) {
 	for j, i := range w.rows {
 		b.answerOpen(i, w.outlooks[j], &w.batch, j)
 	}
 }
 
-// decide answers row i, whose result the rules know.
+// decide answers row i with a result known from the rules.
 func (b *Batch) decide(i int, result game.Result, moves game.Bits, s Source) {
 	wdl := result.WDL()
 	copy(b.WDLRow(i), wdl[:])
@@ -80,7 +80,7 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 	for _, p := range policy {
 		total += p
 	}
-	if total == 0 { // all of it was on moves that lose
+	if total == 0 { // the backend gave all probability to losing moves
 		b.SharePolicy(i, o.Moves)
 		return
 	}
@@ -89,7 +89,7 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 	}
 }
 
-// SharePolicy gives each of the moves of row i that put a stone into cells the same probability, and the others none.
+// SharePolicy gives the moves of row i that land in cells equal probabilities, and all other moves 0.
 func (b *Batch) SharePolicy(i int, cells game.Bits) {
 	policy := b.PolicyRow(i)
 	clear(policy)

@@ -9,24 +9,24 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// scheduler makes the decisions of a batcher: which requests are accepted, when a batch is sent, and which rows are in it. It is a
-// state machine. It has no goroutines, locks or clock, and what it does depends on the calls and their times alone. The batcher
-// calls it under its lock, and a simulation (simulate_test.go) in virtual time.
+// scheduler makes the decisions of a batcher: which requests are accepted, when a batch is sent, and which rows it contains. It is a state
+// machine without goroutines, locks or clock, so its decisions depend only on the calls and their times. The batcher calls it under its
+// lock, and a simulation (simulate_test.go) in virtual time.
 //
-// A request joins. Whenever something has happened, next says which batches are sent now, until there is none, and wake when to
-// ask again. Each batch that next has started ends with count and end.
+// A request joins by submit. After every event the caller calls next, which returns the batches to send now, until there is none, and then
+// wake, which returns when to call next again. Each batch from next is completed by count and end.
 type scheduler struct {
 	config  BatcherConfig
-	queues  map[game.Rules]*queue // of which none is empty
+	queues  map[game.Rules]*queue // none is empty
 	clients map[string]*client
-	many    int       // clients, after which forget looks at all of them
+	many    int       // number of clients above which forget checks them all
 	turn    float64   // the turn of the client that was last served
 	latest  float64   // the latest turn of any client
-	weights float64   // of the clients whose rows wait
+	weights float64   // of the clients with waiting rows
 	joined  uint64    // requests so far
-	running int       // batches that have begun and not ended
-	closed  bool      // no request joins any more, and those that wait are sent without delay
-	alarm   time.Time // at which the batcher asks again, as wake has said; zero if it does not
+	running int       // batches in progress
+	closed  bool      // no new requests, and waiting ones are sent without delay
+	alarm   time.Time // time of the batcher's next call, from wake; zero if there is none
 	stats   BatcherStats
 	pace    pace
 }
@@ -35,10 +35,10 @@ type scheduler struct {
 type sending struct {
 	parts  []part
 	reason BatchReason
-	queue  *queue // that parts are still to be taken from, see fill; nil if they are
+	queue  *queue // queue from which fill still has to take the parts; nil if they are taken
 }
 
-// part is rows of a request that travel in one batch.
+// part is the rows of a request in one batch.
 type part struct {
 	*request
 	from, to int
@@ -48,7 +48,7 @@ func newScheduler(c BatcherConfig) scheduler {
 	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}, many: manyClients}
 }
 
-// submit lets a request wait for its batch, or says why not.
+// submit lets a request wait for its batch, or returns why not.
 func (s *scheduler) submit(r *request, now time.Time) error {
 	if s.closed {
 		return ErrClosed
@@ -69,10 +69,10 @@ func (s *scheduler) submit(r *request, now time.Time) error {
 	return nil
 }
 
-// refuse is nil if rows of a caller are accepted, or says why not, and counts that. If no rows wait, any number is accepted.
-// Otherwise Low rows may fill half of the queue and Normal ones three quarters, and each client may fill half of what is left by
-// then: so there is always room for a client that asks for little. The pace counts only if batches are full, since small ones say
-// little about it.
+// refuse returns nil if rows of a caller are accepted; otherwise it returns the reason and counts the refusal. If no rows wait, any number
+// is accepted. Otherwise Low rows may fill half of the queue and Normal rows three quarters; of that, each client may fill half of the room
+// that other clients leave. So there is always room for a client with few rows. The pace is used only if batches are full, because small
+// ones say little about it.
 func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	queued := s.stats.Queued
 	if c.Accepted || queued == 0 {
@@ -99,7 +99,7 @@ func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	return nil
 }
 
-// hurry lets a queue be sent in time for a request.
+// hurry moves a queue's due time forward if a request needs it.
 func (s *scheduler) hurry(q *queue, r *request) {
 	due, why := r.arrived.Add(s.config.MaxDelay), Delay
 	if last := r.deadline.Add(-2 * s.pace.batch); !r.deadline.IsZero() && last.Before(due) {
@@ -110,7 +110,7 @@ func (s *scheduler) hurry(q *queue, r *request) {
 	}
 }
 
-// next starts the next batch, if one is to be sent now. If nothing else was under way, its rows are not taken yet: fill does that.
+// next starts the next batch if one is due. If no other batch was in progress, fill takes its rows later.
 func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 	if s.running == s.config.InFlight {
 		return sending{}, false
@@ -126,8 +126,8 @@ func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 	return sending{parts: s.take(q, now), reason: reason}, true
 }
 
-// fill takes the rows of a batch that had nothing to wait for. Those that came meanwhile are among them. There is none if all were
-// sent or dropped meanwhile.
+// fill takes the rows of a batch that was sent at once because no batch was in progress. They include rows that arrived meanwhile. There
+// are none if all were sent or dropped meanwhile.
 func (s *scheduler) fill(x sending, now time.Time) sending {
 	if x.queue.rows > 0 {
 		x.reason, _ = s.due(x.queue, now, true)
@@ -137,7 +137,7 @@ func (s *scheduler) fill(x sending, now time.Time) sending {
 	return x
 }
 
-// pick is the queue of the client whose turn it is, of those that are due, and why it is sent; nil if none is due.
+// pick returns, of the due queues, the one with the earliest turn, and the reason to send it; nil if none is due.
 func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchReason) {
 	for _, q := range s.queues {
 		why, due := s.due(q, now, idle)
@@ -148,7 +148,7 @@ func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchRea
 	return best, reason
 }
 
-// due reports whether a queue is to be sent, and why.
+// due reports whether a queue should be sent now, and why.
 func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) {
 	switch {
 	case q.rows >= s.config.MaxRows:
@@ -159,7 +159,7 @@ func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) 
 	return Idle, idle
 }
 
-// waitingFor is the earliest turn of the clients who wait in other queues that are due, but for that of q's first client.
+// waitingFor is the earliest turn of the clients that wait in other due queues, except q's first client.
 func (s *scheduler) waitingFor(q *queue, now time.Time) float64 {
 	turn := math.Inf(1)
 	for _, other := range s.queues {
@@ -175,8 +175,8 @@ func (s *scheduler) waitingFor(q *queue, now time.Time) float64 {
 	return turn
 }
 
-// wake is asked after next, and says when to ask next again although nothing else has happened. It is not ok if the batcher need
-// not wait for that, or waits already.
+// wake, called after next, returns when to call next again if no other event comes first. ok is false if no such call is needed, or one is
+// set already.
 func (s *scheduler) wake() (at time.Time, ok bool) {
 	if s.running == s.config.InFlight { // the end of a batch comes first
 		return at, false
@@ -193,11 +193,12 @@ func (s *scheduler) wake() (at time.Time, ok bool) {
 	return at, true
 }
 
-// take removes the rows of the next batch from a queue: with each turn a client's even part of a batch, so that turns come often
-// where there are many clients.
+// take removes the rows of the next batch from a queue. With each turn a client gets an even part of the batch, so that turns come often
+// even with many clients.
 //
-// The batch is the turn of the queue's first client, and clients of other games wait for it. If the first client does not fill it, rows
-// of those that are far ahead of the others are at the first client's cost. Otherwise a client could get many batches of one game by the few rows of another.
+// The batch is the turn of the queue's first client, and clients of other games wait for it. If the first client does not fill it, rows of
+// clients whose turns are far ahead of the others are charged to the first client. Otherwise a client could get many batches of one game
+// through a few rows of another.
 func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
 	first, others := q.shares[0].client, s.waitingFor(q, now)
 	for room := s.config.MaxRows; room > 0 && len(q.shares) > 0; {
@@ -228,20 +229,20 @@ func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
 	return parts
 }
 
-// drop removes the rows of a request that still wait, and reports whether there were any. If whole is set, it does so only if all
-// of them wait.
+// drop removes the waiting rows of a request, and reports whether there were any. With whole, it does so only if all of the request's rows
+// wait.
 func (s *scheduler) drop(r *request, whole bool) bool {
 	if r.share == nil || whole && r.taken > 0 {
 		return false
 	}
-	if r.taken == 0 { // otherwise gather decides about its first rows
+	if r.taken == 0 { // otherwise gather decides, by the first rows
 		s.stats.Dropped++
 	}
 	s.leave(r, r.rows-r.taken)
 	return true
 }
 
-// count adds a batch to the counts, and the requests that gather has dropped.
+// count adds a batch to the counts, and the number of requests that gather dropped.
 func (s *scheduler) count(sent Sent, dropped int) {
 	s.stats.Dropped += uint64(dropped)
 	if sent.Requests == 0 {
@@ -259,12 +260,12 @@ func (s *scheduler) count(sent Sent, dropped int) {
 // end makes room for the next batch.
 func (s *scheduler) end() { s.running-- }
 
-// idle reports whether nothing waits and nothing is under way.
+// idle reports whether no row waits and no batch is in progress.
 func (s *scheduler) idle() bool { return s.running == 0 && len(s.queues) == 0 }
 
-// pace predicts how long rows take, from the batches so far; recent ones count most.
+// pace predicts how long rows take, from past batches, with more weight on recent ones.
 type pace struct {
-	time, rows float64       // decaying sums; time is divided by the batches that were under way together
+	time, rows float64       // decaying sums; time is divided by the number of concurrent batches
 	batch      time.Duration // decaying mean of a batch's time
 }
 
@@ -278,7 +279,7 @@ func (p *pace) add(rows, together int, took time.Duration) {
 	p.batch += (took - p.batch) / 10
 }
 
-// left is the predicted time until that many rows are answered.
+// left is the predicted time until the given number of rows is answered.
 func (p *pace) left(rows int) time.Duration {
 	if p.rows == 0 {
 		return 0

@@ -9,32 +9,32 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Clients whose rows wait take turns as in start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest
-// turn is served, and its turn moves on by its rows, divided by its weight. A client that comes anew gets a turn one row before
-// that of the one that was served last: so its first row is served next, and nobody collects turns while away.
+// Clients with waiting rows take turns by start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest turn is
+// served, and its turn advances by its rows, divided by its weight. A new client gets a turn one row before that of the client served last:
+// so its first row is served next, and no client accumulates turns while it is away.
 //
-// So while a client has rows waiting, no other one of the same game gets more than it, by their weights, but for a batch of each and two
-// rows. If there are several games, a client that could always fill a batch gets its share of all rows, but for a few batches.
+// So while a client has rows waiting, no other client of the same game gets more rows than it, in proportion to their weights, up to a batch of
+// each and two rows. With several games, a client that could always fill a batch gets its share of all rows, up to a few batches.
 
-// client is one that has rows waiting, or has had more of the batches than others.
+// client is a client with waiting rows, or one that has had more than its share of the batches.
 type client struct {
 	name   string
 	turn   float64
 	weight float64
-	rows   int      // that wait
-	shares []*share // one in each queue where rows of it wait
+	rows   int      // waiting rows
+	shares []*share // one in each queue where it has waiting rows
 }
 
-// share is what one client has waiting in one queue.
+// share is the waiting requests of one client in one queue.
 type share struct {
 	*client
 	queue  *queue
 	levels [priorities][]*request // High first, each in order of arrival
 	rows   int
-	at     int // its place in the queue
+	at     int // index in the queue's heap
 }
 
-// queue holds what waits for one game. It is a heap (container/heap) of the clients' shares by their turns.
+// queue holds the waiting requests of one game. It is a heap (container/heap) of the clients' shares by their turns.
 type queue struct {
 	rules  game.Rules
 	shares []*share
@@ -84,7 +84,7 @@ func (s *share) first() *request {
 
 func (c Caller) weight() float64 { return cmp.Or(c.Weight, 1) }
 
-// cost is what n rows take of the client's share.
+// cost is the charge to the client's share for n rows.
 func (c Caller) cost(n int) float64 {
 	cost := float64(n) * cmp.Or(c.Cost, 1)
 	if c.Priority == Low {
@@ -121,8 +121,8 @@ func (s *scheduler) join(q *queue, r *request) {
 	}
 }
 
-// leave takes n rows of a request out of its queue. If none is left there, the request is no longer in its share, nor an empty
-// share in its queue, nor an empty queue in the scheduler.
+// leave takes n rows of a request out of its queue. It removes an empty request from its share, an empty share from its queue, and an empty
+// queue from the scheduler.
 func (s *scheduler) leave(r *request, n int) {
 	of := r.share
 	q, c := of.queue, of.client
@@ -154,7 +154,7 @@ func (s *scheduler) leave(r *request, n int) {
 	}
 }
 
-// serve takes n rows of a request, and moves the turn on of the client that pays for them.
+// serve takes n rows of a request, and advances the turn of the client that pays for them.
 func (s *scheduler) serve(r *request, n int, pays *client) {
 	pays.turn += r.caller.cost(n) / pays.weight
 	s.latest = max(s.latest, pays.turn)
@@ -166,12 +166,12 @@ func (s *scheduler) serve(r *request, n int, pays *client) {
 	s.leave(r, n)
 }
 
-// manyClients is how many clients a scheduler knows before it forgets those that have had no more than others.
+// manyClients is the number of clients above which a scheduler forgets those that have had no more than others.
 const manyClients = 1024
 
-// forget is called when a client has no rows. When nothing waits, all clients are equal again, and they are removed if there are
-// many: those that come back soon are not made anew. Otherwise the client is removed, unless it has had more than others. Those
-// that had are looked at again when there are many.
+// forget is called when a client has no rows left. If no rows wait at all, all clients become equal again. They are removed only if there
+// are many, so that clients that return soon need not be allocated again. Otherwise the client is removed, unless it has had more than
+// others. Clients that had more are checked again when there are many.
 func (s *scheduler) forget(c *client) {
 	switch {
 	case len(s.queues) == 0:
@@ -185,7 +185,7 @@ func (s *scheduler) forget(c *client) {
 				delete(s.clients, name)
 			}
 		}
-		s.many = max(manyClients, 2*len(s.clients)) // so that looking costs little for each request
+		s.many = max(manyClients, 2*len(s.clients)) // amortizes the checks over many requests
 	case c.turn < s.turn-1:
 		delete(s.clients, c.name)
 	}

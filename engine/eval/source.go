@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Source says who answered a row, by name. It travels with the row into replies and training records, so that a
-// heuristic's answer is never taken for a network's.
+// Source names who answered a row. It travels with the row into replies and training records, so that a heuristic's answer is never taken
+// for a network's.
 type Source string
 
-// The sources that are no heuristics. The zero value marks a row that nobody has answered.
+// The sources other than heuristics. The zero value marks an unanswered row.
 const (
 	None     Source = ""
 	GPU      Source = "gpu"      // a network, on the GPU
 	CPU      Source = "cpu"      // a network, on the CPU
 	Fast     Source = "fast"     // a network of pattern tables, on the CPU
-	Cached   Source = "cache"    // a network, earlier
-	Function Source = "function" // a network that the program's user computes
+	Cached   Source = "cache"    // a network's stored answer
+	Function Source = "function" // a network computed by the program's user
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
 	Solved   Source = "solver"   // the exact solver, also in the exact step (Options.Exact)
@@ -24,7 +24,7 @@ const (
 	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for a position some forced moves later
 )
 
-// A network that ONNX Runtime computes, by its provider.
+// A network computed by ONNX Runtime, by its provider.
 const (
 	ORTCUDA     Source = "ort-cuda"
 	ORTTensorRT Source = "ort-tensorrt"
@@ -32,11 +32,10 @@ const (
 	ORTCPU      Source = "ort-cpu"
 )
 
-// onnxRuntime are the sources of ONNX Runtime.
+// onnxRuntime lists the sources of ONNX Runtime.
 var onnxRuntime = []Source{ORTCUDA, ORTTensorRT, ORT, ORTCPU}
 
-// Heuristics that other packages call by name. The list of all heuristics is the catalog of package heuristic, and a
-// new one needs no name here.
+// Heuristics that other packages refer to by name. The catalog of package heuristic lists all heuristics; a new one needs no name here.
 const (
 	Bitsquares Source = "bitsquares"
 	Gameovers  Source = "gameovers"
@@ -45,12 +44,12 @@ const (
 	Uniform    Source = "uniform"
 )
 
-// ranks are the sources in the order in which people read them; the heuristics stand at anyHeuristic.
+// ranks lists the sources in the order for display; heuristics take the place of anyHeuristic.
 var ranks = []Source{None, GPU, CPU, Fast, ORTCUDA, ORTTensorRT, ORT, ORTCPU, Function, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
 
 const anyHeuristic Source = "heuristic"
 
-// Sources are all sources of this package but the heuristics', None first.
+// Sources returns all sources of this package except heuristics, None first.
 func Sources() []Source {
 	return slices.DeleteFunc(slices.Clone(ranks), func(s Source) bool { return s == anyHeuristic })
 }
@@ -63,8 +62,7 @@ func (s Source) String() string {
 	return string(s)
 }
 
-// ParseSource is the source that String calls so; ok is false for a name that is no source of this package, such as a
-// heuristic's.
+// ParseSource is the inverse of String for the sources of this package; ok is false for any other name, such as a heuristic's.
 func ParseSource(name string) (s Source, ok bool) {
 	all := Sources()
 	i := slices.IndexFunc(all, func(s Source) bool { return s.String() == name })
@@ -74,15 +72,15 @@ func ParseSource(name string) (s Source, ok bool) {
 	return all[i], true
 }
 
-// Network reports whether the answer is a network's, now or from a cache.
+// Network reports whether the answer is a network's, possibly from a cache.
 func (s Source) Network() bool {
 	return s == GPU || s == CPU || s == Fast || s == Function || s == Cached || slices.Contains(onnxRuntime, s)
 }
 
-// Heuristic reports whether the answer is a heuristic's: whoever is none of the sources of this package.
+// Heuristic reports whether the answer is a heuristic's: any source that this package does not list.
 func (s Source) Heuristic() bool { return rank(s) == rank(anyHeuristic) }
 
-// By is the name of who answered: the heuristic's own, else that of the model that was asked.
+// By returns the name of a heuristic, and the name of the requested model for all other sources.
 func (s Source) By(model string) string {
 	if s.Heuristic() {
 		return s.String()

@@ -51,7 +51,7 @@ func (a Bits) Below() Bits {
 	return Bits{^uint64(0), a.Hi&-a.Hi - 1}
 }
 
-// Nth is the set of one bit alone: number n, counted from the lowest, which is number 0. More than n bits must be set.
+// Nth is the set of bit number n alone, counting set bits from the lowest, number 0. More than n bits must be set.
 func (a Bits) Nth(n int) Bits {
 	for range n {
 		a = a.WithoutFirst()

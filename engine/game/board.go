@@ -2,8 +2,8 @@ package game
 
 import "math/bits"
 
-// Board is Rules made ready for play: the masks and shifts that moves and win tests use. It is immutable and safe to
-// share. Two boards are the same game if and only if their Rules are equal.
+// Board is Rules prepared for play: the masks and shifts for moves and win tests. It is immutable and safe to share. Two boards are the
+// same game if and only if their Rules are equal.
 //
 // The layout is column-major with one guard bit, always empty, on top of each column. On 7x6:
 //
@@ -15,8 +15,8 @@ import "math/bits"
 //	1  8 15 22 29 36 43
 //	0  7 14 21 28 35 42   <- row 0
 //
-// The guard bit keeps a run of stones from continuing at the bottom of the next column. So one shift for each direction
-// finds every line: 1 (up), Rows+1 (right), Rows (right and down), Rows+2 (right and up).
+// The guard bit prevents a run of stones from continuing at the bottom of the next column. So one shift for each direction finds every
+// line: 1 (up), Rows+1 (right), Rows (right and down), Rows+2 (right and up).
 type Board struct {
 	rules  Rules
 	wide   bool    // needs more than 64 bits
@@ -26,12 +26,12 @@ type Board struct {
 
 	full   Bits // every cell
 	bottom Bits // the lowest cell of each column
-	column Bits // the cells of column 0
+	column Bits // the cells that need no stone below: bottom, or all cells without gravity
 	ground Bits // the cells whose stones need none below them: bottom, or all cells without gravity
 
-	// For action a, cells[a] is the set of cells that its stone may land in: a column, or one cell without gravity. drop[a]
-	// is the lowest cell of the column; without gravity it is not used. The arrays of the 64-bit path have 64 elements: an
-	// index masked to 6 bits is always in them, so the compiler leaves the bounds check out.
+	// For action a, cells[a] is the set of cells in which its stone may land: a column, or one cell without gravity. drop[a] is the lowest
+	// cell of the column; it is unused without gravity. The arrays of the 64-bit path have 64 elements: an index masked to 6 bits is always
+	// in range, so the compiler omits the bounds check.
 	cells   []Bits
 	drop    []Bits
 	cells64 [64]uint64
@@ -39,8 +39,8 @@ type Board struct {
 
 	actionOf [MaxBits]int8 // cell -> the action that reaches it
 
-	// Mirroring swaps halves, then quarters, and so on, of the columns, whose number is rounded up to a power of two. Then
-	// the columns too many are shifted out: mirrorPad bits. swaps is empty if the rounded number does not fit 64 bits.
+	// Mirroring swaps halves, then quarters, and so on, of the columns, after rounding their number up to a power of two. Then it shifts
+	// the extra columns out: mirrorPad bits. swaps is empty if the rounded number does not fit 64 bits.
 	swaps     []swap
 	mirrorPad uint
 }
@@ -128,7 +128,7 @@ func (b *Board) planMirror() {
 // Rules are the rules that the board was made from.
 func (b *Board) Rules() Rules { return b.rules }
 
-// Rows, Columns, InARow, Cells and Actions repeat the rules' numbers.
+// Rows, Columns, InARow, Cells and Actions are the numbers of the rules.
 func (b *Board) Rows() int    { return b.rules.Rows }
 func (b *Board) Columns() int { return b.rules.Columns }
 func (b *Board) InARow() int  { return b.rules.InARow }
@@ -150,20 +150,19 @@ func (b *Board) Index(column, row int) int { return column*int(b.stride) + row }
 // ColumnRow is the inverse of Index: the column and row of the cell that is bit i.
 func (b *Board) ColumnRow(i int) (column, row int) { return i / int(b.stride), i % int(b.stride) }
 
-// Flat is the number of the cell of bit i on a flat board: row by row from the top left, from 0, as Kaggle's boards and
-// the planes of networks have their cells.
+// Flat is the number of bit i's cell on a flat board: row by row from the top left, from 0, as in Kaggle's boards and networks' planes.
 func (b *Board) Flat(i int) int {
 	column, row := b.ColumnRow(i)
 	return (b.rules.Rows-1-row)*b.rules.Columns + column
 }
 
-// FlatIndex is the inverse of Flat: the bit of a cell of the flat board.
+// FlatIndex is the inverse of Flat.
 func (b *Board) FlatIndex(cell int) int {
 	row := cell / b.rules.Columns // from the top
 	return b.Index(cell-row*b.rules.Columns, b.rules.Rows-1-row)
 }
 
-// CellAction is the action that puts a stone into a cell: its column, or its own number without gravity.
+// CellAction is the action that puts a stone into a cell: its column, or its flat number without gravity.
 func (b *Board) CellAction(column, row int) int {
 	if b.rules.Gravity {
 		return column
@@ -174,13 +173,13 @@ func (b *Board) CellAction(column, row int) int {
 // Action is the action that puts a stone on bit i of a bitboard.
 func (b *Board) Action(i int) int { return int(b.actionOf[i]) }
 
-// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that tests compare the
-// shifts and the heuristics with.
+// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that tests compare the shifts and the
+// heuristics with.
 func (b *Board) Lines() []Bits {
 	r := b.rules
 	directions := [][2]int{{0, 1}, {1, 0}, {1, -1}, {1, 1}}
 	if r.InARow == 1 {
-		directions = directions[:1] // one stone is a line, once
+		directions = directions[:1] // one stone is a line; count it once
 	}
 	var lines []Bits
 	for c := range r.Columns {

@@ -2,8 +2,8 @@ package game
 
 import "sync"
 
-// Boards keeps the boards of rules that were asked for, since preparing one takes longer than evaluating most positions. The
-// zero value is ready, and safe for concurrent use.
+// Boards caches prepared boards by their rules, since preparing one takes longer than evaluating most positions. The zero value is ready,
+// and safe for concurrent use.
 type Boards struct {
 	mu    sync.Mutex
 	last  *Board
@@ -11,17 +11,17 @@ type Boards struct {
 	known map[Rules]*Board
 }
 
-// keptBoards bounds the memory that rules of strangers can take.
+// keptBoards bounds the memory that clients can occupy by asking for many rules.
 const keptBoards = 256
 
-// Get is NewBoard.
+// Get is NewBoard with the cache.
 func (b *Boards) Get(r Rules) (*Board, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.get(r)
 }
 
-// Parse is ParseRules and NewBoard.
+// Parse is ParseRules followed by Get.
 func (b *Boards) Parse(text string) (*Board, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,31 +5,31 @@ import (
 	"math/bits"
 )
 
-// Strictness says how much Check asks of a position. Each level asks for everything that the levels before it ask for.
+// Strictness is the set of conditions that Check tests. Each level includes all levels before it.
 type Strictness int
 
 // The levels.
 const (
-	// Placed: own stones are among all stones, every stone is in a cell of the board, and with gravity no stone floats.
-	// Everything can evaluate such a position.
+	// Placed: own stones are among all stones, every stone is in a cell of the board, and with gravity no stone floats. All evaluators can
+	// evaluate such a position.
 	Placed Strictness = iota
-	// InTurn: the side to move has as many stones as the other side, or one less, and no InARow of them in a line, because
-	// the other side moved last. Whether a game reaches the position is not asked beyond that.
+	// InTurn: the side to move has as many stones as the other side, or one less, and no line, because the other side moved last. Check
+	// does not test beyond that whether a game reaches the position.
 	InTurn
 )
 
-// StonesError is all that is wrong with a position, as far as Check was asked.
+// StonesError lists all faults of a position that Check found at its level.
 type StonesError struct {
 	Alone      Bits // own stones that are not among all stones
 	Outside    Bits // stones in no cell of the board
 	Floating   Bits // stones on the board with an empty cell below them; none without gravity
 	Own, Other int  // the sides' numbers of stones
-	Uneven     bool // the numbers are not those of the level
+	Uneven     bool // the numbers do not fit the level
 	Won        bool // the side to move has a line, which the level forbids
-	Swapped    bool // nothing is wrong with the sides exchanged
+	Swapped    bool // the position is valid with the sides exchanged
 }
 
-// Placed reports whether nothing is wrong at level Placed.
+// Placed reports whether the position is valid at level Placed.
 func (e *StonesError) Placed() bool { return e.Alone.Or(e.Outside).Or(e.Floating).IsZero() }
 
 func (e *StonesError) Error() string {
@@ -63,20 +63,20 @@ func stones(n int) string {
 	return fmt.Sprint(n, " stones")
 }
 
-// Check says what is wrong with the stones of a position, as a *StonesError, or returns nil.
+// Check returns nil, or a *StonesError with the faults of a position's stones.
 func (b *Board) Check(p Position, s Strictness) error {
 	_, err := b.CheckAll([]Position{p}, s)
 	return err
 }
 
-// CheckAll is Check of each position. The error is that of the first position that has one, whose index is returned.
+// CheckAll checks each position. It returns the index and the error of the first invalid one.
 func (b *Board) CheckAll(pos []Position, s Strictness) (int, error) {
 	full, ground, d := b.full.Lo, b.ground.Lo, b.shifts
 	for i, p := range pos {
-		if b.four { // all that check asks, without a call: every row of every request is checked
+		if b.four { // inline, because every row of every request is checked
 			own, all := p.Own.Lo, p.All.Lo
 			bad := p.Own.Hi | p.All.Hi | own&^all | all&^(full&(all<<1|ground))
-			more := bits.OnesCount64(all) - 2*bits.OnesCount64(own) // stones of the other side than of the side to move
+			more := bits.OnesCount64(all) - 2*bits.OnesCount64(own) // the other side's stones minus those of the side to move
 			lines := line4(own, 1) | line4(own, d[1]) | line4(own, d[2]) | line4(own, d[3])
 			if bad == 0 && (s < InTurn || uint(more) <= 1 && lines == 0) {
 				continue
@@ -103,6 +103,6 @@ func (b *Board) check(p Position, s Strictness) *StonesError {
 	if e.Placed() && !e.Uneven && !e.Won {
 		return nil
 	}
-	found := e // on the heap only if something is wrong
+	found := e // allocated only if there is a fault
 	return &found
 }

@@ -17,8 +17,8 @@ type observation struct {
 	Gravity *bool `json:"gravity,omitempty"`
 }
 
-// parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. Other
-// fields are ignored, because Kaggle's observations have more.
+// parseObservation reads a JSON object with board and mark, and optionally rows, columns, inarow and gravity. It ignores other fields,
+// because Kaggle's observations have more.
 func (p *Parser) parseObservation(s string) (State, error) {
 	r := Connect4
 	o := observation{Rows: &r.Rows, Columns: &r.Columns, InARow: &r.InARow, Gravity: &r.Gravity}
@@ -42,8 +42,7 @@ func (p *Parser) parseObservation(s string) (State, error) {
 	return state, err
 }
 
-// InTurn says why no game reaches the state, or returns nil: at level InTurn of Check, and player 1 moves first. The error
-// names the likeliest mistake.
+// InTurn returns nil if Check passes the state at level InTurn and player 1 moved first. Otherwise the error names the likeliest mistake.
 func (s State) InTurn() *ParseError {
 	if s.inTurn() {
 		return nil
@@ -70,9 +69,9 @@ func (s State) InTurn() *ParseError {
 
 func (s State) inTurn() bool { return s.Mark == s.Mover() && s.Board.Check(s.Position, InTurn) == nil }
 
-// FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player
-// mark to move. The position is checked at level Placed; State.InTurn asks for more. Errors are of type *ParseError and name
-// the first wrong cell by its number on the flat board.
+// FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player mark to move. It
+// checks the position at level Placed; State.InTurn is stricter. Errors are of type *ParseError and name the first wrong cell by its number
+// on the flat board.
 func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	fail := func(field string, value int, reason string) (State, error) {
 		return State{}, &ParseError{Field: field, Value: strconv.Itoa(value), Reason: reason}

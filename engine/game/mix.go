@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Mix is several games, each with its share of what is played or learned.
+// Mix is several games, each with its share of the games or of the training steps.
 type Mix []Part
 
 // Part is a game of a Mix.
@@ -17,11 +17,11 @@ type Part struct {
 	Share float64 // greater than 0; the shares of a Mix need not sum to 1
 }
 
-// maxParts bounds a Mix, of which every game costs memory.
+// maxParts bounds a Mix, because each of its games costs memory.
 const maxParts = 256
 
-// ParseMix reads rules with commas between, each with a share or with 1: 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game is there twice.
-// A name of Mixes stands for its games.
+// ParseMix parses rules separated by commas, each with a share or with 1: 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game may occur twice. A
+// name of Mixes stands for its games.
 func ParseMix(s string) (m Mix, err error) {
 	for _, named := range Mixes() {
 		if s == named.Name {
@@ -50,7 +50,7 @@ func ParseMix(s string) (m Mix, err error) {
 	return m, nil
 }
 
-// String is what ParseMix reads. Shares of 1 are left out.
+// String is the form that ParseMix reads, without shares of 1.
 func (m Mix) String() string {
 	parts := make([]string, len(m))
 	for i, p := range m {
@@ -62,10 +62,10 @@ func (m Mix) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Counts is how many of n steps each game has, in turns. A larger n gives no game fewer.
+// Counts returns how many of n steps each game gets, in turns. A larger n gives no game fewer.
 func (m Mix) Counts(n int) []int {
 	counts := make([]int, len(m))
-	if len(m) == 1 { // n may be a thousand millions
+	if len(m) == 1 { // n may be 10^9
 		counts[0] = n
 		return counts
 	}
@@ -77,8 +77,8 @@ func (m Mix) Counts(n int) []int {
 	return counts
 }
 
-// Turns says whose turn it is, step by step, so that after every step each game has had its share of the steps, give or take one. What it
-// says of a step follows from the step's number.
+// Turns assigns each step to a game, so that after every step each game has had its share of the steps, give or take one. The assignment
+// follows from the step's number.
 type Turns struct {
 	mix  Mix
 	all  float64 // the sum of the shares
@@ -86,7 +86,7 @@ type Turns struct {
 	had  []int   // steps of each game before it
 }
 
-// NewTurns begins at step 0. The Mix must have a game.
+// NewTurns begins at step 0. The Mix must not be empty.
 func NewTurns(m Mix) *Turns {
 	t := &Turns{mix: m, had: make([]int, len(m))}
 	for _, p := range m {
@@ -95,8 +95,8 @@ func NewTurns(m Mix) *Turns {
 	return t
 }
 
-// At is the game of a step, by its place in the Mix, and the number of steps that the game has had before. It is fast for one step after
-// the other; a step from before begins anew.
+// At returns the game of a step, as an index into the Mix, and the game's number of earlier steps. Calls for consecutive steps are fast; a
+// call for an earlier step starts again from 0.
 func (t *Turns) At(step int) (part, had int) {
 	if step < t.step {
 		t.step = 0

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// State is what one line of input describes: a position, its board, and whose move it is.
+// State is the content of one line of input: a position, its board and the player to move.
 type State struct {
 	Board *Board
 	Position
 	Mark int // the player to move, 1 or 2
 }
 
-// ParseError names what is wrong with a text: the line (0 if lines are not counted), the field, its value and the reason.
+// ParseError is a mistake in a text: the line (0 if lines are not counted), the field, its value and the reason.
 type ParseError struct {
 	Line   int
 	Field  string // rules, columns, rows, inarow, moves, board, mark, json
@@ -54,10 +54,10 @@ var actionOf = func() (actions [256]int8) {
 	return actions
 }()
 
-// emptyMoves is the text of no moves at all.
+// emptyMoves is the text of an empty list of moves.
 const emptyMoves = "-"
 
-// FormatMoves writes actions in play order: "44554", "-" for none; on a board of more than 61 actions "12.4.60".
+// FormatMoves writes actions in the order of play: "44554", "-" for none; on a board of more than 61 actions "12.4.60".
 func FormatMoves(r Rules, actions []int) string {
 	if len(actions) == 0 {
 		return emptyMoves
@@ -84,7 +84,7 @@ func FormatNotation(r Rules, actions []int) string {
 	return r.String() + ":" + FormatMoves(r, actions)
 }
 
-// CutRules cuts the rules off a game's text, which are Connect4 if it has no prefix. Moves are not read.
+// CutRules splits a game's text into its rules, Connect4 if it has no prefix, and its moves, which it does not check.
 func CutRules(s string) (r Rules, moves string, err error) {
 	prefix, moves, found := strings.Cut(s, ":")
 	if !found || strings.HasPrefix(s, "{") { // a JSON object has no prefix
@@ -94,8 +94,8 @@ func CutRules(s string) (r Rules, moves string, err error) {
 	return r, moves, err
 }
 
-// Parser reads positions in every notation. It keeps the boards of the rules that it saw, so that the board of a file is
-// prepared once. The zero value is ready for use.
+// Parser reads positions in every notation. It caches boards, so that the board of a file is prepared once. The zero value is ready for
+// use.
 type Parser struct {
 	AnyPosition bool // accept boards that no game reaches (State.InTurn)
 	boards      Boards
@@ -122,15 +122,14 @@ func (p *Parser) Parse(s string) (State, error) {
 	return State{Board: b, Position: pos, Mark: pos.Mover()}, nil
 }
 
-// ParseMoves plays the moves of s from the empty board. It returns the position and the actions.
-// Errors are of type *ParseError.
+// ParseMoves plays the moves of s from the empty board. It returns the position and the actions. Errors are of type *ParseError.
 func (b *Board) ParseMoves(s string) (Position, []int, error) {
 	var actions []int
 	p, err := b.parseMoves(s, func(a int) { actions = append(actions, a) })
 	return p, actions, err
 }
 
-// parseMoves calls played with every action, unless played is nil.
+// parseMoves calls played, unless it is nil, with every action.
 func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error) {
 	if s == emptyMoves {
 		return p, nil
@@ -173,7 +172,7 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	return p, nil
 }
 
-// playText is parseMoves for legal moves on a board of at most 64 bits; for anything else legal is false.
+// playText is parseMoves for legal moves on a board of at most 64 bits; otherwise legal is false.
 func (b *Board) playText(s string) (p Position, legal bool) {
 	if b.wide || b.Actions() > len(symbols) || s == "" {
 		return p, false
@@ -193,7 +192,7 @@ func (b *Board) playText(s string) (p Position, legal bool) {
 		}
 		own, all, before = all^own, all|cell, own
 	}
-	// Stones stay, so a line that was complete before the last move still is.
+	// Stones stay, so a line that was complete before the last move still is: these two tests find every line.
 	p = Position{Own: Bits{Lo: own}, All: Bits{Lo: all}}
 	return p, !b.Won(Bits{Lo: before}) && !b.Won(p.Own)
 }

@@ -1,17 +1,16 @@
 package game
 
-// Outlook is what the rules alone foresee of a position.
+// Outlook is the consequence of the rules alone in a position.
 type Outlook struct {
-	// Result is that of the side to move with best play; Ongoing if the rules do not decide it.
+	// Result is the result for the side to move with best play; Ongoing if the rules do not decide it.
 	Result Result
 
-	// Moves is the set of cells to play, which is never empty. If some win at once, it is those. If the other side wins with
-	// its next stone whatever is played, it is every legal cell. Otherwise it is the cells after which the other side
-	// cannot win with its next stone.
+	// Moves is the set of cells to play, never empty. If some cells win at once, it is these. If the other side wins with its next stone
+	// after any move, it is every legal cell. Otherwise it is the cells after which the other side cannot win with its next stone.
 	Moves Bits
 
-	// Next is the position after Plies forced moves: each was the only one in Moves. It is the first position that has several
-	// moves or is decided. The value of Next is that of the position itself, seen from the other side if Plies is odd.
+	// Next is the first position, after Plies forced moves, that has several moves or is decided. A move is forced if it is the only one in
+	// Moves. The value of Next is that of the position itself, seen from the other side if Plies is odd.
 	Next  Position
 	Plies int
 }

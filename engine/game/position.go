@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Position is the stones of one moment of a game, seen from the side to move. The zero value is the empty board.
-// It is a plain value of 32 bytes and can be a map key. The Board that it belongs to travels beside it.
+// Position is the stones of a moment of a game, seen from the side to move. The zero value is the empty board. It is a plain value of 32
+// bytes and can be a map key. Its Board is passed separately.
 type Position struct {
 	Own Bits // stones of the side to move
 	All Bits // stones of both sides
@@ -16,13 +16,13 @@ type Position struct {
 // Other is the stones of the side that moved last.
 func (p Position) Other() Bits { return p.All.Xor(p.Own) }
 
-// Plies is the number of stones on the board, that is, of the moves made so far.
+// Plies is the number of stones on the board, which is the number of moves so far.
 func (p Position) Plies() int { return p.All.OnesCount() }
 
-// Mover is the player to move, 1 or 2, by the number of stones.
+// Mover is the player to move, 1 or 2, derived from the number of stones.
 func (p Position) Mover() int { return 1 + p.Plies()&1 }
 
-// Compare orders positions by All, then by Own, as 128-bit numbers, as files of positions have them.
+// Compare orders positions by All, then by Own, as 128-bit numbers; files of positions are in this order.
 func (p Position) Compare(q Position) int {
 	return cmp.Or(
 		cmp.Compare(p.All.Hi, q.All.Hi), cmp.Compare(p.All.Lo, q.All.Lo),
@@ -30,7 +30,7 @@ func (p Position) Compare(q Position) int {
 	)
 }
 
-// Legal is the set of cells in which the next stone can land. It does not ask whether the game is over.
+// Legal is the set of cells in which the next stone can land. It ignores whether the game is over.
 func (b *Board) Legal(p Position) Bits {
 	if !b.rules.Gravity {
 		return b.full.AndNot(p.All)
@@ -55,8 +55,7 @@ func (b *Board) CanPlay(p Position, a int) bool {
 	return a >= 0 && a < len(b.cells) && !b.Cell(p, a).IsZero()
 }
 
-// Play is the position after the side to move plays a, seen from the other side. The action must be legal (CanPlay);
-// Play does not check it.
+// Play is the position after the side to move plays a, seen from the other side. It does not check that the action is legal (CanPlay).
 func (b *Board) Play(p Position, a int) Position {
 	if b.wide {
 		return Position{Own: p.All.Xor(p.Own), All: p.All.Or(b.Cell(p, a))}
@@ -77,7 +76,7 @@ func (b *Board) PlayMoves(actions []int) (p Position) {
 	return p
 }
 
-// FromCentre are all actions, those of the middle columns first.
+// FromCentre lists all actions, those of the middle columns first.
 func (b *Board) FromCentre() []int {
 	all := make([]int, b.Actions())
 	for a := range all {
@@ -91,15 +90,15 @@ func (b *Board) FromCentre() []int {
 	return all
 }
 
-// PlayCell is Play by the landing cell, one bit of Legal.
+// PlayCell is Play with the landing cell, one bit of Legal.
 func (b *Board) PlayCell(p Position, cell Bits) Position {
 	return Position{Own: p.All.Xor(p.Own), All: p.All.Or(cell)}
 }
 
 // Won reports whether the stones hold InARow in a line.
 //
-// If the stones are ANDed n-1 times with themselves, shifted by one more step of a direction each time, the cells that
-// begin a run of n are left. Doubling the step does the same in log2(n) shifts.
+// ANDing the stones n-1 times with themselves, each time shifted by one more step of a direction, leaves the cells that begin a run of n.
+// Doubling the step does the same in log2(n) shifts.
 func (b *Board) Won(stones Bits) bool {
 	if b.four {
 		return b.won4(stones.Lo)
@@ -155,14 +154,14 @@ func (b *Board) won128(s Bits) bool {
 // Wins is the set of legal cells in which the next stone wins at once.
 func (b *Board) Wins(p Position) Bits { return b.Legal(p).And(b.Completes(p.Own)) }
 
-// Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, at most
-// that one is safe; if it threatens two, none is. A cell below a threat is not safe.
+// Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, only that cell can be
+// safe; if it threatens two, none is. A cell below a threat is not safe.
 func (b *Board) Safe(p Position) Bits {
 	return b.SafeFrom(b.Legal(p), b.Completes(p.Other()).And(b.full))
 }
 
-// SafeFrom is Safe of a position with these legal cells, in which the other side completes a line on the cells of threats. Those that
-// hold stones do not matter.
+// SafeFrom is Safe of a position with these legal cells. The other side completes a line on the cells of threats; occupied ones do not
+// matter.
 func (b *Board) SafeFrom(legal, threats Bits) Bits {
 	safe := legal
 	if now := safe.And(threats); !now.WithoutFirst().IsZero() {
@@ -176,8 +175,8 @@ func (b *Board) SafeFrom(legal, threats Bits) Bits {
 	return safe
 }
 
-// Completes is the set of bits that complete a line of InARow together with stones. It may have stones themselves, cells of
-// the other side and guard bits.
+// Completes is the set of bits that complete a line of InARow together with stones. It may include bits of stones themselves, cells of the
+// other side and guard bits.
 func (b *Board) Completes(stones Bits) Bits {
 	switch {
 	case b.wide:
@@ -228,8 +227,8 @@ func completes(stones Bits, k int, shifts []uint) (cells Bits) {
 	return cells
 }
 
-// CompletesFour is Completes for four in a row on a board with gravity and at most 64 bits, whose columns are stride bits
-// apart. Three steps of stride+1 must be less than 64. Upright, the missing stone is always the highest of the four.
+// CompletesFour is Completes for four in a row on a board with gravity and at most 64 bits, whose columns are stride bits apart. Three
+// steps of stride+1 must be less than 64. In a column, the missing stone is always the highest of the four.
 func CompletesFour(s uint64, stride uint) uint64 {
 	// Distances that are constants let the compiler shift by immediates: these shifts take most of the solver's time.
 	switch stride {
@@ -241,15 +240,15 @@ func CompletesFour(s uint64, stride uint) uint64 {
 	return s<<1&(s<<2)&(s<<3) | along(s, stride-1) | along(s, stride) | along(s, stride+1)
 }
 
-// along is the set of bits that complete four in one direction; d is the distance between neighbours in it. Of the other
-// three, three, two, one or none are on one side of the bit, and the rest on the other.
+// along is the set of bits that complete four in one direction; d is the distance between neighbours in it. Of the other three stones, 3,
+// 2, 1 or 0 are on one side of the bit, and the rest on the other.
 func along(s uint64, d uint) uint64 {
 	up, down := s<<(d&63), s>>(d&63)
 	return up&(s<<(2*d&63))&(s<<(3*d&63)|down) | down&(s>>(2*d&63))&(s>>(3*d&63)|up)
 }
 
-// Result says how the game stands for the side to move. It looks for Loss first: the other side has a line. Win can come
-// only from a position that is not InTurn.
+// Result is the state of the game for the side to move. It looks for Loss first: the other side has a line. Win can come only from a
+// position that is not InTurn.
 func (b *Board) Result(p Position) Result {
 	switch {
 	case b.Won(p.Other()):
@@ -265,8 +264,8 @@ func (b *Board) Result(p Position) Result {
 // HasMirrorWord reports whether the board's columns, rounded up to a power of two, fit 64 bits.
 func (b *Board) HasMirrorWord() bool { return len(b.swaps) > 0 }
 
-// MirrorWord reverses the columns of a word in which nothing crosses from one column into the next: stones, or the sum of two
-// sets of stones. The board must have it (HasMirrorWord).
+// MirrorWord reverses the columns of a word without carries between columns: stones, or the sum of two sets of stones. The board must
+// satisfy HasMirrorWord.
 func (b *Board) MirrorWord(x uint64) uint64 {
 	if b.stride == 7 && b.rules.Columns == 7 {
 		x = x>>28&0xfffffff | x&0xfffffff<<28
@@ -303,8 +302,8 @@ func (b *Board) MirrorAction(a int) int {
 	return a - c + b.rules.Columns - 1 - c
 }
 
-// Canonical is the smaller of p and its mirror image, so it is the same for both. mirrored says that it is the mirror
-// image. Together with the rules it is the key under which a position is stored.
+// Canonical is the smaller of p and its mirror image, so both have the same one. mirrored reports whether it is the mirror image. Together
+// with the rules it is the key under which a position is stored.
 func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	m := b.Mirror(p)
 	if m.All.less(p.All) || m.All == p.All && m.Own.less(p.Own) {
@@ -313,8 +312,8 @@ func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	return p, false
 }
 
-// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes, in every
-// run and on every machine.
+// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes in every run and on every
+// machine.
 func (p Position) Hash() uint64 {
 	const a, b, c = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9
 	hi, lo := bits.Mul64(p.Own.Lo^a, p.All.Lo^b)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Range is the games whose numbers of columns, rows and in a row lie between two bounds each. Both bounds are included.
+// Range is the games whose numbers of columns, rows and stones in a row are each between two bounds, inclusive.
 type Range struct {
 	Columns, Rows, InARow [2]int
 	Gravity               bool
@@ -19,7 +19,7 @@ func (r Range) Contains(g Rules) bool {
 	return g.Gravity == r.Gravity && in(g.Columns, r.Columns) && in(g.Rows, r.Rows) && in(g.InARow, r.InARow)
 }
 
-// String is the rules with a number or two in each place: "3-12x3-13x3-6", "7x6x4", "3-6x3-6x3free".
+// String is the rules with one number or two in each place: "3-12x3-13x3-6", "7x6x4", "3-6x3-6x3free".
 func (r Range) String() string {
 	var places []string
 	for _, bounds := range [][2]int{r.Columns, r.Rows, r.InARow} {
@@ -36,7 +36,7 @@ func (r Range) String() string {
 	return s
 }
 
-// Ranges is the games that are in at least one of several ranges.
+// Ranges is the union of several ranges.
 type Ranges []Range
 
 // Strings returns the ranges in the form of ParseRanges.

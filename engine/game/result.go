@@ -1,9 +1,9 @@
 package game
 
-// Result says how a game stands for the side to move.
+// Result is the state of the game for the side to move.
 type Result uint8
 
-// The results. Win and Loss are the view of the side to move; after a winning move that side sees a Loss.
+// The results. After a winning move the side to move sees a Loss.
 const (
 	Ongoing Result = iota
 	Win
@@ -19,7 +19,7 @@ func (r Result) Flip() Result { return [...]Result{Ongoing, Loss, Draw, Win}[r] 
 // Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
 func (r Result) Value() float32 { return [...]float32{Win: 1, Loss: -1}[r] }
 
-// ResultOf is the result that a score for the side to move means: above 0 a win, 0 a draw, below a loss.
+// ResultOf is the result that a solver's score for the side to move stands for: above 0 a win, 0 a draw, below 0 a loss.
 func ResultOf(score int) Result {
 	switch {
 	case score > 0:
@@ -30,7 +30,7 @@ func ResultOf(score int) Result {
 	return Draw
 }
 
-// WDL is the result as certain probabilities of win, draw and loss; all are 0 if the game is ongoing.
+// WDL is the result as probabilities 0 and 1 of win, draw and loss; all are 0 if the game is ongoing.
 func (r Result) WDL() (wdl [3]float32) {
 	if r != Ongoing {
 		wdl[r-Win] = 1 // Win, Draw and Loss are in this order
@@ -38,14 +38,14 @@ func (r Result) WDL() (wdl [3]float32) {
 	return wdl
 }
 
-// The gameover codes: what training records, the service's output gameover and a network's gameover head call a result.
-// They are for the side to move, as results are.
+// The gameover codes: the results in training records, in the service's output gameover and in a network's gameover head, for the side to
+// move.
 const (
 	NotOver   = iota
 	OwnWin    // the side to move has a line
 	OtherWin  // the other side has a line
 	Drawn     // the board is full
-	GameOvers // how many codes there are
+	GameOvers // number of codes
 )
 
 // GameOver is the gameover code of a result.

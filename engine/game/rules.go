@@ -1,25 +1,25 @@
 // Package game is ConnectX: Connect Four on any board, any number in a row, with or without gravity.
 //
-// It holds the rules, the bitboards, move generation, the win test, symmetry and every notation in which positions
-// travel. It knows nothing of values, policies or searches.
+// It holds the rules, the bitboards, move generation, the win test, symmetry and every notation for positions. It does not know values,
+// policies or searches.
 //
 // Read the files in this order:
 //
 //	rules.go               Rules of a game; ranges.go: games between bounds
 //	mix.go                 several games with shares; mixes.go: those with names
 //	bits.go                sets of cells
-//	board.go, position.go  Rules made ready for play; the stones of one moment; boards.go: Boards by their Rules
-//	result.go, outlook.go  how a game stands, and what the next stones decide
+//	board.go, position.go  Rules prepared for play; the stones of one moment; boards.go: Boards by their Rules
+//	result.go, outlook.go  the state of a game, and its result if the next stones decide it
 //	check.go               whether a position from outside is possible
 //	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside
 //
 // # Decisions
 //
-// A Board is apart from a Position. A Position with its rules inside would carry a pointer or 4 bytes more through
-// every node and batch, and a batch is of one board anyway.
+// A Board is apart from a Position. A Position that contained its rules would carry a pointer or 4 bytes more through every node and batch,
+// and all positions of a batch are on one board anyway.
 //
-// Boards of at most 64 bits never touch the upper word: concrete uint64 code behind one predictable branch. Generic
-// code over the width was measured ten times slower.
+// Boards of at most 64 bits never touch the upper word: they have plain uint64 code behind one predictable branch. Code that was generic
+// over the width ran ten times slower.
 package game
 
 import (
@@ -32,7 +32,7 @@ import (
 type Rules struct {
 	Rows    int  // cells in a column, from 1
 	Columns int  // cells in a row, from 1
-	InARow  int  // how many stones in a line win, from 1; if the board has no such line, nobody can win
+	InARow  int  // stones in a line that win, from 1; a board that is too small for such a line cannot be won
 	Gravity bool // true: a stone falls to the lowest empty cell of its column; false: it may go into any empty cell
 }
 
@@ -51,8 +51,8 @@ const maxInARow = MaxBits
 // Cells is the number of cells of the board.
 func (r Rules) Cells() int { return r.Rows * r.Columns }
 
-// Actions is the number of different moves, legal or not: the columns with gravity, the cells without.
-// Actions are numbered from 0: columns from the left; cells row by row from the top left, as Kaggle numbers them.
+// Actions is the number of different moves, legal or not: the columns with gravity, the cells without. Actions are numbered from 0: columns
+// from the left; cells row by row from the top left, as in Kaggle.
 func (r Rules) Actions() int {
 	if r.Gravity {
 		return r.Columns
@@ -60,7 +60,7 @@ func (r Rules) Actions() int {
 	return r.Cells()
 }
 
-// Validate says which field is out of range, or nil.
+// Validate returns nil, or an error that names the field that is out of range.
 func (r Rules) Validate() error {
 	switch {
 	case r.Rows < 1:
@@ -90,8 +90,8 @@ func (r Rules) String() string {
 	return s
 }
 
-// ParseRules reads what String writes, and validates it. It also refuses rules by which nobody can win: whoever writes them
-// has probably swapped two numbers. Kaggle's referee may still ask about such a board.
+// ParseRules parses and validates the form of String. It also refuses rules under which no player can win: their author has probably
+// swapped two numbers. Kaggle's referee may still ask about such a board.
 func ParseRules(s string) (Rules, error) {
 	body, free := strings.CutSuffix(s, freeSuffix)
 	fields := strings.Split(body, "x")

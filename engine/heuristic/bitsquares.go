@@ -9,13 +9,13 @@ import (
 // DefaultPower is the published exponent of bitsquares.
 const DefaultPower = 1.75
 
-// Bitsquares sums n^power over the lines that one side can still fill and has n >= 1 stones in; the score is the
-// side to move's sum less the other's.
+// Bitsquares sums n^power over the lines that one side can still fill and has n >= 1 stones in; the score is the side to move's sum minus
+// the other side's.
 type Bitsquares struct {
 	weight [game.MaxBits + 1]float64 // weight[n] = n^power; weight[0] = 0
 }
 
-// NewBitsquares has the exponent given; DefaultPower is the published one.
+// NewBitsquares returns Bitsquares with this exponent; DefaultPower is the published one.
 func NewBitsquares(power float64) *Bitsquares {
 	h := &Bitsquares{}
 	for n := 1; n < len(h.weight); n++ {
@@ -28,7 +28,7 @@ func NewBitsquares(power float64) *Bitsquares {
 func (h *Bitsquares) Score(b *game.Board, p game.Position) float64 {
 	if fast(b) {
 		odd, many, three, all := lines4(p.Own.Lo, p.Other().Lo, b.Full().Lo, b.Shifts())
-		// The conversions keep compilers from rounding once where scoreGroups rounds twice.
+		// The conversions prevent compilers from rounding once where scoreGroups rounds twice.
 		return float64(h.weight[1]*float64(odd-three)) + float64(h.weight[2]*float64(many-three)) + float64(h.weight[3]*float64(three)) + float64(h.weight[4]*float64(all))
 	}
 	return h.sum(b, p.Own, p.Other()) - h.sum(b, p.Other(), p.Own)
@@ -47,7 +47,7 @@ func (h *Bitsquares) Scores(b *game.Board, ps []game.Position, out []float64) {
 	}
 }
 
-// sum is one side's part, on any board.
+// sum is one side's sum, on any board.
 func (h *Bitsquares) sum(b *game.Board, own, other game.Bits) (total float64) {
 	eachCount(b, own, b.Full().AndNot(other), func(n, lines int) {
 		total += h.weight[n] * float64(lines)

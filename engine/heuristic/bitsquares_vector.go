@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// lanes is how many positions scoreGroups takes at once; 0 if the processor lacks the instructions.
+// lanes is the number of positions per group of scoreGroups; 0 if the processor lacks the instructions.
 var lanes = func() int {
 	if runtime.GOARCH == "arm64" {
 		return 2
@@ -22,7 +22,7 @@ var lanes = func() int {
 	return 0
 }()
 
-// scoreGroups reads own.Lo and all.Lo of positions laid out like this.
+// scoreGroups reads own.Lo and all.Lo at these offsets.
 var _ = [1]struct{}{}[unsafe.Sizeof(game.Position{})-32|unsafe.Offsetof(game.Position{}.All)-16|unsafe.Offsetof(game.Bits{}.Lo)]
 
 // scoreGroups is Bitsquares.Score for groups of lanes positions of a 64-bit board with four in a row, bit for bit.

@@ -7,15 +7,15 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Entry is what the program knows of one heuristic.
+// Entry describes one heuristic.
 type Entry struct {
 	Source eval.Source         // its name, in flags, answers and records
-	UCT    string              // what the help of the agent uct-NAME calls it; empty: there is no such agent
+	UCT    string              // description in the help of the agent uct-NAME; empty: there is no such agent
 	New    func() eval.Backend // with its published parameters
 }
 
-// catalog is the one list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and
-// tests read it. To add a heuristic, write it in a file of its own and add its line here.
+// catalog is the one list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and tests read it. To
+// add a heuristic, write it in its own file and add its line here.
 var catalog = []Entry{
 	{eval.Bitsquares, "bitsquares", func() eval.Backend { return WithPower(DefaultPower) }},
 	{eval.Gameovers, "gameovers", func() eval.Backend { return &Scored{Gameovers{}, 6, 6, eval.Gameovers} }},
@@ -24,7 +24,7 @@ var catalog = []Entry{
 	{eval.Uniform, "", func() eval.Backend { return Uniform{} }},
 }
 
-// All are the heuristics in the order in which people read them.
+// All returns the heuristics in the order for display.
 func All() []Entry { return slices.Clone(catalog) }
 
 // Names are the names of all heuristics, in the same order.
@@ -36,13 +36,13 @@ func Names() []string {
 	return names
 }
 
-// Named is the source of the heuristic of that name.
+// Named returns the source of the heuristic of that name.
 func Named(name string) (source eval.Source, ok bool) {
 	source = eval.Source(name)
 	return source, slices.ContainsFunc(catalog, func(e Entry) bool { return e.Source == source })
 }
 
-// ParseSource is the source of that name, a heuristic or one of package eval.
+// ParseSource returns the source of that name, a heuristic or one of package eval.
 func ParseSource(name string) (source eval.Source, ok bool) {
 	if source, ok = Named(name); ok {
 		return source, true
@@ -50,12 +50,12 @@ func ParseSource(name string) (source eval.Source, ok bool) {
 	return eval.ParseSource(name)
 }
 
-// New is the evaluator of a heuristic with its published parameters. The error names a source that is none.
+// New returns the evaluator of a heuristic with its published parameters. The error names a source that is no heuristic.
 func New(source eval.Source) (*eval.Evaluator, error) {
 	for _, e := range catalog {
 		if e.Source == source {
 			return eval.New(e.New(), eval.Options{}), nil
 		}
 	}
-	return nil, fmt.Errorf("heuristic: no evaluator is called %q", source)
+	return nil, fmt.Errorf("heuristic: there is no heuristic %q", source)
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Gameovers counts, for each side, the lines that it can still fill: 0.1 for one with a single stone of its own, 1
-// for one with more, and 0.5 for each pair of the latter that cross in exactly one cell. The score is the side to
-// move's sum less the other's.
+// Gameovers counts, for each side, the lines that it can still fill: 0.1 for one with a single stone of its own, 1 for one with more, and
+// 0.5 for each pair of the latter that cross in exactly one cell. The score is the side to move's sum minus the other side's.
 type Gameovers struct{}
 
 const (

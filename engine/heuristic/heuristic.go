@@ -1,10 +1,8 @@
-// Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by
-// random games (rollout), or not at all (uniform). Each is an eval.Backend; catalog.go lists them. Bitsquares answers
-// wherever a network is missing or fails.
+// Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by random games (rollout),
+// or not at all (uniform). Each is an eval.Backend; catalog.go lists them. Bitsquares answers if a network is missing or fails.
 //
-// The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still
-// fill. This package counts all lines of a direction at once with shifts; its tests compare that with a loop over the
-// lines.
+// The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still fill. This package
+// counts all lines of a direction at once with shifts; its tests compare that with a loop over the lines.
 //
 // Read the files in this order:
 //
@@ -16,9 +14,9 @@
 //
 // # Decisions
 //
-// A heuristic gives win and loss only: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which takes
-// the side to move for the first player; its seven published cases fix that. Vector code lives beside its scalar form:
-// bitsquares_amd64.s is chosen by CPU features when the program starts, bitsquares_arm64.s is for every arm64.
+// A heuristic gives only win and loss: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which treats the side to move as the
+// first player; its seven published cases fix that. Vector code lives beside its scalar form: bitsquares_amd64.s is chosen by CPU features
+// when the program starts, bitsquares_arm64.s is for every arm64.
 package heuristic
 
 import (
@@ -34,12 +32,12 @@ import (
 
 // Heuristic scores unfinished positions.
 type Heuristic interface {
-	// Scores writes the score of each position into out, which has the same length. A score is positive if the side to
-	// move is ahead; its unit is the heuristic's own. If the sides are exchanged, the score changes its sign.
+	// Scores writes the score of each position into out, which has the same length. A score is positive if the side to move is ahead; its
+	// unit is the heuristic's own. Exchanging the sides changes its sign.
 	Scores(b *game.Board, ps []game.Position, out []float64)
 }
 
-// Scored turns scores into answers:
+// Scored converts scores to answers:
 //
 //	WDL    = (w, 0, 1-w) with w = 1 / (1 + exp(-score / Width))
 //	Policy = softmax over moves of -score(position after the move) / Temperature
@@ -52,15 +50,15 @@ type Scored struct {
 	Source      eval.Source
 }
 
-// WithPower is bitsquares with another power than the published one.
+// WithPower returns bitsquares with another exponent than the published one.
 func WithPower(power float64) eval.Backend {
 	return &Scored{NewBitsquares(power), 7, 7, eval.Bitsquares}
 }
 
-// rowsPerCheck is how many rows are answered between two looks at the context.
+// rowsPerCheck is the number of rows between two checks of the context.
 const rowsPerCheck = 256
 
-// attributes are those of all heuristics: a row costs the same in any batch.
+// attributes are common to all heuristics: a row costs the same in any batch.
 var attributes = eval.Attributes{Rows: 1, Invariant: true}
 
 // rows is the loop that all backends of this package share.
@@ -75,8 +73,8 @@ func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i 
 	return nil
 }
 
-// pending collects rows until the heuristic scores many of them at once. Of each row it holds the position and, unless a
-// move wins, the positions after the moves.
+// pending collects rows so that the heuristic can score many at once. For each row it holds the position and, unless a move wins, the
+// positions after the moves.
 type pending struct {
 	rows      []pendingRow
 	positions []game.Position
@@ -89,7 +87,7 @@ type pendingRow struct {
 	children game.Bits // cells of the moves to be scored; none if the policy is known already
 }
 
-// pendingRows is how many rows are scored at once.
+// pendingRows is the number of rows scored at once.
 const pendingRows = 32
 
 var pendings = sync.Pool{New: func() any { return new(pending) }}
@@ -153,7 +151,7 @@ func (e *Scored) policy(b *eval.Batch, r pendingRow, scores []float64) {
 	}
 }
 
-// shareWins clears the policy of row i. If moves win at once, it shares the policy among them and reports true.
+// shareWins clears the policy of row i. If moves win at once, it shares the policy among them and returns true.
 func shareWins(b *eval.Batch, i int) bool {
 	wins := b.Board.Wins(b.Pos[i])
 	b.SharePolicy(i, wins)

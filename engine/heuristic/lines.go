@@ -6,9 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Bit i of a mask of starts stands for the line that begins at cell i and goes on in steps of the direction's shift. The
-// stones in each line are counted for all lines at once, in bit-sliced form: the masks ones, twos and fours hold the
-// binary digits of the 64 counts.
+// Bit i of a mask of starts stands for the line that begins at cell i and continues in steps of the direction's shift. The stones in each
+// line are counted for all lines at once, in bit-sliced form: the masks ones, twos and fours hold the binary digits of the 64 counts.
 
 // starts4 are the lines of four, in steps of s, that lie entirely in x.
 func starts4(x uint64, s uint) uint64 {
@@ -16,7 +15,7 @@ func starts4(x uint64, s uint) uint64 {
 	return x & (x >> (2 * s & 63))
 }
 
-// add4 counts, for each bit, how many of the four masks hold it.
+// add4 counts, for each bit, the number of masks that have it.
 func add4(a, b, c, d uint64) (ones, twos, fours uint64) {
 	ab, carryAB := a^b, a&b
 	cd, carryCD := c^d, c&d
@@ -28,8 +27,8 @@ func stones4(x uint64, s uint) (ones, twos, fours uint64) {
 	return add4(x, x>>(s&63), x>>(2*s&63), x>>(3*s&63))
 }
 
-// lines4 counts the lines of four that only one side can still fill, own's less other's: odd are those with one or three
-// stones, many with two or three, three with three, all with four.
+// lines4 counts the lines of four that only one side can still fill, own's minus other's: odd are those with one or three stones, many with
+// two or three, three with three, all with four.
 func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int) {
 	for _, s := range shifts {
 		lines := starts4(full&^other, s)
@@ -46,7 +45,7 @@ func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int)
 		odd -= bits.OnesCount64(ones)
 		many -= bits.OnesCount64(lines & twos)
 		three -= bits.OnesCount64(ones & twos)
-		if won|lines&fours != 0 { // only in a game that is over
+		if won|lines&fours != 0 { // only in a finished game
 			all += bits.OnesCount64(won) - bits.OnesCount64(lines&fours)
 		}
 	}
@@ -59,7 +58,7 @@ const maxDigits = 8
 // digits are bit-sliced counts for every bit of a 128-bit board.
 type digits [maxDigits]game.Bits
 
-// add counts one more for the bits of x.
+// add adds one to the counts of the bits of x.
 func (d *digits) add(x game.Bits) {
 	for i := range d {
 		if x.IsZero() {
@@ -69,7 +68,7 @@ func (d *digits) add(x game.Bits) {
 	}
 }
 
-// equal are the bits of within that count exactly n.
+// equal returns the bits of within whose count is exactly n.
 func (d *digits) equal(n int, within game.Bits) game.Bits {
 	for i := range d {
 		if n>>i&1 != 0 {
@@ -98,7 +97,7 @@ func stones(x game.Bits, k int, s uint) (d digits) {
 	return d
 }
 
-// directions are the shifts of the board's lines. A line of one stone has no direction, so it is counted in one only.
+// directions are the shifts of the board's lines. A line of one stone has no direction, so it is counted in only one.
 func directions(b *game.Board) []uint {
 	s := b.Shifts()
 	if b.InARow() == 1 {

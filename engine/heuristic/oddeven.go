@@ -6,11 +6,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// OddEven adds to Bitsquares what is likely to decide the end of the game: when all other columns are full, the two sides
-// fill the last one in turn, so each gets every other row. A line is worth more if its empty cells all lie in rows that
-// its owner gets.
+// OddEven adds likely endgame gains to Bitsquares: when all other columns are full, the two sides fill the last one in turn, so each gets
+// every other row. A line is worth more if its empty cells all lie in rows that its owner gets.
 //
-// As in the original, the side to move is taken for the first player.
+// As in the original, the side to move is treated as the first player.
 type OddEven struct {
 	*Bitsquares
 	Endgame3 float64 // for each line that lacks one stone, on its owner's rows
@@ -56,7 +55,7 @@ func firstPlayersRows(b *game.Board) game.Bits {
 	return rows
 }
 
-// endgame is one side's bonus, for the lines made only of its stones and of empty cells in its rows.
+// endgame is one side's bonus, for the lines that consist only of its stones and of empty cells in its rows.
 func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	open := own.Or(rows.AndNot(other))
 	if fast(b) {
@@ -81,14 +80,14 @@ func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	return total
 }
 
-// pairs counts pairs of lines that each lack one stone, at heights of the same parity above their columns' stacks: the
-// other side cannot answer both.
+// pairs counts pairs of lines that each lack one stone, at heights of the same parity above their columns' stacks: the other side cannot
+// answer both.
 func pairs(b *game.Board, own, other game.Bits) int {
 	var even game.Bits // empty cells 0, 2, 4 .. above the stacks
 	all := own.Or(other)
 	for cells := b.Legal(game.Position{All: all}); !cells.IsZero(); {
 		even = even.Or(cells)
-		cells = cells.Shl(1).And(b.Full()).Shl(1).And(b.Full()) // a cell higher twice, up to the top of each column
+		cells = cells.Shl(1).And(b.Full()).Shl(1).And(b.Full()) // two cells higher, within each column
 	}
 	odd := b.Full().AndNot(all).AndNot(even)
 	total := 0

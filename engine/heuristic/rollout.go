@@ -17,7 +17,7 @@ import (
 // The random numbers follow from the position and Seed alone, so an answer does not depend on its batch.
 type Rollout struct {
 	Games int    // random games a position, from 1
-	Seed  uint64 // another seed, other games
+	Seed  uint64 // another seed gives other games
 }
 
 const rolloutTemperature = 0.25
@@ -61,7 +61,7 @@ func (r Rollout) answer(b *eval.Batch, i int, legal game.Bits) {
 	setWDL(b.WDLRow(i), float64(results[game.Win])/games, float64(results[game.Draw])/games, float64(results[game.Loss])/games)
 }
 
-// playOut plays random moves to the end. It is +1 if the side to move at p wins, 0 for a draw, -1 if it loses.
+// playOut plays random moves to the end. It returns +1 if the side to move at p wins, 0 for a draw, -1 if it loses.
 func playOut(b *game.Board, p game.Position, rng *splitmix) int {
 	sign := -1 // of the side that moved last
 	for {
@@ -80,7 +80,7 @@ func playOut(b *game.Board, p game.Position, rng *splitmix) int {
 // splitmix is Steele, Lea and Flood's SplitMix64 generator (2014): tiny, and good enough to choose moves.
 type splitmix uint64
 
-// below is a number from 0 up to n.
+// below returns a number from 0 up to n.
 func (s *splitmix) below(n int) int {
 	*s += 0x9e3779b97f4a7c15
 	z := uint64(*s)

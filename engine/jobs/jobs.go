@@ -1,10 +1,10 @@
-// Package jobs runs work on a bounded number of goroutines, until the first error or the end of a context. A Pool and Each
-// work on a known number of items, a Stream on items that are read while others are worked on. It imports nothing of ours.
+// Package jobs runs work on a bounded number of goroutines, until the first error or until a context ends. A Pool and Each work on a known
+// number of items; a Stream works on items while it reads further ones. It imports nothing of ours.
 //
 // # Decisions
 //
-// A goroutine that has no items left joins another call of its Pool. A call that came while all were busy would otherwise
-// be left to its caller, while others are idle.
+// A goroutine that has no items left joins another call of its Pool. Otherwise a call that arrives while all goroutines are busy would be
+// left to its caller, while others become idle.
 //
 // Workers have numbers, so that each can have memory of its own without a lock.
 package jobs
@@ -17,19 +17,18 @@ import (
 	"time"
 )
 
-// Pool works on the items of jobs, for any number of callers, with a fixed number of goroutines in all. In steady state a
-// call allocates nothing.
+// Pool runs jobs for any number of callers with a fixed total number of goroutines. In steady state a call allocates nothing.
 type Pool[J any] struct {
 	work    func(worker int, job J, first, last int) error
 	workers chan int   // numbers of the workers that are idle
-	calls   *sync.Pool // of *call[J]; without references to this Pool, because the runtime keeps a sync.Pool and its content for two collections
+	calls   *sync.Pool // of *call[J]; they do not refer to this Pool, because the runtime keeps a sync.Pool and its content for two collections
 
 	mu     sync.Mutex
 	active []*call[J] // calls that workers may join, the oldest first
 }
 
-// NewPool makes a pool of that many workers, from 1. work works on the items from first up to last; its worker is a number
-// below workers, which no other call of work has at the same time.
+// NewPool makes a pool of the given number of workers, from 1. work handles the items from first up to last. Its worker is a number below
+// workers that no concurrent call of work has.
 func NewPool[J any](workers int, work func(worker int, job J, first, last int) error) *Pool[J] {
 	p := &Pool[J]{work: work, workers: make(chan int, workers), calls: &sync.Pool{New: newCall[J]}}
 	for i := range workers {
@@ -38,13 +37,12 @@ func NewPool[J any](workers int, work func(worker int, job J, first, last int) e
 	return p
 }
 
-// Workers is the largest number of goroutines that work, over all callers together.
+// Workers is the largest number of goroutines that work at once, over all callers.
 func (p *Pool[J]) Workers() int { return cap(p.workers) }
 
-// Do works on items 0 to n-1 of a job, up to block of them together. It uses the caller's goroutine, when a worker is free
-// for it, and others that are free. Items are claimed in order, and after an error no more are claimed. So the error of the
-// lowest items, which is returned, does not depend on timing. If ctx ends before all items are claimed, the error is
-// ctx.Err().
+// Do works on items 0 to n-1 of a job, in blocks of at most block items. It uses the caller's goroutine when a worker is idle, and other
+// idle workers. Items are claimed in order, and none after an error. So the returned error, that of the lowest items, does not depend on
+// timing. If ctx ends before all items are claimed, the error is ctx.Err().
 func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
 	var worker int
 	select {
@@ -108,7 +106,7 @@ type call[J any] struct {
 	stop   atomic.Bool
 
 	mu  sync.Mutex
-	at  int // the item of err
+	at  int // first item of the failed block
 	err error
 }
 
@@ -163,8 +161,8 @@ func (c *call[J]) run(worker int) {
 	}
 }
 
-// Each calls work for items 0 to n-1, in order, with up to that many workers at once. The first error cancels the context of
-// the other calls, and Each returns it when they have ended. If ctx ends first, the error is ctx.Err().
+// Each calls work for items 0 to n-1, in order, with at most workers calls at once. The first error cancels the context of the other calls;
+// Each returns it when they have ended. If ctx ends first, the error is ctx.Err().
 func Each(ctx context.Context, workers, n int, work func(ctx context.Context, worker, item int) error) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -184,11 +182,11 @@ func Each(ctx context.Context, workers, n int, work func(ctx context.Context, wo
 	return ctx.Err()
 }
 
-// grace is the time for which work under way may continue after an interrupt.
+// grace is how long work in progress may continue after an interrupt.
 const grace = time.Second
 
-// Finishing returns a context for work begun before ctx ends. It ends a little later than ctx, so that short work is
-// finished and long work is cut short.
+// Finishing returns a context for work that began before ctx ends. It ends a second after ctx, so that short work is finished and long work
+// is cancelled.
 func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })

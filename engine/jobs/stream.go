@@ -9,20 +9,19 @@ import (
 type Stream[T any] struct {
 	// Items reads the items; an error ends the stream. Its ctx ends with that of Run, or after an error.
 	Items func(ctx context.Context) iter.Seq2[T, error]
-	// Work is called for several items at once. worker is a number below Workers that no other call has at the same time. ctx
-	// is Finishing of that of Run, and ends after an error. An error of Work ends the stream, unless the context of Run has
-	// ended: then the item is given up.
+	// Work is called for several items at once. worker is a number below Workers that no concurrent call has. ctx is Finishing of Run's
+	// context, and ends after an error. An error of Work ends the stream, unless Run's context has ended: then the item is dropped.
 	Work    func(ctx context.Context, worker int, item T) error
 	Workers int // items that are worked on at once, from 1
-	Window  int // items that have been worked on, and wait for those before them, at most
-	// Write is called for each item that was begun, one call at a time, in the order of the items. done is false for an item
-	// that was given up, and for all items after it.
+	Window  int // upper bound on finished items that wait for earlier ones
+	// Write is called for each item that was begun, one call at a time, in the order of the items. done is false for a dropped item and for
+	// all items after it.
 	Write func(item T, done bool) error
 }
 
-// Run returns when all items that it began have been written. If ctx ends, items that are read are dropped, and Work has
-// another second for those under way. So the items that are done are always the first ones. The error is that of reading,
-// working or writing, or ctx.Err() if ctx left items without an answer.
+// Run returns when all items that it began have been written. If ctx ends, items that were only read are dropped, and calls of Work in
+// progress have another second. So the finished items are always the first ones. The error is that of reading, working or writing, or
+// ctx.Err() if ctx left items unfinished.
 func (s Stream[T]) Run(ctx context.Context) (err error) {
 	finishing, cancel := Finishing(ctx)
 	defer cancel()
@@ -37,7 +36,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 	for i := range s.Workers {
 		workers <- i
 	}
-	var unread error // why not all was read; is set before order is closed
+	var unread error // why reading stopped early; set before order is closed
 	go func() {
 		defer close(order)
 		for item, err := range s.Items(reading) {
@@ -75,7 +74,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 		if err == nil {
 			err = s.Write(b.item, !givenUp)
 		}
-		if err != nil { // the other items are of no use
+		if err != nil { // the other items are not needed
 			stop()
 			cancel()
 		}

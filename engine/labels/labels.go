@@ -1,21 +1,20 @@
 // Package labels makes records of positions with exact results, by the million, for training.
 //
-// The positions are those of games: of package sample, or of records of self-play. Of an opening of package sample only
-// the last position is taken, of other games also those on the way there, from 12 stones on (on 7x6). Of the positions
-// of 15 stones every second is taken by chance, of 14 every fourth and so on, because with each stone less the solver takes
-// about twice as long. Other numbers of stones can be asked for (Plies), and all positions of the first plies, whose results
-// ship. The solver finds for each move whether it wins, draws or loses, which is much cheaper than exact scores.
-// A record's visits are 1 for each move that keeps the best result. Each position is followed by the record of the position
-// after a random move, whose result is known by then; it has no visits. So results are also learned for positions after bad
-// moves.
+// The positions come from games of package sample, or from records of self-play. From an opening of package sample only the last position
+// is used, from other games also the earlier ones, from 12 stones on (on 7x6). Of the positions of 15 stones a random half is used, of 14 a
+// quarter and so on, because with each stone less the solver takes about twice as long. Callers can request other numbers of stones
+// (Plies), and all positions of the first plies, whose results ship. The solver finds for each move whether it wins, draws or loses, which
+// is much cheaper than exact scores. A record's visits are 1 for each move that keeps the best result. Each position is followed by the
+// record of the position after a random move, whose result is known by then; it has no visits. So networks also learn the results of
+// positions after bad moves.
 //
-// If the solver's nodes are bounded (solver.Options), positions with a move whose result takes more are left out.
+// If the solver's nodes are bounded (solver.Options), positions are omitted if the result of a move takes more.
 //
-// A learner, the network that is to learn from the records, can be asked which positions are worth the solver's time (Options), and
-// which of the records are worth a step of training (Pool.Ask).
+// A learner, the network that will learn from the records, can choose the positions that are worth the solver's time (Options), and the
+// records that are worth a step of training (Pool.Ask).
 //
-// What a file holds follows from the seed and from its kind and number, or from the records that it is made of, so a killed
-// run goes on with the first missing file.
+// The contents of a file follow from the seed and from its kind and number, or from its source records. So a killed run resumes with the
+// first missing file.
 package labels
 
 import (
@@ -38,27 +37,27 @@ import (
 // PerFile is the number of games of a file.
 const PerFile = 1000
 
-// Path is the path of file number n of a kind.
+// Path returns the path of file number n of a kind.
 func Path(dir string, k sample.Kind, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%05d.parquet", k, n))
 }
 
-// Plies are the least and the most stones of the positions that are taken. The zero value stands for those of the kind, with
-// fewer of the positions that take long.
+// Plies are the minimum and maximum number of stones of the positions. The zero value stands for the kind's numbers, with fewer of the
+// positions that take long.
 type Plies struct{ From, To int }
 
-// Options say which positions are taken.
+// Options select the positions.
 type Options struct {
 	Seed  uint64
 	Plies Plies
 
-	// Learner, if not nil, is asked about each position before the solver is. Those that it is sure of are mostly left out, and the
+	// Learner, if not nil, is asked about each position before the solver. Positions of which it is certain are mostly omitted, and the
 	// others have more weight: see unsure.
 	Learner *eval.Evaluator
 }
 
-// Write makes file number n of a kind, and returns the number of its records. The solver is of the same board and is used by
-// nobody else meanwhile. If ctx ends, there is no file.
+// Write makes file number n of a kind, and returns its number of records. The solver must be for the same board and must not be used
+// concurrently. If ctx ends, there is no file.
 func Write(ctx context.Context, s *solver.Solver, k sample.Kind, o Options, n int, path string) (records int, err error) {
 	board, plies := s.Board(), o.Plies
 	seed := rand.New(rand.NewPCG(o.Seed, uint64(n))).Uint64() // of this file
@@ -95,9 +94,8 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, o Options, n in
 	return f.close(ctx)
 }
 
-// WriteFrom makes a file of the positions of records, such as those of self-play, and returns the number of its records.
-// They keep their games' numbers. Records that end a game are left out. The solver is as for Write, and records of another
-// game than its board's are an error.
+// WriteFrom makes a file from the positions of records, such as those of self-play, and returns its number of records. They keep their
+// games' numbers. Records that end a game are ignored. The solver is as for Write. Records of another game than its board's are an error.
 func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, path string) (records int, err error) {
 	r, err := record.Open(from)
 	if err != nil {
@@ -135,8 +133,8 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, pa
 	}
 }
 
-// WriteBook makes a file of all positions in the book with this number of stones, and returns the number of its records. Except at the
-// book's last ply, records have the moves that keep the result. Each position is a game of its own.
+// WriteBook makes a file of all positions in the book with this number of stones, and returns its number of records. Except at the book's
+// last ply, records have the moves that keep the result. Each position is a game of its own.
 func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, path string) (records int, err error) {
 	f, err := create(s, path, 0)
 	if err != nil {
@@ -161,8 +159,8 @@ func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, 
 	return f.written, f.records.Close()
 }
 
-// WriteThese makes a file of unfinished positions, and returns the number of its records. Each is a game of its own; the first has
-// this number. The solver is as for Write.
+// WriteThese makes a file of unfinished positions, and returns its number of records. Each is a game of its own; games are numbered from
+// first. The solver is as for Write.
 func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position, first int, path string) (records int, err error) {
 	f, err := create(s, path, uint64(first))
 	if err != nil {
@@ -177,7 +175,7 @@ func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position
 	return f.close(ctx)
 }
 
-// file is a file of records in the making.
+// file is an unfinished file of records.
 type file struct {
 	solver  *solver.Solver
 	learner *eval.Evaluator // or nil
@@ -189,7 +187,7 @@ type file struct {
 	games   []int64
 }
 
-// create begins a file, which the caller must close or abort. What is drawn for it follows from the seed.
+// create begins a file, which the caller must close or abort. Its random numbers follow from the seed.
 func create(s *solver.Solver, path string, seed uint64) (*file, error) {
 	w, err := record.Create(path)
 	if err != nil {
@@ -199,7 +197,7 @@ func create(s *solver.Solver, path string, seed uint64) (*file, error) {
 	return &file{solver: s, random: rand.New(rand.NewPCG(seed, 1)), records: w}, nil
 }
 
-// close completes the file, and returns the number of its records.
+// close completes the file, and returns its number of records.
 func (f *file) close(ctx context.Context) (records int, err error) {
 	if err := f.choose(ctx); err != nil {
 		return 0, err
@@ -207,10 +205,10 @@ func (f *file) close(ctx context.Context) (records int, err error) {
 	return f.written, f.records.Close()
 }
 
-// takes decides by chance whether a position of so many stones is taken.
+// takes decides at random whether a position with this number of stones is used.
 func (f *file) takes(stones int) bool { return f.random.Float64() < share(f.solver.Board(), stones) }
 
-// take writes the records of an unfinished position of a game, if there is a learner not at once and only by chance.
+// take writes the records of an unfinished position of a game. With a learner it does so later, and only with probability unsure.
 func (f *file) take(ctx context.Context, p game.Position, number int64) error {
 	if f.learner == nil {
 		return f.write(ctx, p, number, 1)
@@ -241,7 +239,7 @@ func (f *file) write(ctx context.Context, p game.Position, number int64, weight 
 	return nil
 }
 
-// share is the share of the positions of so many stones on the way that are taken.
+// share is the fraction of a game's earlier positions with this number of stones that is used.
 func share(b *game.Board, stones int) float64 {
 	least, all := b.Cells()*2/7, b.Cells()*2/5
 	if stones < least {
@@ -250,7 +248,7 @@ func share(b *game.Board, stones int) float64 {
 	return math.Exp2(float64(min(0, stones-all)))
 }
 
-// solved are the records of an unfinished position and of that after a random move, if the game goes on there.
+// solved returns the records of an unfinished position and of the position after a random move, unless that ends the game.
 func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand) ([]record.Record, error) {
 	board := s.Board()
 	results, err := moveResults(ctx, s, p)
@@ -266,7 +264,7 @@ func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand
 	return all, nil
 }
 
-// moveResults are the results of an unfinished position's moves by action, 1, 0 or -1 for the side to move, and solver.NoMove.
+// moveResults returns the results of an unfinished position's moves by action, 1, 0 or -1 for the side to move, and solver.NoMove.
 func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int, error) {
 	board := s.Board()
 	shipped := book.Results(board.Rules())
@@ -291,7 +289,7 @@ func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int,
 	return results, nil
 }
 
-// fromResult is the record of an unfinished position of which only the result is known, 1, 0 or -1 for the side to move.
+// fromResult returns the record of an unfinished position with only a known result, 1, 0 or -1 for the side to move.
 func fromResult(b *game.Board, p game.Position, z int) record.Record {
 	return record.Record{Rules: b.Rules(), Position: p, Q: float32(z), Z: int8(z), Ply: p.Plies(), Source: eval.Solved, Weight: 1, Game: record.NoGame}
 }

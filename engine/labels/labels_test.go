@@ -168,8 +168,7 @@ func games(b *game.Board, n int) (records []record.Record) {
 	return records
 }
 
-// Of the records of games, the positions that are not over are taken in their order, from so many stones on all of them,
-// and their results are exact.
+// WriteFrom uses the records' unfinished positions in order, all of them from a number of stones on, and their results are exact.
 func TestWriteFrom(t *testing.T) {
 	rules := small
 	b, known := game.MustBoard(rules), map[game.Position]int8{}

@@ -19,34 +19,34 @@ import (
 
 // Pool is positions with exact results, each once up to its mirror image. Each takes 56 bytes.
 type Pool struct {
-	Read    int // records that were added
-	LeftOut int // those of them whose position is in the set that is left out
+	Read    int // added records
+	LeftOut int // records whose position is in the excluded set
 
 	board   *game.Board
 	without score.Set
 	all     []known // in the order of compare after Settle
 
 	surprise []float32 // by position, see Ask; nil before it
-	mean     float64   // of lack, over what a Draw is to be like
+	mean     float64   // of lack, over the distribution that a Draw represents
 	floor    float64   // in lack
 }
 
-// known is what is known of a position.
+// known is the knowledge about a position.
 type known struct {
 	position game.Position // canonical
 	kept     game.Bits     // landing cells of the moves that keep the result; none if they are not known
 	z        int8          // the result, 1, 0 or -1 for the side to move
 
-	standsFor float32 // the number of positions of which this one was solved: its records' weight
+	standsFor float32 // the number of positions that this one represents: its records' weight
 }
 
-// Positions is how many there are.
+// Positions is the number of positions.
 func (p *Pool) Positions() int { return len(p.all) }
 
-// NewPool makes an empty pool, into which no position of a set comes.
+// NewPool returns an empty pool that excludes the positions of a set.
 func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, without: without} }
 
-// Add adds the records of a file, which must be exact results of the pool's game. Finished games and records of weight 0 are left out.
+// Add adds the records of a file, which must be exact results of the pool's game. It ignores finished games and records of weight 0.
 // progress is called with the number of records read so far.
 func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) error {
 	r, err := record.Open(path)
@@ -97,7 +97,7 @@ func (p *Pool) known(rec *record.Record) known {
 	return k
 }
 
-// compare puts equal positions next to each other, first what knows the moves, then what stands for most.
+// compare sorts equal positions next to each other, first those with known moves, then those with the highest weight.
 func compare(a, b known) int {
 	return cmp.Or(a.position.Compare(b.position), -cmp.Compare(a.kept.OnesCount(), b.kept.OnesCount()), -cmp.Compare(a.standsFor, b.standsFor))
 }
@@ -120,17 +120,17 @@ func (p *Pool) Settle() error {
 	return wrong
 }
 
-// matters reports whether it is known that some moves keep the result and others do not.
+// matters reports whether some moves are known to keep the result and others not to.
 func (p *Pool) matters(k known) bool { return !k.kept.IsZero() && k.kept != p.board.Legal(k.position) }
 
-// Share is the share of records that a number of stones has in what is drawn from a pool.
+// Share is the fraction of drawn records for a range of stones.
 type Share struct {
 	Plies
-	Share float64 // of all records, greater than 0; shares need not sum to 1
+	Share float64 // greater than 0; shares need not sum to 1
 }
 
-// Roots returns a share for each number of stones: the square root of the number of its positions. Of numbers of stones that have few positions,
-// such as the first, each position is then drawn more often, but not so often that they have as many records as the others.
+// Roots returns a share for each number of stones: the square root of the number of its positions. So positions with a rare number of
+// stones, such as the first ones, are drawn more often, but still yield fewer records than the common ones.
 func (p *Pool) Roots() (shares []Share) {
 	positions := make([]int, p.board.Cells())
 	for _, k := range p.all {
@@ -144,18 +144,18 @@ func (p *Pool) Roots() (shares []Share) {
 	return shares
 }
 
-// Drawn is what was drawn from the positions of a Share.
+// Drawn counts the positions of a Share and their drawn records.
 type Drawn struct {
 	Share
-	Positions int // there are
-	Matter    int // those of them of which it is known that some moves keep the result and others do not
+	Positions int // in the pool
+	Matter    int // of these, positions for which some moves are known to keep the result and others not to
 	Records   int // drawn; a position can be drawn more than once
 }
 
-// Draw chooses this number of records by shares. In each share the part matter, 0 to 1, is positions where the move matters, if there are
-// any. All positions of a kind are drawn as often as the weights of the records say that were added, rounded up or down. After Ask this is
-// so of the sum of their records' weights alone: a position is drawn the more often, the less the network knows it, and each of its records
-// has the less weight. Write writes the records.
+// Draw chooses the given number of records by shares. In each share the fraction matter, 0 to 1, is positions in which the move matters, if
+// there are any. Positions of a kind are drawn in proportion to the weights of their added records, rounded up or down. After Ask only the
+// sum of their drawn records' weights follows this: a position is drawn more often the less the network knows it, and each of its records
+// has proportionally less weight. Write writes the records.
 func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (Choice, []Drawn, error) {
 	kinds, drawn, err := p.kinds(shares, matter)
 	if err != nil {
@@ -164,7 +164,7 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	p.measure(kinds)
 	random := randomOf(seed)
 	var choice Choice
-	upTo := 0.0 // the shares of the kinds so far
+	upTo := 0.0 // the sum of the shares so far
 	for i, k := range kinds {
 		upTo += k.share
 		if k.share == 0 {
@@ -183,13 +183,13 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	return choice, drawn, nil
 }
 
-// kind is positions that are drawn alike.
+// kind is a class of positions within a share.
 type kind struct {
-	share float64 // of the records that a Draw is to be like
+	share float64 // of the records that a Draw represents
 	of    []uint32
 }
 
-// kinds are two of each share: positions where the move matters, then others.
+// kinds returns two kinds for each share: positions in which the move matters, then others.
 func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Drawn, err error) {
 	whole := 0.0
 	for _, s := range shares {
@@ -221,12 +221,12 @@ func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Draw
 	return kinds, drawn, nil
 }
 
-// draw adds n of some positions, each as often as it is worth, rounded up or down.
+// draw adds n records of some positions, in proportion to worth, rounded up or down.
 func (p *Pool) draw(c Choice, some []uint32, n int, r *rand.Rand) Choice {
 	if n == 0 {
 		return c
 	}
-	shuffle(some, r) // otherwise neighbours, which are alike, would be rounded in turns
+	shuffle(some, r) // otherwise neighbours, which are alike, would be rounded alternately
 	step := p.worths(some) / float64(n)
 	next := step * r.Float64()
 	sum, end := 0.0, len(c)+n
@@ -242,7 +242,7 @@ func (p *Pool) draw(c Choice, some []uint32, n int, r *rand.Rand) Choice {
 	return c
 }
 
-// All chooses every position once, in random order, with the weight that it has in the records that were added.
+// All chooses every position once, in random order, with the weight of its added records.
 func (p *Pool) All(seed uint64) Choice {
 	choice := make(Choice, len(p.all))
 	for i, k := range p.all {
@@ -252,14 +252,14 @@ func (p *Pool) All(seed uint64) Choice {
 	return choice
 }
 
-// randomOf returns the random numbers of a choice.
+// randomOf returns the random source of a choice.
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65726765)) }
 
 // Choice is positions of a pool in the order of their records.
 type Choice []chosen
 
 type chosen struct {
-	position uint32 // its number in the pool
+	position uint32 // index in the pool
 	weight   float32
 }
 
@@ -270,7 +270,7 @@ func shuffle[T any](s []T, r *rand.Rand) {
 // perMerged is the number of records of a file of Write.
 const perMerged = 1 << 20
 
-// Files is the number of files that Write makes of a choice.
+// Files is the number of files of a choice.
 func (c Choice) Files() int { return (len(c) + perMerged - 1) / perMerged }
 
 // Write writes file number n of a choice to a folder.

@@ -100,8 +100,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Of each share as many records are drawn as it says, a part of them positions where the move matters, and each position as often as
-// the others of its kind.
+// Draw draws the right number of records for each share, the right fraction of positions in which the move matters, and each position as
+// often as the others of its kind.
 func TestDraw(t *testing.T) {
 	b, files, _ := exactFiles(t)
 	p := poolOf(t, b, nil, files...)

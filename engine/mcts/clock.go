@@ -2,19 +2,19 @@ package mcts
 
 import "time"
 
-// clock foresees how many visits a tree will have when its time is over.
+// clock predicts a tree's number of visits at the end of its time.
 type clock struct {
 	start, deadline time.Time // deadline is zero if there is none
 	visits          int       // of the tree at start
 }
 
-// The rate of visits is trusted after 1/clockTrust of the time. Then the time left counts clockSlack times, to be safe.
+// The measured rate is used after 1/clockTrust of the time. As a reserve, the predicted visits are multiplied by clockSlack.
 const (
 	clockTrust = 10
 	clockSlack = 1.25
 )
 
-// left is how many visits may still come. limit is how many the tree may have in all.
+// left is an upper bound on the visits still to come. limit is the bound on all visits of the tree.
 func (c *clock) left(t *Tree, limit int) int {
 	left := limit - t.Visits()
 	if c.deadline.IsZero() {
@@ -29,8 +29,8 @@ func (c *clock) left(t *Tree, limit int) int {
 	return min(left, int(clockSlack*rate*rest.Seconds())+1)
 }
 
-// decided reports whether the move with the most visits keeps that place in any case, unless the visits to come prove that it
-// loses. Moves that are proved to lose do not count.
+// decided reports whether the most visited move will keep that place, unless it is proved to lose. Moves that are proved to lose do not
+// count.
 func (c *clock) decided(t *Tree, limit int) bool {
 	most, second, open := 0, 0, 0
 	for _, m := range t.rootMoves() {

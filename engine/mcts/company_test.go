@@ -169,7 +169,7 @@ func scheduled(t *testing.T, b *game.Board, c mcts.Config, positions []game.Posi
 	return all
 }
 
-// From the second wave on a tree has as many leaves under way as it was told, and a batch has room for them.
+// From the second wave on a tree has Limits.Leaves pending leaves, and a batch has room for them.
 func TestLeaves(t *testing.T) {
 	b, p := position(t, "44")
 	for _, leaves := range []int{1, 8, 64} {

@@ -1,41 +1,39 @@
-// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many trees
-// through one batched evaluator.
+// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many trees through one batched
+// evaluator.
 //
-// A Tree has no goroutine, no clock and no global random source. Its caller drives it: Descend finds a leaf that wants an
-// evaluation, Expand takes the answer. The same seed and answers give the same tree, bit for bit. The files of testdata
+// A Tree has no goroutine, no clock and no global random source. Its driver makes visits (begin, step, arrive), which find leaves
+// that need an evaluation, and gives the answers to Expand. The same seed and answers give the same tree, bit for bit. The files of testdata
 // show searches step by step.
 //
 // Read the files in this order:
 //
 //	config.go     Config: selection rules and their constants
-//	tree.go       Tree: the pure core; root.go: what is done at the root alone; gumbel.go: the selection of Gumbel;
+//	tree.go       Tree: the pure core; root.go: the root's special treatment; gumbel.go: the selection of Gumbel;
 //	              graph.go: transpositions
-//	result.go     what a tree has found; known.go: what searches have found of a position
+//	result.go     results of a tree; known.go: results of searches, by position
 //	search.go     Limits, Search: many trees through one evaluator
 //	lanes.go      trees that take turns on a core
-//	scheduler.go  positions that come one after the other; clock.go: searches that end by the clock
+//	scheduler.go  positions that arrive one after the other; clock.go: searches that end by the clock
 //	evaluator.go  a search as a Backend
 //
 // # Decisions
 //
-// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless the caller asks for
-// more, each a loss until all are answered (virtual loss), and rests until then. So the answer is the same in any
-// company. If one tree had leaves in two alternating batches, timing would affect which leaves it chooses.
+// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless the caller asks for more, each a loss
+// until all are answered (virtual loss), and waits until then. So its result does not depend on other trees. If one tree had leaves in two
+// alternating batches, timing would affect which leaves it chooses.
 //
-// Many trees are descended in turns. The trees of many games do not fit a processor's caches, and a visit reads a
-// chain of nodes. A worker takes eight trees one step each while the nodes of the others are on their way (lanes.go).
+// Many trees are descended in turns. The trees of many games do not fit a processor's caches, and a visit reads a chain of nodes. A worker
+// advances eight trees by one step each while the nodes of the others are loaded (lanes.go).
 //
-// A tree looks two stones ahead by itself (game.Board.Safe): replies that let the other side win at once are lost
-// before their first visit, and if only one is left the visit goes through it unevaluated. UCT stays the plain search
-// of the literature.
+// A tree looks two stones ahead by itself (game.Board.Safe): moves that let the other side win at once are lost before their first visit,
+// and if only one other move is left the visit continues through it without an evaluation. UCT remains the plain search of the literature.
 //
-// A transposition is two nodes that share their moves (graph.go). The nodes stay moves in a flat arena, and each way
-// to a position keeps its own visits. Only the values flow together, and the other ways notice a proof when they are
-// next visited. Self-play goes without: it remembers answers, and beside a fast device visits should cost little.
-// engine/arena/LOG.md has the measured gain.
+// A transposition is two nodes that share their moves (graph.go). The nodes remain moves in a flat arena, and each path to a position keeps
+// its own visits. Only the values are shared; the other paths notice a proof at their next visit. Self-play does without: it caches
+// answers, and beside a fast device visits should cost little. engine/arena/LOG.md has the measured gain.
 //
-// A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play takes the policy itself,
-// because flat priors would make it flatter with each generation. engine/score/LOG.md has the measured gain.
+// A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play uses the policy itself, because flat priors
+// would make it flatter with each generation. engine/score/LOG.md has the measured gain.
 package mcts
 
 import (
@@ -55,13 +53,13 @@ type Selection uint8
 
 // The selection rules. n is the visits of a move, N those of its node, q the move's mean value in -1..1, p its prior.
 const (
-	// PUCT takes the move with the most q + C * p * sqrt(N) / (1+n) (Silver et al., AlphaGo Zero, 2017).
+	// PUCT chooses the move that maximizes q + C * p * sqrt(N) / (1+n) (Silver et al., AlphaGo Zero, 2017).
 	PUCT Selection = iota
-	// UCT takes the move with the most q + C * sqrt(ln N / n), untried moves first (Kocsis and Szepesvari, 2006).
+	// UCT chooses the move that maximizes q + C * sqrt(ln N / n), untried moves first (Kocsis and Szepesvari, 2006).
 	UCT
-	// Gumbel draws a sample of the root's moves by prior and Gumbel noise. It halves the sample again and again; in each
-	// round the moves that are left have the same number of visits. Below the root visits follow a policy that the values
-	// improve (Danihelka et al., Policy improvement by planning with Gumbel, 2022).
+	// Gumbel draws a sample of the root's moves by prior and Gumbel noise. It repeatedly halves the sample; in each round the remaining
+	// moves get equal numbers of visits. Below the root, visits follow a policy improved by the values (Danihelka et al., Policy
+	// improvement by planning with Gumbel, 2022).
 	Gumbel
 )
 
@@ -69,7 +67,7 @@ var selectionNames = []string{"puct", "uct", "gumbel"}
 
 func (s Selection) String() string { return selectionNames[s] }
 
-// ParseSelection is the rule that String calls so.
+// ParseSelection is the inverse of String.
 func ParseSelection(name string) (s Selection, ok bool) {
 	i := slices.Index(selectionNames, name)
 	return Selection(max(0, i)), i >= 0
@@ -80,22 +78,21 @@ type Config struct {
 	Selection Selection
 	C         float64 // exploration constant of PUCT and UCT
 
-	// FPU lowers the value of moves without visits: q = (the node's value) - FPU * sqrt(sum of the priors of the moves with
-	// visits). At the root nothing is taken off. PUCT only.
+	// FPU (first play urgency) lowers the value of moves without visits: q = (the node's value) - FPU * sqrt(sum of the priors of the moves
+	// with visits). At the root it is not applied. PUCT only.
 	FPU float64
 
-	// FlatPriors makes the priors the square roots of a network's policy, scaled to sum to 1. A network that learns from
-	// searches is surer of its moves than it should be. With flat priors the searches of the shipped network choose better
-	// moves from some 400 visits on, and equally good ones with fewer. The policy of a heuristic is taken as it is. PUCT only.
+	// FlatPriors makes the priors the square roots of a network's policy, scaled to sum to 1. A network that learns from searches is more
+	// certain of its moves than it should be. With flat priors the searches of the shipped network choose better moves from some 400 visits
+	// on, and equally good ones with fewer. The policy of a heuristic is used unchanged. PUCT only.
 	FlatPriors bool
 
-	// Transpositions lets all orders of moves that lead to one position share its moves and their values. No position is
-	// evaluated twice then, and the same number of visits finds more. If an evaluation costs next to nothing, visits take a
-	// quarter longer. PUCT and Gumbel only.
+	// Transpositions lets all move orders that lead to a position share its moves and their values. Then no position is evaluated twice,
+	// and the same number of visits finds more. If an evaluation costs next to nothing, visits take a quarter longer. PUCT and Gumbel only.
 	Transpositions bool
 
-	// Discount, 0.5..1, multiplies a value at each ply that it is backed up. So the quicker of two wins is worth more, and the
-	// later of two losses. 1 is no discount.
+	// Discount, 0.5..1, multiplies a value at each ply that it is backed up, so that earlier wins and later losses are worth more. 1 is no
+	// discount.
 	Discount float64
 
 	// Noise, 0..1, mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
@@ -105,24 +102,24 @@ type Config struct {
 	// self-play learning in Go, 2019). 0 forces none. PUCT only.
 	ForcedPlayouts float64
 
-	// Moves is how many root moves Gumbel considers, Visits how many visits it shares out among them.
+	// Moves is the number of root moves that Gumbel considers, Visits the number of visits that it distributes among them.
 	Moves, Visits int
 
-	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root that has its first visit.
-	// If the probe finds the result, the position is proved and no evaluator is asked. Such a proof knows no distance: it
-	// counts as if the game lasted until the board is full.
+	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root at its first visit. If the probe finds
+	// the result, the position is proved without an evaluation. Such a proof has no distance: it counts as if the game lasted until the
+	// board is full.
 	Exact solver.Nodes
 
-	// RootNodes is how many nodes solver.Prober.Away has to find the moves of the root that give away its result. They are left
-	// out. 0 leaves out none; so does Exact if it is 0 on the board. PUCT only. RootNodesFor has the number that fits a search.
+	// RootNodes is the budget in nodes with which solver.Prober.Away looks for the root's moves that give away its result. The search omits
+	// them. 0 omits none, and so does an Exact of 0 on the board. PUCT only. RootNodesFor returns the value that suits a search.
 	RootNodes int
 
-	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an
-	// expanded node. (With Transpositions a position with moves takes 32 to 64 bytes more.) If no nodes are left, leaves are
-	// still evaluated and counted, but get no moves. Advance keeps a part of the nodes at most.
+	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an expanded node.
+	// (With Transpositions a position with moves takes 32 to 64 bytes more.) When it is reached, leaves are still evaluated and counted,
+	// but get no moves. Advance keeps at most a part of the nodes.
 	MaxNodes int
 
-	// Reserve is how many nodes have memory from the start. So no visit waits for the memory to grow.
+	// Reserve is the number of nodes allocated from the start, so that no visit waits for the memory to grow.
 	Reserve int
 
 	Seed uint64
@@ -137,7 +134,7 @@ func DefaultConfig(s Selection) Config {
 	return c
 }
 
-// For is the configuration for searches with a backend: PUCT takes the constants that the backend asks for, if it asks for some.
+// For adapts the configuration to a backend: PUCT uses the backend's constants, if it has any.
 func (c Config) For(b eval.Backend) Config {
 	if own := b.Attributes().Search; own != nil && c.Selection == PUCT {
 		c.C, c.FPU = own.CPUCT, own.FPU
@@ -145,24 +142,24 @@ func (c Config) For(b eval.Backend) Config {
 	return c
 }
 
-// RootNodesFor returns the RootNodes that suit a search with this number of visits: about 4,000 a visit, at most 262,144. With that many, no
-// search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two, so that
+// RootNodesFor returns the RootNodes that suit a search with this number of visits: about 4,000 a visit, at most 262,144. With the maximum,
+// no search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two, so that
 // there are few of them: each has its own tables.
 func RootNodesFor(visits int) int {
 	return solver.MoveNodes >> (7 - min(bits.Len(uint(max(1, visits))), 7))
 }
 
-// NodesFor is a value of Config.MaxNodes that is enough for this many visits. A visit gives moves to its leaf, and to each node
-// of a forced line on the way there. So up to a fifth more nodes than visits have moves, and in a tree of few visits one line
-// may be as long as the board.
+// NodesFor returns a Config.MaxNodes that is enough for this number of visits. A visit gives moves to its leaf, and to each node of a
+// forced line on the way there. So up to a fifth more nodes than visits have moves, and in a tree of few visits one line may be as long as
+// the board.
 func NodesFor(b *game.Board, visits int) int {
 	return min(2*(visits+b.Cells())*(b.Actions()+1), maxNodes)
 }
 
 const maxNodes = 1 << 31
 
-// TreeBytes is how many bytes a tree of this many visits takes at most, with a leaf. It uses about half of the
-// nodes that NodesFor allows; slices that grow and the table of positions take the other half.
+// TreeBytes is the maximum size in bytes of a tree of this number of visits, with a leaf. It uses about half of the nodes that NodesFor
+// allows; growing slices and the table of positions take the other half.
 func TreeBytes(b *game.Board, visits int) int {
 	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
 }

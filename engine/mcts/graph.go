@@ -6,16 +6,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Several orders of moves may lead to one position. The tree searches it once (Czech et al., Monte-Carlo graph search for
-// AlphaZero, 2020): each way to the position has its own node, and these nodes share the nodes of the position's moves. The
-// value of a node is then the mean of all visits to its position, not of its own visits alone. A node takes in visits by
-// other ways when its own next visit is backed up. See Config.Transpositions.
+// Several move orders may lead to one position. The tree searches it once (Czech et al., Monte-Carlo graph search for AlphaZero, 2020):
+// each path to the position has its own node, and these nodes share the nodes of the position's moves. The value of a node is then the mean
+// of all visits to its position, not of its own visits alone. A node sees visits by other paths when its own next visit is backed up. See
+// Config.Transpositions.
 
-// unevaluated is node.raw if no evaluator was asked about the position.
+// unevaluated is node.raw if the position was not evaluated.
 const unevaluated = -rawUnit - 1
 
-// link looks for another node of position p that has moves, and gives these to node at. Node at has no moves yet. link
-// reports whether it has found any.
+// link looks for another node of position p that has moves, shares these with node at, which has none yet, and reports whether it has found
+// any.
 func (t *Tree) link(at uint32, p game.Position) bool {
 	if !t.shares {
 		return false
@@ -35,8 +35,8 @@ func (t *Tree) link(at uint32, p game.Position) bool {
 // moves are the nodes of the moves of n.
 func (t *Tree) moves(n *node) []node { return t.nodes[n.first : n.first+uint32(n.count)] }
 
-// survey counts the visits of a position: 1 and those of its moves, with visits under way. done reports whether the moves
-// prove the position: one of them wins, or none is open. Visits by another way may have found that.
+// survey counts the visits of a position: 1 and those of its moves, including visits in progress. done reports whether the moves prove the
+// position: one of them wins, or none is open. Visits by another path may have found that.
 func survey(moves []node) (visits uint32, done bool) {
 	visits, done = 1, true
 	for i := range moves {
@@ -50,7 +50,7 @@ func survey(moves []node) (visits uint32, done bool) {
 	return visits, done
 }
 
-// had is how many visits the position of n has had by all ways together.
+// had is the number of visits to the position of n by all paths.
 func (t *Tree) had(n *node) uint32 {
 	visits := uint32(0)
 	if n.raw != unevaluated {
@@ -62,10 +62,9 @@ func (t *Tree) had(n *node) uint32 {
 	return max(visits, n.visits)
 }
 
-// value is the value of the position of n, -1..1 for the side that moved there. n must have moves. The value is a mean by
-// visits: of the moves, and of the value from before the position had moves. That one stands for one evaluation, or for the
-// visits that come from a book or from moves that Advance has dropped. Moves that are proved to lose do not count: nobody
-// makes them.
+// value is the value of the position of n, -1..1 for the side that moved there. n must have moves. It is a mean, weighted by visits, of the
+// moves' values and of the value from before the position had moves. The latter stands for one evaluation, or for the visits from a book or
+// of moves that Advance has dropped. Moves that are proved to lose do not count, because they are never played.
 func (t *Tree) value(n *node) float64 {
 	visits, weight, sum := 0.0, 0.0, 0.0
 	moves := t.moves(n)
@@ -94,8 +93,8 @@ func (t *Tree) value(n *node) float64 {
 	return sum / weight
 }
 
-// positions is an open hash table from the hash of a position to one of its nodes. It has the positions with moves. A hash
-// has 64 bits: the chance that two positions of one search share a hash is one in millions, even among millions of positions.
+// positions is an open hash table from the hash of a position with moves to one of its nodes. A hash has 64 bits: even among millions of
+// positions, the chance that two of one search share a hash is one in millions.
 type positions struct {
 	slots []slot
 	used  int
@@ -119,7 +118,7 @@ func (s *positions) reserve(n int) {
 	}
 }
 
-// reset forgets all of them.
+// reset removes all positions.
 func (s *positions) reset() {
 	s.used = 0
 	if s.epoch++; s.epoch == 0 {
@@ -128,7 +127,7 @@ func (s *positions) reset() {
 	}
 }
 
-// find is the node of the position with this hash, or 0.
+// find returns the node of the position with this hash, or 0.
 func (s *positions) find(hash uint64) uint32 {
 	if len(s.slots) == 0 {
 		return 0
@@ -143,7 +142,7 @@ func (s *positions) find(hash uint64) uint32 {
 	}
 }
 
-// add notes the node of a position. The table must not have the position yet.
+// add stores the node of a position, which must not be in the table yet.
 func (s *positions) add(hash uint64, node uint32) {
 	if 2*s.used+2 > len(s.slots) { // at least half of the slots stay empty
 		s.reserve(max(32, 2*s.used))
@@ -157,8 +156,7 @@ func (s *positions) add(hash uint64, node uint32) {
 	}
 }
 
-// copy forgets all positions and takes over those of from. moved gives the new number of a node, or 0 if its position is to
-// be left out.
+// copy replaces all positions by those of from. moved maps a node to its new number, or to 0 to omit its position.
 func (s *positions) copy(from *positions, moved func(uint32) uint32) {
 	s.reset()
 	for i := range from.slots {

@@ -7,14 +7,14 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// The scale of values against logits is (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
+// The scale of values relative to logits is (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
 const gumbelVisits = 50
 
 // gumbel is the state of the root's sequential halving.
 type gumbel struct {
 	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf if the move is not considered
-	sequence []uint32              // for each visit of the root: how many visits the moves considered for it have had
-	visits   int                   // of the sequence that were made
+	sequence []uint32              // for each visit of the root: the previous number of visits of the moves considered for it
+	visits   int                   // visits of the sequence so far
 }
 
 func (g *gumbel) reset() { g.visits, g.sequence = 0, g.sequence[:0] }
@@ -53,8 +53,8 @@ func (t *Tree) sampled(n *node, i int) float64 {
 
 func logit(c *node) float64 { return math.Log(max(float64(c.prior), 1e-9)) }
 
-// halving lists, for each of n visits, how many visits the moves considered for it have had. In the first round all m moves
-// get the same number of visits, in the second the better half of them, and so on down to two.
+// halving lists, for each of n visits, the previous number of visits of the moves considered for it. In the first round all m moves get the
+// same number of visits, in the second the better half of them, and so on down to two.
 func halving(sequence []uint32, m, n int) []uint32 {
 	rounds := max(1, bits.Len(uint(m-1)))
 	var visits [game.MaxBits]uint32
@@ -69,8 +69,7 @@ func halving(sequence []uint32, m, n int) []uint32 {
 	return sequence[:n]
 }
 
-// chooseGumbelRoot takes the best move by noise + log prior + scaled value, among those with as many visits as the sequence
-// says.
+// chooseGumbelRoot chooses the best move by noise + log prior + scaled value, among those with the sequence's number of visits.
 func (t *Tree) chooseGumbelRoot(n *node) uint32 {
 	g := &t.gumbel
 	if g.visits >= len(g.sequence) {
@@ -95,8 +94,8 @@ func (t *Tree) chooseGumbelRoot(n *node) uint32 {
 	return best
 }
 
-// completed writes the scaled value of each move of n. A move without visits has the mean of the node's evaluation and of
-// the moves with visits.
+// completed writes the scaled value of each move of n. A move without visits gets the mean of the node's evaluation and of the moves with
+// visits.
 func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 	most, visits, weight, sum := uint32(0), 0.0, 0.0, 0.0
 	for i := range uint32(n.count) {
@@ -143,8 +142,7 @@ func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 	}
 }
 
-// chooseGumbel follows the improved policy: it takes the move whose share of the visits is furthest below its share of the
-// policy.
+// chooseGumbel follows the improved policy: it chooses the move whose share of the visits is furthest below its probability.
 func (t *Tree) chooseGumbel(n *node) uint32 {
 	visits, done := survey(t.moves(n))
 	if done {

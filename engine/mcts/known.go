@@ -2,7 +2,7 @@ package mcts
 
 import "github.com/evald/evald/engine/game"
 
-// Known is what searches have found of a position. Its values are for the side to move.
+// Known is the result of searches for a position. Its values are for the side to move.
 type Known struct {
 	Visits uint32
 	Value  float32     // mean value in -1..1
@@ -10,9 +10,9 @@ type Known struct {
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
 }
 
-// Each calls f with what the tree has found of the root and of the positions below it with this many visits or more, from
-// 1; each position once. It does not look below a node whose position has fewer: if several such nodes lead to a position,
-// f may not get it, though all of them together gave it enough visits.
+// Each calls f with the tree's results for the root and the positions below it that have this number of visits, from 1, or more; once for each
+// position. It does not look below a node whose position has fewer. So if several such nodes lead to a position, f may not get it, even if
+// it has enough visits through all of them.
 func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {
 	t.each(rootNode, t.root, uint32(max(1, visits)), map[uint32]bool{}, f)
 }
@@ -39,9 +39,9 @@ func (t *Tree) each(at uint32, p game.Position, visits uint32, seen map[uint32]b
 	}
 }
 
-// Warm gives a tree without visits what is known of its root and of the positions below it, as if it had made those visits.
-// If moves of a position are known, the priors are the shares of their visits. Positions without known moves have no moves
-// yet: the search evaluates them itself.
+// Warm gives a tree without visits the known results of its root and the positions below it, as if it had made those visits. If moves of a
+// position are known, the priors are their shares of the visits. Positions without known moves have no moves yet: the search evaluates them
+// itself.
 func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 	if k, ok := known(t.root); ok && t.Visits() == 0 {
 		t.warm(rootNode, t.root, k, known)
@@ -51,7 +51,7 @@ func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 
 func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
 	n := &t.nodes[at]
-	n.plies = uint8(t.board.Cells() - p.Plies()) // Known does not say when the game ends: at the latest when the board is full
+	n.plies = uint8(t.board.Cells() - p.Plies()) // Known has no distance: assume a full board, the latest end of the game
 	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
 	n.proof = proofOf(k.Result)
 	if t.link(at, p) {
@@ -75,7 +75,7 @@ func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Positio
 	if total == 0 {
 		return
 	}
-	// Each move gets one visit more, so that moves that are not known stay possible.
+	// Each move gets one extra visit, so that unknown moves remain possible.
 	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
 		a := t.board.Action(l.First())
 		policy[a] = (float32(children[a].Visits) + 1) / (total + float32(legal.OnesCount()))

@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// lanes is how many trees a worker descends in turns. The trees of many games do not fit the processor's caches: while the
-// nodes of one tree come from memory, the others go on.
+// lanes is the number of trees that a worker descends in turns. The trees of many games do not fit the processor's caches: while the nodes
+// of one tree are loaded from memory, the others advance.
 const lanes = 8
 
 // lane is a tree being descended.
@@ -19,11 +19,11 @@ type lane struct {
 	leaf   *Leaf
 	turn   int // turns of this visit
 	leaves int // of the tree in this wave so far
-	free   int // visits that wanted no evaluation
+	free   int // visits that needed no evaluation
 }
 
-// freeVisits is how many visits without an evaluation are made between two looks at the clock. A tree can have endless ones:
-// for example, all visits go to a proved draw that is better than the other moves.
+// freeVisits is the number of visits without an evaluation between two checks of the clock. A tree can have endless ones: for example, all
+// visits go to a proved draw that is better than the other moves.
 const freeVisits = 256
 
 // breathe yields every 16 trees, so that a service with many searches does not starve other goroutines.
@@ -33,9 +33,9 @@ func breathe(tree int) {
 	}
 }
 
-// visitAll makes visits in each tree of w.taken. Visits that want an evaluation become rows of the batch. A tree is done for
-// this wave if it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for
-// the rows of all trees. Trees that probe are visited by several goroutines.
+// visitAll makes visits in each tree of w.taken. Visits that need an evaluation become rows of the batch. A tree is done for this wave if
+// it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for the rows of all trees.
+// Trees that probe are visited by several goroutines.
 func (s *search) visitAll(w *wave, probes bool) {
 	w.next.Store(0)
 	if helpers := min(runtime.GOMAXPROCS(0), len(w.taken)/2); probes && helpers > 1 {
@@ -45,7 +45,7 @@ func (s *search) visitAll(w *wave, probes bool) {
 	}
 }
 
-// visitTogether is visitNext by several goroutines. A probe takes longer than they take to start.
+// visitTogether is visitNext by several goroutines. They start faster than one probe ends.
 func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = true
 	var wait sync.WaitGroup
@@ -56,8 +56,8 @@ func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = false
 }
 
-// visitNext visits trees of w.taken until none is left. Each is the next in order that no goroutine has visited. It descends up to width
-// trees in turns.
+// visitNext visits the trees of w.taken, in order and shared with other goroutines, until none is left. It descends up to width trees in
+// turns.
 func (s *search) visitNext(w *wave, width int) {
 	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
 	all := room[:min(width, len(w.taken))]
@@ -87,8 +87,7 @@ func (s *search) visitNext(w *wave, width int) {
 	}
 }
 
-// takeTurn brings a lane one step further and reports whether its tree needs another turn. It asks for the memory that the
-// next turn reads.
+// takeTurn advances a lane by one step and reports whether its tree needs another turn. It prefetches the memory that the next turn reads.
 func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	t := l.tree
 	l.turn++
@@ -96,7 +95,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	case l.turn == 1:
 		prefetch.Line(unsafe.Pointer(&t.nodes[rootNode]))
 		if len(t.nodes) > rootNode+1 {
-			prefetch.Lines(unsafe.Pointer(&t.nodes[rootNode+1])) // the root's moves come first
+			prefetch.Lines(unsafe.Pointer(&t.nodes[rootNode+1])) // usually the root's moves
 		}
 		return true
 	case l.turn == 2:
@@ -123,7 +122,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 		}
 		l.leaf = w.spare()
 	case !free:
-		return false // every line leads to a leaf under way
+		return false // every line leads to a pending leaf
 	default:
 		l.free++
 	}
@@ -133,7 +132,7 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 
 // goesOn reports whether the tree of a lane makes another visit in this wave.
 func (s *search) goesOn(l *lane) bool {
-	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // a probe takes as long as many visits
+	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // one probe takes the time of many visits
 		return false
 	}
 	if l.leaves > 0 {
@@ -142,7 +141,7 @@ func (s *search) goesOn(l *lane) bool {
 	return s.renew(l.tree) && (s.clock == nil || l.free%freeVisits > 0 || !s.clock.decided(l.tree, s.limits.Visits))
 }
 
-// prefetch loads the tree itself.
+// prefetch loads the Tree struct.
 func (t *Tree) prefetch() { prefetch.Lines(unsafe.Pointer(t)) }
 
 // prefetchPosition loads the slot in which link looks for a position.
@@ -152,7 +151,7 @@ func (t *Tree) prefetchPosition(p game.Position) {
 	}
 }
 
-// prefetchPath loads what Expand of a leaf changes: the nodes of its path, the memory for its moves and the slot of its
+// prefetchPath loads the memory that Expand of a leaf changes: the nodes of its path, the memory for its moves and the slot of its
 // position.
 func (t *Tree) prefetchPath(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {

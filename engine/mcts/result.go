@@ -7,22 +7,22 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Move is what the search has found of one move of the root, or of another position of the tree. Its values are for the side to move.
+// Move is the search's result for a move of the root, or of another position of the tree. Its values are for the side to move.
 type Move struct {
 	Action int
 	Visits int
 	Q      float64     // mean value in -1..1; 0 if it has neither visits nor a proof
 	Prior  float64     // as the search uses it, see Config.FlatPriors
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
-	Plies  int         // if proved: from before the move to the game's end, by the best play that the search has seen, or after a probe to the full board; never less than by exact play
+	Plies  int         // if proved: from before the move to the end by the best known play (after a probe: to the full board); never less than exact
 }
 
-// Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a
-// column from the bottom. There are none before the root has its moves.
+// Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a column from
+// the bottom. There are none before the root has its moves.
 func (t *Tree) Moves(moves []Move) []Move { return t.MovesAfter(nil, moves) }
 
-// MovesAfter is Moves for the position after a line of moves from the root. Its values are for the side to move there. There
-// are none if the tree has no moves for that position.
+// MovesAfter is Moves for the position after a line of moves from the root. Its values are for the side to move there. There are none if
+// the tree has no moves for that position.
 func (t *Tree) MovesAfter(line []int, moves []Move) []Move {
 	at := &t.nodes[rootNode]
 	for _, a := range line {
@@ -77,13 +77,13 @@ func (t *Tree) WDL(wdl []float32) {
 	if n.proof != open {
 		draw = n.proof.draw()
 	}
-	draw = min(draw, 1-max(value, -value)) // draw is a mean over visits, value one over moves: if they contradict each other, value holds
+	draw = min(draw, 1-max(value, -value)) // draw is a mean over visits, value one over moves: if they contradict each other, value prevails
 	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
-// Best is the action to play: the quickest proved win, else the action with the most visits that is not proved to lose, else
-// the slowest proved loss. Among several with the most visits Gumbel takes the one with the best score. Best is -1 if the
-// root has no moves yet and none wins at once.
+// Best is the action to play: the quickest proved win, else the action with the most visits that is not proved to lose, else the slowest
+// proved loss. If several have the most visits, Gumbel chooses the one with the best score. Best is -1 if the root has no moves yet and
+// none wins at once.
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
@@ -105,7 +105,7 @@ func (t *Tree) Best() int {
 	return int(moves[best].action)
 }
 
-// better compares two moves of the root: by proof and how far away its end is, visits, value, prior.
+// better compares two moves of the root by proof and its distance, visits, value, prior.
 func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
 	rank := func(n *node) int { // won before open and drawn before lost; drawn after open if the root is won
@@ -136,9 +136,9 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	return a.prior > b.prior
 }
 
-// Policy writes the root's policy into policy [Actions]. With temperature 1 each move has its share of the visits, a lower one
-// sharpens the shares, and with 0 the best move has all. Gumbel writes its improved policy at any temperature above 0. Moves
-// that are proved to lose have nothing. If the root is proved to be won or lost, the best move has all.
+// Policy writes the root's policy into policy [Actions]. With temperature 1 it is each move's share of the visits; lower temperatures
+// sharpen the shares, and with 0 the best move gets 1. Gumbel writes its improved policy at any temperature above 0. Moves that are proved
+// to lose get 0. If the root is proved to be won or lost, the best move gets 1.
 func (t *Tree) Policy(policy []float32, temperature float64) {
 	clear(policy)
 	moves := t.rootMoves()
@@ -225,9 +225,8 @@ func (t *Tree) Line(actions []int) []int {
 	return actions
 }
 
-// Advance plays an action at the root and keeps what the search knows of the position after it: its nodes, as far as
-// keptPart allows, if it has moves; else nothing. The action must be legal and must not end the game. No leaf may be under
-// way.
+// Advance plays an action at the root and keeps the nodes of the position after it, up to the limit of keptPart, if that position has
+// moves; otherwise nothing. The action must be legal and must not end the game. No leaf may be pending.
 func (t *Tree) Advance(action int) {
 	root := t.board.Play(t.root, action)
 	for i, c := range t.rootMoves() {
@@ -241,12 +240,11 @@ func (t *Tree) Advance(action int) {
 	t.Reset(root)
 }
 
-// Advance keeps at most MaxNodes/keptPart nodes, or MaxBits if that is more. To copy more would take a good part of a move's
-// time.
+// Advance keeps at most MaxNodes/keptPart nodes, or MaxBits if that is more. Copying more would take a large part of a move's time.
 const keptPart = 8
 
-// keep makes top the root: it copies top and the nodes below it to the front, level by level. If there are too many, the
-// deepest lose their moves, but keep their visits and values.
+// keep makes top the root: it copies top and the nodes below it to the front, level by level. If there are too many, the deepest lose their
+// moves, but keep their visits and values.
 func (t *Tree) keep(top uint32) {
 	most := max(t.config.MaxNodes/keptPart, game.MaxBits+1)
 	to := append(t.spare[:0], node{}, t.nodes[top])

@@ -20,9 +20,9 @@ func (t *Tree) startRoot() {
 	}
 }
 
-// consult proves the root's moves that are found to give its result away. The other moves stay open: which of them is best against
-// a fallible opponent, the search says and proofs do not. It belongs to the second visit, since visits of many trees begin on
-// all processors, and their first leaves are answered by one.
+// consult marks the root's moves that give its result away as proved. The other moves stay open, because the search, and not a proof, finds
+// the best of them against a fallible opponent. consult runs at the second visit: second visits of many trees are made on all processors,
+// but the evaluations of the first ones are handled by a single one.
 func (t *Tree) consult(ctx context.Context) {
 	n := &t.nodes[rootNode]
 	t.consulted = true
@@ -57,7 +57,7 @@ func (t *Tree) addNoise(moves []node) {
 		total += noise[i]
 	}
 	if total == 0 {
-		return // every variate underflowed, because Alpha is tiny: the priors stay as they are
+		return // every variate underflowed, because Alpha is tiny: keep the priors
 	}
 	for i := range moves {
 		p := &moves[i].prior
@@ -65,8 +65,8 @@ func (t *Tree) addNoise(moves []node) {
 	}
 }
 
-// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, A simple method for
-// generating gamma variables, 2000).
+// gamma draws from the gamma distribution with this shape and scale 1 (Marsaglia and Tsang, A simple method for generating gamma variables,
+// 2000).
 func gamma(r *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		return gamma(r, shape+1) * math.Pow(1-r.Float64(), 1/shape)

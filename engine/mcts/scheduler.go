@@ -15,26 +15,26 @@ import (
 type Job struct {
 	Board    *game.Board
 	Position game.Position // its game must not be over
-	Visits   int           // that the search may need; its tree has room for no more
+	Visits   int           // maximum visits of the search; its tree has room for no more
 	Config   Config        // of its tree; MaxNodes is a limit
 	Priority int           // jobs of a higher priority begin first, those of equal priority in the order of Add
 	Row      int           // for the caller's use
 
-	// Next returns the goal of the job's tree. It is called before the first visit, with a tree whose root is Position, and
-	// whenever the tree has reached its goal or is proved. The job ends with a goal that the tree has reached, such as one of
-	// 0 visits, or with a proved root. Next is called concurrently, but not for the same job.
+	// Next returns the goal of the job's tree. It is called before the first visit, with a tree whose root is Position, and whenever the
+	// tree has reached its goal or is proved. The job ends when the returned goal is already reached, such as 0 visits, or the root is
+	// proved. Next is called concurrently, but not for the same job.
 	Next func(*Job, *Tree) Goal
 
-	// Done is called once, when the job has ended. If err is not nil, the search failed or was cut short, and the tree has
-	// what was found until then; the tree is nil if the search had not begun. Done is called concurrently.
+	// Done is called once, when the job has ended. If err is not nil, the search failed or was interrupted, and the tree has its results so
+	// far; the tree is nil if the search had not begun. Done is called concurrently.
 	Done func(j *Job, t *Tree, err error)
 
 	number int // in the order of Add
 }
 
-// Scheduler searches many positions of any boards at once, each in a tree of its own. A tree that has ended a job takes the
-// next one, so that batches stay full as long as jobs wait. Trees of one board share batches. A batch has up to half of the
-// leaves that they can have under way, because one is filled while another is evaluated.
+// Scheduler searches many positions of any boards at once, each in a tree of its own. A tree that has ended a job gets the next one, so
+// that batches stay full as long as jobs wait. Trees of one board share batches. A batch has up to half of the leaves that its trees can
+// have pending, because one is filled while another is evaluated.
 type Scheduler struct {
 	begin, ctx context.Context
 	evaluator  *eval.Evaluator
@@ -42,32 +42,32 @@ type Scheduler struct {
 	trees      int
 	halves     bool           // false in SearchBatch: other requests fill batches while one is evaluated
 	forest     *Forest        // of SearchBatch, or nil
-	release    func() bool    // stops waiting for the end of begin
-	jobs       sync.WaitGroup // jobs that have not ended, and groups that run
+	release    func() bool    // cancels the callback for the end of begin
+	jobs       sync.WaitGroup // jobs that have not ended, and running groups
 
 	mu     sync.Mutex
 	groups map[game.Rules]*group
 	added  int
 	busy   int // trees with a job
-	nodes  int // that all trees may have, with those that rest
+	nodes  int // maximum nodes of all trees, including resting ones
 }
 
-// group is the jobs of one board. Its fields are guarded by mu.
+// group is the jobs of one board. mu guards its fields.
 type group struct {
 	*Scheduler
 	board   *game.Board
-	waiting []*Job  // that have not begun, in order
-	trees   []*Tree // that are searched
+	waiting []*Job  // not begun, in order
+	trees   []*Tree // being searched
 	fresh   []*Tree // with jobs; they wait for the next search
 	resting []*Tree // without jobs
 	search  *search // nil until run has begun
 	running bool
 }
 
-// NewScheduler makes a Scheduler that asks e. batch, from 1, is how many leaves are evaluated together at most, leaves as in
-// Limits. trees is how many positions are searched at once at most; 0 is AtOnce of each board. There are fewer if their
-// trees may have more than NodesAtOnce nodes in all, but always one. After begin has ended no job begins, and those that
-// wait end with its error. The end of ctx ends those under way.
+// NewScheduler returns a Scheduler that uses e. batch, from 1, is the maximum number of leaves per batch; leaves is as in Limits. trees is
+// the maximum number of positions searched at once; 0 is AtOnce of each board. There are fewer if their trees would have more than
+// NodesAtOnce nodes in all, but at least one. After begin has ended no job begins, and waiting jobs end with its error. The end of ctx also
+// ends the jobs in progress.
 func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, trees int) (*Scheduler, error) {
 	s := &Scheduler{begin: begin, ctx: ctx, evaluator: e, limits: Limits{Visits: 1, Batch: batch, Leaves: leaves}, trees: trees, halves: true, groups: map[game.Rules]*group{}}
 	if err := s.limits.validate(); err != nil {
@@ -82,14 +82,14 @@ func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, 
 	return s, nil
 }
 
-// NodesAtOnce is how many nodes, of 32 bytes each, the trees of a Scheduler may have in all. They use about half of it. One
-// tree is always searched, even if it may be larger.
+// NodesAtOnce is the maximum number of nodes, of 32 bytes each, that the trees of a Scheduler may have in all. They use about half of it.
+// One tree is always searched, even if it may be larger.
 const NodesAtOnce = 1 << 24
 
-// AtOnce is how many positions of a board are searched at once, if their trees have room: enough for two full batches.
+// AtOnce is the number of positions of a board that are searched at once if their trees have room: enough for two full batches.
 func AtOnce(batch int) int { return max(256, 2*batch) }
 
-// Add adds jobs, or none if there is an error: that of begin, or what is wrong with a configuration.
+// Add adds all jobs, or none if it returns an error: begin's, or that of a configuration.
 func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		j.Config.MaxNodes = min(j.Config.MaxNodes, NodesFor(j.Board, j.Visits))
@@ -130,15 +130,15 @@ func (s *Scheduler) group(b *game.Board) *group {
 	return g
 }
 
-// Withdraw removes the jobs that have not begun and for which match is true, and returns them. They have ended: the Scheduler
-// does not call their Done.
+// Withdraw removes and returns the jobs that have not begun and for which match is true. They count as ended, and the Scheduler does not
+// call their Done.
 func (s *Scheduler) Withdraw(match func(*Job) bool) []*Job {
 	withdrawn := s.withdraw(match)
 	s.jobs.Add(-len(withdrawn))
 	return withdrawn
 }
 
-// withdraw removes jobs that have not begun. Wait waits for them until the caller takes them from s.jobs.
+// withdraw removes jobs that have not begun. Wait waits for them until the caller subtracts them from s.jobs.
 func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,14 +154,13 @@ func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	return withdrawn
 }
 
-// Wait waits until all jobs have ended, and their Done has returned. None may be added afterwards.
+// Wait waits until all jobs have ended and their Done has returned. No job may be added afterwards.
 func (s *Scheduler) Wait() {
 	s.jobs.Wait()
 	s.release()
 }
 
-// dispatch begins the jobs that may begin. own is a tree without a job that its worker can search further, or nil. mu must be
-// held.
+// dispatch begins all jobs that may begin. own is a tree without a job that its worker can continue with, or nil. mu must be held.
 func (s *Scheduler) dispatch(own *Tree) {
 	for s.begin.Err() == nil {
 		g := s.first()
@@ -191,7 +190,7 @@ func (s *Scheduler) dispatch(own *Tree) {
 	}
 }
 
-// first is the group whose first job is the next to begin, or nil if no job waits that may have a tree. mu must be held.
+// first is the group whose first job begins next, or nil if no waiting job may have a tree. mu must be held.
 func (s *Scheduler) first() (first *group) {
 	if s.trees > 0 && s.busy >= s.trees {
 		return nil
@@ -207,8 +206,8 @@ func (s *Scheduler) first() (first *group) {
 	return first
 }
 
-// treeFor returns a tree for a job, with its position: own if that fits, one that rests, or a new one. It is nil if there is
-// no room. mu must be held.
+// treeFor returns a tree for a job, with its position: own if it fits, a resting one, or a new one. It is nil if there is no room. mu must
+// be held.
 func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
 	nodes, last := j.Config.MaxNodes, len(g.resting)-1
 	fits := func(t *Tree) bool { return t.board.Rules() == g.board.Rules() && t.Nodes() <= nodes }
@@ -222,7 +221,7 @@ func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
 	if t != nil {
 		all -= t.config.MaxNodes
 	}
-	for _, other := range g.groups { // trees that rest make room
+	for _, other := range g.groups { // drop resting trees to make room
 		for last := len(other.resting) - 1; last >= 0 && all > NodesAtOnce && other.resting[last] != t; last-- {
 			all -= other.resting[last].config.MaxNodes
 			g.nodes -= other.resting[last].config.MaxNodes
@@ -248,12 +247,12 @@ func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
 		err = t.Reconfigure(j.Config, j.Position)
 	}
 	if err != nil {
-		panic(err) // cannot happen: Add has checked the configuration
+		panic(err) // impossible: Add has checked the configuration
 	}
 	return t
 }
 
-// seat and unseat count a tree among those that are searched. mu must be held.
+// seat and unseat add and remove a searched tree. mu must be held.
 func (g *group) seat(t *Tree) {
 	t.seat = len(g.trees)
 	g.trees = append(g.trees, t)
@@ -323,7 +322,7 @@ func (g *group) end(t *Tree, err error) {
 	g.jobs.Done()
 }
 
-// rest takes a tree that its search is done with.
+// rest receives a tree whose search has ended.
 func (g *group) rest(t *Tree) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -331,7 +330,7 @@ func (g *group) rest(t *Tree) {
 	g.dispatch(nil)
 }
 
-// fail ends the jobs of a search that has failed. Their trees are dropped.
+// fail ends the jobs of a failed search, and drops their trees.
 func (g *group) fail(err error) {
 	g.mu.Lock()
 	failed := slices.Clone(g.trees)
@@ -344,7 +343,7 @@ func (g *group) fail(err error) {
 	g.dispatch(nil)
 }
 
-// compare orders the jobs that wait.
+// compare orders waiting jobs.
 func (j *Job) compare(k *Job) int {
 	return cmp.Or(cmp.Compare(k.Priority, j.Priority), cmp.Compare(j.number, k.number))
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Limits end a search: each tree gets Visits visits in all, and no visit begins once ctx has ended.
+// Limits end a search: each tree gets Visits visits in all, and no visit begins after ctx has ended.
 type Limits struct {
-	Visits int // of a tree's root, with those it had before; from 1
-	Batch  int // rows of a batch at most, from 1; Leaves if that is more
+	Visits int // of a tree's root, including earlier ones; from 1
+	Batch  int // maximum rows of a batch, from 1; Leaves if that is more
 
-	// Leaves is how many leaves each tree has under way at once, 1 to MaxLeaves; 0 means 1. The tree chooses them one after
-	// the other. Each counts as a loss (virtual loss) until all are answered, in the order in which they were chosen. With more
-	// leaves few trees can fill a batch, which is faster. But a leaf is chosen without the answers to the others: more leaves
-	// make another search with other results.
+	// Leaves is the number of leaves of each tree that are pending at once, 1 to MaxLeaves; 0 means 1. The tree chooses them one after the
+	// other. Each counts as a loss (virtual loss) until all are answered, in the order in which they were chosen. With more leaves few
+	// trees can fill a batch, which is faster. But a leaf is chosen without the answers to the others: the number of leaves changes the
+	// search and its results.
 	Leaves int
 
-	// Decide ends the search of a single tree early: when no other move can become the one with the most visits in the visits
-	// that are left. If ctx has a deadline, these are at most as many as the time allows at the rate so far.
+	// Decide ends the search of a single tree early, when no other move can become the most visited one within the remaining visits. If ctx
+	// has a deadline, these are at most the visits that fit into the remaining time at the rate so far.
 	Decide bool
 
-	// Report is of SearchBatch alone: its callback is also called when a tree has so many visits, twice as many and so on. 0 is
-	// never. The results stay the same.
+	// Report is for SearchBatch alone: its callback is also called when a tree has this number of visits, twice the number and so on. 0
+	// disables it. The results stay the same.
 	Report int
 }
 
-// MaxLeaves is how many leaves a tree can have under way at most.
+// MaxLeaves is the maximum of Limits.Leaves.
 const MaxLeaves = 1 << 12
 
 func (l Limits) validate() error {
@@ -49,13 +49,12 @@ func (l Limits) validate() error {
 
 // Search drives trees of one board through an evaluator until each tree has its visits or a proved root, or until ctx ends.
 //
-// A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and rests until all are answered. So its
-// visits follow from its root, configuration and limits alone. They do not depend on the other trees, the batches or the
-// cores.
+// A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and waits until all are answered. So its visits follow
+// from its root, configuration and limits alone. They do not depend on the other trees, the batches or the cores.
 //
-// Two batches take turns: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx
-// ends, the trees keep what they have and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline
-// has passed, even if ctx itself is late. An error of the evaluator ends the search too.
+// Two batches alternate: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx ends, the trees
+// keep their results and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline has passed, even if ctx
+// itself is late. An error of the evaluator ends the search too.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -63,16 +62,15 @@ func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits
 	return newSearch(e, limits, new(Forest)).start(ctx, trees)
 }
 
-// Goal is how far a tree is searched before its driver is asked again.
+// Goal is how far to search a tree before asking its driver again.
 type Goal struct {
-	Visits  int // of its root in all
-	CheckAt int // with this many visits, and no leaf under way, the driver is asked for another goal; 0 means Visits
+	Visits  int // total visits of its root
+	CheckAt int // with this many visits, and no pending leaf, the driver is asked for another goal; 0 means Visits
 }
 
-// Drive searches like Search, but each tree has goals of its own. It calls next for the first goal of a tree, and again when
-// the tree has reached its goal or is proved. next may change the tree's root. A goal of 0 visits ends with the tree. So
-// batches stay full although trees reach their goals at different times. next is called concurrently, but never for two
-// calls with the same tree at once.
+// Drive is Search with separate goals for each tree. It calls next for the first goal of a tree, and again when the tree has reached its
+// goal or is proved. next may change the tree's root. A goal of 0 visits ends the tree's search. So batches stay full although trees reach
+// their goals at different times. next is called concurrently, but never for the same tree.
 func Drive(ctx context.Context, e *eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
 	limits := Limits{Visits: 1, Batch: batch, Leaves: leaves}
 	if err := limits.validate(); err != nil {
@@ -123,7 +121,7 @@ func (s *search) prepare(ctx context.Context, board *game.Board) {
 	s.deadline, _ = ctx.Deadline()
 }
 
-// finish waits for the end of a search, which needs no more.
+// finish waits until all workers have ended, and returns their error or that of ctx.
 func (s *search) finish(ctx context.Context) error {
 	s.wait.Wait()
 	s.cancel()
@@ -137,10 +135,10 @@ func (s *search) finish(ctx context.Context) error {
 	return s.failed
 }
 
-// hire starts workers, so that there are enough for that many trees. mu must be held.
+// hire starts workers for the given number of trees. mu must be held.
 func (s *search) hire(trees int) {
-	// A worker has two batches under way. Search has a worker for each three batches that the trees' leaves fill, Drive for
-	// each two.
+	// A worker alternates between two batches. Search has one worker for every three batches that the trees' leaves fill, Drive one for
+	// every two.
 	each := 3 * s.limits.Batch
 	if s.next != nil {
 		each = 2 * s.limits.Batch
@@ -150,8 +148,7 @@ func (s *search) hire(trees int) {
 	}
 }
 
-// add adds a tree to a search that has begun. next is asked for its goal. add reports false if the search has ended, or is
-// about to end.
+// add adds a tree to a running search, and asks next for its goal. It returns false if the search has ended, or is about to end.
 func (s *search) add(t *Tree) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +161,7 @@ func (s *search) add(t *Tree) bool {
 	return true
 }
 
-// leave reports whether a worker may end. It may if there is nothing to do, or if the search has failed or its time is over.
+// leave reports whether a worker may end: if there is no work, the search has failed or its time is over.
 func (s *search) leave(failed error, over bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,20 +178,20 @@ func (s *search) leave(failed error, over bool) bool {
 	return true
 }
 
-// over reports that no more visits should begin.
+// over reports whether no more visits should begin.
 func (s *search) over() bool { return s.ctx.Err() != nil || s.late() }
 
-// late reports whether the deadline is over. It looks at the clock itself: while all cores compute, ctx may end milliseconds
-// after its deadline.
+// late reports whether the deadline has passed. It reads the clock, because ctx may end milliseconds after its deadline while all cores
+// compute.
 func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s.deadline) }
 
 // search is the state that all workers share.
 type search struct {
 	evaluator *eval.Evaluator
 	limits    Limits
-	halves    bool             // a batch has no more than half of all leaves, so that two are under way
+	halves    bool             // a batch has at most half of all leaves, so that two are in use
 	next      func(*Tree) Goal // of Drive; nil in Search
-	ended     func(*Tree)      // of a Scheduler: takes trees that have ended; nil in Search and Drive
+	ended     func(*Tree)      // of a Scheduler: receives trees that have ended; nil in Search and Drive
 	board     *game.Board
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -204,13 +201,13 @@ type search struct {
 	wait      sync.WaitGroup
 
 	mu      sync.Mutex
-	todo    []*Tree // trees that need visits and have no leaf under way; first come, first served
-	probes  bool    // trees of todo have had a prober
-	workers int     // that have not ended
+	todo    []*Tree // trees that need visits and have no pending leaf; first come, first served
+	probes  bool    // some tree of todo has had a prober
+	workers int     // running workers
 	closed  bool    // no tree may be added
 	failed  error
 
-	forest *Forest // its waves are unused, of this search or of those before it
+	forest *Forest // its waves are unused, of this search or of earlier ones
 }
 
 // take moves up to n trees from todo to the end of trees, and reports whether trees of this search probe.
@@ -223,7 +220,7 @@ func (s *search) take(trees []*Tree, n int) (taken []*Tree, probes bool) {
 	return trees, s.probes
 }
 
-// put gives trees back to todo, unless they need no more visits. They must have no leaf under way.
+// put returns trees to todo, unless they need no more visits. They must have no pending leaf.
 func (s *search) put(trees []*Tree) {
 	trees = slices.DeleteFunc(trees, func(t *Tree) bool { return !s.renew(t) })
 	s.mu.Lock()
@@ -237,11 +234,11 @@ func (s *search) queue(trees ...*Tree) {
 	s.probes = s.probes || slices.ContainsFunc(trees, func(t *Tree) bool { return t.prober != nil })
 }
 
-// unasked stands in Goal.Visits for a goal that next has not been asked for.
+// unasked is the value of Goal.Visits before next was called.
 const unasked = -1
 
-// renew reports whether the tree needs more visits. If it has reached its goal, renew asks next for another one. The tree
-// must have no leaf under way. If it needs no more, it has ended, and renew must not be called again.
+// renew reports whether the tree needs more visits. If it has reached its goal, renew asks next for another one. The tree must have no
+// pending leaf. If renew returns false, the tree has ended, and renew must not be called again.
 func (s *search) renew(t *Tree) bool {
 	if s.ask(t) {
 		return true
@@ -260,7 +257,7 @@ func (s *search) ask(t *Tree) bool {
 		}
 		before := t.root
 		if t.goal = s.next(t); t.root == before {
-			return t.goal.Visits > 0 && !t.finished() // the goal may be one that the tree has reached already, or the root is proved
+			return t.goal.Visits > 0 && !t.finished() // the tree may have reached this goal already, or its root is proved
 		}
 	}
 	return t.goal.Visits > 0
@@ -273,16 +270,16 @@ type wave struct {
 	trees  []*Tree      // of each row
 	leaves []*Leaf      // of each row
 	room   []Leaf       // all its leaves
-	free   []*Leaf      // leaves that are in no row
+	free   []*Leaf      // leaves without a row
 	taken  []*Tree      // trees that are being visited, or whose last row was answered
-	next   atomic.Int32 // of the trees taken: which is visited next
+	next   atomic.Int32 // index of the next tree of taken to visit
 	shared bool         // several goroutines visit them
 	mu     sync.Mutex
 	start  chan struct{} // nil until fly waits for it
 	done   chan error
 }
 
-// takeWave is an empty wave, if possible one that was used before.
+// takeWave returns an empty wave, reused if possible.
 func (s *search) takeWave() *wave {
 	w, leaves := new(wave), s.limits.Batch+lanes
 	s.mu.Lock()
@@ -300,7 +297,7 @@ func (s *search) takeWave() *wave {
 	return w
 }
 
-// keepWave keeps a wave of which nothing is being evaluated for the next search.
+// keepWave keeps an idle wave for the next search.
 func (s *search) keepWave(w *wave) {
 	if w.start != nil {
 		close(w.start)
@@ -311,7 +308,7 @@ func (s *search) keepWave(w *wave) {
 	s.forest.waves = append(s.forest.waves, w)
 }
 
-// launch lets another goroutine evaluate a wave. The result comes from w.done.
+// launch lets another goroutine evaluate a wave. The result arrives on w.done.
 func (s *search) launch(w *wave) {
 	if w.start == nil {
 		w.start, w.done = make(chan struct{}), make(chan error, 1)
@@ -321,15 +318,15 @@ func (s *search) launch(w *wave) {
 	runtime.Gosched() // so that the evaluator gets the wave before this core is busy again
 }
 
-// fly evaluates a wave each time that it gets a signal on start, until start is closed. The wave may belong to another search
-// by then, with channels of its own.
+// fly evaluates a wave at each signal on start, until start is closed. The wave may belong to another search by then, with its own
+// channels.
 func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	for range start {
 		done <- s.evaluator.Leaves(s.ctx, &w.batch)
 	}
 }
 
-// run is one worker. Its two waves take turns: one is filled while the other is evaluated.
+// run is one worker. It alternates between two waves: one is filled while the other is evaluated.
 func (s *search) run() {
 	var waves [2]*wave
 	defer func() {
@@ -351,7 +348,7 @@ func (s *search) run() {
 			s.fill(w)
 			switch {
 			case len(w.trees) == 0:
-			case flying == 0 && s.active.Load() == 1: // there is nothing to do while the leaves of a single tree are evaluated
+			case flying == 0 && s.active.Load() == 1: // nothing to do while the leaves of a single tree are evaluated
 				failed = s.land(w, s.evaluator.Leaves(s.ctx, &w.batch))
 				continue
 			default:
@@ -429,13 +426,13 @@ func (w *wave) unlock() {
 	}
 }
 
-// finished reports whether the root is proved, or has all visits of its goal, with those under way.
+// finished reports whether the root is proved, or has all visits of its goal, including pending ones.
 func (t *Tree) finished() bool {
 	n := &t.nodes[rootNode]
 	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal.Visits
 }
 
-// land gives the answers of a wave to its trees. If err says that there are none, it takes the leaves back. It returns err.
+// land gives the answers of a wave to its trees. If err is not nil, it abandons the leaves. It returns err.
 func (s *search) land(w *wave, err error) error {
 	landed := w.taken[:0]
 	for i, t := range w.trees {

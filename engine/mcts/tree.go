@@ -18,17 +18,17 @@ type node struct {
 	prior   float32
 	draw    float32 // mean probability of a draw over its visits
 	raw     int16   // its value before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
-	pending uint16  // visits under way: each counts as a loss until it is answered
+	pending uint16  // unanswered visits: each counts as a loss until it is answered
 	count   uint8
 	action  uint8
 	proof   proof
 	plies   uint8 // if proof is not open: plies from here to the end of the game, as far as the search has seen
 }
 
-// rawUnit is the int16 that stands for 1.
+// rawUnit is the int16 for the value 1.
 const rawUnit = math.MaxInt16
 
-// proof is what is known for certain, for the side that made the move.
+// proof is a proved result, for the side that made the move.
 type proof int8
 
 const (
@@ -41,7 +41,7 @@ const (
 // value of a proof in -1..1.
 func (p proof) value() float64 { return float64(p - drawn) }
 
-// draw is the probability of a draw that a proof leaves.
+// draw is the probability of a draw that a proof implies.
 func (p proof) draw() float32 {
 	if p == drawn {
 		return 1
@@ -52,7 +52,7 @@ func (p proof) draw() float32 {
 // flip is the proof for the other side.
 func (p proof) flip() proof { return 2*drawn - p }
 
-// proofOf is the proof of a node whose side to move has a result.
+// proofOf returns the proof of a node whose side to move has a result.
 func proofOf(r game.Result) proof {
 	return [...]proof{game.Win: lost, game.Draw: drawn, game.Loss: won}[r]
 }
@@ -63,32 +63,32 @@ type Tree struct {
 	config Config
 	prober *solver.Prober // of leaves; nil without config.Exact
 	root   game.Position
-	wins   bool                      // the root is known to be won: a move of it that draws counts as one that loses
+	wins   bool                      // the root is known to be won, so a drawing move counts as a losing one
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
-	spare  []node                    // where Advance copies to
-	copies []uint32                  // by the first of a node's moves before the copy: which node has the copied moves; 0: none
+	spare  []node                    // buffer for Advance
+	copies []uint32                  // by the first of a node's moves before the copy: the node that has the copied moves; 0: none
 	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
 
 	rootProber *solver.Prober // nil without config.RootNodes
-	consulted  bool           // it has been asked about the root
+	consulted  bool           // it was asked about the root
 
-	goal Goal // of the search that is under way
+	goal Goal // of the current search
 	job  *Job // of a Scheduler; nil if it has none
 	seat int  // in group.trees
 
 	shares    bool      // whether the nodes of one position share its moves
-	positions positions // those with moves; empty unless shares
-	kept      positions // where Advance copies to
+	positions positions // positions with moves; empty unless shares
+	kept      positions // buffer for Advance
 
-	sources []eval.Source // who has answered leaves since Reset, each once, in the order of their first answers
+	sources []eval.Source // the sources of leaves since Reset, each once, in the order of their first answers
 }
 
 const rootNode = 1
 
-// New is a tree whose root is the empty board; see Reset.
+// New returns a tree whose root is the empty board; see Reset.
 func New(board *game.Board, c Config) (*Tree, error) {
 	if err := c.validate(board); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func New(board *game.Board, c Config) (*Tree, error) {
 	return t, nil
 }
 
-// Reset forgets everything and starts at p. The game of p must not be over. The random source starts anew.
+// Reset clears the tree and starts at p, whose game must not be over. It restarts the random source.
 func (t *Tree) Reset(p game.Position) {
 	t.root, t.wins, t.consulted = p, false, false
 	t.nodes = append(t.nodes[:0], node{}, node{raw: unevaluated})
@@ -135,29 +135,29 @@ func (t *Tree) configure(c Config) {
 	}
 }
 
-// Sources are those who answered the leaves that Search or Drive brought since Reset, each once. The slice is the tree's own,
-// and good until its next search.
+// Sources lists the sources of the leaves that Search or Drive evaluated since Reset, each once. The slice belongs to the tree, and is
+// valid until its next search.
 func (t *Tree) Sources() []eval.Source { return t.sources }
 
 // Board and Root are the game and the position that the tree searches.
 func (t *Tree) Board() *game.Board  { return t.board }
 func (t *Tree) Root() game.Position { return t.root }
 
-// Visits is how many visits the root has had.
+// Visits is the number of visits of the root.
 func (t *Tree) Visits() int { return int(t.nodes[rootNode].visits) }
 
-// Nodes is how many nodes are in use.
+// Nodes is the number of nodes in use.
 func (t *Tree) Nodes() int { return len(t.nodes) - 1 }
 
 // Leaf is a visit that waits for an evaluation.
 type Leaf struct {
 	Position game.Position // its game is not over, and no move wins at once; see Tree.look
-	safe     game.Bits     // Tree.safe of it
+	safe     game.Bits     // Tree.safe of Position
 	depth    int           // path[:depth+1] leads from the root to the leaf; -1 if no move was free
 	path     [game.MaxBits + 1]uint32
 }
 
-// A visit is begin, then step until it returns false, then arrive. The parts let a worker descend several trees in turns.
+// A visit is begin, then step until it returns false, then arrive. So a worker can descend several trees in turns.
 func (t *Tree) begin(ctx context.Context, leaf *Leaf) {
 	if t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0 {
 		t.consult(ctx)
@@ -186,16 +186,16 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 	return true
 }
 
-// look handles a node without moves as far as the rules decide it, without an evaluation:
+// look applies the rules, and a probe, to a node without moves, instead of an evaluation:
 //   - if the next stone wins, it proves the node;
-//   - if every reply lets the other side win with the stone after it, it proves the node too;
+//   - if the other side can win with the next stone after every reply, it proves the node too;
 //   - if a single reply prevents that, it gives the node its moves;
 //   - if a probe finds the result of another node, it proves that too.
 //
 // It reports whether the visit continues with a move.
 //
-// UCT stays the plain search of the literature and looks one stone ahead only. It gives a node its moves at the second
-// visit: it does not use priors, and most nodes have no second visit.
+// UCT remains the plain search of the literature and looks only one stone ahead. It gives a node its moves at the second visit, because it
+// does not use priors, and most nodes have no second visit.
 func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	if n.blocked() {
 		return false
@@ -227,7 +227,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	return t.nodes[at].proof == open
 }
 
-// probe proves a node that has its first visit, if there is a prober and it finds the result.
+// probe proves a node at its first visit, if there is a prober and it finds the result.
 func (t *Tree) probe(n *node, leaf *Leaf) {
 	if t.prober == nil || n.visits > 0 || leaf.depth == 0 {
 		return
@@ -245,16 +245,15 @@ func (t *Tree) safe(p game.Position) game.Bits {
 	return t.board.Safe(p)
 }
 
-// settle proves the node that a visit has come to.
+// settle proves the node that a visit has reached.
 func (t *Tree) settle(leaf *Leaf, p proof, plies uint8) {
 	n := &t.nodes[leaf.path[leaf.depth]]
 	n.proof, n.plies = p, plies
 	t.prove(leaf.path[:leaf.depth])
 }
 
-// arrive ends a visit at the node that step has reached. If the rules decide that node, the visit is counted at once and wants
-// is false. If wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line
-// leads to a leaf under way.
+// arrive ends a visit at the node that step has reached. If the rules decide that node, the visit is counted at once and wants is false. If
+// wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line leads to a pending leaf.
 func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	if leaf.depth < 0 {
 		return false, false
@@ -274,8 +273,8 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	return true, true
 }
 
-// Expand answers a leaf and counts its visit. wdl [3] and policy [Actions] are for the side to move at the leaf, as an
-// Evaluator gives them; source says whose answer it is.
+// Expand answers a leaf and counts its visit. wdl [3] and policy [Actions] are an Evaluator's answer, from source, for the side to move at
+// the leaf.
 func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	path := leaf.path[:leaf.depth+1]
 	for _, i := range path {
@@ -304,9 +303,9 @@ func (t *Tree) Abandon(leaf *Leaf) {
 	}
 }
 
-// grow gives node at its moves, if it has none and there is room. p is the node's position; none of its moves wins at once.
-// Moves that are not safe are lost. The priors of the others sum to 1: the policy's, or their square roots if flat
-// (Config.FlatPriors). If policy is nil, the others have equal priors.
+// grow gives node at its moves, if it has none and there is room. p is the node's position; none of its moves wins at once. Moves that are
+// not safe are lost. The priors of the others sum to 1: the policy's, or their square roots if flat (Config.FlatPriors), or equal ones if
+// policy is nil.
 func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32, flat bool) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
@@ -349,9 +348,9 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 	}
 }
 
-// prove carries proofs from the end of a path towards the root and stops at the first node that stays open (Winands et
-// al., Monte-Carlo tree search solver, 2008). A move is lost if the other side has a winning reply. If all replies are
-// proved, the move's result follows from the best of them. Of several wins the quickest counts, of several losses the slowest.
+// prove carries proofs from the end of a path towards the root and stops at the first node that stays open (Winands et al., Monte-Carlo
+// tree search solver, 2008). A move is lost if the other side has a winning reply. If all replies are proved, the move's result follows
+// from the best of them. Of several wins the quickest counts, of several losses the slowest.
 func (t *Tree) prove(path []uint32) {
 	for d := len(path) - 1; d >= 0; d-- {
 		n := &t.nodes[path[d]]
@@ -378,9 +377,8 @@ func (t *Tree) prove(path []uint32) {
 	}
 }
 
-// backUp counts a visit along a path. value, -1..1, is for the side that moved to the end of the path; draw is the
-// probability of a draw, 0..1. If positions are shared, the value of a node with moves is Tree.value instead of the mean of
-// its visits.
+// backUp counts a visit along a path. value, -1..1, is for the side that moved to the end of the path; draw is the probability of a draw,
+// 0..1. If positions are shared, the value of a node with moves is Tree.value instead of the mean of its visits.
 func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	for i := len(path) - 1; i >= 0; i-- {
 		n := &t.nodes[path[i]]
@@ -409,12 +407,11 @@ func (t *Tree) mean(n *node) float64 {
 
 // choose returns these instead of a node.
 const (
-	noneFree = 0              // all moves that do not lose lead to leaves under way
-	decided  = math.MaxUint32 // the moves prove the node: visits by another way to its position have found the proof
+	noneFree = 0              // all moves that do not lose lead to pending leaves
+	decided  = math.MaxUint32 // the moves prove the node: visits by another path to its position have found the proof
 )
 
-// choose is the node of the move that the next visit takes from node at, noneFree, or decided. It never takes a move that
-// is proved to lose.
+// choose returns the node of the next visit's move from node at, noneFree, or decided. It never chooses a move that is proved to lose.
 func (t *Tree) choose(at uint32, depth int) uint32 {
 	n := &t.nodes[at]
 	switch {
@@ -440,7 +437,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	scale := t.config.C * math.Sqrt(float64(total))
 	best, most := -1, math.Inf(-1)
 	tried := float32(0)                   // sum of the priors of the moves with visits
-	untried, likeliest := -1, float32(-1) // the move without visits with the largest prior; these differ by their priors alone
+	untried, likeliest := -1, float32(-1) // the move without visits with the largest prior; such moves differ only by their priors
 	for i := range moves {
 		c := &moves[i]
 		visits := float64(c.visits + uint32(c.pending))
@@ -488,9 +485,8 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node's first visit is under way, so that nothing is known of it. The leaf of that visit is
-// the node itself or lies at the end of forced moves. (If memory is full, a leaf has no moves, and several visits to it may
-// be under way.)
+// blocked reports whether the node's first visit is pending, so that nothing is known of it. The leaf of that visit is the node itself or
+// lies at the end of forced moves. (If memory is full, a leaf has no moves, and several visits to it may be pending.)
 func (n *node) blocked() bool {
 	return n.pending > 0 && n.visits == 0 && n.proof == open
 }

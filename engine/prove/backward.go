@@ -8,11 +8,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// verdict says why a position is bad. It is a byte of the file.
+// verdict is why a position is bad. It is a byte of the file.
 type verdict byte
 
 const (
-	lost    verdict = 1 << iota // the agent cannot hold the result any more
+	lost    verdict = 1 << iota // the agent can no longer hold the result
 	leads                       // it can, and a mistake follows on some path
 	mistake                     // it can, and its move gives the result away
 )
@@ -21,14 +21,14 @@ const badBytes = rowBytes + 2 // a row, the agent's move, the verdict
 
 // chunk is some of the bad positions of a layer.
 type chunk struct {
-	first    int64 // number in the layer's file of its first
+	first    int64 // index of its first in the layer's file
 	rows     []row
 	actions  []byte
 	verdicts []verdict
-	last     bool // the layer has no more
+	last     bool // it is the layer's last chunk
 }
 
-// find is the number in the chunk of a position, or -1.
+// find returns the index of a position in the chunk, or -1.
 func (c *chunk) find(r row) int {
 	i := sort.Search(len(c.rows), func(i int) bool { return c.rows[i].compare(r) >= 0 })
 	if i < len(c.rows) && c.rows[i] == r {
@@ -37,7 +37,7 @@ func (c *chunk) find(r row) int {
 	return -1
 }
 
-// eachChunk calls do with the bad positions of a layer, as many at a time as there is memory for. It calls do once at least.
+// eachChunk calls do with the bad positions of a layer, in chunks that fit the memory. It calls do at least once.
 func (p *proof) eachChunk(stones int, do func(*chunk) error) error {
 	if p.bad(stones) == 0 {
 		return do(&chunk{last: true})
@@ -99,7 +99,7 @@ func (p *proof) bad(stones int) int64 {
 	return 0
 }
 
-// judge writes the bad positions of a layer. Those of the next one are known.
+// judge writes the bad positions of a layer, after those of the next one.
 func (p *proof) judge(ctx context.Context, stones int) (step, error) {
 	now := step{Pass: passBackward, Stones: stones}
 	out, err := create(p.path(stones, "bad"))
@@ -162,7 +162,7 @@ func (p *proof) look(c *chunk, after []game.Position) (v verdict) {
 	return v
 }
 
-// decide is the verdict on a position from those of all that can follow.
+// decide returns the verdict on a position from the verdicts of all that can follow.
 func (p *proof) decide(ctx context.Context, w *worker, at game.Position, after verdict) (verdict, error) {
 	if after&lost == 0 {
 		if after != 0 {
@@ -177,7 +177,7 @@ func (p *proof) decide(ctx context.Context, w *worker, at game.Position, after v
 	return mistake, err
 }
 
-// mistakes finds the first mistake of each path, through bad positions alone.
+// mistakes finds the first mistake of each path, through bad positions only.
 func (p *proof) mistakes(ctx context.Context) error {
 	if p.find(passFirst, p.start.Plies()) != nil {
 		return nil

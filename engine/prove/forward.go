@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	batchRows = 4096 // positions that are read, and asked, together
-	blockRows = 256  // positions of a batch that a goroutine takes at once
+	batchRows = 4096 // positions that are read, and given to the agents, together
+	blockRows = 256  // positions of a batch for a goroutine at a time
 )
 
 // layer reads a layer, a batch at a time.
 type layer struct {
-	rows, moves *reader // moves is nil before the agent was asked
+	rows, moves *reader // moves is nil before the agent has moved
 	total       int64
 
-	first   int64 // number in the layer of the batch's first position
+	first   int64 // index of the batch's first position in the layer
 	at      []game.Position
 	actions []int
 	buf     [batchRows * rowBytes]byte
@@ -68,7 +68,7 @@ func (l *layer) next() error {
 	return err
 }
 
-// each calls work for all positions of the batch. The worker's memory is used by no other call at the same time.
+// each calls work for all positions of the batch. No concurrent call uses the same worker's memory.
 func (p *proof) each(ctx context.Context, l *layer, work func(ctx context.Context, worker, i int) error) error {
 	return jobs.Each(ctx, len(p.workers), (len(l.at)+blockRows-1)/blockRows, func(ctx context.Context, worker, block int) error {
 		for i := block * blockRows; i < min((block+1)*blockRows, len(l.at)); i++ {
@@ -80,7 +80,7 @@ func (p *proof) each(ctx context.Context, l *layer, work func(ctx context.Contex
 	})
 }
 
-// ask lets the agent choose a move in each position of the batch.
+// ask makes the agent choose a move in each position of the batch.
 func (p *proof) ask(ctx context.Context, l *layer) error {
 	type many interface {
 		Moves(ctx context.Context, b *game.Board, positions []game.Position, actions []int) error
@@ -94,7 +94,8 @@ func (p *proof) ask(ctx context.Context, l *layer) error {
 	})
 }
 
-// after returns what can follow the agent's move: the end that it makes, or the positions after all replies. The memory is the worker's.
+// after returns the positions that can follow the agent's move: the end of the game, or the positions after all replies. The memory is the
+// worker's.
 func (p *proof) after(w *worker, at game.Position, action int) []game.Position {
 	w.after = w.after[:0]
 	next := p.Board.Play(at, action)
@@ -129,7 +130,7 @@ func (p *proof) forward(ctx context.Context) error {
 	}
 }
 
-// expand asks the agent about a layer, and writes its moves and the next layer.
+// expand finds the agent's moves in a layer, and writes them and the next layer.
 func (p *proof) expand(ctx context.Context, s *sorter, stones int) (step, error) {
 	now := step{Pass: passForward, Stones: stones}
 	l, err := p.openLayer(stones, false)

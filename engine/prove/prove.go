@@ -1,28 +1,26 @@
-// Package prove lets a deterministic agent play one side of a game against every play of the other side.
+// Package prove lets a deterministic agent play one side of a game against all possible play of the other side.
 //
-// Run counts the positions in which the agent moves and the ends of its games, each once, and finds the first mistakes: the
-// positions in which the agent gives away the result that it could hold from the start. If it makes none, the result is proven.
+// Run counts the positions in which the agent moves and the ends of its games, each once, and finds the first mistakes: the positions in
+// which the agent gives away the result that it could hold from the start. If it makes none, the result is proven.
 //
-// A layer is all positions with the same number of stones in which the agent is to move; so layers are two stones apart. The
-// work has three passes:
+// A layer is all positions with the same number of stones in which the agent is to move; so layers are two stones apart. There are three
+// passes:
 //
-//	forward.go   layer by layer, the agent's moves and all replies to them; what is sorted beyond the memory is on disk (sort.go)
-//	backward.go  layer by layer from the last, the positions that are bad: the result is lost, or a mistake follows
-//	             then again forward, through bad positions alone and no farther than the first mistake on each path
+//	forward.go   layer by layer, the agent's moves and all replies to them; rows that exceed the memory are sorted on disk (sort.go)
+//	backward.go  layer by layer from the last, the bad positions: the result is lost, or a mistake follows;
+//	             then forward again, only through bad positions and up to the first mistake on each path
 //	rows.go      the files of both
 //
-// A position is bad only because of a reply after which the agent does not reach the result, so the solver looks at few
-// positions: those from which such a reply leads to a lost one. If it finds that another move holds the result, the agent's
-// move is a mistake.
+// A position is bad only because of a reply after which the agent does not reach the result. So the solver searches few positions: those
+// from which such a reply leads to a lost one. If it finds that another move holds the result, the agent's move is a mistake.
 //
 // # The folder of a run
 //
-// NN.positions are the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, mistakes the first
-// mistakes. steps.jsonl is the journal: a layer is in it when its files are complete, and is not computed again. All
-// these are removed at the end, but for the journal, the records of the mistakes, mistakes-NNNNN.parquet, and those of a sample of
-// each layer, sample-NN.parquet.
+// NN.positions are the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, mistakes the first mistakes.
+// steps.jsonl is the journal: a layer in it has complete files, and is not computed again. At the end all these are removed, except the
+// journal, the records of the mistakes, mistakes-NNNNN.parquet, and those of a sample of each layer, sample-NN.parquet.
 //
-// If an agent is symmetric, a position and its mirror image are one.
+// For a symmetric agent, a position and its mirror image are one.
 package prove
 
 import (
@@ -41,16 +39,16 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Options of a run. All must be the same when it is resumed, but for Memory and Progress.
+// Options of a run. All but Memory and Progress must be the same when it is resumed.
 type Options struct {
 	Board     *game.Board   // of at most 64 bits
-	Agents    []agent.Agent // the agent once for each goroutine
+	Agents    []agent.Agent // one copy of the agent for each goroutine
 	Symmetric bool          // the agent plays mirrored moves in mirrored positions
 	Book      solver.Book   // for the solver; may be nil
-	Memory    int64         // bytes for positions; the agents and a solver for each have their own
-	Sample    int           // keep this number of positions of each layer as records, or all if there are fewer
+	Memory    int64         // bytes for positions; agents and their solvers have their own
+	Sample    int           // number of positions of each layer to keep as records, or all if there are fewer
 
-	// Progress, if not nil, is called often: done of the layer's total positions are ready.
+	// Progress, if not nil, is called often: done of the layer's total positions are finished.
 	Progress func(work string, done, total int64)
 }
 
@@ -61,18 +59,18 @@ type Ends struct {
 	Lost  int64 `json:"lost"`
 }
 
-// Layer is what a run has found of the positions with a number of stones.
+// Layer is the result for the positions with a number of stones.
 type Layer struct {
 	Stones    int   `json:"stones"`
-	Positions int64 `json:"positions"` // in which the agent moves
+	Positions int64 `json:"positions"` // with the agent to move
 	Ends
 	Mistakes int64 `json:"mistakes"` // the first of a path
 }
 
-// Report is what a run has found.
+// Report is the result of a run.
 type Report struct {
 	Result int     `json:"result"` // that the agent can hold: 1 win, 0 draw, -1 loss
-	Held   bool    `json:"held"`   // the agent reaches it against every play
+	Held   bool    `json:"held"`   // the agent reaches it against all possible play
 	Layers []Layer `json:"layers"` // by stones; none without positions and ends
 	All    Layer   `json:"all"`    // the sums; Stones is that of the start
 }
@@ -84,11 +82,11 @@ type step struct {
 	Result    int     `json:"result,omitempty"`    // start: that the agent can hold
 	Positions int64   `json:"positions,omitempty"` // forward: of the layer; backward: the bad ones
 	Next      int64   `json:"next,omitempty"`      // forward: the positions of the next layer
-	Ends      [2]Ends `json:"ends,omitzero"`       // forward: those with one stone more, and with two
+	Ends      [2]Ends `json:"ends,omitzero"`       // those with one more stone, and with two
 	Mistakes  []int64 `json:"mistakes,omitempty"`  // first: by stones
 }
 
-// The passes of a run. A step of the last one is the end of the run.
+// The passes of a run. A step of the last one completes the run.
 const (
 	passStart    = "start"
 	passForward  = "forward"
@@ -114,9 +112,8 @@ type worker struct {
 	after  []game.Position
 }
 
-// Run plays from the start, in which the agent is to move or the game is over. dir is the folder of the run, which it makes.
-// An interrupted or killed run is resumed; the caller must know that it had the same options. If ctx ends, the error wraps
-// ctx.Err().
+// Run plays from the start, in which the agent is to move or the game is over. dir is the folder of the run, which it creates. It resumes
+// an interrupted or killed run; the caller must ensure that it had the same options. If ctx ends, the error wraps ctx.Err().
 func Run(ctx context.Context, dir string, start game.Position, o Options) (report *Report, err error) {
 	if o.Board.Wide() {
 		return nil, fmt.Errorf("the board %v has too many positions: (rows + 1) * columns may be at most 64", o.Board.Rules())
@@ -145,7 +142,7 @@ func Run(ctx context.Context, dir string, start game.Position, o Options) (repor
 	return p.report(), p.clean()
 }
 
-// canonical is the position that stands for p.
+// canonical returns the position that represents p.
 func (p *proof) canonical(at game.Position) game.Position {
 	if p.Symmetric {
 		at, _ = p.Board.Canonical(at)
@@ -153,7 +150,7 @@ func (p *proof) canonical(at game.Position) game.Position {
 	return at
 }
 
-// find is the step of a pass at a layer; nil if it is not done.
+// find returns the step of a pass at a layer; nil if it is not done.
 func (p *proof) find(pass string, stones int) *step {
 	for i := range p.steps {
 		if s := &p.steps[i]; s.Pass == pass && s.Stones == stones {
@@ -163,7 +160,7 @@ func (p *proof) find(pass string, stones int) *step {
 	return nil
 }
 
-// done keeps a step, whose files are complete.
+// done records a step, whose files are complete.
 func (p *proof) done(s step) error {
 	if err := p.dir.Sync(); err != nil {
 		return err
@@ -183,7 +180,7 @@ func (p *proof) show(work string, done, total int64) {
 	}
 }
 
-// solve is the result of a position for its side to move, the agent.
+// solve returns the result of a position for its side to move, the agent.
 func (p *proof) solve(ctx context.Context, w *worker, at game.Position) (int, error) {
 	s, err := p.solverOf(w)
 	if err != nil {
@@ -193,7 +190,7 @@ func (p *proof) solve(ctx context.Context, w *worker, at game.Position) (int, er
 	return r.Score, err
 }
 
-// solverOf is a worker's solver, made when it is first asked for.
+// solverOf returns a worker's solver, created at its first use.
 func (p *proof) solverOf(w *worker) (s *solver.Solver, err error) {
 	if w.solver == nil {
 		w.solver, err = solver.New(p.Board, solver.Options{Book: p.Book})
@@ -231,7 +228,7 @@ func (p *proof) first(ctx context.Context) error {
 // perFile is the number of mistakes in a file of records.
 const perFile = 10_000
 
-// records writes the mistakes with the exact results of all moves. Files that exist are complete.
+// records writes the mistakes with the exact results of all moves. Existing files are complete.
 func (p *proof) records(ctx context.Context) error {
 	if p.find(passRecords, p.start.Plies()) != nil {
 		return nil
@@ -270,8 +267,8 @@ func (p *proof) records(ctx context.Context) error {
 	return p.done(step{Pass: passRecords, Stones: p.start.Plies()})
 }
 
-// write makes a file of records of positions, with the exact results of their moves. Worker k does it; first is the number of the
-// first one's game.
+// write creates a file of records of positions, with the exact results of their moves. It uses worker k; first is the number of the first
+// game.
 func (p *proof) write(ctx context.Context, k int, at []game.Position, first int, path string) error {
 	s, err := p.solverOf(&p.workers[k])
 	if err != nil {
@@ -281,7 +278,7 @@ func (p *proof) write(ctx context.Context, k int, at []game.Position, first int,
 	return err
 }
 
-// samples writes the records of a sample of each layer. Files that exist are complete.
+// samples writes the records of a sample of each layer. Existing files are complete.
 func (p *proof) samples(ctx context.Context) error {
 	var layers []step
 	for _, s := range p.steps {
@@ -303,7 +300,7 @@ func (p *proof) samples(ctx context.Context) error {
 	})
 }
 
-// sample is Sample of a layer's positions, at even distances in their order, or all.
+// sample returns Sample of a layer's positions, evenly spaced in their order, or all.
 func (p *proof) sample(stones int) (at []game.Position, err error) {
 	r, err := open(p.path(stones, "positions"), rowBytes)
 	if err != nil {
@@ -326,7 +323,7 @@ func (p *proof) sample(stones int) (at []game.Position, err error) {
 	return at, nil
 }
 
-// clean removes the files of a run that is complete.
+// clean removes the files of a complete run.
 func (p *proof) clean() error {
 	for _, name := range []string{"*.positions", "*.moves", "*.bad", "mistakes", "runs"} {
 		paths, err := filepath.Glob(p.dir.Path(name))
@@ -376,13 +373,13 @@ func (p *proof) report() *Report {
 
 func (e *Ends) add(o Ends) { e.Won, e.Drawn, e.Lost = e.Won+o.Won, e.Drawn+o.Drawn, e.Lost+o.Lost }
 
-// end is the one end that a position is, or none if the game is not over.
+// end returns the end that a position is, or none if the game is not over.
 func (p *proof) end(at game.Position) Ends {
 	switch p.Board.Result(at) {
 	case game.Draw:
 		return Ends{Drawn: 1}
 	case game.Loss:
-		if (at.Plies()-p.start.Plies())%2 == 0 { // the agent would be to move
+		if (at.Plies()-p.start.Plies())%2 == 0 { // it is the agent's turn
 			return Ends{Lost: 1}
 		}
 		return Ends{Won: 1}
@@ -390,5 +387,5 @@ func (p *proof) end(at game.Position) Ends {
 	return Ends{}
 }
 
-// score is the agent's result, 1, 0 or -1, if there is one end.
+// score is the agent's result, 1, 0 or -1, if there is exactly one end.
 func (e Ends) score() int { return int(e.Won - e.Lost) }

@@ -53,7 +53,7 @@ type writer struct {
 	abort  func() // after commit it does nothing
 }
 
-// create begins a file that appears when it is complete.
+// create begins a file that gets its name when it is complete.
 func create(path string) (*writer, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func create(path string) (*writer, error) {
 	return newWriter(f, f.Commit, f.Abort), nil
 }
 
-// createRun begins a file that this process alone reads.
+// createRun begins a file that only this process reads.
 func createRun(path string) (*writer, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -76,10 +76,10 @@ func newWriter(f io.Writer, commit func() error, abort func()) *writer {
 	return &writer{bufio.NewWriterSize(io.MultiWriter(f, sum), fileBuffer), f, sum, commit, abort}
 }
 
-// fileBuffer is how many bytes of a file are read or written at once.
+// fileBuffer is the size in bytes of reads and writes.
 const fileBuffer = 1 << 16
 
-// close completes the file. After an error there is none.
+// close completes the file. After an error there is no file.
 func (w *writer) close() error {
 	err := w.Flush()
 	if err == nil {
@@ -109,7 +109,7 @@ func open(path string, width int) (*reader, error) {
 	r := &reader{File: f, width: width}
 	if err := r.check(); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %w: remove its folder, and begin anew", path, err)
+		return nil, fmt.Errorf("%s: %w: remove its folder, and start again", path, err)
 	}
 	return r, nil
 }
@@ -131,14 +131,14 @@ func (r *reader) check() error {
 		return err
 	}
 	if sum.Sum32() != binary.LittleEndian.Uint32(want) {
-		return errors.New("is damaged: its checksum is another one")
+		return errors.New("is damaged: its checksum does not match")
 	}
 	_, err = r.Seek(0, io.SeekStart)
 	r.in = bufio.NewReaderSize(r, fileBuffer)
 	return err
 }
 
-// next reads the next rows, as many as buf has room for; none after the last.
+// next reads the next rows, up to the length of buf; none after the last.
 func (r *reader) next(buf []byte) ([]byte, error) {
 	n := min(r.left, int64(len(buf)/r.width))
 	buf = buf[:n*int64(r.width)]

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// sorter sorts rows and drops duplicates. Each worker collects rows in memory of its own. When that is full, they become a
-// sorted file, a run; the runs are merged at the end.
+// sorter sorts rows and removes duplicates. Each worker collects rows in its own memory. When that is full, they become a sorted file, a
+// run; the runs are merged at the end.
 type sorter struct {
 	dir   string  // of the runs
 	parts [][]row // of each worker; their capacity is the memory
@@ -22,7 +22,7 @@ type sorter struct {
 	count int // of runs so far, for their names
 }
 
-// mostRuns is how many runs are merged at once.
+// mostRuns is the maximum number of runs merged at once.
 const mostRuns = 64
 
 func newSorter(dir string, workers int, memory int64) *sorter {
@@ -33,7 +33,7 @@ func newSorter(dir string, workers int, memory int64) *sorter {
 	return s
 }
 
-// begin removes what another use has left.
+// begin removes the files of an earlier use.
 func (s *sorter) begin() error {
 	for i := range s.parts {
 		s.parts[i] = s.parts[i][:0]
@@ -57,7 +57,7 @@ func (s *sorter) add(worker int, r row) error {
 	return nil
 }
 
-// spill makes a run of a worker's rows.
+// spill writes a worker's rows as a run.
 func (s *sorter) spill(worker int) error {
 	rows := s.parts[worker]
 	s.parts[worker] = rows[:0]

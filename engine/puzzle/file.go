@@ -22,13 +22,13 @@ var shipped []byte
 // Shipped returns the file of the puzzles that ship, compressed with gzip. Callers must not change it.
 func Shipped() []byte { return shipped }
 
-// A file has one puzzle a line, after a line that begins with # and says how it was made:
+// A file has one puzzle per line, after a line that begins with # and says how the file was made:
 //
 //	# 10000 puzzles of 7x6x4: evald puzzles --rules 7x6x4 --count 10000 --seed 1
 //	44455 3 win 1240 zugzwang
 //
-// These are the moves that lead to the position, with the rules before them unless those are Connect4's, the move to find, the result that
-// it keeps, the rating and the theme. Puzzles are ordered by rating. No position is there twice, also not as its mirror image.
+// A line has the moves that lead to the position, preceded by the rules unless those are Connect4's, the move to find, the result that it
+// keeps, the rating and the theme. Puzzles are ordered by rating. No two positions are equal or mirror images.
 
 // String is the puzzle's line in a file, without its newline.
 func (p *Puzzle) String() string {
@@ -36,7 +36,7 @@ func (p *Puzzle) String() string {
 	return fmt.Sprintf("%s %s %v %d %s", game.FormatNotation(rules, p.Moves), game.FormatMoves(rules, []int{p.Move}), p.Result, p.Rating, p.Theme)
 }
 
-// Format returns the text of a file; head says how it was made.
+// Format returns the text of a file; head is its first line, which says how it was made.
 func Format(head string, puzzles []Puzzle) []byte {
 	text := fmt.Appendf(nil, "# %s\n", head)
 	for i := range puzzles {
@@ -45,7 +45,7 @@ func Format(head string, puzzles []Puzzle) []byte {
 	return text
 }
 
-// Compress compresses a file as it ships.
+// Compress compresses a file with gzip.
 func Compress(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -59,7 +59,7 @@ func Compress(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// How long a line may be, and how much of a file is read, in bytes.
+// Maximum bytes of a line, and of a file.
 const (
 	mostLine = 1 << 10
 	mostFile = 256 << 20
@@ -107,7 +107,7 @@ type reader struct {
 	seen   map[string]map[game.Position]bool // canonical positions by rules
 }
 
-// read reads a line, whose position must be new.
+// read parses a line, whose position must be new.
 func (r *reader) read(line string) (Puzzle, error) {
 	p, err := parse(&r.boards, line)
 	if err != nil {
@@ -119,13 +119,13 @@ func (r *reader) read(line string) (Puzzle, error) {
 	}
 	key, _ := p.Board.Canonical(p.Position())
 	if r.seen[rules][key] {
-		return p, errors.New("the position is there before, or its mirror image")
+		return p, errors.New("the position, or its mirror image, is a duplicate")
 	}
 	r.seen[rules][key] = true
 	return p, nil
 }
 
-// Parse reads the line of one puzzle.
+// Parse parses the line of one puzzle.
 func Parse(line string) (Puzzle, error) { return parse(new(game.Boards), line) }
 
 func parse(boards *game.Boards, line string) (p Puzzle, err error) {

@@ -19,13 +19,13 @@ import (
 type Options struct {
 	Count   int // puzzles to make
 	Seed    uint64
-	Threads int // games at once; 0 means 1. The puzzles do not depend on it
+	Threads int // concurrent games; 0 means 1. The puzzles do not depend on it
 
-	// Before has the puzzles of the first games from an earlier call with the same Seed and board; these games are not played again.
+	// Before has the puzzles of the first games from an earlier call with the same Seed and board; these games are not repeated.
 	Before [][]Puzzle
 
-	// Played, if not nil, is called with the puzzles of each further game, one call at a time, in the order of the games, and with the
-	// number of puzzles so far. An error that it returns ends Make.
+	// Played, if not nil, is called with the puzzles of each further game and with the number of puzzles so far, one call at a time, in the
+	// order of the games. An error that it returns ends Make.
 	Played func(found []Puzzle, total int) error
 }
 
@@ -33,11 +33,11 @@ const (
 	nodes  = 1 << 16 // of all probes of one position together
 	apart  = 4       // plies between two puzzles of a game
 	idle   = 500     // games in a row without a new puzzle, after which a small board probably has no more
-	atEnds = 15      // percent of the puzzles, at most, that have the rating Least, and the same for Most
+	atEnds = 15      // maximum percentage of puzzles with the rating Least, and the same for Most
 )
 
-// Make plays games and returns their puzzles, ordered by rating; fewer than Count if a small board has no more. No two are the same, or
-// mirror images. They follow from the board, the count and the seed.
+// Make plays games and returns their puzzles, ordered by rating; fewer than Count if a small board has no more. No two are equal or mirror
+// images. They follow from the board, the count and the seed.
 func Make(ctx context.Context, b *game.Board, o Options) ([]Puzzle, error) {
 	o.Threads = max(1, o.Threads)
 	all := collection{seen: map[game.Position]bool{}, rated: map[int]int{}, count: o.Count}
@@ -84,7 +84,7 @@ func Make(ctx context.Context, b *game.Board, o Options) ([]Puzzle, error) {
 	return all.puzzles, nil
 }
 
-// Sort orders puzzles of one board as files have them: by rating, then by moves.
+// Sort orders puzzles of one board as in files: by rating, then by moves.
 func Sort(puzzles []Puzzle) {
 	slices.SortFunc(puzzles, func(a, b Puzzle) int {
 		return cmp.Or(cmp.Compare(a.Rating, b.Rating), slices.Compare(a.Moves, b.Moves))
@@ -96,13 +96,13 @@ type collection struct {
 	seen    map[game.Position]bool // canonical
 	puzzles []Puzzle
 	count   int
-	rated   map[int]int // how many have a rating
-	idle    int         // games in a row that brought nothing
+	rated   map[int]int // number of puzzles by rating
+	idle    int         // games in a row without a new puzzle
 }
 
 func (c *collection) full() bool { return len(c.puzzles) >= c.count || c.idle >= idle }
 
-// add adds the puzzles of a game that are new.
+// add adds the new puzzles of a game.
 func (c *collection) add(found []Puzzle) {
 	c.idle++
 	for _, p := range found {
@@ -147,7 +147,7 @@ func newPlayer(b *game.Board, seed uint64) (*player, error) {
 
 // play plays a game by its number and returns its puzzles.
 func (m *player) play(ctx context.Context, number int) (found []Puzzle, err error) {
-	// Games of weaker play, half of whose moves or all are random, have more to attack.
+	// Games of weaker play, with half or all of the moves random, have more to attack.
 	kind := []sample.Kind{sample.Plausible, sample.Openings, sample.Openings, sample.Random}[number%4]
 	from, to := m.board.Cells()*2/7, m.board.Cells()*5/6
 	random := rand.New(rand.NewPCG(m.seed, uint64(number)))
@@ -155,8 +155,8 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 	if err != nil {
 		return nil, err
 	}
-	next := from       // the number of stones that the next puzzle must have
-	var last game.Bits // the cell that the last puzzle's move fills; a second puzzle with the same answer would be the same again
+	next := from       // required number of stones of the next puzzle
+	var last game.Bits // cell of the last puzzle's move; a second puzzle with the same answer would repeat it
 	var p game.Position
 	for ply, a := range moves {
 		if ply >= next {
@@ -176,7 +176,7 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 	return found, nil
 }
 
-// find returns the puzzle that an unfinished position is, or nil if it is none, or if the nodes do not suffice to know.
+// find returns the puzzle of an unfinished position, or nil if it is none, or if the nodes do not suffice to decide.
 func (m *player) find(ctx context.Context, p game.Position) (*Puzzle, error) {
 	b := m.board
 	if trivial(b, p) {

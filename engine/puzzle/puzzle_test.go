@@ -168,8 +168,8 @@ func TestReadWrong(t *testing.T) {
 		"4 4 win 99 plan":                `rating "99": want a number from 600`,
 		"4 4 win 700 luck":               `theme "luck": want one of`,
 		good + "# so\n4 4 win 600 plan":  "line 3: rating 600 is less",
-		good + good:                      "line 2: the position is there before",
-		good + "5x5x4:54 3 win 700 plan": "line 2: the position is there before, or its mirror image",
+		good + good:                      "line 2: the position, or its mirror image, is a duplicate",
+		good + "5x5x4:54 3 win 700 plan": "line 2: the position, or its mirror image, is a duplicate",
 		"\x1f\x8bxx":                     "puzzles: ",
 		strings.Repeat("4", 2*mostLine):  "line 1: bufio.Scanner: token too long",
 	} {

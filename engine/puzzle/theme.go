@@ -7,17 +7,16 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Theme says what kind a puzzle is: the first of the themes below that fits. A threat is a cell where the next stone of a side
-// would win.
+// Theme classifies a puzzle: the first of the themes below that fits. A threat is a cell in which the next stone of a side would win.
 type Theme string
 
-// The themes. "After the move" the other side is to move. The first two are of won positions alone.
+// The themes. "After the move" the other side is to move. The first two occur only in won positions.
 const (
 	// DoubleThreat: after the move there are two threats, or one whose block lets the next stone win above it.
 	DoubleThreat Theme = "double-threat"
-	// Attack: each stone of the winner makes a threat that has to be blocked, until there is a double threat.
+	// Attack: each stone of the winner makes a threat that must be blocked, until there is a double threat.
 	Attack Theme = "attack"
-	// Sacrifice: the stone is put right below a cell where its side would win, so that the other side can take that cell.
+	// Sacrifice: the stone is placed right below a cell in which its side would win, so that the other side can take that cell.
 	Sacrifice Theme = "sacrifice"
 	// Defence: the other side has an attack: it would win by one if the side to move passed.
 	Defence Theme = "defence"
@@ -63,14 +62,14 @@ func ThemeOf(prober *solver.Prober, b *game.Board, p game.Position, result game.
 	return Zugzwang
 }
 
-// pass is the same stones with the other side to move.
+// pass returns the same stones with the other side to move.
 func pass(p game.Position) game.Position { return game.Position{Own: p.Other(), All: p.All} }
 
-// threats returns the cells where the side that is not to move would win with the next stone.
+// threats returns the cells in which the side not to move would win with the next stone.
 func threats(b *game.Board, p game.Position) game.Bits { return b.Wins(pass(p)) }
 
-// forks reports whether the side that is not to move makes a double threat: the other side cannot win with its next stone, and
-// whatever it blocks loses to the next one.
+// forks reports whether the side not to move has a double threat: the other side cannot win with its next stone, and every block loses to
+// the stone after it.
 func forks(b *game.Board, p game.Position) bool {
 	threat := threats(b, p)
 	switch {
@@ -82,12 +81,12 @@ func forks(b *game.Board, p game.Position) bool {
 	return !b.Wins(b.PlayCell(p, threat)).IsZero()
 }
 
-// mostAttack bounds the positions in which attacks are looked for. No position of 7x6 comes near it; on large boards without gravity
-// there would be no end.
+// mostAttack bounds the number of positions of a search for attacks. No position of 7x6 comes near it; on large boards without gravity the
+// search would not end.
 const mostAttack = 100_000
 
-// attacks reports whether the side to move wins by stones that each make a threat, so that the other side has one reply. An attack
-// that is not found within mostAttack positions counts as none.
+// attacks reports whether the side to move wins by stones that each make a threat, so that the other side has only one reply. An attack
+// that is not found within mostAttack positions is ignored.
 func attacks(b *game.Board, p game.Position) bool {
 	left := mostAttack
 	return attack(b, p, &left)

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// row is a Record as it is in a file. Its fields are the columns of the package documentation, in the same order.
+// row is a Record as stored in a file. Its fields are the columns of the package documentation, in the same order.
 type row struct {
 	Rules    string   `parquet:"rules,dict"`
 	OwnLo    uint64   `parquet:"own_lo"`
@@ -53,18 +53,18 @@ const (
 
 var schema = parquet.SchemaOf(row{})
 
-// compression is one for all writers, because a new one takes longer to make than a small file to write.
+// compression is shared by all writers, because creating one takes longer than writing a small file.
 var compression = &zstd.Codec{}
 
 const (
 	versionKey   = "evald.records"
 	version      = "2"
 	rowsPerGroup = 1 << 16 // bounds the memory of a Writer
-	chunk        = 256     // rows that are read or written at once
+	chunk        = 256     // rows per read or write
 )
 
-// Writer writes records to one file. The file gets its name when Close succeeds; until then it has a temporary name beside
-// it. A Writer takes a few MiB of memory, however many records there are. It is not safe for concurrent use.
+// Writer writes records to one file. The file gets its name when Close succeeds; until then it has a temporary name in the same folder. A
+// Writer takes a few MiB of memory, whatever the number of records. It is not safe for concurrent use.
 type Writer struct {
 	path    string
 	file    *durable.File
@@ -75,7 +75,7 @@ type Writer struct {
 	failed  error // an error of the file, after which nothing more is written
 }
 
-// Create begins a file. If a file has the name already, Close replaces it.
+// Create begins a file. Close replaces an existing file of that name.
 func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path) }
 
 // CreateIn is Create in any file system.
@@ -92,8 +92,8 @@ func CreateIn(files durable.FS, path string) (*Writer, error) {
 	}, nil
 }
 
-// Write adds a record, and does not keep it. If Reader would refuse a value of the record, the error is a *ColumnError and
-// the record is left out. Any other error is one of the file.
+// Write adds a record, and does not retain it. If Reader would refuse a value of the record, the error is a *ColumnError and the record is
+// not written. Any other error is one of the file.
 func (w *Writer) Write(r *Record) error {
 	if w.failed != nil {
 		return w.failed
@@ -127,7 +127,7 @@ func (w *Writer) flush() error {
 // Close completes the file and gives it its name. After an error there is no file.
 func (w *Writer) Close() error {
 	if w.failed == nil {
-		_ = w.flush() // which is remembered
+		_ = w.flush() // the error is in w.failed
 	}
 	err := errors.Join(w.failed, w.parquet.Close())
 	if err == nil {
@@ -146,8 +146,8 @@ func (w *Writer) Close() error {
 // Abort removes the file with all its records. After Close it does nothing.
 func (w *Writer) Abort() { w.file.Abort() }
 
-// set takes the values of a row. Each value says its column of the file, and fields has the number in a row of each column.
-// A string that has not changed is kept.
+// set copies the values of a row. Each value names its column of the file; fields maps that to the field of the row. A string that has not
+// changed is kept.
 func (w *row) set(values parquet.Row, fields []int) {
 	w.Visits = w.Visits[:0]
 	for _, v := range values {
@@ -188,14 +188,14 @@ func (w *row) set(values parquet.Row, fields []int) {
 	}
 }
 
-// keep sets a string. If it is the same already, nothing is copied.
+// keep sets a string. It copies nothing if the string is the same already.
 func keep(s *string, to []byte) {
 	if *s != string(to) {
 		*s = string(to)
 	}
 }
 
-// read turns a row into a record, and checks it. It reuses the memory of r.
+// read converts a row to a record, and checks it. It reuses the memory of r.
 func (w *row) read(r *Record, boards *game.Boards) error {
 	board, err := boards.Parse(w.Rules)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library allocates the memory that a file asks for before it finds that the file does not have it: the bytes of
-// the footer, the elements of its lists, the bytes and values of pages. A few wrong bits cost gigabytes, or the process. So footer
-// and page headers are decoded here first, by the library's decoder on a reader that bounds lists and depth, and are
-// refused if they ask for more than the file can hold or any file of records needs.
+// The Parquet library allocates the memory that a file requests before it finds that the file does not have it: the bytes of the footer,
+// the elements of its lists, the bytes and values of pages. A few wrong bits cost gigabytes, or the process. So the footer and page headers
+// are decoded here first, by the library's decoder on a reader that bounds lists and depth. They are refused if they request more than the
+// file can contain or any file of records needs.
 
 const (
 	maxFooter     = 16 << 20 // bytes; a row group takes about 3 kB
@@ -24,7 +24,7 @@ const (
 
 var errDamaged = errors.New("the file is damaged")
 
-// readFooter returns the bytes of the footer, which are not decoded.
+// readFooter returns the bytes of the footer undecoded.
 func readFooter(f io.ReaderAt, size int64) ([]byte, error) {
 	const magic, tail = "PAR1", 8
 	var head [4]byte
@@ -62,7 +62,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	if at < 0 || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size || at > size-m.TotalCompressedSize {
 		return fmt.Errorf("has %d bytes at %d in a file of %d: %w", m.TotalCompressedSize, at, size, errDamaged)
 	}
-	data := at == m.DataPageOffset // a page begins at that offset, as one must
+	data := at == m.DataPageOffset // a page must begin at that offset
 	for end := at + m.TotalCompressedSize; at < end; {
 		header := make([]byte, min(maxPageHeader, end-at))
 		if _, err := f.ReadAt(header, at); err != nil {
@@ -85,7 +85,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	return nil
 }
 
-// checkPage looks at the sizes of a page, for which there are left bytes.
+// checkPage checks the sizes of a page, for which there are left bytes.
 func checkPage(p *format.PageHeader, left int64) error {
 	if int64(p.CompressedPageSize) > left {
 		return fmt.Errorf("has %d bytes, but %d are left: %w", p.CompressedPageSize, left, errDamaged)
@@ -110,7 +110,7 @@ func checkPage(p *format.PageHeader, left int64) error {
 	return nil
 }
 
-// decode decodes the struct of Thrift's compact protocol at the beginning of a text, and returns how many bytes it has.
+// decode decodes the struct of Thrift's compact protocol at the beginning of a text, and returns its size in bytes.
 func decode(text []byte, into any) (n int64, err error) {
 	var compact thrift.CompactProtocol
 	r := &boundedReader{BytesReader: compact.NewReaderFromBytes(text), size: len(text), elements: 1000 + len(text)/16, open: []int{1}}
@@ -120,12 +120,12 @@ func decode(text []byte, into any) (n int64, err error) {
 	return int64(r.BytesRead()), nil
 }
 
-// boundedReader refuses lists that are longer than the text can hold, and structs that are nested too deeply for the stack.
+// boundedReader refuses lists that are longer than the text can contain, and structs that are nested too deeply for the stack.
 type boundedReader struct {
 	thrift.BytesReader
 	size     int   // bytes of the text
-	elements int   // structs in lists that are still allowed: one takes up to 560 bytes of memory, and in real files more than 16 of the text
-	open     []int // for each level of nesting how many structs are still to end
+	elements int   // remaining allowance of structs in lists: one takes up to 560 bytes of memory, and in real files more than 16 of the text
+	open     []int // number of unfinished structs, by level of nesting
 }
 
 const maxDepth = 16

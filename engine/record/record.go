@@ -1,6 +1,5 @@
-// Package record reads and writes training records as Parquet files: positions with what a search found there and how
-// their games ended. Writer writes one file, Reader reads any number of files as one stream, and SolvedReader makes
-// records of exact scores.
+// Package record reads and writes training records as Parquet files: positions with the results of their searches and games. Writer writes
+// one file, Reader reads any number of files as one stream, and SolvedReader makes records of exact scores.
 //
 // # Columns
 //
@@ -13,26 +12,25 @@
 //	all_hi    uint64
 //	visits    list<uint32>  visits of each action in the search, or 1 for each of the best if the rules or a solver decide; empty if there was no search
 //	q         float         value of the search's root, -1 to 1
-//	z         int8          how the game ended: 1 won, 0 drawn, -1 lost
+//	z         int8          result of the game: 1 won, 0 drawn, -1 lost
 //	gameover  uint8         the position itself: 0 not over, 2 the other side has won, 3 drawn
 //	ply       int32         stones on the board
-//	source    string        who evaluated: gpu, cpu, fast, ort-cpu, ort-cuda, ort-tensorrt, ort, function (a network of the program's user), cache, rules, terminal, bitsquares .. solver; none if nobody did
+//	source    string        who evaluated: gpu, cpu, fast, ort-cpu, ort-cuda, ort-tensorrt, ort, function (a network of the program's user), cache, rules, terminal, bitsquares .. solver; none if nothing did
 //	network   string        the network's name, or empty
 //	weight    float         of the record in the loss, from 0
 //	game      int64         number of the game in its run, from 0, the same for all its positions; -1 if there is none
-//	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over, given up or proved, or if it is not known
+//	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over, resigned or proved, or if it is unknown
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move if own_lo >> (7*c + r) & 1 is 1. Actions are columns from
 // the left; without gravity they are cells, row by row from the top left. So visits[move - 1] is the visits of the move.
 //
-// Files are compressed with zstd. Their metadata has evald.records = 2, the version of this format, and evald.crc32, the
-// checksum of the file (engine/durable), which files of other programs need not have.
+// Files are compressed with zstd. Their metadata has evald.records = 2, the version of this format, and evald.crc32, the checksum of the
+// file (engine/durable), which files of other programs may lack.
 //
 // # Decisions
 //
-// What a Parquet file says of itself is checked before it is believed (guard.go): a wrong bit in a footer makes the library
-// ask for gigabytes.
+// The claims of a Parquet file are checked before they are used (guard.go): a wrong bit in a footer makes the library request gigabytes.
 package record
 
 import (
@@ -62,11 +60,11 @@ type Record struct {
 	Move     uint8   // the action that was played here, counted from 1; 0 if none was or it is not known
 }
 
-// NoGame is the Game of a record that is of no game, or of a game without a known number.
+// NoGame is the Game of a record without a game, or of a game without a known number.
 const NoGame = -1
 
-// Continues reports whether one move leads from the position of before to that of r. So the rows of a game can be told from
-// those of the next one in a file that has no numbers of games.
+// Continues reports whether one move leads from the position of before to that of r. This separates the rows of consecutive games in a file
+// without numbers of games.
 func (r *Record) Continues(before *Record) bool {
 	moved := r.Position.All.AndNot(before.Position.All)
 	return r.Rules == before.Rules && before.GameOver == game.NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
@@ -76,7 +74,7 @@ func (r *Record) Continues(before *Record) bool {
 // maxNetwork bounds the name of a network, in bytes.
 const maxNetwork = 255
 
-// ColumnError says what is wrong with one value of a record.
+// ColumnError is a mistake in one value of a record.
 type ColumnError struct {
 	Column string
 	Value  any
@@ -144,7 +142,7 @@ func (r *Record) checkEnd(board *game.Board) error {
 	return nil
 }
 
-// checkPosition says what is wrong with the stones.
+// checkPosition returns an error for invalid stones.
 func checkPosition(board *game.Board, p game.Position) error {
 	wrong := func(column string, b game.Bits, reason string) error {
 		if b.Hi != 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one
-// position a line with the scores of its moves, in any format of score.Reader. It keeps one line in memory, and the place of
-// one line in 1024. It is not safe for concurrent use.
+// SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one position per line
+// with the scores of its moves, in any format of score.Reader. It holds one line in memory, and the place of one line in 1024. It is not
+// safe for concurrent use.
 type SolvedReader struct {
 	files  []solvedFile
 	total  int64
@@ -37,7 +37,7 @@ type solvedFile struct {
 
 const markEvery = 1024
 
-// OpenSolved reads all files once, and counts their rows. The error names the file and line that is wrong.
+// OpenSolved reads all files once, and counts their rows. The error names the wrong file and line.
 func OpenSolved(paths ...string) (*SolvedReader, error) {
 	r := &SolvedReader{}
 	for _, path := range paths {
@@ -110,8 +110,7 @@ func (r *SolvedReader) SeekRow(n int64) error {
 	return r.Close()
 }
 
-// Next reads the next position into rec, with weight 1. After the last position the error is io.EOF. Other errors name the
-// file and line.
+// Next reads the next position into rec, with weight 1. After the last position the error is io.EOF. Other errors name the file and line.
 func (r *SolvedReader) Next(rec *Record) error {
 	for r.file < len(r.files) && r.at == r.files[r.file].rows {
 		if err := r.Close(); err != nil {
@@ -135,7 +134,7 @@ func (r *SolvedReader) Where() string {
 	return fmt.Sprintf("exact scores %s: line %d", r.files[r.file].path, r.lines.Place().Line)
 }
 
-// inFile reads row at of the file, and opens the file if it is not open.
+// inFile reads row at of the file, which it opens if needed.
 func (r *SolvedReader) inFile(rec *Record) error {
 	f := &r.files[r.file]
 	skip := int64(0)
@@ -177,9 +176,8 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	return nil
 }
 
-// FromScores is the record of an unfinished position whose exact scores are known. scores are by action, solver.NoMove if
-// an action is illegal. Q and Z are the sign of the best score, and Visits is 1 for each move that has it. Weight is 1, and
-// the record is of no game.
+// FromScores returns the record of an unfinished position with known exact scores. scores are by action, solver.NoMove if an action is
+// illegal. Q and Z are the sign of the best score, and Visits is 1 for each move that has it. Weight is 1, and Game is NoGame.
 func FromScores(board *game.Board, p game.Position, scores []int) Record {
 	best := slices.Max(scores)
 	visits := make([]uint32, len(scores))

@@ -1,5 +1,5 @@
-// Package sample draws positions as they occur in three kinds of play. They serve to measure evaluators and as starts of
-// self-play games. An evaluator's accuracy depends on where its positions come from.
+// Package sample draws positions of three kinds of play, for measuring evaluators and as starts of self-play games. An evaluator's accuracy
+// depends on the origin of its positions.
 package sample
 
 import (
@@ -21,13 +21,13 @@ type Kind string
 const (
 	Random    Kind = "random"    // every legal move is equally likely
 	Plausible Kind = "plausible" // each move is drawn by its visits in a small search with the bitsquares heuristic
-	Openings  Kind = "openings"  // the first moves only, each random or plausible with equal chance
+	Openings  Kind = "openings"  // only the first moves, each random or plausible with equal chance
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Random, Plausible, Openings} }
 
-// Plies returns the least and the most stones of the positions from Draw: on 7x6 6 and 35, for openings 4 and 12.
+// Plies returns the minimum and maximum number of stones of positions from Draw: on 7x6 6 and 35, for openings 4 and 12.
 func (k Kind) Plies(b *game.Board) (from, to int) {
 	if k == Openings {
 		return b.Cells() / 10, b.Cells() * 2 / 7
@@ -47,7 +47,7 @@ type Player struct {
 	search *eval.Evaluator
 }
 
-// NewPlayer makes a player for a board. The noise of plausible play in a position depends on the seed.
+// NewPlayer returns a player for a board. The noise of plausible play in a position depends on the seed.
 func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	bitsquares, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
@@ -59,8 +59,7 @@ func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	return &Player{b, search}, err
 }
 
-// Game plays the given number of moves from the empty board, or fewer if the game ends before. If ctx ends, Game returns its
-// error.
+// Game plays the given number of moves from the empty board, or fewer if the game ends first. If ctx ends, Game returns its error.
 func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (moves []int, at game.Position, err error) {
 	if err := ctx.Err(); err != nil { // random play calls nothing else that checks ctx
 		return nil, at, fmt.Errorf("%s play: %w", k, err)
@@ -84,7 +83,7 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 	return moves, at, nil
 }
 
-// Positions are those after the moves of each game that Draw returns.
+// Positions returns the positions at the ends of Draw's games.
 func Positions(b *game.Board, games [][]int) []game.Position {
 	positions := make([]game.Position, len(games))
 	for i, moves := range games {
@@ -101,15 +100,15 @@ const (
 	rare   = 200
 )
 
-// Draw returns n positions of a kind as the moves that lead there. No game is over, each position is from another game, and
-// the numbers of plies are about equally frequent. Positions are distinct, also up to mirror images, and are determined by
-// the seed. There are fewer than n if a small board has no more. progress, if not nil, is called with their number so far.
+// Draw returns n positions of a kind as the moves that lead to them. No game is over, each position is from another game, and the numbers
+// of plies are about equally frequent. No two positions are equal or mirror images, and all follow from the seed. There are fewer than n if
+// a small board has no more. progress, if not nil, is called with their number so far.
 func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	from, to := k.Plies(b)
 	return DrawPlies(ctx, b, k, from, to, n, seed, progress)
 }
 
-// DrawPlies is Draw of positions of from to to stones in place of the kind's own numbers.
+// DrawPlies is Draw for a range of numbers of stones instead of the kind's own; from and to are included.
 func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {
@@ -117,14 +116,14 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	}
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
-	var lengths []length // that may have more positions
+	var lengths []length // lengths that may have more positions
 	for ; from <= to; from++ {
 		lengths = append(lengths, length{plies: from})
 	}
 	var all [][]int
 	for len(all) < n && len(lengths) > 0 {
 		i := r.IntN(len(lengths))
-		// A game that ends too soon is discarded. A shorter position in its place would leave few positions with many stones.
+		// Discard a game that ends too soon. Using a shorter position instead would leave few positions with many stones.
 		l := &lengths[i]
 		moves, games, err := player.fresh(ctx, k, l.plies, r, seen)
 		if err != nil {
@@ -145,11 +144,11 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	return all, nil
 }
 
-// length counts, for a number of plies, the games that were played and the positions that were found.
+// length counts the games played and positions found for a number of plies.
 type length struct{ plies, games, found int }
 
-// fresh plays games until one reaches a position of the given number of plies that is not over and not in seen, and adds it
-// to seen. It returns the moves, or nil if it finds no position, and the number of games that it played.
+// fresh plays games until one reaches an unfinished position of the given number of plies that is not in seen, and adds it to seen. It
+// returns the moves, or nil if it finds no position, and the number of games that it played.
 func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) (moves []int, games int, err error) {
 	for games = range enough {
 		moves, at, err := p.Game(ctx, k, plies, r)

@@ -11,22 +11,22 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// ErrTooMany is the error of All if the board has more positions than it may keep.
+// ErrTooMany is the error of All if the board has more positions than AllOptions.Most.
 var ErrTooMany = errors.New("the board has too many positions")
 
 // AllOptions are the options of All.
 type AllOptions struct {
-	Most int // positions to keep, of 8 bytes each and twice that while a layer is found; more are ErrTooMany
+	Most int // maximum number of positions, of 8 bytes each and twice that while a layer is found; more are ErrTooMany
 
 	// Progress, if not nil, is called often: while positions are found (total is 0), and then while they are visited.
 	Progress func(done, total int)
 }
 
-// All calls visit with every position of a board that a game can reach and that is not over, once up to mirror image, with the exact
-// scores of its moves, in parts that visit must not keep. Those with the most stones come first. It returns their number.
+// All calls visit with every position of a board that a game can reach and that is not over, once up to mirror image, with the exact scores
+// of its moves, in parts that visit must not retain. Those with the most stones come first. It returns their number.
 //
-// A layer is the positions with a number of stones. All finds the layers one after the other, the empty board first, and keeps
-// them. Then it goes back: the scores of a layer follow from those of the next.
+// A layer is the positions with a number of stones. All finds and stores the layers one after the other, beginning with the empty board.
+// Then it goes back: the scores of a layer follow from those of the next.
 func All(ctx context.Context, b *game.Board, o AllOptions, visit func([]Position) error) (n int, err error) {
 	words, err := newPacking(b)
 	if err != nil {
@@ -46,7 +46,7 @@ func All(ctx context.Context, b *game.Board, o AllOptions, visit func([]Position
 		n = total
 	}
 	done := 0
-	var later []int8 // the scores of the positions of the layer after this one
+	var later []int8 // the scores of the positions of the next layer
 	for stones, layer := range slices.Backward(layers) {
 		scores := make([]int8, 0, len(layer))
 		for from := 0; from < len(layer); from += visitRows {
@@ -71,8 +71,8 @@ func All(ctx context.Context, b *game.Board, o AllOptions, visit func([]Position
 // visitRows is the number of positions of a part.
 const visitRows = 1 << 13
 
-// packing packs positions into words. With gravity a column is its stones of the side to move, and above its highest stone a 1. Without, the
-// upper half has the stones of the side to move, and the lower half all.
+// packing packs positions into words. With gravity a column is its stones of the side to move, and above its highest stone a 1. Without,
+// the upper half has the stones of the side to move, and the lower half all.
 type packing struct {
 	board   *game.Board
 	column  uint64 // the bits of the first column, with its guard
@@ -113,9 +113,9 @@ func (w *packing) unpack(word uint64) (p game.Position) {
 	return p
 }
 
-// next returns the layer after a layer, sorted. It has at most most positions.
+// next returns the next layer, sorted, of no more than most positions.
 func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []uint64, err error) {
-	compact := 1 << 16 // the length at which copies are removed
+	compact := 1 << 16 // the length at which duplicates are removed
 	for i, word := range layer {
 		if i%(1<<14) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -134,14 +134,14 @@ func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []ui
 			next = slices.Compact(next)
 			compact = 2*len(next) + 1<<16
 			if len(next) > most {
-				return nil, fmt.Errorf("%v: %w: more than were asked for at most", w.board.Rules(), ErrTooMany)
+				return nil, fmt.Errorf("%v: %w: more than the requested maximum", w.board.Rules(), ErrTooMany)
 			}
 		}
 	}
 	return slices.Clip(next), nil
 }
 
-// solve returns some positions of a layer with their scores. later are the scores of the positions of the next layer.
+// solve returns some positions of a layer with their scores. later are the scores of the next layer's positions.
 func (w *packing) solve(layer, next []uint64, later []int8) []Position {
 	b := w.board
 	actions := b.Actions()
@@ -162,7 +162,7 @@ func (w *packing) solve(layer, next []uint64, later []int8) []Position {
 				part[i].Scores[a] = 0
 			default:
 				child, _ = b.Canonical(child)
-				at, _ := slices.BinarySearch(next, w.pack(child)) // it is there
+				at, _ := slices.BinarySearch(next, w.pack(child)) // it is always there
 				part[i].Scores[a] = -int(later[at])
 			}
 		}

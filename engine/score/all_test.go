@@ -96,8 +96,8 @@ func TestAllErrors(t *testing.T) {
 	}
 }
 
-// Draw finds positions of unfinished games alone, all of them if it is asked for as many, and each number of stones as often as
-// the board has positions of it.
+// Draw finds only unfinished positions, all of them if enough are requested, and each number of stones in proportion to the board's
+// positions.
 func TestDraw(t *testing.T) {
 	for _, name := range smallBoards {
 		b := game.MustBoard(gametest.Must(game.ParseRules(name))(t))

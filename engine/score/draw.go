@@ -9,16 +9,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Draw draws n different positions of a board that a game can reach and that is not over, or fewer if hardly any is left. Each of these
-// positions, counted once up to mirror image, is equally likely. The same seed draws the same positions.
+// Draw draws n different positions of a board that a game can reach and that is not over, or fewer if hardly any new ones are left. Each of
+// these positions, counted once up to mirror image, is equally likely. The same seed draws the same positions.
 //
-// Draw draws uniformly among all ways to put stones into the cells, with gravity and with as many stones of each side as there are when they take
-// turns. It keeps those in which no side has a line, that are not the larger of two mirror images, and that some order of the moves reaches. No
-// game is over before such a position, because no part of it has a line.
+// Draw draws uniformly among all placements of stones that obey gravity and have the numbers of stones of players who take turns. It keeps
+// those in which no side has a line, that are not the larger of two mirror images, and that some order of the moves reaches. No game is
+// over before such a position, because no part of it has a line.
 func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(done int)) (positions []game.Position, err error) {
 	d := newDrawing(b, seed)
 	found := make(map[game.Position]bool, min(n, 1<<20))
-	last := 0 // the placement that was the last new position
+	last := 0 // index of the last placement that was a new position
 	for placement := 0; len(positions) < n && placement-last < maxIdle; placement++ {
 		if placement%(1<<12) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -49,9 +49,9 @@ const maxIdle = 1 << 24
 type drawing struct {
 	board   *game.Board
 	columns int         // the sets of cells that fill from the bottom: the columns, or without gravity the cells
-	rows    int         // the cells of each
+	rows    int         // cells of each
 	ways    [][]float64 // ways[c][s]: to put s stones into the columns from c on
-	upTo    []float64   // the number of placements of less stones than s+1, for each s
+	upTo    []float64   // number of placements of at most s stones, for each s
 	random  *rand.Rand
 	cells   []int              // of the stones of one placement
 	seen    map[game.Bits]bool // by reachable
@@ -85,7 +85,7 @@ func newDrawing(b *game.Board, seed uint64) *drawing {
 	return d
 }
 
-// choose is the number of sets of k of n things.
+// choose is the number of k-element subsets of n things.
 func choose(n, k int) float64 {
 	product := 1.
 	for i := range k {
@@ -124,14 +124,15 @@ func (d *drawing) stones() (p game.Position) {
 		d.cells[i], d.cells[j] = d.cells[j], d.cells[i]
 		cell := game.Bits{Lo: 1}.Shl(uint(d.cells[i]))
 		p.All = p.All.Or(cell)
-		if i < s/2 { // the side to move has put half of the stones, rounded down
+		if i < s/2 { // the side to move has placed half of the stones, rounded down
 			p.Own = p.Own.Or(cell)
 		}
 	}
 	return p
 }
 
-// reachable reports whether moves in turns lead to a placement without lines: whether its stones can be taken away in turns, from the top.
+// reachable reports whether alternating moves lead to a placement without lines, which is whether its stones can be removed in turns, from
+// the top.
 func (d *drawing) reachable(p game.Position) bool {
 	if !d.board.Rules().Gravity {
 		return true
@@ -140,12 +141,12 @@ func (d *drawing) reachable(p game.Position) bool {
 	return d.takeAway(p)
 }
 
-// takeAway reports whether all stones can be taken away, one of the side that moved last first.
+// takeAway reports whether all stones can be removed in turns, beginning with the side that moved last.
 func (d *drawing) takeAway(p game.Position) bool {
 	if p.All.IsZero() {
 		return true
 	}
-	if d.seen[p.All] { // the stones of all tell whose they are
+	if d.seen[p.All] { // the set of all stones determines whose they are
 		return false
 	}
 	d.seen[p.All] = true

@@ -16,7 +16,7 @@ import (
 // kaggleFull is the score of a full column in Kaggle's format.
 const kaggleFull = -99
 
-// parse reads a line, which is not empty.
+// parse parses a non-empty line.
 func (r *Reader) parse(text string) (p Position, err error) {
 	if text[0] == '{' {
 		p, err = r.parseJSON(text)
@@ -44,7 +44,7 @@ func (r *Reader) parse(text string) (p Position, err error) {
 	return p, p.validate()
 }
 
-// parseText reads `moves s1 s2 ..`.
+// parseText parses `moves s1 s2 ..`.
 func (r *Reader) parseText(text string) (p Position, err error) {
 	words := strings.Fields(text)
 	for i, word := range words[1:] {
@@ -58,7 +58,7 @@ func (r *Reader) parseText(text string) (p Position, err error) {
 	return p, err
 }
 
-// parseJSON reads both formats of JSON.
+// parseJSON parses both formats of JSON.
 func (r *Reader) parseJSON(text string) (p Position, err error) {
 	var line struct {
 		Position string `json:"position"`
@@ -88,7 +88,7 @@ func (r *Reader) parseJSON(text string) (p Position, err error) {
 	return p, err
 }
 
-// fromKaggle is a position in Kaggle's format.
+// fromKaggle returns a position in Kaggle's format.
 func (r *Reader) fromKaggle(cells []int, score *int, moves []*int) (p Position, err error) {
 	rules := game.Connect4
 	switch want := rules.Columns * rules.Rows; {
@@ -99,7 +99,7 @@ func (r *Reader) fromKaggle(cells []int, score *int, moves []*int) (p Position, 
 	case len(moves) != rules.Columns:
 		return p, fmt.Errorf("move score has %d numbers, and must have %d, one for each column", len(moves), rules.Columns)
 	}
-	// The format leaves out who is to move: the players take turns, and 1 begins.
+	// The format omits the player to move: the players take turns, and 1 begins.
 	stones := len(cells)
 	for _, cell := range cells {
 		if cell == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// LeftOut is a comment line of a file of positions: how many of those drawn with a number of stones are missing, because their scores take the
-// solver more nodes than it was given.
+// LeftOut is a comment line of a file of positions: how many of the positions drawn with a number of stones are missing, because their
+// scores take more nodes than the solver's limit.
 type LeftOut struct{ Stones, Drawn, Left int }
 
 // leftOutWords are in every such line.
@@ -19,7 +19,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("# of %d positions of %d stones, %d "+leftOutWords, l.Drawn, l.Stones, l.Left)
 }
 
-// comment reads a blank line or a comment.
+// comment parses a blank line or a comment.
 func (r *Reader) comment(text string) error {
 	if r.place.Line == 1 && text != "" {
 		r.Head, _, _ = strings.Cut(text, beforeSum)
@@ -41,15 +41,15 @@ func (r *Reader) comment(text string) error {
 	return nil
 }
 
-// Solved is how many of the drawn positions with some numbers of stones have scores.
+// Solved is the number of drawn positions within a range of stones, and the number of these that have scores.
 type Solved struct {
 	Stones string `json:"stones"` // "0-13"
 	Drawn  int    `json:"drawn"`
 	Solved int    `json:"solved"`
 }
 
-// AddSolved adds a file's positions, which are of one game, and its lines of those left out to that game's numbers by thirds of the number
-// of stones. to is nil for the first file. Lines that contradict the positions are an error.
+// AddSolved adds a file's positions, which are of one game, and its LeftOut lines to that game's counts by thirds of the number of stones.
+// to is nil for the first file. Lines that contradict the positions are an error.
 func AddSolved(to []Solved, positions []Position, left []LeftOut) ([]Solved, error) {
 	if len(positions) == 0 {
 		return to, errors.New("no positions")
@@ -58,7 +58,7 @@ func AddSolved(to []Solved, positions []Position, left []LeftOut) ([]Solved, err
 	cells := board.Cells()
 	third := func(stones int) int { return min(2, 3*stones/cells) }
 	if to == nil {
-		// The third i begins with the least number of stones that third gives i.
+		// The third i begins with the lowest number of stones that third maps to i.
 		begin := func(i int) int { return (i*cells + 2) / 3 }
 		for i := range 3 {
 			to = append(to, Solved{Stones: fmt.Sprintf("%d-%d", begin(i), begin(i+1)-1)})

@@ -18,7 +18,7 @@ const maxLine = 64 << 10
 // Read reads all positions of a file.
 func Read(r io.Reader) ([]Position, error) { return NewReader(r, Place{}).All() }
 
-// All reads all positions that are left.
+// All reads all remaining positions.
 func (r *Reader) All() (positions []Position, err error) {
 	for {
 		p, err := r.Next()
@@ -32,8 +32,8 @@ func (r *Reader) All() (positions []Position, err error) {
 	}
 }
 
-// Seal makes a file of a first line and the lines after it. head is the first line, a comment without a newline. Seal adds
-// the checksum of everything after that line to it, a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
+// Seal returns a file of a first line and the lines after it. head is the first line, a comment without a newline. Seal appends to it the
+// checksum of everything after that line, a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
 func Seal(head string, lines []byte) []byte {
 	behind := append([]byte{'\n'}, lines...)
 	return append(fmt.Appendf(nil, "%s%s%08x", head, beforeSum, crc32.ChecksumIEEE(behind)), behind...)
@@ -52,36 +52,35 @@ func CheckSeal(text []byte) error {
 // Reader reads positions with exact scores, one per line:
 //
 //   - `moves s1 s2 ..`, with one score for each action and -1000 for an action that cannot be played;
-//   - the JSON that `evald solve --scores` writes;
-//   - {"board": [..], "score": s, "move score": [..]} on 7x6x4, with the board as Kaggle has it, 42 cells row by row from the
-//     top left, the score of the position, and that of each of the 7 columns, -99 for a full one. All scores are those of the
-//     side to move, which the stones tell: players take turns, and 1 begins. Peter Cnudde's validation set for Kaggle's Connect
-//     X, refmoves1k_kaggle, is such a file;
+//   - {"board": [..], "score": s, "move score": [..]} on 7x6x4, with Kaggle's board, 42 cells row by row from the
+//     top left, the score of the position, and that of each of the 7 columns, -99 for a full one. All scores are for the
+//     side to move, which follows from the stones: players take turns, and 1 begins. Peter Cnudde's validation set for
+//     Kaggle's Connect X, refmoves1k_kaggle, is such a file;
 //   - `moves score`, the score of the position alone, as in Pascal Pons' benchmark sets. If the first line is of this kind, all
 //     must be. See Unsolved.
 //
-// It skips blank lines and those that begin with #, but for LeftOut. It holds one line in memory. A file that it reads from the beginning must
-// have the checksum that its first line names, if that line names one (Seal).
+// It skips blank lines and those that begin with #, except LeftOut lines. It holds one line in memory. If the first line of the file names
+// a checksum (Seal), a Reader from the beginning compares it.
 type Reader struct {
 	Parser game.Parser // reads the positions
 
 	// Unsolved accepts lines `moves score`. Their positions have no Scores until SolveMoves finds them.
 	Unsolved bool
 
-	Head    string    // the first line, without its checksum, if that line was read and is a comment
-	LeftOut []LeftOut // the lines of this kind that were read
+	Head    string    // the first line, without its checksum, if it was read and is a comment
+	LeftOut []LeftOut // such lines so far
 
-	unsolved bool // the file has such lines
+	unsolved bool // the file has lines `moves score`
 	before   int  // number of positions read
 
 	lines  *bufio.Scanner
 	place  Place
 	sealed bool   // the first line has a checksum
 	want   string // that checksum
-	sum    uint32 // of the bytes behind it
+	sum    uint32 // of the bytes after it
 }
 
-// Place is a position between two lines of a file.
+// Place is an offset between two lines of a file.
 type Place struct {
 	Offset int64 // bytes before it
 	Line   int   // lines before it
@@ -124,8 +123,8 @@ func (r *Reader) checkSeal() error {
 // Place is the place after the last line read.
 func (r *Reader) Place() Place { return r.place }
 
-// Next returns the next position, and io.EOF after the last. Other errors name the line and what is wrong with it, or, after
-// the last line, the checksum.
+// Next returns the next position, and io.EOF after the last. Other errors name the line and its mistake, or, after the last line, the
+// checksum.
 func (r *Reader) Next() (Position, error) {
 	for r.lines.Scan() {
 		r.place.Line++

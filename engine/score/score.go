@@ -1,5 +1,5 @@
-// Package score measures evaluators against exact scores: how often the likeliest move is among the best, how much it gives
-// away, and how well the value predicts the result.
+// Package score measures evaluators against exact scores: how often the likeliest move is among the best, how much it gives away, and how
+// well the value predicts the result.
 package score
 
 import (
@@ -20,10 +20,10 @@ type Position struct {
 	State  game.State
 	Scores []int // by action; solver.NoMove if it cannot be played
 
-	// Of a position that a Reader read: the number of its line, and, of a line `moves score`, that score. Scores is then nil.
+	// For a position from a Reader: the number of its line, and the score of a line `moves score`. Scores is then nil.
 	Line, Score int
 
-	// Kind names where the position comes from, for Report.Kinds; "" means it counts for no kind.
+	// Kind is the origin of the position, for Report.Kinds; "" counts for no kind.
 	Kind string
 }
 
@@ -62,10 +62,10 @@ type Board struct {
 	Sevenths []int     `json:"-"`                // which seventh of the cells each band is, from 1
 	Stones   []Summary `json:"stones,omitempty"` // by the number of stones, if the Meter was asked for it
 
-	// Heuristic is the number of positions that a heuristic answered, in place of a network if one was asked. Searches do not tell.
+	// Heuristic is the number of positions that a heuristic answered, possibly instead of the requested network. Searches do not report it.
 	Heuristic int `json:"heuristic,omitempty"`
 
-	// Solved is set by callers that know how many positions were left out, see AddSolved.
+	// Solved is set by callers that know how many positions were omitted, see AddSolved.
 	Solved []Solved `json:"solved,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func CompareRules(a, b game.Rules) int {
 	return cmp.Or(cmp.Compare(a.InARow, b.InARow), cmp.Compare(free(a), free(b)), cmp.Compare(a.Cells(), b.Cells()), cmp.Compare(a.Columns, b.Columns))
 }
 
-// DropValues clears what was measured about values, for an evaluator that has none.
+// DropValues clears the measurements of values, for an evaluator that has none.
 func (r *Report) DropValues() {
 	r.All.dropValues()
 	parts := [][]Summary{r.Kinds, r.Bands}
@@ -106,7 +106,7 @@ func (r *Report) DropValues() {
 
 func (s *Summary) dropValues() { s.ValueSign, s.DecisiveSign, s.Brier = Mean{}, Mean{}, Mean{} }
 
-// rows is how many positions are evaluated at once.
+// rows is the number of positions evaluated at once.
 const rows = 256
 
 // Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
@@ -118,7 +118,7 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 	return m.Report(), nil
 }
 
-// Meter is Measure for positions that come in parts, which it does not keep.
+// Meter is Measure for positions that arrive in parts, which it does not store.
 type Meter struct {
 	Evaluator *eval.Evaluator
 	ByStones  bool // report each board's positions by the number of stones, too
@@ -130,7 +130,7 @@ type Meter struct {
 	batch  eval.Batch
 }
 
-// bands is the number of bands, and one more, because the last may be short.
+// bands is the number of bands, plus one, because the last may be short.
 const bands = 8
 
 // boardSums are the sums of one board.
@@ -142,7 +142,7 @@ type boardSums struct {
 	heuristic int
 }
 
-// Add evaluates positions. After an error the report is worthless.
+// Add evaluates positions. After an error the report is invalid.
 func (m *Meter) Add(ctx context.Context, positions []Position, progress func(done int)) error {
 	batch := &m.batch
 	for from := 0; from < len(positions); {
@@ -201,7 +201,7 @@ func (m *Meter) add(of *boardSums, p Position, o outcome) {
 // Report is the accuracy over the positions so far.
 func (m *Meter) Report() Report {
 	r := Report{All: m.all.summary("all"), Kinds: m.kinds.summaries()}
-	width := 0 // of a band in plies, if all boards have it
+	width := 0 // of a band in plies, if it is the same on all boards
 	if len(m.boards) == 1 {
 		width = band(m.boards[0].board)
 	}
@@ -219,7 +219,8 @@ func (m *Meter) Report() Report {
 	return r
 }
 
-// bandSummaries are the summaries of bands that have positions, and the numbers of these bands from 1. width is the number of plies in a band, 0 if it differs by board.
+// bandSummaries returns the summaries of bands that have positions, and the numbers of these bands from 1. width is the number of plies in
+// a band, 0 if it differs by board.
 func bandSummaries(all *[bands]sums, width int) (some []Summary, sevenths []int) {
 	for i := range all {
 		if all[i].n == 0 {

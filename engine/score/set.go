@@ -12,7 +12,7 @@ import (
 // Set is a set of positions up to mirror image, by rules.
 type Set map[game.Rules]map[game.Position]bool
 
-// ReadSet reads the positions of files of all formats of Reader.
+// ReadSet reads the positions of files in all formats of Reader.
 func ReadSet(paths ...string) (Set, error) {
 	s := Set{}
 	for _, path := range paths {

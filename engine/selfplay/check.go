@@ -11,9 +11,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Check returns an error that says why a game cannot be one of this run's, or nil. It looks at each position, move, visit, value
-// and source, and at what the rules decide, but does not play the game again: it takes each value and policy that a search
-// could have.
+// Check returns an error if a game cannot belong to this run. It checks each position, move, visit count, value and source, and whatever
+// the rules decide. It does not play the game again: it accepts every value and policy that a search could produce.
 func (s *Store) Check(g *Game) error {
 	if err := s.check(g); err != nil {
 		return fmt.Errorf("game %d: %w", g.Number, err)
@@ -73,9 +72,9 @@ func (s *Store) check(g *Game) error {
 	return nil
 }
 
-// checkSource says what is wrong with who is said to have answered a position whose game is not over. What the rules decide has the source Rules, their
-// value and their moves. The rest is by the run's heuristic, or by a network or a heuristic that stood in for it, and has the
-// visits of one search; or it is proved.
+// checkSource checks the source of a position whose game is not over. A position that the rules decide has the source Rules, the rules'
+// value and their moves. Any other is proved, or has the visits of one search and the source of the run's heuristic, or of its network or a
+// heuristic that stood in for it.
 func (s *Store) checkSource(p *Ply) error {
 	o := s.board.Outlook(p.Position)
 	if o.Result != game.Ongoing {

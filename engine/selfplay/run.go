@@ -20,44 +20,43 @@ import (
 // Game is one game.
 type Game struct {
 	Number int
-	Plies  []Ply         // those that were searched, in order, and one that was proved
+	Plies  []Ply         // the searched positions, in order, and at most one proved
 	Last   game.Position // after the last move
 	Result int8          // for the first player: 1, 0 or -1
 }
 
-// Proved reports whether the game ended at its last ply because that was proved, and not by the rules.
+// Proved reports whether the game ended because its last ply was proved, instead of by the rules.
 func (g *Game) Proved() bool {
 	return len(g.Plies) > 0 && g.Plies[len(g.Plies)-1].Source == eval.Solved
 }
 
-// Ply is a position of a game and what the search found there. Values are those of the side to move.
+// Ply is a position of a game and its search's result. Values are for the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil of a fast search
+	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil for a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
 
-// Remembered is how many answers of a network are remembered usually; they take about 130 MB on 7x6.
+// Remembered is the usual number of a network's answers in the cache; they take about 130 MB on 7x6.
 const Remembered = 1 << 20
 
-// Remember makes a model's evaluator ready for Play. It keeps a network's answers, since about half of the positions are met
-// again, in the next move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is
-// as fast as a cache, so it is returned as it is. The games do not depend on the number of answers that are kept. With a small
-// network on a fast GPU, to keep none can be faster: looking an answer up costs more than computing it again.
+// Remember prepares a model's evaluator for Play. It caches a network's answers, since about half of the positions occur again, in the next
+// move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is as fast as a cache, so its
+// evaluator is returned unchanged. The games do not depend on answers, the size of the cache. With a small network on a fast GPU, 0 can be
+// faster: a cache lookup costs more than computing the answer again.
 func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
 	}
 	c := eval.NewCache(answers)
-	c.Transparent = true // what is recorded must not depend on which game came first
+	c.Transparent = true // records must not depend on which game came first
 	return eval.New(e.Backend(), eval.Options{Cache: c, Model: model})
 }
 
-// Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each game when it is
-// over, not in the order of their numbers; the calls do not overlap. An error of done or e ends the play, and so does a
-// position that was answered neither by a network nor by a heuristic of the catalog. If ctx ends, the games under way are
-// dropped, since they can be played again, and the error wraps ctx.Err().
+// Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each finished game, in any order;
+// the calls do not overlap. An error of done or e ends the play, and so does a position that was answered neither by a network nor by a
+// heuristic of the catalog. If ctx ends, unfinished games are dropped, since they can be played again, and the error wraps ctx.Err().
 func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
 	number := first
 	next := func() (int, bool) {
@@ -72,9 +71,8 @@ func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have m
 	return PlayNext(ctx, e, c, next, done)
 }
 
-// PlayNext is Play with the games whose numbers next returns, until it returns false. Its calls do not overlap with each
-// other or with those of done. It is asked by a seat that is free, and all games under way wait for its answer. A seat that
-// got false stays empty.
+// PlayNext is Play with the games whose numbers next returns, until it returns false. Its calls do not overlap with each other or with
+// those of done. A free seat calls it, and all games in progress wait for its answer. A seat that got false stays empty.
 func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -105,10 +103,10 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	return err
 }
 
-// run is the games under way.
+// run is the games in progress.
 type run struct {
 	Config
-	ctx    context.Context // looked at between games: if the rules answer everything, no search looks at it
+	ctx    context.Context // checked between games: if the rules answer everything, no search checks it
 	board  *game.Board
 	player *sample.Player       // of openings
 	kinds  []sample.Kind        // of openings
@@ -122,18 +120,18 @@ type run struct {
 	failed error
 }
 
-// seat is where one tree plays its games, one after the other.
+// seat plays games with one tree, one after the other.
 type seat struct {
 	*Game    // nil between games
 	position game.Position
 	random   *rand.Rand // of the game
 	seed     uint64     // of the game's trees
-	full     bool       // the search under way
+	full     bool       // the current search is a full one
 	policy   []float32  // [A], scratch
 }
 
-// advance is called by mcts.Drive when a tree has its visits. It makes the move, begins a new game if the last one is over,
-// and says how many visits the next move gets.
+// advance is called by mcts.Drive when a tree has its visits. It makes the move, begins a new game if the last one is over, and returns the
+// next move's visits.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
 	if s.Game != nil {
@@ -153,10 +151,10 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 			return goal
 		}
 	}
-	// One number is drawn for each search, of either kind, so that the rest of the game's random numbers stay in step.
+	// Draw one number for each search, of either kind, so that the game's random sequence does not depend on the kinds.
 	s.full = s.random.Float64() < r.FullShare
 	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
-		panic(err) // Validate has looked at all of it
+		panic(err) // Validate has checked all of it
 	}
 	if goal.Visits = r.FastVisits; s.full {
 		goal.Visits = r.Visits
@@ -164,7 +162,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	return goal
 }
 
-// begin gives a seat the next game, with its opening played, if there is one.
+// begin starts the seat's next game, if there is one, and plays its opening.
 func (r *run) begin(s *seat) bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -188,11 +186,11 @@ func (r *run) begin(s *seat) bool {
 	return err == nil
 }
 
-// openingTries is how often an opening is drawn again if it ends in a decided position. Then the game begins on the empty
-// board.
+// openingTries is the maximum number of draws for an opening that does not end in a decided position. After that, the game begins on the
+// empty board.
 const openingTries = 100
 
-// opening is a position after some moves of a kind of play. Its game is not over, and the side to move cannot win at once.
+// opening returns a position after some moves of a kind of play. Its game is not over, and the side to move cannot win at once.
 func (r *run) opening(random *rand.Rand) (game.Position, error) {
 	kind, most := r.kinds[0], r.OpeningPlies
 	if len(r.kinds) > 1 {
@@ -215,7 +213,7 @@ func (r *run) opening(random *rand.Rand) (game.Position, error) {
 	return game.Position{}, nil
 }
 
-// move keeps what the search found, makes a move, and reports whether the game is over.
+// move records the search's result, makes a move, and reports whether the game is over.
 func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 	ply, err := r.ply(s, t)
 	if err != nil {
@@ -241,8 +239,8 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 	return true, nil
 }
 
-// ply is what is to be learned from the position. If the rules decide it, that is their result without the search's
-// discount, and all moves that lead to it, of which the search takes one.
+// ply is the training target of the position. If the rules decide it, this is their result without the search's discount, and all moves
+// that lead to it, of which the search chooses one.
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
@@ -262,7 +260,7 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	return ply, nil
 }
 
-// each is a policy's visits: 1 for each of the moves, given by their cells. It is nil if there are none.
+// each returns a policy's visits: 1 for each of the moves, given by their cells. It is nil if there are none.
 func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	if !moves.IsZero() {
 		visits = make([]uint32, b.Actions())
@@ -273,8 +271,8 @@ func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	return visits
 }
 
-// probe ends the game at a position that a probe proves, and reports whether it did. What the rules decide is left to be
-// played, so that records have it.
+// probe ends the game at a position that a probe proves, and reports whether it did. Positions that the rules decide are played to the end,
+// so that records contain them.
 func (r *run) probe(s *seat) bool {
 	if r.prober == nil || r.board.Outlook(s.position).Result != game.Ongoing {
 		return false
@@ -292,7 +290,7 @@ func (r *run) prove(s *seat, result game.Result, moves game.Bits) {
 	s.Last, s.Result = s.position, outcome(int8(result.Value()), s.position)
 }
 
-// provedMoves are the cells of the moves of which a search has proved that they lead to the root's result.
+// provedMoves returns the cells of the moves for which a search has proved that they lead to the root's result.
 func provedMoves(b *game.Board, t *mcts.Tree, p game.Position, result game.Result) (cells game.Bits) {
 	for _, m := range t.Moves(nil) {
 		if m.Result == result {
@@ -302,7 +300,7 @@ func provedMoves(b *game.Board, t *mcts.Tree, p game.Position, result game.Resul
 	return cells
 }
 
-// outcome turns a result for the side to move at p into one for the first player, and back.
+// outcome converts a result between the views of the side to move at p and of the first player.
 func outcome(result int8, p game.Position) int8 {
 	if p.Mover() == 1 {
 		return result
@@ -310,7 +308,7 @@ func outcome(result int8, p game.Position) int8 {
 	return -result
 }
 
-// choose is the move to make: drawn by the search's policy in the first TemperaturePlies, later the best one.
+// choose returns the move: drawn from the search's policy in the first TemperaturePlies, the best one after that.
 func (r *run) choose(s *seat, t *mcts.Tree) int {
 	x := s.random.Float64()
 	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
@@ -320,9 +318,10 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 	return eval.SampleAction(s.policy, x)
 }
 
-// source is who answered the tree's leaves. If there were several, it is a heuristic, the last of them in the catalog, so
-// that a network's name stands only for what networks alone have found; and of networks it is the fast one. It is Terminal if the rules alone have answered. Any
-// other source is an error, because networks would learn from a record under a wrong name.
+// source returns the source of the tree's leaves. If there are several, a heuristic takes precedence over any network (of heuristics the
+// last in the catalog), so that a network's name stands only for searches by networks alone; and fast takes precedence over cpu and gpu. It
+// is Terminal if the rules answered everything. Any other source is an error, because networks would learn from a record under a wrong
+// name.
 func source(t *mcts.Tree) (eval.Source, error) {
 	answered := t.Sources()
 	if len(answered) == 0 {
@@ -346,7 +345,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 	return eval.Cached, nil
 }
 
-// finish hands the seat's game out, and reports whether the play goes on.
+// finish hands out the seat's game, and reports whether the play continues.
 func (r *run) finish(s *seat) bool {
 	g := s.Game
 	s.Game = nil

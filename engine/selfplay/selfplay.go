@@ -1,19 +1,18 @@
-// Package selfplay plays games of an evaluator against itself and keeps them as training records.
+// Package selfplay plays games of an evaluator against itself and stores them as training records.
 //
-// Game number n of a run is determined by the run's configuration, its evaluator and n alone, whatever runs beside it.
-// So a run that was killed goes on with the games that are not in its files, and comes to the same files.
+// Game n of a run follows from the run's configuration, its evaluator and n alone, whatever runs concurrently. So a killed run resumes with
+// the games that are not in its files, and ends with the same files.
 //
 // # Decisions
 //
-// A run remembers its network's answers. The next move's search meets half of the last one's leaves again, and games
-// share their openings; who met a position first is in no record. Trees are searched anew for each move, so that a
-// game follows from its number alone. Games begin with play that searches would not come to, random and plausible,
-// because users send such positions.
+// A run caches its network's answers. The next move's search meets half of the last one's leaves again, and games share their openings;
+// records do not depend on which search met a position first. Trees are searched anew for each move, so that a game follows from its number
+// alone. Games begin with random and plausible moves that searches would not choose, because users send such positions.
 //
-// With Exact a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time; without probes of leaves it would take
-// 0.55 to 0.65 times. They pay: of 864 positions a search of 48 visits by a network of two generations found 98.1% good moves
-// and 95.7% of the results in place of 96.8% and 89.0%. With 300 nodes in place of 100 it is 98.3% and 96.3%, and games by
-// bitsquares take 1.7 times as long.
+// With Exact a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time; without probes of leaves, 0.55 to 0.65 times.
+// The probes of leaves are worth it: of 864 positions, a search of 48 visits by a network of two generations found 98.1% good moves and
+// 95.7% of the results, instead of 96.8% and 89.0%. With 300 nodes instead of 100 it finds 98.3% and 96.3%, and games by bitsquares take
+// 1.7 times as long.
 package selfplay
 
 import (
@@ -32,16 +31,16 @@ import (
 // Config of a run. All fields but the last two determine the games.
 type Config struct {
 	Rules   string `json:"rules"`
-	Network string `json:"network"` // name of what evaluates, for the records
+	Network string `json:"network"` // name of the network or heuristic, for the records
 	Seed    uint64 `json:"seed"`
 
-	// Path is the set of instructions by which the CPU computes the network (kernels/cpu.Path), because answers differ a little
-	// from one to another; "" if it computes none. Play does not look at it.
+	// Path is the CPU's instruction set for the network (kernels/cpu.Path), recorded because answers differ slightly between sets; "" if
+	// the CPU computes no network. Play ignores it.
 	Path string `json:"cpu_path,omitempty"`
 
-	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare a move is
-	// searched with Visits and exploration, and its record teaches the policy; the others have FastVisits, no
-	// exploration, and records for the values alone.
+	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare a move is searched with
+	// Visits and exploration, and its record teaches the policy. Other moves have FastVisits and no exploration, and their records teach
+	// only the values.
 	Visits     int     `json:"visits"`
 	FastVisits int     `json:"fast_visits"`
 	FullShare  float64 `json:"full_share"`
@@ -50,33 +49,32 @@ type Config struct {
 	Noise     float64 `json:"noise"`     // share of Dirichlet noise in the root's priors; puct
 	Alpha     float64 `json:"alpha"`     // its concentration
 	C         float64 `json:"c"`         // exploration constant of puct
-	Discount  float64 `json:"discount"`  // of a value, for each ply that it is backed up: wins soon, losses late
+	Discount  float64 `json:"discount"`  // factor of a value for each ply that it is backed up: prefers early wins and late losses
 
-	// Games begin with 0 to OpeningPlies moves of a kind of play, each number as likely as the others, and then choose moves
-	// by visits^(1/Temperature) for TemperaturePlies plies, later the best ones. The kind is one of package sample, Mixed,
-	// which takes each for a third of the games, or "", which is sample.Random. Openings have at most the plies of
-	// sample.Kind.Plies.
+	// Games begin with 0 to OpeningPlies moves of a kind of play, each number equally likely. Then they choose moves by
+	// visits^(1/Temperature) for TemperaturePlies plies, and the best moves after that. The kind is one of package sample, Mixed for a
+	// third of the games each, or "" for sample.Random. Openings have at most sample.Kind.Plies plies.
 	Openings         string  `json:"openings,omitempty"`
 	OpeningPlies     int     `json:"opening_plies"`
 	Temperature      float64 `json:"temperature"`
 	TemperaturePlies int     `json:"temperature_plies"`
 
-	// Resign ends a game if a full search gives the side to move a value of less than -Resign; 0 plays to the end.
+	// Resign ends a game if a full search values the position below -Resign for the side to move; 0 plays to the end.
 	Resign float64 `json:"resign"`
 
-	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober of that bound or by the
-	// search, which probes its leaves with a tenth of it. What the rules decide is played to the end.
+	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober with that bound or by the search,
+	// which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
-	// The games do not depend on these two. Sized has numbers in place of 0.
+	// The games do not depend on these two. Sized replaces 0 by numbers.
 	Parallel int `json:"-"` // games at once
-	Batch    int `json:"-"` // leaves that are evaluated together
+	Batch    int `json:"-"` // leaves per batch
 }
 
 // Mixed is the value of Config.Openings for all kinds of play.
 const Mixed = "mixed"
 
-// kinds are the kinds of play that games begin with.
+// kinds returns the kinds of play for openings.
 func (c Config) kinds() []sample.Kind {
 	switch c.Openings {
 	case "":
@@ -95,13 +93,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// DefaultBatch is how many leaves are evaluated together, except by evaluators that prefer many more.
+// DefaultBatch is the number of leaves per batch, except for evaluators that prefer many more.
 const DefaultBatch = 128
 
-// Sized is the configuration with numbers in place of a Parallel or a Batch of 0, for that many games by e. Each processor has
-// two batches, one that it fills and one that is evaluated. The batches of a device that prefers 1024 rows, a GPU, have 512;
-// several are on the device at once. If there are too few games for that, batches are smaller, so that all processors have some,
-// but not below DefaultBatch, except for heuristics, to which the size does not matter.
+// Sized returns the configuration with numbers for a Parallel or a Batch of 0, for the given number of games by e. Each processor has two
+// batches: it fills one while the other is evaluated. For a device that prefers 1024 rows, a GPU, batches have 512 rows, and several are on
+// the device at once. With too few games for that, batches are smaller, so that all processors have work, but not below DefaultBatch,
+// except for heuristics, whose speed does not depend on the size.
 func (c Config) Sized(e *eval.Evaluator, games int) Config {
 	rows, batches := e.Backend().Attributes().Rows, 2*runtime.GOMAXPROCS(0)
 	batch := max(DefaultBatch, rows/2)
@@ -118,13 +116,14 @@ func (c Config) Sized(e *eval.Evaluator, games int) Config {
 	return c
 }
 
-// mostAtOnce is the greatest Parallel and Batch.
+// mostAtOnce bounds Parallel and Batch.
 const mostAtOnce = 1 << 20
 
-// PliesFor are the OpeningPlies and TemperaturePlies that suit a board: a seventh and two sevenths of its cells, as DefaultConfig has for 7x6.
+// PliesFor returns the OpeningPlies and TemperaturePlies that suit a board: a seventh and two sevenths of its cells, as DefaultConfig has
+// for 7x6.
 func PliesFor(b *game.Board) (opening, temperature int) { return b.Cells() / 7, b.Cells() * 2 / 7 }
 
-// Validate names the field that is out of range, or is nil.
+// Validate returns nil, or an error that names the field that is out of range.
 func (c Config) Validate() error {
 	if _, err := game.ParseRules(c.Rules); err != nil {
 		return fmt.Errorf("selfplay: rules: %w", err)
@@ -163,7 +162,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// board is the board of Rules.
+// board returns the board of Rules.
 func (c Config) board() (*game.Board, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -172,16 +171,16 @@ func (c Config) board() (*game.Board, error) {
 	return game.NewBoard(rules)
 }
 
-// leafShare is how many times fewer nodes the probes of a tree's leaves have than those of the positions of games.
+// leafShare divides Exact, the bound of the probes of games' positions, for the probes of a tree's leaves.
 const leafShare = 10
 
-// tree is the configuration of a full or a fast search.
+// tree returns the configuration of a full or a fast search.
 func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig(mcts.PUCT)
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
 	m.Exact = c.Exact / leafShare
 	m.FlatPriors = false     // a policy that learns from flat priors gets flatter with each generation
-	m.Transpositions = false // the network's answers are remembered, and visits with a fast device should cost little
+	m.Transpositions = false // the network's answers are cached, and visits with a fast device should cost little
 	switch {
 	case full && c.Selection == "gumbel":
 		m.Selection = mcts.Gumbel

@@ -19,11 +19,11 @@ import (
 type Progress struct {
 	Games, All int // in the files, and of the whole run
 	Played     int // games finished since the start of the program
-	Proved     int // those of them that ended because their result was proved
+	Proved     int // played games that ended because their result was proved
 	Elapsed    time.Duration
 }
 
-// Share says what share of the games that were played ended because they were proved; it is empty if none can.
+// Share returns, as text, the share of the played games that ended by a proof; it is empty if none can.
 func (p Progress) Share(c Config) string {
 	if c.Exact == 0 || p.Played == 0 {
 		return ""
@@ -31,31 +31,30 @@ func (p Progress) Share(c Config) string {
 	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
 }
 
-// Batch is the games of one generation of a learning run, for those that play them elsewhere. A run of several games has a batch for
-// each game, one after the other. A continuous run may have several series of games for a generation, each with a batch for each game.
+// Batch is the games of one generation of a learning run, for machines that play them elsewhere. A run of several games has one batch for
+// each game, one after the other. A continuous run may have several series for a generation, each with a batch for each game.
 type Batch struct {
-	Generation int // the batch's number, which tells batches apart: that of the generation, or as learn.Run numbers those of several games or series
+	Generation int // the batch's unique number: the generation, or the number that learn.Run gives to batches of several games or series
 	Config     Config
 	Dir        string // of the records
 	Games      int
 	Network    string         // file of the network that plays; empty: the heuristic of Config.Network
-	Report     func(Progress) // nil, or called when games were kept
+	Report     func(Progress) // nil, or called after games were stored
 }
 
-// ShardGames is how many games a file of records holds at most, unless the caller of OpenStoreIn wants another number.
+// ShardGames is the maximum number of games in a file of records, unless the caller of OpenStoreIn wants another one.
 const ShardGames = 500
 
-// ConfigFile is in every directory of records that Run has begun.
+// ConfigFile is in every directory that Run has begun.
 const ConfigFile = "selfplay.json"
 
-// WaitingFile is the journal of a directory of records: the games that are over but in no file of records yet.
+// WaitingFile is the journal of a directory of records: the finished games that are in no file of records yet.
 const WaitingFile = "waiting.jsonl"
 
-// Run plays games 0 to n-1 and keeps them in a directory: games-000000-000499.parquet holds the records of games 0 to
-// 499 in their order, and so on; files appear when they are complete, and selfplay.json has the configuration. Games
-// that are over but in no such file yet are in waiting.jsonl, each with its checksum, so that a kill loses only those under
-// way. A directory that has games already is gone on with, after all of it was compared with its checksums; one of another
-// configuration is an error. report, unless nil, hears of each finished game.
+// Run plays games 0 to n-1 and stores them in a directory: games-000000-000499.parquet has the records of games 0 to 499 in order, and so
+// on; files appear when they are complete, and selfplay.json has the configuration. Finished games that are in no such file yet are in
+// waiting.jsonl, each with its checksum, so that a kill loses only unfinished games. An existing directory is resumed after all of it was
+// compared with its checksums; one of another configuration is an error. report, unless nil, is called after each finished game.
 func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
 	s, err := OpenStore(dir, c, n)
 	if err != nil {
@@ -80,7 +79,7 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 	return errors.Join(err, s.Close())
 }
 
-// readJournal reads the games that wait to be written to a file.
+// readJournal reads the games that are in no file yet.
 func (s *Store) readJournal() error {
 	games, err := durable.ReadJournalIn[Game](s.dir, s.dir.Path(WaitingFile), "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -94,8 +93,8 @@ func (s *Store) readJournal() error {
 	return nil
 }
 
-// openJournal begins the journal anew, with the games that are in no file yet. The others' files are durable: this process has committed
-// them, or has found them when it opened the directory.
+// openJournal rewrites the journal with the games that are in no file yet. All others are in durable files: this process has committed
+// them, or found them when it opened the directory.
 func (s *Store) openJournal() (err error) {
 	if s.journal != nil {
 		if err := s.journal.Close(); err != nil {
@@ -112,7 +111,7 @@ func (s *Store) openJournal() (err error) {
 	return err
 }
 
-// add keeps a finished game: at once in the journal, and later in the file that it belongs to.
+// add stores a finished game: in the journal at once, and later in its file.
 func (s *Store) add(g *Game) error {
 	if err := s.journal.Add(g); err != nil {
 		return err
@@ -122,7 +121,7 @@ func (s *Store) add(g *Game) error {
 	return s.drain()
 }
 
-// drain takes the games whose turn it is. After an error it can be called again.
+// drain moves games into files in the order of their numbers. It can be called again after an error.
 func (s *Store) drain() error {
 	for {
 		if len(s.games) == s.most || len(s.games) > 0 && s.next == s.end {
@@ -142,7 +141,7 @@ func (s *Store) drain() error {
 	}
 }
 
-// wait adds games to those that wait for earlier ones.
+// wait adds games that must wait for earlier ones.
 func (s *Store) wait(games ...*Game) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *Store) wait(games ...*Game) {
 	}
 }
 
-// write writes the file that was to come. The journal begins anew when most of its games are in files.
+// write writes the next file of records. It rewrites the journal when most of its games are in files.
 func (s *Store) write() error {
 	w, err := record.CreateIn(s.dir, s.dir.Path(durable.ShardName(s.first, s.next-1)))
 	if err != nil {
@@ -178,7 +177,7 @@ func (s *Store) write() error {
 	return s.openJournal()
 }
 
-// records are a game's: one for each position that was searched, and the last one if the game was over there.
+// records returns a game's records: one for each position that was searched or proved, and the last one if the game was over there.
 func (s *Store) records(g *Game) []record.Record {
 	rules := s.board.Rules()
 	var all []record.Record
@@ -203,7 +202,7 @@ func (s *Store) records(g *Game) []record.Record {
 	return all
 }
 
-// move is the one from a position to the next, counted from 1; 0 where they are the same, since the game was given up.
+// move returns the move from a position to the next, counted from 1, or 0 if they are equal, because the game was resigned or proved.
 func (s *Store) move(p, next game.Position) uint8 {
 	stone := next.All.AndNot(p.All)
 	if stone.IsZero() {

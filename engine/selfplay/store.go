@@ -11,19 +11,19 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Store keeps the games of a run that others play, in a directory like that of Run, from which Run could go on. It is the
-// ledger of the run: which games it has is what the names of the files of records and the journal say. Has, Games, Proved and
-// First are safe for concurrent use, and do not wait for the disk; one goroutine at a time may call the others. Close it.
+// Store holds the games of a run that others play, in a directory like that of Run, which Run could resume. It is the ledger of the run:
+// the names of the files of records and the journal define which games exist. Has, Games, Proved and First are safe for concurrent use, and
+// do not wait for the disk; only one goroutine at a time may call the others. Close it.
 type Store struct {
 	config  Config
 	dir     *durable.Dir
-	most    int // games in a file of records
+	most    int // maximum games in a file of records
 	board   *game.Board
-	first   int              // number of the first game of the file to come
-	games   []*Game          // of the file to come, from first on
+	first   int              // number of the first game of the next file
+	games   []*Game          // of the next file, from first on
 	end     int              // of the run
 	journal *durable.Journal // has the games that are in no file
-	lines   int              // of the journal, also of games that have come into a file since
+	lines   int              // of the journal, including games that are in a file by now
 	broken  bool             // the journal's last line may be torn
 	checked game.Boards      // of Check
 
@@ -34,12 +34,12 @@ type Store struct {
 	proved  int // games added since the store was opened that ended by a proof
 }
 
-// OpenStore begins or continues a directory for games 0 to n-1, as Run does.
+// OpenStore begins or resumes a directory for games 0 to n-1, as Run does.
 func OpenStore(dir string, c Config, n int) (*Store, error) {
 	return OpenStoreIn(durable.OS, dir, c, n, ShardGames)
 }
 
-// OpenStoreIn is OpenStore in any file system, with at most a number of games in each new file of records, from 1 on.
+// OpenStoreIn is OpenStore in any file system, with no more than most games, from 1, in each new file of records.
 func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, e
 	return s, nil
 }
 
-// open finds the games that the directory has.
+// open finds the games in the directory.
 func (s *Store) open() error {
 	if err := durable.KeepConfigIn(s.dir, s.dir.Path(ConfigFile), s.config); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Store) open() error {
 	}
 	for _, f := range files { // refuses damaged ones
 		r, err := record.OpenIn(s.dir, f.Path)
-		if err == nil && !r.Sealed() { // this package has written it, with a checksum
+		if err == nil && !r.Sealed() { // this package writes a checksum into each file
 			err = fmt.Errorf("records %s: the file is damaged: it has no checksum", f.Path)
 		}
 		if err != nil {
@@ -98,30 +98,30 @@ func (s *Store) Has(number int) bool {
 	return number < s.next || s.waiting[number] != nil
 }
 
-// Games is how many games the store has.
+// Games is the number of games in the store.
 func (s *Store) Games() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next + len(s.waiting)
 }
 
-// Proved is how many of the games that were added since the store was opened ended because their result was proved.
+// Proved is the number of games added since the store was opened that ended by a proof.
 func (s *Store) Proved() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proved
 }
 
-// First is the first game that the store lacks. All games that it has beyond are in memory.
+// First is the first game that the store lacks. All its games beyond that are in memory.
 func (s *Store) First() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// Add keeps games. If it returns nil, all of them are on the disk, and a power failure loses none. Those that the store had
-// already are left out. After an error some may be kept; Add can be called again with the same games, and goes on when there
-// is room on the disk again. All games must have passed Check.
+// Add stores games. If it returns nil, all of them are durable, and a power cut loses none. Games that the store already has are ignored.
+// After an error some may be stored; Add can be called again with the same games, and continues when the disk has room again. All games
+// must have passed Check.
 func (s *Store) Add(games ...*Game) error {
 	if s.broken {
 		if err := s.openJournal(); err != nil {
@@ -144,11 +144,11 @@ func (s *Store) Add(games ...*Game) error {
 		s.wait(fresh...)
 	}
 	err := s.drain()
-	s.broken = s.journal == nil // it could not begin anew
+	s.broken = s.journal == nil // could not be rewritten
 	return err
 }
 
-// fresh are the games that the store lacks, each once.
+// fresh returns the games that the store lacks, each once.
 func (s *Store) fresh(games []*Game) (fresh []*Game) {
 	for _, g := range games {
 		if !s.Has(g.Number) && !slices.ContainsFunc(fresh, func(f *Game) bool { return f.Number == g.Number }) {
@@ -158,7 +158,7 @@ func (s *Store) fresh(games []*Game) (fresh []*Game) {
 	return fresh
 }
 
-// Close ends the writing. The next OpenStore finds all games that were added. The journal goes when all its games are in files.
+// Close stops writing. The next OpenStore finds all games that were added. Close removes the journal if all its games are in files.
 func (s *Store) Close() (err error) {
 	if s.journal != nil {
 		err = s.journal.Close()

@@ -1,4 +1,4 @@
-// Package short shortens texts that come from outside, from files, lines and clients, before errors and logs show them.
+// Package short shortens texts from outside (files, lines, clients) before errors and logs show them.
 package short
 
 import (
@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Most is how many bytes of such a text are shown. A line of the log has room for that many and for what is said about them.
+// Most is the maximum number of bytes shown of such a text. A line of the log has room for that and for a message about it.
 const Most = 200
 
-// Text is s in at most Most bytes of valid UTF-8, with ".." at the end if it was longer.
+// Text shortens s to at most Most bytes of valid UTF-8, and marks a cut by ".." at the end.
 func Text(s string) string { return To(s, Most) }
 
 // Quote is s in quotes, as %q writes it, in at most Most bytes. ".." follows if it was longer.
@@ -33,7 +33,7 @@ func Quote(s string) string {
 	return strconv.Quote(s[:end]) + ".."
 }
 
-// To is s in at most so many bytes of valid UTF-8, with ".." at the end if it was longer. most is 4 or more.
+// To shortens s to valid UTF-8 of no more than most bytes, from 4, and marks a cut by ".." at the end.
 func To(s string, most int) string {
 	if len(s) <= most {
 		return strings.ToValidUTF8(s, "?")

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Tail keeps the end of what is written to it, such as what a process says on stderr. It is safe for concurrent use.
+// Tail keeps the end of the text written to it, such as a process's stderr. It is safe for concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	end []byte

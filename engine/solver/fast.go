@@ -18,7 +18,7 @@ type fast struct {
 	done    atomic.Bool // one of several workers has the answer
 }
 
-// newFast makes a search for scores from -maxScore to maxScore; others count as the nearest of these.
+// newFast returns a search for scores from -maxScore to maxScore; others count as the nearest of these.
 func newFast(b *game.Board, bytes, threads, maxScore int) *fast {
 	g := newGeometry(b)
 	f := &fast{board: b, geo: g, table: newTable(bytes, g.stride*g.columns, int(g.columns), maxScore)}
@@ -36,13 +36,13 @@ func newFast(b *game.Board, bytes, threads, maxScore int) *fast {
 	return f
 }
 
-// fastMiB is the least size of the fast search's table for a board.
+// fastMiB is the minimum size in MiB of the fast search's table for a board.
 func fastMiB(b *game.Board) int { return max(1, fastBytes(b, maxScore(b))>>20) }
 
 // maxScore is the best score on a board.
 func maxScore(b *game.Board) int { return (b.Cells() + 1) / 2 }
 
-// fastBytes is the least size of a table for scores from -maxScore to maxScore.
+// fastBytes is the minimum size of a table for scores from -maxScore to maxScore.
 func fastBytes(b *game.Board, maxScore int) int {
 	bits, room := uint(b.Columns()*(b.Rows()+1)), roomOf(b.Columns(), maxScore)
 	if bits+1 <= room {
@@ -55,7 +55,7 @@ func (f *fast) reset() {
 	f.table.reset()
 	for _, w := range f.workers {
 		clear(w.history[:])
-		w.nodes = 0 // so that a search stops at the same node each time
+		w.nodes = 0 // so that a repeated search stops at the same node
 		w.flushed.Store(0)
 	}
 }
@@ -69,9 +69,9 @@ func (f *fast) nodes() (n uint64) {
 
 func (f *fast) fill() float64 { return f.table.fill() }
 
-// prove runs all workers until the first is done. Each fills the table for the others, and busy keeps them apart. With one
-// thread the number of nodes is the same every time, and nothing is allocated. A search of few nodes has one thread, because on a
-// busy machine waiting for a second one may take longer.
+// prove runs all workers until the first is done. They share the table, and busy keeps them apart. With one thread the number of nodes is
+// the same every time, and nothing is allocated. A search of few nodes has one thread, because waiting for a second one on a busy machine
+// may take longer.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
 	mirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
@@ -83,7 +83,7 @@ func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	return f.together(r, root, mirror, alpha)
 }
 
-// fewNodes is about 20 ms of one thread.
+// fewNodes take about 20 ms of one thread.
 const fewNodes = 1 << 17
 
 // together is prove by several workers.
@@ -129,8 +129,8 @@ func (f *fast) root(p game.Position) node {
 	return n
 }
 
-// busy marks the positions that some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996). Another thread
-// defers them; by the time it returns to them they are often answered. The marks are only advice: collisions do no harm.
+// busy marks the positions that some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996). Other threads defer them; by
+// the time they return to them they are often answered. The marks are only advice: collisions do no harm.
 type busy [1 << busyBits]atomic.Uint64
 
 const (

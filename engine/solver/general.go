@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// general is the search for boards of more than 64 bits and for boards without gravity: plain alpha-beta with null windows
-// over game.Board, a table that holds whole positions, and a look one move ahead for wins.
+// general is the search for boards of more than 64 bits and for boards without gravity: plain alpha-beta with null windows over game.Board,
+// a table of whole positions, and a check for wins one move ahead.
 type general struct {
 	board  *game.Board
 	cells  int
@@ -90,8 +90,8 @@ func (g *general) prove(r *run, p game.Position, alpha int) (value, action int) 
 	return g.search(p, b.Completes(p.Own).And(empty), b.Completes(other).And(empty), alpha, 0)
 }
 
-// search is the same as worker.search, and also returns the action that failed high, or -1. mine and theirs are the empty
-// cells that complete a line of the mover and of the opponent.
+// search is like worker.search, and also returns the action that failed high, or -1. mine and theirs are the empty cells that complete a
+// line of the mover and of the opponent.
 func (g *general) search(p game.Position, mine, theirs game.Bits, alpha, ply int) (value, action int) {
 	g.count++
 	if g.count >= g.next {
@@ -140,8 +140,8 @@ func (g *general) search(p game.Position, mine, theirs game.Bits, alpha, ply int
 	return best, action
 }
 
-// look returns the moves after which the opponent cannot win at once, unless the value is settled without search: the mover
-// wins, every move loses, or a bound from the lines still open and the cells left lies on one side of alpha.
+// look returns the moves after which the opponent cannot win at once, unless the value is settled without search: the mover wins, every
+// move loses, or a bound from the open lines and the remaining cells lies on one side of alpha.
 func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int) (safe game.Bits, value int, done bool) {
 	b := g.board
 	legal := b.Legal(p)
@@ -165,7 +165,7 @@ func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int)
 	return safe, lower, lower > alpha
 }
 
-// upper is an upper bound that the follow-up strategy proves (see worker.staticUpper), or most if there is none at alpha or below.
+// upper is an upper bound that the follow-up strategy proves (see worker.staticUpper), or most if there is none at or below alpha.
 func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha, left, most int) int {
 	if g.columns == nil { // no gravity
 		if alpha >= 0 && !g.board.Won(p.Own.Or(empty)) {
@@ -199,8 +199,8 @@ func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha
 	return most
 }
 
-// moves puts the safe moves into dst, the most promising first: the hint, then those that make lines of which one stone is
-// missing, on cells that parity gives to the mover above all, leave few safe replies, and lie on many lines.
+// moves puts the safe moves into dst, the most promising first: the hint, then moves that make lines with one stone missing, above all on
+// cells that parity gives to the mover, that leave few safe replies, and that lie on many lines.
 func (g *general) moves(p game.Position, safe game.Bits, hint, left int, dst []generalMove) []generalMove {
 	b := g.board
 	class := g.top

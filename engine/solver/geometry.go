@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// geometry is a board of at most 64 bits prepared for the fast search: its masks, and what the static bounds need to know
-// about each cell. It is immutable.
+// geometry is a board of at most 64 bits prepared for the fast search: its masks, and the data on each cell for the static bounds. It is
+// immutable.
 //
-// A column's cells are paired from the top: (top, second), (third, fourth) and so on. top holds the upper cell of each
-// pair, low the lower one; a column of odd height leaves a single cell at its foot that belongs to top.
+// A column's cells are paired from the top: (top, second), (third, fourth) and so on. top holds the upper cell of each pair, low the lower
+// one; the single cell at the foot of a column of odd height belongs to top.
 type geometry struct {
 	board   *game.Board
 	columns uint
@@ -60,11 +60,10 @@ func newGeometry(b *game.Board) *geometry {
 	return g
 }
 
-// landing returns the cells where a stone can land now.
+// landing returns the cells in which a stone can land now.
 func (g *geometry) landing(all uint64) uint64 { return (all + g.bottom) & g.full }
 
-// threats returns the cells that complete a line together with the stones s. It includes cells that are taken; the caller
-// masks them out.
+// threats returns the cells that complete a line together with the stones s. It includes occupied cells; the caller masks them out.
 func (g *geometry) threats(s uint64) uint64 {
 	if g.four {
 		return game.CompletesFour(s, g.stride)
@@ -82,12 +81,11 @@ func (g *geometry) won(s uint64) bool {
 	return a&(a>>2)|b&(b>>(2*(d-1)&63))|c&(c>>(2*d&63))|e&(e>>(2*(d+1)&63)) != 0
 }
 
-// openLines values the stones s for ordering: 10 for each line of four with two of them and two empty cells, 2 for each with
-// one and three.
+// openLines values the stones s for ordering: 10 for each line of four with two of them and two empty cells, 2 for each with one and three.
 func (g *geometry) openLines(s, empty uint64) (value int) {
 	for _, d := range [4]uint{1, g.stride - 1, g.stride, g.stride + 1} {
 		a, b := s^s>>(d&63), s&(s>>(d&63)) // one, or both, of a cell and its neighbour
-		p, q := a>>(2*d&63), b>>(2*d&63)   // the same of the two cells after them
+		p, q := a>>(2*d&63), b>>(2*d&63)   // the same for the next two cells
 		open := s | empty
 		open &= open >> (d & 63)
 		open &= open >> (2 * d & 63)

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// adviseHuge asks for large pages, so that a probe into a big table does not also miss the TLB. A refusal costs only speed.
+// adviseHuge asks for large pages, so that a probe of a big table does not also miss the TLB. A refusal costs only speed.
 func adviseHuge(memory []byte) {
 	const hugePage = 14 // MADV_HUGEPAGE
 	page := uintptr(syscall.Getpagesize())

@@ -6,23 +6,23 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// ScoreBounds returns the least and the greatest score that p can have by the number of its stones alone, also if the game is over.
+// ScoreBounds returns the lowest and highest score that a position with p's number of stones can have, even if the game is over.
 func (s *Solver) ScoreBounds(p game.Position) (low, high int) {
 	left := s.board.Cells() - p.Plies()
 	return -(left + 2) / 2, (left + 2) / 2 // the game may have ended a ply ago (Solver.over)
 }
 
-// Narrow looks for p's exact score between low and high, which need not be bounds of it: a score outside counts as the nearer
-// of the two. It returns the bounds that it has found, and the nodes that this took, when it knows the score, when it has
-// searched as many nodes as given, within about 1,000, or when ctx ends. With 0 nodes it finds only what needs no search.
+// Narrow looks for p's exact score between low and high, which need not be bounds of it: a score outside counts as the nearer of the two.
+// It returns the bounds that it has found, and the number of nodes. It stops when it knows the score, after the given number of nodes,
+// within about 1,000, or when ctx ends. With 0 nodes it finds only scores that need no search.
 //
-// A caller who has bounds of the score can so continue an earlier search, and ask only for what it needs, for example only
-// who wins (-1 and 1). The solver keeps what it has learnt, so positions of one game should be asked from the last to the first.
+// A caller with bounds of the score can continue an earlier search, or ask only for a part, for example only for the result (-1 and 1).
+// The solver keeps its table, so ask for the positions of a game from the last to the first.
 func (s *Solver) Narrow(ctx context.Context, p game.Position, low, high int, nodes uint64) (least, most int, searched uint64) {
 	if low >= high {
 		return low, high, 0
 	}
-	res, _ := s.call(ctx, func(r *run) Result { // an error only repeats that ctx or the nodes are at their end
+	res, _ := s.call(ctx, func(r *run) Result { // an error only repeats that ctx has ended or the nodes are spent
 		r.bare = true
 		r.limit, r.least, r.most = s.prover.nodes()+max(1, nodes), low, high
 		r.lower, r.upper = low, high

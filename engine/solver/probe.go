@@ -12,9 +12,9 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// Prober finds who wins within a number of nodes. What it finds of a position follows from the position and that number alone,
-// and is the same for the mirror image: each probe begins with an empty table. Probers are safe for concurrent use and allocate
-// nothing once they are warm.
+// Prober finds the result of positions within a number of nodes. Its answer follows from the position and that number alone, and is the
+// same for the mirror image, because each probe begins with an empty table. Probers are safe for concurrent use and allocate nothing once
+// they are warm.
 type Prober struct {
 	board *game.Board
 	book  *book.Lazy // nil if none ships for the game
@@ -30,23 +30,23 @@ type probe struct {
 	run    run
 }
 
-// Nodes is the greatest number of nodes of each probe, as users give it. 0 leaves it to the default of what probes. Its text
-// is a number up to MostNodes, true for ProbeNodes, or 0 or false for NoProbes.
+// Nodes is the maximum number of nodes of each probe, as users set it. 0 is the default of the part that probes. Its text is a number up to
+// MostNodes, true for ProbeNodes, or 0 or false for NoProbes.
 type Nodes int64
 
 const (
-	ProbeNodes = 1000    // the bound that ships
-	MostNodes  = 100_000 // a probe does not look whether its caller still waits
-	MoveNodes  = 1 << 18 // for all probes together that choose one move (Choose, Away)
+	ProbeNodes = 1000    // the default bound
+	MostNodes  = 100_000 // a bound, because a probe does not notice that its caller has left
+	MoveNodes  = 1 << 18 // for all probes that choose one move (Choose, Away)
 
-	// MostMoveNodes is the most that Choose is given. On 7x6 it proved a move that keeps the result in all of 1,600 open positions
-	// of 10 to 13 stones, of which the hardest took 800,000 nodes; MoveNodes do not suffice in 12 of them.
+	// MostMoveNodes is the maximum for Choose. On 7x6 it proved a move that keeps the result in all of 1,600 open positions of 10 to 13
+	// stones, of which the hardest took 800,000 nodes; MoveNodes do not suffice in 12 of them.
 	MostMoveNodes = 1 << 20
 
 	NoProbes Nodes = -1
 
-	// ByBoard is the default of searches for users: ProbeNodes on boards with gravity, none on others. At equal time a
-	// search with probes plays better there (engine/score/LOG.md, "Probes").
+	// ByBoard is the default of searches for users: ProbeNodes on boards with gravity, none on others. At equal time a search with probes
+	// plays better there (engine/score/LOG.md, "Probes").
 	ByBoard Nodes = -2
 )
 
@@ -58,13 +58,13 @@ func (n Nodes) On(b *game.Board) Nodes {
 	return max(0, n)
 }
 
-// UnmarshalText reads a text as above; an empty one is true.
+// UnmarshalText parses a text as above; an empty one is true.
 func (n *Nodes) UnmarshalText(text []byte) (err error) {
 	*n, err = ParseNodes(string(text), ProbeNodes, MostNodes)
 	return err
 }
 
-// ParseNodes is UnmarshalText with other numbers of nodes: true is usual, and a number is at most most.
+// ParseNodes is UnmarshalText with other numbers of nodes: true means usual, and most bounds a number.
 func ParseNodes(text string, usual, most Nodes) (Nodes, error) {
 	switch text {
 	case "", "true":
@@ -79,7 +79,7 @@ func ParseNodes(text string, usual, most Nodes) (Nodes, error) {
 	return Nodes(number), nil
 }
 
-// UnmarshalJSON reads a number, true or false.
+// UnmarshalJSON parses a number, true or false.
 func (n *Nodes) UnmarshalJSON(text []byte) error { return n.UnmarshalText(text) }
 
 func (n Nodes) String() string {
@@ -94,12 +94,12 @@ const (
 	mostProbe  = 16 << 20
 )
 
-// NewProber prepares probes of at most so many nodes each, from 1.
+// NewProber returns a Prober whose probes are bounded by nodes, from 1.
 func NewProber(b *game.Board, nodes uint64) (*Prober, error) {
 	if nodes == 0 {
 		return nil, fmt.Errorf("solver: a probe needs a node or more")
 	}
-	// A word for each node, within bounds. A small table stays in the processor's cache, and is cheap to empty.
+	// A word for each node, within bounds. A small table stays in the processor's cache, and is cheap to clear.
 	p := &Prober{board: b, book: book.Results(b.Rules()), nodes: nodes, bytes: int(min(max(nodes, leastProbe/8), mostProbe/8)) * 8, bits: bits.Len64(nodes) - 1}
 	p.idle.New = func() any { return p.newProbe() }
 	return p, nil
@@ -117,7 +117,7 @@ func (p *Prober) newProbe() *probe {
 	return w
 }
 
-// probers are those that Nodes.For has made. There are few, unless users name many boards or numbers; then all are made anew.
+// probers are the Probers that Nodes.For has created. They are few, unless users name many boards or numbers; then all are created anew.
 var probers struct {
 	sync.Mutex
 	made map[probed]*Prober
@@ -130,7 +130,7 @@ type probed struct {
 
 const mostProbers = 64
 
-// For is the prober of a board, the same at each call, or nil if there are no nodes. It is safe for concurrent use.
+// For returns the Prober of a board, the same at each call, or nil if there are no nodes. It is safe for concurrent use.
 func (n Nodes) For(b *game.Board) *Prober {
 	if n = n.On(b); n == 0 {
 		return nil
@@ -149,10 +149,10 @@ func (n Nodes) For(b *game.Board) *Prober {
 	return p
 }
 
-// Worth reports whether the nodes are likely enough to suffice that a probe spends them. The number of nodes that
-// half of all probes need was fitted to 14,000 positions of twelve boards, of random and of careful play: its logarithm
-// grows by 3/4 for an empty cell, falls by 2 for a cell that completes a line of either side, and grows by 4 if lines are
-// longer than four. Of probes on 7x6 that are made, 94% find a result; a fifth to a third of those that would are left out.
+// Worth reports whether the nodes are likely enough to suffice for a probe. The number of nodes that half of all probes need was fitted to
+// 14,000 positions of twelve boards, of random and of careful play: its logarithm grows by 3/4 for an empty cell, falls by 2 for a cell
+// that completes a line of either side, and grows by 4 if lines are longer than four. On 7x6, 94% of the probes that are made find a
+// result; Worth rejects a fifth to a third of all probes that would.
 func (p *Prober) Worth(pos game.Position) bool {
 	rules, left := p.board.Rules(), p.board.Cells()-pos.Plies()
 	if !rules.Gravity {
@@ -163,7 +163,7 @@ func (p *Prober) Worth(pos game.Position) bool {
 	return rules.InARow <= 3 || 3*left-8*threats+16*min(rules.InARow-4, 1) <= 4*(p.bits+7)
 }
 
-// Known is the result of pos for the side to move, if it is among the first plies that ship (book.Results), or Ongoing.
+// Known returns the result of pos for the side to move, if it is among the first plies that ship (book.Results), else Ongoing.
 func (p *Prober) Known(pos game.Position) game.Result {
 	if p.book == nil {
 		return game.Ongoing
@@ -171,8 +171,7 @@ func (p *Prober) Known(pos game.Position) game.Result {
 	return p.book.Result(pos)
 }
 
-// Probe returns the result of a game from a position for the side to move. It is Ongoing if the nodes did not suffice, or
-// were not spent because they hardly would.
+// Probe returns the result of a position for the side to move. It is Ongoing if the nodes did not suffice, or Worth rejected the probe.
 func (p *Prober) Probe(pos game.Position) game.Result {
 	if !p.Worth(pos) {
 		return game.Ongoing
@@ -184,9 +183,9 @@ func (p *Prober) Probe(pos game.Position) game.Result {
 	return w.result(pos, -1, 1, p.nodes)
 }
 
-// Moves is Probe, and also returns the landing cells of the moves that keep the result: all moves of a lost position, and of
-// others those whose results are found with as many nodes again for each. So moves may be empty although the result is known.
-// If booked, what Known knows takes no nodes.
+// Moves is Probe, and also returns the landing cells of the moves that keep the result: all moves of a lost position, otherwise those whose
+// results are found, with the same number of nodes for each. So moves may be empty although the result is known. If booked, positions in
+// Known take no nodes.
 func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, moves game.Bits) {
 	if booked {
 		result = p.Known(pos)
@@ -207,7 +206,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	case game.Loss:
 		return result, p.board.Legal(pos)
 	}
-	next := -int(result.Value()) // of the positions after moves; none is less
+	next := -int(result.Value()) // of the positions after moves, where it is the lowest possible
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
 		cell := l.LowBit()
 		child := p.board.PlayCell(c, cell)
@@ -225,10 +224,10 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	return result, p.likewise(c, mirrored, moves)
 }
 
-// Choose returns the first of a position's actions that is proved to keep its result. If there is none, it returns the first that
-// is not proved to give the result away. If the result is not proved either, or is a loss, it returns the first. It is what Known
-// and probes find, with the bound on nodes for all probes together. Actions should be all that are legal, the most likely first: they
-// are asked in this order. Of mirror images the caller asks for one, because nodes may suffice for one alone.
+// Choose returns the first of a position's actions that is proved to keep its result. If there is none, it returns the first that is not
+// proved to give the result away. If the result is not proved either, or is a loss, it returns the first. Proofs come from Known and from
+// probes, which share the bound on nodes. actions should be all legal ones, in the order in which to try them, the most likely first. The
+// caller must choose one of two mirror images, because the nodes may suffice for only one of them.
 func (p *Prober) Choose(pos game.Position, actions []int) int {
 	s := sharing{Prober: p, ctx: context.Background()}
 	defer s.end()
@@ -236,7 +235,7 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 	if result == game.Ongoing || result == game.Loss {
 		return actions[0]
 	}
-	next, open := -int(result.Value()), -1 // next is of the positions after moves; none is less
+	next, open := -int(result.Value()), -1 // next is of the positions after moves, where it is the lowest possible
 	for _, action := range actions {
 		switch s.find(p.board.Play(pos, action), next, next+1) {
 		case result.Flip():
@@ -250,9 +249,9 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 	return open
 }
 
-// Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and
-// those that lose. It is what Known and probes find, with the bound on nodes for all probes together. So some of these moves may
-// be missing, and all are if the result is Ongoing. Once ctx has ended no probe begins.
+// Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and those
+// that lose. Proofs come from Known and from probes, which share the bound on nodes. So some of these moves may be missing, and all are if
+// the result is Ongoing. After ctx has ended no probe begins.
 func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Result, draw, lose game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -275,8 +274,8 @@ func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Resul
 }
 
 // Only returns the result of pos for the side to move, and the landing cell of the only move that keeps it. The cell is empty if several
-// moves keep the result, if pos is lost, or if that is not proved by what Known and probes find, with the bound on nodes for all probes
-// together. Once ctx has ended no probe begins.
+// moves keep the result, if pos is lost, or if this is not proved by Known or by probes, which share the bound on nodes. After ctx has
+// ended no probe begins.
 func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Result, only game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -285,31 +284,31 @@ func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Resul
 	if result == game.Ongoing || result == game.Loss {
 		return result, only
 	}
-	next := -int(result.Value()) // of the positions after moves; none is less
+	next := -int(result.Value()) // of the positions after moves, where it is the lowest possible
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
 		switch s.find(p.board.PlayCell(c, l.LowBit()), next, next+1) {
 		case game.Ongoing, result.Flip():
 			if !only.IsZero() {
 				return result, game.Bits{}
 			}
-			only = l.LowBit() // if it is Ongoing too: some move keeps the result
+			only = l.LowBit() // even if it is Ongoing: some move keeps the result
 		}
 	}
 	return result, p.likewise(c, mirrored, only)
 }
 
-// sharing is the probes of one call, with the bound on nodes for all of them together.
+// sharing is the probes of one call, which share the bound on nodes.
 type sharing struct {
 	*Prober
 	ctx   context.Context
 	probe *probe // nil before the first
-	last  uint64 // how many nodes the probe has when no more are left
+	last  uint64 // the probe's count of nodes at which none are left
 }
 
-// tables bounds the memory of these probes' tables, of up to 8 MiB each, however many searches there are at once.
+// tables bounds the memory of these probes' tables, of up to 8 MiB each, whatever the number of concurrent searches.
 var tables = make(chan struct{}, runtime.NumCPU())
 
-// find is the result of pos, as far as it is at least least and at most most.
+// find returns the result of pos from Known, or from a probe, which finds only values (-1, 0 or 1) from least to most; else Ongoing.
 func (s *sharing) find(pos game.Position, least, most int) game.Result {
 	if r := s.Known(pos); r != game.Ongoing || !s.Worth(pos) {
 		return r
@@ -334,8 +333,8 @@ func (s *sharing) end() {
 	}
 }
 
-// likewise turns moves of the canonical position c into moves of the position that it stands for. If c is its own mirror image, what
-// holds for a move holds for the mirrored one.
+// likewise converts moves of the canonical position c into moves of the original position. If c is its own mirror image, it adds the mirror
+// image of each move.
 func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.Bits {
 	image := p.board.Mirror(game.Position{Own: moves, All: moves}).All
 	switch {
@@ -347,7 +346,7 @@ func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.
 	return moves
 }
 
-// result is the result of pos, if it lies between two scores from -1 to 1 and is found within so many nodes; else Ongoing.
+// result returns the result of pos, if it lies between two scores from -1 to 1 and is found within the bound nodes; else Ongoing.
 func (w *probe) result(pos game.Position, least, most int, nodes uint64) game.Result {
 	r := &w.run
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most

@@ -90,7 +90,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// careful is a position after so many moves, or fewer, of which none loses to the next stone.
+// careful returns a position after this number of moves, or fewer, of which none loses to the next stone.
 func careful(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
 	for range plies {
 		safe := b.Safe(p)

@@ -8,8 +8,8 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover cannot
-// win at once, the opponent has no threat that must be blocked, and there are at least two moves.
+// node is a position of the fast search, seen from the side to move (the mover). After advance it is quiet: the mover cannot win at once,
+// the opponent has no threat that must be blocked, and there are at least two moves.
 type node struct {
 	own, all  uint64
 	win, lose uint64 // empty cells that complete a line: win for the mover, lose for the opponent
@@ -41,7 +41,7 @@ type worker struct {
 	run     *run
 	fast    *fast
 	flushed atomic.Uint64 // node count that other threads may read
-	stopped bool          // the search is unwinding: values mean nothing any more
+	stopped bool          // the search is unwinding: values are meaningless
 }
 
 // pollEvery is the number of nodes between two polls of stop and done: well under a millisecond.
@@ -56,8 +56,8 @@ func (w *worker) poll() {
 	}
 }
 
-// key returns the mixed table key and whether it is that of the mirror image. own+all is unique: in a column of n stones it
-// is between 2^n-1 and 2^(n+1)-2, so it determines n and then which stones are own (compare Tromp's and Pons' keys).
+// key returns the mixed table key and whether it is that of the mirror image. own+all is unique: in a column of n stones it is between
+// 2^n-1 and 2^(n+1)-2, so it determines n and then which stones are own (compare Tromp's and Pons' keys).
 func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {
@@ -88,10 +88,10 @@ func quiet(landing, lose uint64) uint64 {
 	return landing &^ (lose >> 1)
 }
 
-// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. It reports whether
-// the game's value is known, and then that value for n's mover; otherwise c is the quiet position.
+// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. If done, value is the game's value
+// for n's mover; otherwise c is the quiet position.
 //
-// No mover on the way can win at once, so a mover without a safe move loses at the next ply.
+// No mover in between can win at once, so a mover without a safe move loses at the next ply.
 func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	own, all := n.own|cell, n.all|cell
 	win, lose := w.threats(own)&^all&w.full, n.lose&^cell
@@ -125,11 +125,11 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	}
 }
 
-// search finds out whether n is worth more than alpha for its mover. It returns a bound on the value: a lower bound if it is
-// above alpha, else an upper bound.
+// search decides whether n is worth more than alpha for its mover. It returns a bound on the value: a lower bound if it is above alpha,
+// else an upper bound.
 //
-// n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try
-// first; a value outside the board means none.
+// n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try first; a value
+// outside the board means none.
 func (w *worker) search(n *node, alpha, ply, hint int) int {
 	if w.nodes++; w.nodes >= w.next {
 		w.poll()
@@ -211,8 +211,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 	return best
 }
 
-// try searches the moves in order until one fails high. It returns the bound, which is at least best, and the index of that
-// move.
+// try searches the moves in order until one fails high. It returns the bound, which is at least best, and that move's index.
 func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value, k int) {
 	deferred := uint32(0)
 	for pass := range 2 {
@@ -242,7 +241,7 @@ func (w *worker) try(frame []node, order []uint32, alpha, best, ply int) (value,
 	return best, 0
 }
 
-// descend returns the value of the child c for the parent's mover, from the table if that now knows enough.
+// descend returns the value of the child c for the parent's mover, from the table if that suffices.
 func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
 	hint := -1
 	if word := w.table.probe(c.mixed); word != 0 {
@@ -284,7 +283,7 @@ const (
 	historyLeft  = 24 // with more empty cells than this, the history misleads
 )
 
-// failHigh remembers the root's move.
+// failHigh stores the root's move.
 func (w *worker) failHigh(ply, cell int) {
 	if ply == 0 {
 		w.rootMove = cell
@@ -303,10 +302,10 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 	return upper, upper <= alpha
 }
 
-// rank orders moves; more is better. First count the lines that the mover is one stone short of, doubly if parity will give
-// it the cell (the low cells of the pairs if the number of empty cells is even, else the top ones). Then come how few safe
-// replies the opponent has (none if it was forced), and the number of lines through the cell. The rest is how often the cell
-// has refuted elsewhere, or, where that misleads, how much better the mover's open lines are than the opponent's.
+// rank orders moves; more is better. First come the lines with one stone missing, doubled if parity will give the mover that cell (the low
+// cells of the pairs if the number of empty cells is even, else the top ones). Then come the number of the opponent's safe replies (none if
+// it was forced), fewer being better, and the number of lines through the cell. Last comes how often the cell has refuted elsewhere or,
+// where that misleads, how much better the mover's open lines are than the opponent's.
 func (w *worker) rank(n, c *node, cell int) int32 {
 	mine, stones := c.lose, c.all^c.own
 	if !c.flip {

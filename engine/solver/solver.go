@@ -5,7 +5,7 @@
 //	solver.go                 New, Solve and Options
 //	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
 //	bounds.go                 bounds of all moves within a number of nodes; narrow.go: of one position, between two scores
-//	probe.go                  who wins, within a number of nodes, from the position alone
+//	probe.go                  the result, within a number of nodes, from the position alone
 //	fast.go, search64.go      the search for boards of at most 64 bits
 //	geometry.go, bounds64.go  its masks, and bounds without search
 //	table.go                  its table; huge_linux.go, huge_other.go: large pages
@@ -13,19 +13,18 @@
 //
 // # Scores
 //
-// A score is exact and from the perspective of the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board
-// before the winning stone) / 2, rounded down, so faster wins score more. 0 is a draw. Losses are negative.
+// A score is exact and from the perspective of the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board before the
+// winning stone) / 2, rounded down, so faster wins score more. 0 is a draw. Losses are negative.
 //
-// Boards of at most 64 bits with gravity are searched fast (search64.go), all others by a general search (general.go). Both
-// only answer whether a position is worth more than a given number; windows.go chooses the numbers.
+// Boards of at most 64 bits with gravity use a fast search (search64.go), all others a general one (general.go). Both only decide whether a
+// position is worth more than a given number; windows.go chooses the numbers.
 //
 // # Decisions
 //
-// The fast search has masks of its own beside those of game.Board (geometry.go). Its table is small by default: on 7x6 a table of 16 MiB stays in
-// the processor's cache and beats larger ones that save nodes. MTD(f) is an option: for the first 8 positions of Pons' set
-// L1_R3 it needs 13 million nodes in place of 15, for 500 of L2_R2 a sixth fewer, for 60 of L1_R2 3% more, and for 1000 of L1_R1
-// nine times as many. The order of moves (worker.rank) was chosen by nodes; the log of evald bench has the figures, and what
-// was tried without gain.
+// The fast search has its own masks beside those of game.Board (geometry.go). Its table is small by default: on 7x6 a table of 16 MiB stays
+// in the processor's cache and is faster than larger ones that save nodes. MTD(f) is an option: for the first 8 positions of Pons' set
+// L1_R3 it needs 13 million nodes instead of 15, for 500 of L2_R2 a sixth fewer, for 60 of L1_R2 3% more, and for 1000 of L1_R1 nine times
+// as many. The order of moves (worker.rank) was chosen by nodes; the log of evald bench has the figures, and the attempts without gain.
 package solver
 
 import (
@@ -48,28 +47,28 @@ var ErrNodes = errors.New("the nodes do not suffice")
 // Options of a solver. The zero value is ready for use.
 type Options struct {
 	TableMiB int  // memory of the transposition table; 0 means 16, or 256 on boards of more than 42 cells
-	Bounded  bool // the table takes no more than TableMiB; where the fast search needs more, the general one searches
+	Bounded  bool // the table never exceeds TableMiB; if the fast search needs more, the general one searches
 	Threads  int  // threads that search one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0; see Decisions
 
 	// Nodes, if not 0, bounds each call of Solve, Score, WDL and Scores, within about 1,000 nodes. With one thread, and Reset before it,
-	// whether they suffice follows from the position, the book and the table's size alone.
+	// success follows from the position, the book and the table's size alone.
 	Nodes uint64
 
-	// Book, if not nil, is asked before a search.
+	// Book, if not nil, is consulted before a search.
 	Book Book
 
 	// Progress, if not nil, is called a few times a second by the goroutine that called Solve.
 	Progress func(Progress)
 }
 
-// Book knows some positions' exact scores.
+// Book contains some positions' exact scores.
 type Book interface {
 	// Score is the exact score of p for the side to move, if the book has it.
 	Score(p game.Position) (score int, ok bool)
 }
 
-// ShippedBook has the exact scores of a game's first plies that ship with the program. It is nil if there are none.
+// ShippedBook returns the exact scores of a game's first plies that ship with the program, or nil.
 func ShippedBook(r game.Rules) Book {
 	if b := book.Scores(r); b != nil {
 		return b
@@ -77,10 +76,10 @@ func ShippedBook(r game.Rules) Book {
 	return nil
 }
 
-// Progress of a running search. During Scores it describes the position that is being searched.
+// Progress of a running search. During Scores it describes the current position.
 type Progress struct {
-	Lower, Upper int           // the score is known to be in this range
-	Window       int           // the search now asks whether the score is greater than this
+	Lower, Upper int           // bounds of the score so far
+	Window       int           // the search now decides whether the score is greater than this
 	Nodes        uint64        // calls of the recursive search since the call began, of all threads
 	Elapsed      time.Duration // since the call began
 	Fill         float64       // fraction of the table in use, 0 to 1
@@ -92,7 +91,7 @@ type Result struct {
 	Best    int           // an action that reaches Score; -1 if the game is over
 	Nodes   uint64        // calls of the recursive search, of all threads
 	Elapsed time.Duration // wall clock
-	Booked  bool          // the book knew the score
+	Booked  bool          // the score came from the book
 }
 
 // Solver solves positions of one board. It is not safe for concurrent use.
@@ -102,12 +101,11 @@ type Solver struct {
 	prover  prover
 }
 
-// prover answers whether a position is worth more than a number. The position must not be over, the mover must not win at
-// once, and at least one move must not lose to the next stone.
+// prover decides whether a position is worth more than a number. The position must not be over, the mover must not win at once, and at
+// least one move must not lose to the next stone.
 type prover interface {
-	// prove returns a bound on p's score. Above alpha it is a lower bound, with an action that reaches it, or -1 if every
-	// move does that does not lose at once. Otherwise it is an upper bound, with -1. After run.stop the answer means
-	// nothing.
+	// prove returns a bound on p's score. Above alpha it is a lower bound, with an action that reaches it, or -1 if every move that does
+	// not lose at once reaches it. Otherwise it is an upper bound, with -1. After run.stop the answer is meaningless.
 	prove(run *run, p game.Position, alpha int) (value, action int)
 	// nodes is the number of calls of the recursive search since the last reset.
 	nodes() uint64
@@ -115,7 +113,7 @@ type prover interface {
 	reset()
 }
 
-// New prepares a solver and allocates all the memory that it will use. The error names an option that is out of range.
+// New returns a solver and allocates all of its memory. The error names an option that is out of range.
 func New(board *game.Board, o Options) (*Solver, error) {
 	switch {
 	case o.TableMiB < 0:
@@ -141,16 +139,16 @@ func New(board *game.Board, o Options) (*Solver, error) {
 // Board is the board that the solver was made for.
 func (s *Solver) Board() *game.Board { return s.board }
 
-// Reset forgets everything learnt from earlier positions. It costs almost nothing.
+// Reset clears the results of earlier positions. It costs almost nothing.
 func (s *Solver) Reset() { s.prover.reset() }
 
-// Solve finds the exact score and an action that reaches it. If ctx ends first, the error wraps its cause, and the result
-// holds only nodes and time.
+// Solve finds the exact score and an action that reaches it. If ctx ends first, the error wraps its cause, and the result has only nodes
+// and time.
 func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result { return s.solve(r, p) })
 }
 
-// Score is Solve without a search that would only find a best action: Best may be -1.
+// Score is Solve without the search that may be needed to find a best action: Best may be -1.
 func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
 		r.bare = true
@@ -158,7 +156,7 @@ func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
 	})
 }
 
-// WDL finds only who wins: Score is the sign of the exact score, and Best keeps it. It is cheaper than Solve.
+// WDL finds only the result: Score is the sign of the exact score, and Best keeps it. It is cheaper than Solve.
 func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
 		r.wdl = true
@@ -168,8 +166,8 @@ func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
 	})
 }
 
-// Scores finds the exact score of every action for the side to move, and the best action. Actions that cannot be played have
-// NoMove; if the game is over, all have. scores is nil on error.
+// Scores finds the exact score of every action for the side to move, and the best action. Actions that cannot be played have NoMove; if the
+// game is over, all have. scores is nil on error.
 func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, result Result, err error) {
 	result, err = s.call(ctx, func(r *run) Result {
 		if s.board.Result(p) != game.Ongoing {
@@ -218,7 +216,7 @@ func (s *Solver) call(ctx context.Context, work func(*run) Result) (Result, erro
 		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: stopped: %w", context.Cause(ctx))
 	}
 	if s.options.Nodes > 0 && r.spent.Load() {
-		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: of at most %d: %w", s.options.Nodes, ErrNodes)
+		return Result{Best: -1, Nodes: res.Nodes, Elapsed: res.Elapsed}, fmt.Errorf("solver: limit of %d nodes: %w", s.options.Nodes, ErrNodes)
 	}
 	return res, nil
 }

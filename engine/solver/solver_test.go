@@ -249,8 +249,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestSignature pins the number of nodes: whoever changes the search sees by how much it changes, and updates the number on
-// purpose.
+// TestSignature pins the number of nodes, so that every change of the search shows its effect and updates the number on purpose.
 func TestSignature(t *testing.T) {
 	const want = 234463
 	b := game.MustBoard(game.Connect4)

@@ -12,9 +12,9 @@ import (
 // part of the mixed key times the number of buckets. So the keys of one bucket are neighbours, at most 2^tagBits of them,
 // and the low tagBits bits tell them apart: a hit is never another position, by construction.
 //
-// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so threads
-// share it without a lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of a bucket is
-// replaced. Emptying the table starts a new generation; memory is cleared only when the generations run out.
+// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so threads share it without a
+// lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of a bucket is replaced. Reset starts a new
+// generation; memory is cleared only when the generations run out.
 type table struct {
 	buckets []bucket
 	shared  bool // more than one thread writes
@@ -38,8 +38,8 @@ const (
 
 type bucket [slots]uint64
 
-// newTable makes a table of at most so many bytes for keys of keyBits bits, moves below columns and scores from -maxScore to
-// maxScore. It takes more only if fewer buckets could not tell the keys apart.
+// newTable returns a table no larger than bytes for keys of keyBits bits, moves below columns and scores from -maxScore to maxScore. It
+// is larger only if fewer buckets could not tell the keys apart.
 func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}
 	scoreBits := uint(bits.Len(uint(2 * maxScore)))
@@ -72,12 +72,12 @@ func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	return t
 }
 
-// roomOf is how many bits of a word tag and generation have.
+// roomOf is the number of bits for tag and generation in a word.
 func roomOf(columns, maxScore int) uint {
 	return 64 - 2*uint(bits.Len(uint(2*maxScore))) - uint(bits.Len(uint(columns))) - workBits
 }
 
-// allocate makes n buckets that start on a cache line.
+// allocate returns n buckets aligned to a cache line.
 func allocate(n int) []bucket {
 	raw := make([]bucket, n+1)
 	adviseHuge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(raw))), uintptr(len(raw))*unsafe.Sizeof(bucket{})))
@@ -105,7 +105,7 @@ func (t *table) reset() {
 // mix permutes the keys so that their high bits spread evenly over the buckets.
 func (t *table) mix(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 << ((64 - t.keyBits) & 63) }
 
-// at returns the bucket of a mixed key, and the bits by which a word of that key is recognized.
+// at returns the bucket of a mixed key, and the bits that identify a word of that key.
 func (t *table) at(mixed uint64) (b *bucket, match uint64) {
 	i, _ := bits.Mul64(mixed, uint64(len(t.buckets)))
 	return &t.buckets[i], mixed>>((64-t.keyBits)&63)&t.tagMask | t.gen
@@ -136,8 +136,7 @@ func (t *table) upper(w uint64) int { return int(w>>(t.upperShift&63)&t.scoreMas
 // move is the stored column, or at least the number of columns if none is known.
 func (t *table) move(w uint64) int { return int(w >> (t.moveShift & 63) & t.moveMask) }
 
-// store keeps the bounds of a position, combined with those already there. A move of moveMask means that none is known; a
-// move already stored is then kept.
+// store saves the bounds of a position, combined with stored ones. A move of moveMask means that none is known; then a stored move is kept.
 func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 	b, match := t.at(mixed)
 	victim, least := &b[0], uint64(1)<<63

@@ -7,17 +7,17 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// run is one call of the solver: when it began, whether it has to stop, and its state for progress reports.
+// run is one call of the solver: its start, whether it must stop, and its state for progress reports.
 type run struct {
 	solver *Solver
 	stop   atomic.Bool
-	wdl    bool // only the sign is asked for
-	bare   bool // no action is asked for
+	wdl    bool // only the sign is needed
+	bare   bool // no action is needed
 
 	// of Bounds and of Options.Nodes
-	limit       uint64      // the prover's count of nodes from which on spent is set; 0: none
-	spent       atomic.Bool // the search has to stop, and has no answer
-	least, most int         // what is known of the score, if there is a limit
+	limit       uint64      // the prover's count of nodes at which spent is set; 0: none
+	spent       atomic.Bool // the search must stop without an answer
+	least, most int         // known bounds of the score, if there is a limit
 
 	start, next  time.Time
 	before       uint64 // nodes of the prover when the call began
@@ -25,10 +25,10 @@ type run struct {
 	window       int
 }
 
-// ended reports whether the search has to stop. What it was searching for has no answer then.
+// ended reports whether the search must stop without an answer.
 func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
 
-// poll looks whether the nodes are spent, and reports whether the search has to stop.
+// poll checks whether the nodes are spent, and reports whether the search must stop.
 func (r *run) poll() bool {
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
@@ -36,7 +36,7 @@ func (r *run) poll() bool {
 	return r.ended()
 }
 
-// pollAt is the number of nodes at which a search that has made so many polls next.
+// pollAt is the count of nodes at which a search polls next.
 func (r *run) pollAt(nodes uint64) uint64 {
 	if at := nodes + pollEvery; r.limit <= nodes || at < r.limit {
 		return at
@@ -101,12 +101,12 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	for r.lower < r.upper && !r.ended() {
 		r.window = s.nextWindow(r, guess)
 		value, action := s.prover.prove(r, p, r.window)
-		if r.ended() { // then the answer means nothing
+		if r.ended() { // then the answer is meaningless
 			break
 		}
 		if value > r.window {
 			r.lower = min(value, r.upper)
-			if action >= 0 { // else every move reaches it that does not lose at once
+			if action >= 0 { // otherwise every move that does not lose at once reaches it
 				best = action
 			}
 		} else {
@@ -117,14 +117,14 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
-// smallScore is the largest score of either side that is left when the sign is asked for. From 6 to 10 the nodes differ by about 5% at most.
+// smallScore is the bound of both sides' scores from which on nextWindow asks for the sign. From 6 to 10 the nodes differ by about 5% at most.
 const smallScore = 8
 
-// nextWindow returns the number that the score is compared with next.
+// nextWindow returns the number to compare the score with next.
 //
-// Quick wins and losses are found in little time, so the far ends of the range are tried first: half of the larger end. This
-// approaches the small scores from both sides in turn. Once only small scores are left, the sign comes next: it halves the
-// range, while a bound on the wrong side of 0 would be of little use. MTD(f) instead asks next to the last answer.
+// Quick wins and losses are found fast, so it tries the far ends of the range first: half of the larger end. This approaches the small
+// scores from both sides in turn. Once only small scores are left, it tries the sign: that halves the range, while a bound on the wrong
+// side of 0 would be of little use. MTD(f) instead tries the number next to the last answer.
 func (s *Solver) nextWindow(r *run, guess int) int {
 	alpha := r.lower / 2
 	switch {
@@ -142,16 +142,16 @@ func (s *Solver) nextWindow(r *run, guess int) int {
 	return min(max(alpha, r.lower), r.upper-1)
 }
 
-// over returns the score of a game that is over. The last stone fell one ply ago, so a lost position has the negated score
-// of the move that was made. A won one is an observation in which the wrong side is to move.
+// over returns the score of a game that is over. The last stone was placed one ply ago, so a lost position has the negated score of the
+// last move. A won one is an observation with the wrong side to move.
 func (s *Solver) over(p game.Position) (res Result, over bool) {
 	result := s.board.Result(p)
 	left := s.board.Cells() - p.Plies()
 	return Result{Score: int(result.Value()) * ((left + 2) / 2), Best: -1}, result != game.Ongoing
 }
 
-// firstLook looks at every move and every reply. If the side to move can win at once, or if every move loses to the next
-// stone, safe is false and score and best are final. Otherwise best is a move that does not lose at once.
+// firstLook looks at every move and every reply. If the side to move can win at once, or if every move loses to the next stone, safe is
+// false and score and best are final. Otherwise best is a move that does not lose at once.
 func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
 	b := s.board
 	left := b.Cells() - p.Plies()

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Disk is a simulated file system in memory, a journalling POSIX disk at its worst. What its faults leave follows from Random, so that a
+// Disk is a simulated file system in memory, a journalling POSIX disk at its worst. The effects of its faults follow from Random, so that a
 // seed repeats a run. It is for one goroutine.
 //
 // Written bytes are durable after Sync of their file, and names (create, rename, remove) after SyncDir of their folder. A power cut leaves
-// of the other bytes of a file all, a part or none, with zeros in the place of the rest or without; of the other changes of names it leaves
-// any, in any order, but those of one name in theirs. A rename is one change: it happens wholly or not at all.
+// all, a part or none of a file's other bytes, and may put zeros in place of the rest. It leaves any subset of the other changes of names,
+// in any order, except that changes of one name keep their order. A rename is one change: it happens completely or not at all.
 type Disk struct {
-	// Hook, unless nil, is called before each operation, and once more in the middle of each write. If it panics, the process that uses the disk
-	// is dead: each further operation panics with the same value until Kill or PowerCut.
+	// Hook, if not nil, is called before each operation, and once more in the middle of each write. If it panics, the process that uses the
+	// disk is dead: each further operation panics with the same value until Kill or PowerCut.
 	Hook func(Op)
 	// Full makes the disk full: a write keeps a part of its bytes, and nothing can be created.
 	Full bool
 	// LieAboutSync makes Sync and SyncDir return nil and do nothing.
 	LieAboutSync bool
-	// Failing makes about half of all Sync and SyncDir fail with EIO. As on Linux, the bytes that a failed Sync was to write are taken for
-	// written: a later Sync returns nil and does not make them durable, so that they must be written to another file. A failed SyncDir can be
-	// repeated, because a file system that cannot write its journal writes nothing more.
+	// Failing makes about half of all calls of Sync and SyncDir fail with EIO. As on Linux, the bytes of a failed Sync count as written: a
+	// later Sync returns nil without making them durable, so they must be written to another file. A failed SyncDir can be repeated,
+	// because a file system that cannot write its journal writes nothing more.
 	Failing bool
-	// Clock, unless nil, gives files their times of modification. It may go back.
+	// Clock, if not nil, gives files their times of modification. It may go back.
 	Clock func() time.Time
-	// Operations is how many operations there were.
+	// Operations is the number of operations so far.
 	Operations int
 
 	random *rand.Rand
@@ -40,7 +40,7 @@ type Disk struct {
 	dead   any // the value of the panic that killed the process
 }
 
-// Op is an operation on a disk. Name is that of the method, or "write middle" when a part of a write is done.
+// Op is an operation on a disk. Name is the method's name, or "write middle" when a part of a write is done.
 type Op struct {
 	Number     int // from 1
 	Name, Path string
@@ -53,26 +53,26 @@ var ErrKilled = errors.New("the process was killed")
 type node struct {
 	mode     fs.FileMode
 	modified time.Time
-	locked   int // the epoch whose process has locked the file, plus one
+	locked   int // the epoch of the process that locked the file, plus one
 
-	// Of a file. Its first synced bytes are durable, as they are in data, or in was if data was overwritten there since.
+	// Of a file. Its first synced bytes are durable: as in data, or as in was if data was overwritten there since.
 	data   []byte
 	synced int
 	was    []byte
-	failed []span // what a failed Sync was to write
+	failed []span // the bytes that a failed Sync did not write
 
-	// Of a folder. The durable names, and those after the changes since.
+	// Of a folder. The durable names, and the names after later changes.
 	names, durable map[string]*node
 	changes        []change
 }
 
-// span is bytes of a file that a power cut may bring back.
+// span is bytes of a file that a power cut may restore.
 type span struct {
 	at    int
 	bytes []byte
 }
 
-// change gives names to a node and takes them from others, at once. A node of nil has none.
+// change assigns names to nodes atomically. A nil node removes the name.
 type change []entry
 
 type entry struct {
@@ -89,7 +89,7 @@ func newFolder(mode fs.FileMode) *node {
 	return &node{mode: fs.ModeDir | mode, names: map[string]*node{}, durable: map[string]*node{}}
 }
 
-// KillAt lets operation n, counted as Operations is, panic with ErrKilled, as Hook can. 0 is none.
+// KillAt makes operation n, counted as in Operations, panic with ErrKilled, as Hook can. 0 disables it.
 func (d *Disk) KillAt(n int) { d.killAt = n }
 
 // before counts an operation and calls the hook.
@@ -111,14 +111,14 @@ func (d *Disk) before(name, path string) {
 	}
 }
 
-// Kill ends the process that uses the disk. All that it has written stays, synced or not. Its locks are released, and its handles are
+// Kill ends the process that uses the disk. Everything it has written stays, synced or not. Its locks are released, and its handles are
 // invalid.
 func (d *Disk) Kill() {
 	d.epoch++
 	d.dead, d.killAt = nil, 0
 }
 
-// PowerCut ends the process, and the disk loses what is not durable or a part of it.
+// PowerCut ends the process, and the disk loses some or all of the changes that are not durable.
 func (d *Disk) PowerCut() {
 	d.Kill()
 	d.cut(d.root)
@@ -129,7 +129,7 @@ func (d *Disk) cut(n *node) {
 		d.tear(n)
 		return
 	}
-	lost := map[string]bool{} // names of which a change is lost, so that later ones are lost too
+	lost := map[string]bool{} // names of which a change is lost, so that later changes of them are lost too
 	share := d.random.Float64()
 	for _, c := range n.changes {
 		gone := d.random.Float64() < share
@@ -150,7 +150,7 @@ func (d *Disk) cut(n *node) {
 	}
 }
 
-// set gives a name of a folder to a node.
+// set assigns a name of a folder to a node.
 func set(names map[string]*node, e entry) {
 	if e.node == nil {
 		delete(names, e.name)
@@ -159,14 +159,14 @@ func set(names map[string]*node, e entry) {
 	}
 }
 
-// tear loses what was not synced of a file.
+// tear loses bytes of a file that were not synced.
 func (d *Disk) tear(n *node) {
 	if n.was != nil {
 		at := d.random.IntN(n.synced + 1)
 		copy(n.data[at:], n.was[at:])
 		n.was = nil
 	}
-	for _, s := range slices.Backward(n.failed) { // the oldest is what the disk has
+	for _, s := range slices.Backward(n.failed) { // the disk holds the oldest
 		if d.random.IntN(4) > 0 {
 			copy(n.data[min(s.at, len(n.data)):], s.bytes)
 		}
@@ -175,7 +175,7 @@ func (d *Disk) tear(n *node) {
 	if n.synced < len(n.data) {
 		at := n.synced + d.random.IntN(len(n.data)-n.synced)
 		switch d.random.IntN(4) {
-		case 0: // all of it is there
+		case 0: // all bytes are there
 		case 1:
 			n.data = n.data[:at]
 		case 2:
@@ -187,7 +187,7 @@ func (d *Disk) tear(n *node) {
 	n.synced = len(n.data)
 }
 
-// Flip changes one bit of one file in a folder, which is durable, and returns the file's path. It is "" if there are no bytes.
+// Flip changes one durable bit of one file in a folder, and returns the file's path, or "" if there are no bytes.
 func (d *Disk) Flip(dir string) (path string) {
 	folder, _ := d.find(dir)
 	if folder == nil {
@@ -212,7 +212,7 @@ func (d *Disk) Flip(dir string) (path string) {
 	return filepath.Join(dir, name)
 }
 
-// Files are the contents of all files in a folder and in those in it, by their paths in the folder.
+// Files returns the contents of all files in a folder and its subfolders, by their paths relative to it.
 func (d *Disk) Files(dir string) map[string]string {
 	all := map[string]string{}
 	if folder, _ := d.find(dir); folder != nil {

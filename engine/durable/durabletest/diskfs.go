@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// find is the file or folder of a path, or nil. Relative paths begin at /. The error is that of package os.
+// find returns the file or folder of a path. Relative paths begin at /. Errors are those of package os.
 func (d *Disk) find(path string) (*node, error) {
 	n := d.root
 	for name := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(path)), "/") {
@@ -32,7 +32,7 @@ func (d *Disk) find(path string) (*node, error) {
 	return n, nil
 }
 
-// above is the folder in which a path is, and the path's name there.
+// above returns the folder that contains a path, and the path's name there.
 func (d *Disk) above(path string) (*node, string, error) {
 	path = filepath.Clean(path)
 	folder, err := d.find(filepath.Dir(path))
@@ -57,7 +57,7 @@ func (d *Disk) now() time.Time {
 	return d.Clock()
 }
 
-// create makes a file or folder that is not there.
+// create adds a new file or folder.
 func (d *Disk) create(path string, n *node) error {
 	folder, name, err := d.above(path)
 	switch {
@@ -78,7 +78,7 @@ func failed(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// OpenFile implements durable.FS. Of the flags it knows O_CREATE, O_EXCL and O_APPEND.
+// OpenFile implements durable.FS. It supports the flags O_CREATE, O_EXCL and O_APPEND.
 func (d *Disk) OpenFile(path string, flag int, mode fs.FileMode) (durable.Handle, error) {
 	d.before("open", path)
 	n, err := d.find(path)
@@ -249,7 +249,7 @@ type handle struct {
 	node    *node
 	path    string
 	appends bool
-	at      int // of the next Write
+	at      int // offset of the next Write
 	epoch   int
 	closed  bool
 }
@@ -305,7 +305,7 @@ func (h *handle) Sync() error {
 
 func (d *Disk) fails() bool { return d.Failing && d.random.IntN(2) == 0 }
 
-// fail notes what a failed Sync was to write. Until a power cut, the file has it.
+// fail records the bytes that a failed Sync did not write. Until a power cut, the file shows them.
 func (n *node) fail() {
 	if n.was != nil {
 		n.failed = append(n.failed, span{0, n.was})
@@ -339,7 +339,7 @@ func (h *handle) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt writes in two steps, between which the process may be killed or the disk may be full.
+// WriteAt writes in two steps. Between them, the process may be killed or the disk may become full.
 func (h *handle) WriteAt(p []byte, at int64) (int, error) {
 	if err := h.use("write"); err != nil {
 		return 0, err
@@ -368,7 +368,7 @@ func (n *node) write(p []byte, at int) {
 	copy(n.data[at:], p)
 }
 
-// info is a file or folder as it was.
+// info is a snapshot of a file or folder.
 type info struct {
 	name     string
 	size     int64

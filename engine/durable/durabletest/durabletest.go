@@ -1,10 +1,10 @@
-// Package durabletest is for tests: it damages the files of a run and looks at what a program makes of them, and it has a simulated disk.
+// Package durabletest is for tests: it damages the files of a run and checks the program's reaction, and it has a simulated disk.
 //
 //	durabletest.go  files with a damaged byte
 //	disk.go         the disk: kills, power cuts, other faults
-//	diskfs.go       the same as a durable.FS
-//	mount_linux.go  the same as a file system of the kernel, for processes
-//	inode_linux.go  what the kernel asks of that
+//	diskfs.go       the disk as a durable.FS
+//	mount_linux.go  the disk as a file system of the kernel, for processes
+//	inode_linux.go  the kernel's requests to that file system
 package durabletest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// flips are XORed with bytes to damage them, one after the other.
+// flips are XORed with bytes to damage them, in turn.
 var flips = []byte{0x01, 0x20, 0x80, 0xff, 0x02, 0x10}
 
-// Damage changes a byte of a file in a copy of the folder, and calls try on the copy; then the next byte, in a new copy. try
-// must return an error that names the file, or what it returns for the undamaged folder. One byte in stride is changed, of
-// the files for which these is true; nil means all files. Unless stride is 1, it is one byte in eight times stride outside make
-// soak. Under the race detector Damage skips the rest of the test: try repeats what the caller has already run, and only the files differ.
+// Damage changes a byte of a file in a copy of the folder and calls try on the copy, then the next byte in a new copy. try must return an
+// error that names the file, or the same result as for the undamaged folder. Damage changes one byte in every stride, in the files for
+// which these returns true; nil means all files. Outside make soak, unless stride is 1, it changes one byte in every 8*stride. Under the
+// race detector Damage skips the rest of the test: try repeats what the caller has already run, and only the files differ.
 func Damage(t *testing.T, dir string, stride int, these func(name string) bool, try func(dir string) (string, error)) {
 	t.Helper()
 	if gametest.Race {

@@ -14,7 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// inode is a file or folder of a Mount. Its methods are what the kernel asks of the file system.
+// inode is a file or folder of a Mount. Its methods serve the kernel's requests.
 type inode struct {
 	fs.Inode
 	mount *Mount
@@ -23,12 +23,12 @@ type inode struct {
 
 func (m *Mount) inode(n *node) *inode { return &inode{mount: m, node: n} }
 
-// path is where something in a folder is.
+// path returns the path of an entry of a folder.
 func (i *inode) path(names ...string) string {
 	return filepath.Join(append([]string{"/", i.Path(nil)}, names...)...)
 }
 
-// kind are the bits of a mode that say whether it is a file or a folder.
+// kind returns the mode bits that tell files from folders.
 func (n *node) kind() uint32 {
 	if n.mode.IsDir() {
 		return syscall.S_IFDIR
@@ -36,13 +36,13 @@ func (n *node) kind() uint32 {
 	return syscall.S_IFREG
 }
 
-// attributes are a node's. The caller holds mu.
+// attributes fills in a node's attributes. The caller holds mu.
 func (m *Mount) attributes(n *node, a *fuse.Attr) {
 	a.Ino, a.Size, a.Mode, a.Nlink = m.number(n), uint64(len(n.data)), n.kind()|uint32(n.mode.Perm()), 1
 	a.SetTimes(nil, &n.modified, nil)
 }
 
-// child tells the kernel of a node in this folder. The caller holds mu.
+// child registers a node of this folder with the kernel. The caller holds mu.
 func (i *inode) child(ctx context.Context, n *node, out *fuse.EntryOut) *fs.Inode {
 	i.mount.attributes(n, &out.Attr)
 	return i.NewInode(ctx, i.mount.inode(n), fs.StableAttr{Mode: n.kind(), Ino: out.Ino})
@@ -67,7 +67,7 @@ func (i *inode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	})
 }
 
-// Setattr changes permissions. It leaves times and owners as they are.
+// Setattr changes permissions. It ignores times and owners.
 func (i *inode) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return i.mount.do(func() error {
 		if size, ok := in.GetSize(); ok && size != uint64(len(i.node.data)) {
@@ -171,7 +171,7 @@ func (f *openFile) Read(_ context.Context, into []byte, at int64) (result fuse.R
 	return result, errno
 }
 
-// Write may write a part, as a write to a disk that becomes full does. The next one fails then.
+// Write may write only a part, as on a disk that becomes full. The next write then fails.
 func (f *openFile) Write(_ context.Context, p []byte, at int64) (written uint32, errno syscall.Errno) {
 	errno = f.mount.do(func() error {
 		if f.handle.appends {

@@ -17,13 +17,13 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Mount is a Disk that the kernel has as a file system (FUSE), for processes that know nothing of it: each of their system calls is an
-// operation of the Disk, in its order. The kernel keeps neither bytes nor names: a write arrives when a process writes, and fsync of a file
-// or a folder arrives as one. Locks (flock) are the kernel's own. Files cannot be truncated, nor folders renamed.
+// Mount is a Disk that the kernel mounts as a file system (FUSE), for processes that do not know of it: each of their system calls is an
+// operation of the Disk, in the same order. The kernel caches neither bytes nor names: each write reaches the Disk at once, and so does
+// fsync of a file or a folder. Locks (flock) are the kernel's own. Files cannot be truncated, nor folders renamed.
 //
 // It is safe for concurrent use. The process that mounts must have no open file of it while it starts another process.
 type Mount struct {
-	Dir string // where it is; the same for as long as the test runs
+	Dir string // mount point; constant while the test runs
 
 	server *fuse.Server
 
@@ -31,14 +31,14 @@ type Mount struct {
 	disk    *Disk
 	died    func()
 	refused int
-	inodes  map[*node]uint64 // their numbers; a number has one node for as long as the file system is mounted
+	inodes  map[*node]uint64 // their inode numbers, unique for as long as the file system is mounted
 }
 
-// mountType is what a mount is called in /proc/self/mountinfo.
+// mountType is the file system's type in /proc/self/mountinfo.
 const mountType = "evald-test"
 
-// MountDisk mounts a disk in a new folder until the test ends. Where this user cannot mount, the test is skipped, as builders
-// without rights must pass too.
+// MountDisk mounts a disk in a new folder until the test ends. If this user cannot mount, it skips the test, because builders without
+// rights must pass too.
 func MountDisk(t testing.TB, disk *Disk) *Mount {
 	t.Helper()
 	sweepMounts()
@@ -51,7 +51,7 @@ func MountDisk(t testing.TB, disk *Disk) *Mount {
 	return m
 }
 
-// sweepMounts removes mounts of tests that were killed, whose processes are no more.
+// sweepMounts removes mounts that killed tests have left.
 func sweepMounts() {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -78,7 +78,7 @@ func detach(dir string) {
 
 func (m *Mount) mount() (err error) {
 	m.inodes = map[*node]uint64{}
-	m.server, err = fs.Mount(m.Dir, m.inode(m.disk.root), &fs.Options{ // without times for which the kernel may keep names and attributes
+	m.server, err = fs.Mount(m.Dir, m.inode(m.disk.root), &fs.Options{ // no timeouts: the kernel must cache neither names nor attributes
 		MountOptions:    fuse.MountOptions{FsName: strconv.Itoa(os.Getpid()), Name: mountType, DirectMount: true, DisableXAttrs: true},
 		RootStableAttr:  &fs.StableAttr{Ino: m.number(m.disk.root)},
 		NullPermissions: true,
@@ -89,8 +89,8 @@ func (m *Mount) mount() (err error) {
 	return closeOnExec()
 }
 
-// closeOnExec keeps the ends of mounts in this process, which the library does not if it mounts without fusermount. Otherwise the kernel would
-// wait for answers when this process is killed and others that it has started are not.
+// closeOnExec keeps the mount's file descriptors in this process; the library does not if it mounts without fusermount. Otherwise the
+// kernel would wait for answers when this process is killed and other processes that it started are not.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -106,7 +106,7 @@ func closeOnExec() error {
 	return nil
 }
 
-// unmount returns when no process can reach the disk and no request is under way.
+// unmount returns when no process can reach the disk and no request is in progress.
 func (m *Mount) unmount() {
 	if m.server == nil {
 		return
@@ -118,16 +118,15 @@ func (m *Mount) unmount() {
 	m.server = nil
 }
 
-// Do calls f while no operation is under way.
+// Do calls f while no operation is in progress.
 func (m *Mount) Do(f func(*Disk)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m.disk)
 }
 
-// KillAt calls died in the middle of the operation that is n after the last one, from 1 on, in place of it. died must kill all processes
-// that use the disk, and need not wait for their ends. The operation, and all later ones until the power cut, fail: no process lives to
-// see it.
+// KillAt calls died in the middle of the n-th operation from now, from 1, instead of executing it. died must kill all processes that use
+// the disk, and need not wait for their ends. That operation and all later ones until the power cut fail; no process lives to see it.
 func (m *Mount) KillAt(n int, died func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +134,7 @@ func (m *Mount) KillAt(n int, died func()) {
 	m.died = died
 }
 
-// PowerCut is that of the disk, which is mounted anew: the kernel forgets what it knows of the files. No process may use it any more.
+// PowerCut cuts the disk's power and mounts it anew, so that the kernel forgets its state of the files. No process may still use it.
 func (m *Mount) PowerCut(t testing.TB) {
 	t.Helper()
 	m.unmount()
@@ -146,14 +145,14 @@ func (m *Mount) PowerCut(t testing.TB) {
 	gametest.OK(t, m.mount())
 }
 
-// Refused is how often a process was told that the disk is full.
+// Refused returns how often an operation failed because the disk was full.
 func (m *Mount) Refused() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.refused
 }
 
-// do is an operation that a process asks for.
+// do executes an operation that a process asked for.
 func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +177,7 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 		errno = syscall.ENOENT
 	case errors.Is(err, os.ErrExist):
 		errno = syscall.EEXIST
-	default: // a handle of a process that is dead
+	default: // a handle of a dead process
 		errno = syscall.EIO
 	}
 	if errno == syscall.ENOSPC {
@@ -187,7 +186,7 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	return errno
 }
 
-// number is that of a node.
+// number returns a node's inode number.
 func (m *Mount) number(n *node) uint64 {
 	if m.inodes[n] == 0 {
 		m.inodes[n] = uint64(len(m.inodes)) + 1

@@ -1,5 +1,4 @@
-// Package evaltest is the conformance suite that every Backend passes behind an Evaluator, and a stub backend for tests of code
-// that uses one.
+// Package evaltest is the conformance suite that every Backend passes behind an Evaluator, and a stub backend for tests.
 package evaltest
 
 import (
@@ -16,21 +15,21 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Config says what is tested.
+// Config configures Run.
 type Config struct {
 	New    func(t testing.TB) *eval.Evaluator // see Raw
 	Boards []*game.Board                      // nil: gametest.Boards
 	Rows   int                                // rows of a batch; 0: 67, a prime that fills no vector evenly
 
-	// Mirror promises that a mirrored position gets the mirrored answer, up to MirrorTolerance.
+	// Mirror means that a mirrored position must get the mirrored answer, up to MirrorTolerance.
 	Mirror          bool
 	MirrorTolerance float64
 
-	// Sources are those that rows of unfinished games may have.
+	// Sources are the allowed sources of unfinished games.
 	Sources []eval.Source
 }
 
-// Raw is an Evaluator that answers finished games by the rules, and gives the backend's own answers to all others.
+// Raw returns an Evaluator that answers finished games by the rules, and all others with the backend's own answers.
 func Raw(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{OwnRules: true}) }
 
 // Run tests the contract of eval.Evaluator and of the Backend behind it.
@@ -96,7 +95,7 @@ func (s *suite) evaluate(t testing.TB, ps []game.Position) *eval.Batch {
 	return b
 }
 
-// spoil fills the answers with values that no evaluator gives.
+// spoil fills the answers with impossible values.
 func spoil(b *eval.Batch) {
 	fill(b, float32(math.NaN()), "nobody")
 }
@@ -122,7 +121,7 @@ func sum(row []float32) (s float64, inRange bool) {
 	return s, inRange
 }
 
-// answers: probabilities sum to one, illegal moves have none, the source is an expected one, the rules answer finished games.
+// answers: probabilities sum to one, illegal moves have none, the source is an allowed one, the rules answer finished games.
 func (s *suite) answers(t *testing.T) {
 	for i, p := range s.positions {
 		wdl, policy := s.whole.WDLRow(i), s.whole.PolicyRow(i)
@@ -156,7 +155,7 @@ func (s *suite) answers(t *testing.T) {
 	}
 }
 
-// same reports whether row j of got is bitwise row i of the whole batch's answers. Sources may differ (a cache).
+// same requires row j of got to equal row i of the whole batch's answers bitwise. Sources may differ (a cache).
 func (s *suite) same(t testing.TB, what string, i int, got *eval.Batch, j int) {
 	t.Helper()
 	if !slices.Equal(got.WDLRow(j), s.whole.WDLRow(i)) || !slices.Equal(got.PolicyRow(j), s.whole.PolicyRow(i)) {
@@ -214,7 +213,7 @@ func (s *suite) guards(t *testing.T) {
 	}
 }
 
-// concurrent: many callers at once get the answers that one gets.
+// concurrent: many concurrent callers get the same answers as one.
 func (s *suite) concurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 4 {

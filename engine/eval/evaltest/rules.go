@@ -9,14 +9,14 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Decided counts the positions of each kind that Rules has asked for.
+// Decided counts the positions of each kind that Rules evaluated.
 type Decided struct {
 	Won    int // with the next stone
-	Lost   int // to the other side's next stone, whatever is played
-	Forced int // there is one move that does not lose at once
+	Lost   int // to the other side's next stone, after any move
+	Forced int // only one move does not lose at once
 }
 
-// Rules asks for n unfinished positions of random games, and fails if an answer is not what the rules say (game.Outlook).
+// Rules evaluates n unfinished positions of random games, and fails if an answer contradicts the rules (game.Outlook).
 func Rules(t *testing.T, e *eval.Evaluator, board *game.Board, n int, seed uint64) (d Decided) {
 	t.Helper()
 	const rows = 1000
@@ -52,8 +52,8 @@ func Rules(t *testing.T, e *eval.Evaluator, board *game.Board, n int, seed uint6
 	return d
 }
 
-// follows reports whether row i is what the rules foresee. Where they decide, the moves share the policy. Where they do not,
-// the moves that lose have none of it.
+// follows reports whether row i agrees with the rules. If they decide the position, the moves share the policy; otherwise, losing moves
+// have none of it.
 func follows(b *eval.Batch, i int, o game.Outlook) bool {
 	decided := o.Result != game.Ongoing
 	ok := decided == (b.Source[i] == eval.Rules) && (!decided && o.Plies > 0) == (b.Source[i] == eval.Forced)

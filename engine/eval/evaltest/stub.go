@@ -10,13 +10,13 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Stub is a Backend for tests of code that uses one. Its answers are quick and depend on the position alone.
+// Stub is a Backend for tests. Its answers are quick and depend on the position alone.
 type Stub struct {
 	Source eval.Source // of the answers
 
-	// Before, unless it is nil, is called at the start of each batch; its error is the batch's. It may block.
+	// Before, if not nil, is called at the start of each batch; its error is the batch's. It may block.
 	Before func(ctx context.Context, b *eval.Batch) error
-	// After, unless it is nil, may damage the answers.
+	// After, if not nil, may damage the answers.
 	After func(b *eval.Batch)
 
 	Rows atomic.Uint64 // rows asked for
@@ -25,7 +25,7 @@ type Stub struct {
 	sizes []int
 }
 
-// Sizes are the sizes of the batches seen so far, in order.
+// Sizes returns the sizes of the batches so far, in order.
 func (s *Stub) Sizes() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

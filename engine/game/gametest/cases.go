@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Today says whether case number i is one of those that a test tries today: every n-th, from another one on each day (UTC), so that
-// n days try all. make soak tries all. EVALD_DAY=d, which the log of a test names, repeats the choice of a day.
+// Today reports whether a test runs case number i today: it runs every n-th, with an offset that changes each day (UTC), so that n days
+// cover all. make soak runs all. EVALD_DAY=d, which the test logs, repeats the choice of a day.
 func Today(t testing.TB, i, n int) bool {
 	t.Helper()
 	if Soak() {
@@ -19,7 +19,7 @@ func Today(t testing.TB, i, n int) bool {
 		return false
 	}
 	if i < n {
-		t.Logf("case %d is of the day EVALD_DAY=%d", i, d) // once is enough
+		t.Logf("case %d is of the day EVALD_DAY=%d", i, d) // log once
 	}
 	return true
 }
@@ -38,7 +38,7 @@ func day(t testing.TB) int {
 	return d
 }
 
-// OneGoroutine skips a test where the race detector runs, which finds nothing in the work of one goroutine.
+// OneGoroutine skips a test under the race detector, which cannot find anything in a single goroutine.
 func OneGoroutine(t testing.TB) {
 	t.Helper()
 	if Race {

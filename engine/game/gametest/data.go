@@ -1,5 +1,4 @@
-// Package gametest helps tests: ground truth from outside the repository, random positions, and a slow board that is
-// obviously right.
+// Package gametest helps tests: ground truth from outside the repository, random positions, and a slow board that is obviously correct.
 package gametest
 
 import (
@@ -11,8 +10,8 @@ import (
 	"time"
 )
 
-// Data is the path of a file of exact ground truth, kept beside the repository in ../shared/data. Where it is absent
-// the test skips, or fails if EVALD_REQUIRE_DATA=1 says that it must be there.
+// Data is the path of a file of exact ground truth, kept beside the repository in ../shared/data. If it is missing, the test skips, or
+// fails if EVALD_REQUIRE_DATA=1.
 func Data(t testing.TB, name string) string {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
@@ -26,7 +25,7 @@ func Data(t testing.TB, name string) string {
 	return path
 }
 
-// DataLines are the lines of a ground-truth file without blank ones and comments (#).
+// DataLines returns the lines of a ground-truth file without blank lines and comments (#).
 func DataLines(t testing.TB, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(Data(t, name))
@@ -42,7 +41,7 @@ func DataLines(t testing.TB, name string) []string {
 	return lines
 }
 
-// Soak says whether tests run all cases, as in make soak, and not one of each property.
+// Soak reports whether tests run all cases, as in make soak, instead of one for each property.
 func Soak() bool { return os.Getenv("EVALD_SOAK") != "" }
 
 // SoakTime is how long a test puts something under load: the time in EVALD_SOAK, or else short.

@@ -2,7 +2,7 @@ package gametest
 
 import "testing"
 
-// OK ends the test if there is an error.
+// OK ends the test if err is not nil.
 func OK(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -10,7 +10,7 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Must is the value of a call, whose error ends the test: Must(f())(t).
+// Must returns the value of a call, and ends the test if the call failed: Must(f())(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -2,7 +2,7 @@ package gametest
 
 import "github.com/evald/evald/engine/game"
 
-// Naive is the game on an array of cells, written for clarity alone. It is what the bitboards are compared with.
+// Naive is the game on an array of cells, written for clarity alone. Tests compare the bitboards with it.
 type Naive struct {
 	Rules game.Rules
 	Cell  [][]int // [column][row], row 0 at the bottom: 0 empty, 1 and 2 the players
@@ -21,7 +21,7 @@ func NewNaive(r game.Rules) *Naive {
 // Mover is the player to move, 1 or 2.
 func (n *Naive) Mover() int { return 1 + n.Plies%2 }
 
-// target is the cell of action a; ok is false if there is no room for a stone.
+// target returns the cell of action a; ok is false if there is no room for a stone.
 func (n *Naive) target(a int) (column, row int, ok bool) {
 	if !n.Rules.Gravity {
 		column, row = a%n.Rules.Columns, n.Rules.Rows-1-a/n.Rules.Columns

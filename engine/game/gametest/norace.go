@@ -2,5 +2,5 @@
 
 package gametest
 
-// Race says that the race detector is on; it makes pools forget, so that allocations cannot be counted.
+// Race reports whether the race detector is on. It makes pools drop items, so that allocations cannot be counted.
 const Race = false

@@ -9,8 +9,8 @@ import (
 // Rand is a seeded random source.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)) }
 
-// Position plays up to plies random moves from the empty board, and stops earlier if the game ends. If ongoing is set, it
-// stops before a move that would end the game, so that the game is not over.
+// Position plays up to plies random moves from the empty board, and stops earlier if the game ends. If ongoing is set, it stops before a
+// move that would end the game.
 func Position(r *rand.Rand, b *game.Board, plies int, ongoing bool) game.Position {
 	var p game.Position
 	for range plies {
@@ -36,8 +36,8 @@ func Positions(r *rand.Rand, b *game.Board, n int, ongoing bool) []game.Position
 	return ps
 }
 
-// Open are n random positions whose game the rules leave open: no next stone wins, and several moves keep the other side
-// from winning.
+// Open returns n random positions that the rules leave open: no next stone wins, and several moves prevent a win of the other side's next
+// stone.
 func Open(r *rand.Rand, b *game.Board, n int) []game.Position {
 	var ps []game.Position
 	for len(ps) < n {
@@ -49,7 +49,7 @@ func Open(r *rand.Rand, b *game.Board, n int) []game.Position {
 	return ps
 }
 
-// Boards are games of all kinds for tests: the usual one, other sizes and lengths, wide ones, and boards without gravity.
+// Boards returns games of all kinds for tests: the usual one, other sizes and lengths, wide ones, and boards without gravity.
 func Boards() []*game.Board {
 	rules := []game.Rules{
 		game.Connect4,

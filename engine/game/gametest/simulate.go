@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// Trace writes a line of what happens; nil if nobody looks.
+// Trace writes a line of a simulation's trace; nil if the trace is not wanted.
 type Trace func(format string, args ...any)
 
-// Kind is a kind of simulations. All that happens in one follows from its options O, whose String is what Parse reads.
+// Kind is a kind of simulation. Every event of a run follows from its options O, whose String is the input of Parse.
 type Kind[O fmt.Stringer] struct {
 	Of      func(seed uint64) O
-	Parse   func(text string) (O, error) // of a seed alone, too
-	Smaller func(O) []O                  // options of runs that are easier to understand
-	Run     func(O, Trace) error         // says what was wrong
+	Parse   func(text string) (O, error) // also accepts a seed alone
+	Smaller func(O) []O                  // options of simpler runs
+	Run     func(O, Trace) error         // returns the fault that it found
 }
 
-// Simulate runs n seeds, or EVALD_SEEDS, from 1 or EVALD_SEED_FROM on, as many at once as there are processors (EVALD_SEED_CORES); with -short a
-// tenth of n. When one fails, smaller runs are tried, and the test fails with the command that repeats the smallest that fails too.
-// EVALD_SEED=K, or what the test has printed, repeats one run and logs its trace.
+// Simulate runs n seeds, or EVALD_SEEDS; with -short n/10. Seeds begin at 1 or EVALD_SEED_FROM, and GOMAXPROCS or EVALD_SEED_CORES of them
+// run at once. When one fails, Simulate tries smaller runs, and the test fails with the command that repeats the smallest failing one.
+// EVALD_SEED=K, or the value that the test printed, repeats one run and logs its trace.
 func (k Kind[O]) Simulate(t *testing.T, n int) {
 	t.Helper()
 	if text := os.Getenv("EVALD_SEED"); text != "" {
@@ -77,7 +77,7 @@ func number(t testing.TB, variable string, usual int) int {
 	return n
 }
 
-// safely is a run whose panic is its error.
+// safely is a run whose panic becomes its error.
 func (k Kind[O]) safely(o O, trace Trace) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,7 +87,7 @@ func (k Kind[O]) safely(o O, trace Trace) (err error) {
 	return k.Run(o, trace)
 }
 
-// shrink looks for a smaller run that fails. It gives up after a thousand.
+// shrink looks for a smaller run that fails, in at most a thousand tries.
 func (k Kind[O]) shrink(o O, err error) (O, error) {
 	for tries, found := 0, true; found; {
 		found = false
@@ -113,7 +113,7 @@ func folder(t *testing.T) string {
 	return filepath.ToSlash(name)
 }
 
-// Simulation is one run of a simulation of clients and their requests. All that happens in it follows from these numbers.
+// Simulation is one run of a simulation of clients and their requests. Every event follows from these numbers.
 type Simulation struct {
 	Seed     uint64
 	Clients  int  // at most
@@ -138,7 +138,7 @@ func (s Simulation) String() string {
 	return fmt.Sprintf("%d:%d:%d:%t", s.Seed, s.Clients, s.Requests, s.Faults)
 }
 
-// Simulate runs simulations of clients with these numbers at most, see Kind.Simulate.
+// Simulate runs simulations with at most the numbers of most; see Kind.Simulate.
 func Simulate(t *testing.T, n int, most Simulation, run func(*Simulation) error) {
 	t.Helper()
 	Kind[Simulation]{
@@ -161,7 +161,8 @@ func parse(text string, most Simulation) (s Simulation, err error) {
 	return s, err
 }
 
-// smaller are runs with fewer clients, requests or faults. A run with other numbers is another one, so there are several seeds of each.
+// smaller lists runs with fewer clients, requests or faults. Changing a number changes the whole run, so the list has several seeds of
+// each.
 func (s Simulation) smaller() (all []Simulation) {
 	add := func(change func(*Simulation)) {
 		c := s
@@ -184,7 +185,7 @@ func (s Simulation) smaller() (all []Simulation) {
 	return all
 }
 
-// Agenda is what will happen in a simulation.
+// Agenda is the queue of future events in a simulation.
 type Agenda struct{ events events }
 
 type events []event
@@ -195,15 +196,15 @@ type event struct {
 	do    func()
 }
 
-// Len is how many events there are.
+// Len is the number of events.
 func (a *Agenda) Len() int { return len(a.events) }
 
-// Add adds an event. Events of one time happen in the order of these numbers.
+// Add adds an event. Events of the same time happen in the order of order.
 func (a *Agenda) Add(at time.Time, order uint64, do func()) {
 	heap.Push(&a.events, event{at, order, do})
 }
 
-// Next removes the next event.
+// Next removes the earliest event.
 func (a *Agenda) Next() (at time.Time, do func()) {
 	e := heap.Pop(&a.events).(event)
 	return e.at, e.do

@@ -1,5 +1,4 @@
-// Package prefetch asks the processor to load memory before it is needed, without waiting for it. It never faults, whatever
-// the address.
+// Package prefetch asks the processor to load memory before it is needed, without waiting. No address faults.
 package prefetch
 
 import "unsafe"

@@ -23,7 +23,7 @@ const (
 	maxPositions = 1 << 26 // a few GiB of memory
 )
 
-// Load reads the file of a book. An error names the file and what is wrong with it.
+// Load reads the file of a book. An error names the file and the mistake.
 func Load(path string) (*Book, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
 	return append(binary.LittleEndian.AppendUint16(r, uint16(value)), byte(math.Round(float64(k.Draw)*255)), byte(k.Result))
 }
 
-// Read reads a book. A position that the game of the book cannot have is an error.
+// Read reads a book. A position that cannot occur in the book's game is an error.
 func Read(r io.Reader) (*Book, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -103,12 +103,12 @@ func Read(r io.Reader) (*Book, error) {
 	case err != nil:
 		return nil, fmt.Errorf("is damaged: %w", err)
 	case extra > 0:
-		return nil, errors.New("goes on after its last position")
+		return nil, errors.New("continues after its last position")
 	}
 	return b, z.Close()
 }
 
-// maxHeader is more bytes than any header has.
+// maxHeader is more than the size of any header in bytes.
 const maxHeader = 100
 
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
@@ -127,7 +127,7 @@ func readHeader(in *bufio.Reader) (*game.Board, int, error) {
 	}
 	n, err := strconv.Atoi(fields[1])
 	if err != nil || n < 0 || n > maxPositions {
-		return nil, 0, fmt.Errorf("says that it has %q positions, want 0 to %d", fields[1], maxPositions)
+		return nil, 0, fmt.Errorf("claims %q positions, want 0 to %d", fields[1], maxPositions)
 	}
 	board, err := game.NewBoard(rules)
 	return board, n, err

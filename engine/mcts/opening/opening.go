@@ -1,5 +1,5 @@
-// Package opening keeps the findings of searches as an opening book: positions with their visits and values. A tree can
-// begin with them. A book grows with the games that are played; positions with few visits can be pruned.
+// Package opening stores results of searches as an opening book: positions with their visits and values. A tree can begin with them. A book
+// grows with the games that are played; positions with few visits can be pruned.
 //
 // A book file is gzip (RFC 1952, whose checksum guards it) around
 //
@@ -10,9 +10,9 @@
 //	          draw, 0..1, as a byte of draw * 255
 //	          result: 0 ongoing, 1 win, 2 draw, 3 loss
 //
-// The positions are canonical and sorted by All, then by Own, as 128-bit numbers. All is two uvarints: its high word minus
-// that of the position before, and its low word, minus that of the position before if the high words are equal. Own is two
-// uvarints, high and low. All values are for the side to move.
+// The positions are canonical and sorted by All, then by Own, as 128-bit numbers. All is two uvarints: its high word minus that of the
+// previous position, and its low word, minus that of the previous position if the high words are equal. Own is two uvarints, high and low.
+// All values are for the side to move.
 package opening
 
 import (
@@ -23,8 +23,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Book is what searches have found of the positions of one game. Mirror images are one position. A Book is safe for
-// concurrent use.
+// Book is the results of searches for the positions of one game. Mirror images are one position. A Book is safe for concurrent use.
 type Book struct {
 	board *game.Board
 
@@ -32,7 +31,7 @@ type Book struct {
 	known map[game.Position]mcts.Known // of canonical positions
 }
 
-// New makes a book without positions.
+// New returns an empty book.
 func New(b *game.Board) *Book {
 	return &Book{board: b, known: map[game.Position]mcts.Known{}}
 }
@@ -40,14 +39,14 @@ func New(b *game.Board) *Book {
 // Rules are the rules of the book's game.
 func (b *Book) Rules() game.Rules { return b.board.Rules() }
 
-// Positions is how many positions the book has.
+// Positions is the number of positions in the book.
 func (b *Book) Positions() int {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return len(b.known)
 }
 
-// Find is what the book knows of p; false if p is not in the book. Tree.Warm takes it as its argument.
+// Find returns the book's result for p; false if p is not in the book. Tree.Warm takes it as its argument.
 func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	q, _ := b.board.Canonical(p)
 	b.mu.RLock()
@@ -56,9 +55,9 @@ func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	return k, ok
 }
 
-// Add takes over what a tree of the same game has found of positions with this many visits or more (see Tree.Each). Of two
-// findings of a position a proved one stays, else the one with more visits. Visits are not added up: a tree that was warmed
-// counts the book's visits among its own.
+// Add stores a tree's results for positions of the same game with this number of visits or more (see Tree.Each). Of two results for a position it
+// keeps a proved one, else the one with more visits. It does not add visits up, because a tree that was warmed counts the book's visits
+// among its own.
 func (b *Book) Add(t *mcts.Tree, visits int) {
 	found := map[game.Position]mcts.Known{}
 	t.Each(visits, func(p game.Position, k mcts.Known) {
@@ -81,7 +80,7 @@ func better(a, b mcts.Known) mcts.Known {
 	return a
 }
 
-// Prune forgets the positions with fewer visits than this.
+// Prune removes the positions with fewer visits than this.
 func (b *Book) Prune(visits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -126,7 +126,7 @@ func TestDamage(t *testing.T) {
 		"evald opening book 1 7x6 0\n":    "7x6",
 		"evald opening book 1 7x6x4 -1\n": `"-1" positions`,
 		"evald opening book 1 7x6x4 1\n":  "position 1 of 1: is damaged: unexpected EOF",
-		"evald opening book 1 7x6x4 0\nx": "goes on after its last position",
+		"evald opening book 1 7x6x4 0\nx": "continues after its last position",
 		"evald opening book 1 7x6x4 1\n\x00\x00\x00\x00\x00\x00\x00\x00\x00": "0 visits",
 		"evald opening book 1 7x6x4 1\n\x00\x40\x00\x00\x01\x00\x00\x00\x00": "a stone is off the board",
 		"evald opening book 1 7x6x4 1\n\x00\x01\x00\x01\x01\x00\x00\x00\x00": "1 stone of the side to move, none of the other side",

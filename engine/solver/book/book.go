@@ -1,7 +1,7 @@
-// Package book keeps what the solver has found of all positions of a game's first plies: their exact scores, or who wins.
+// Package book stores the solver's results for all positions of a game's first plies: their exact scores, or only win, draw or loss.
 //
-// A book file holds no positions. The positions of the first plies are enumerated in a fixed order, and the file has a value
-// for each. A position and its mirror image count once. Finished games are left out.
+// A book file contains no positions. The positions of the first plies are enumerated in a fixed order, and the file has a value for each. A
+// position and its mirror image count once. Finished games are omitted.
 //
 //	8 bytes    "EVALDBK2"
 //	8 bytes    rows, columns, in-a-row, plies, 1 if it has results and 0 if it has scores, three zeros
@@ -29,7 +29,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Book knows the exact score, or only the result, of every position of up to Plies stones. It is safe for concurrent use.
+// Book contains the exact score, or only the result, of every position of up to Plies stones. It is safe for concurrent use.
 type Book struct {
 	board   *game.Board
 	results bool       // the scores are -1, 0 and 1
@@ -43,7 +43,7 @@ func (b *Book) Plies() int { return len(b.levels) - 1 }
 // Positions is the number of positions in the book.
 func (b *Book) Positions() int { return count(b.levels) }
 
-// Rules are those of the game that the book is for.
+// Rules are the rules of the book's game.
 func (b *Book) Rules() game.Rules { return b.board.Rules() }
 
 // Score is the exact score of p for the side to move, if the book has it.
@@ -54,7 +54,7 @@ func (b *Book) Score(p game.Position) (score int, ok bool) {
 	return b.find(p)
 }
 
-// Result is the result of the game from p for the side to move, or Ongoing if the book does not have it.
+// Result is the result of p for the side to move, or Ongoing if the book does not have it.
 func (b *Book) Result(p game.Position) game.Result {
 	score, ok := b.find(p)
 	if !ok {
@@ -63,7 +63,7 @@ func (b *Book) Result(p game.Position) game.Result {
 	return game.ResultOf(score)
 }
 
-// find is what the book has of p: a score, or the sign of one.
+// find returns the book's value for p: a score, or the sign of one.
 func (b *Book) find(p game.Position) (score int, ok bool) {
 	n := p.Plies()
 	if n >= len(b.levels) {
@@ -84,8 +84,8 @@ func count(levels [][]uint64) int {
 	return n
 }
 
-// key stands for p and its mirror image. It is a number for each column: those of columns with h stones begin at 1<<h - 1, and
-// the stones of the side to move are added. No two positions have the same key.
+// key is the same for p and its mirror image. Each column becomes a number: numbers of columns with h stones begin at 1<<h - 1, and the
+// stones of the side to move are added. No two other positions have the same key.
 func (b *Book) key(p game.Position) uint64 {
 	q, _ := b.board.Canonical(p)
 	return q.All.Lo + q.Own.Lo
@@ -117,7 +117,7 @@ func (b *Book) check(plies int) error {
 	return nil
 }
 
-// next lists the positions of n stones whose game is not over; those of fewer are there.
+// next lists the positions of n stones whose game is not over; those of fewer stones must be listed.
 func (b *Book) next(n int) ([]uint64, error) {
 	if n == 0 {
 		return []uint64{0}, nil
@@ -170,7 +170,7 @@ func (b *Book) header(plies int) []byte {
 	return append([]byte(magic), byte(r.Rows), byte(r.Columns), byte(r.InARow), byte(plies), results, 0, 0, 0)
 }
 
-// parseHeader is the reverse of header: a book without positions. It accepts only what header writes.
+// parseHeader is the inverse of header: it returns a book without positions. It accepts only the output of header.
 func parseHeader(h []byte) (b *Book, plies int, err error) {
 	if len(h) < headerSize || string(h[:len(magic)]) != magic {
 		return nil, 0, errors.New("is not a book of exact scores")
@@ -187,10 +187,10 @@ func parseHeader(h []byte) (b *Book, plies int, err error) {
 	return b, plies, nil
 }
 
-// maxFile is the limit of what Load reads, in bytes.
+// maxFile is the maximum size of a file for Load, in bytes.
 const maxFile = headerSize + 4 + maxPositions + sha256.Size
 
-// Load reads a book file of scores. An error names the file and what is wrong with it.
+// Load reads a book file of scores. An error names the file and the mistake.
 func Load(path string) (*Book, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -199,7 +199,7 @@ func Load(path string) (*Book, error) {
 	defer f.Close()
 	b, err := Read(f)
 	if err == nil && b.results {
-		err = errors.New("only has who wins, and no scores")
+		err = errors.New("has only results, and no scores")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("book %s: %w", path, err)
@@ -221,7 +221,7 @@ func Read(r io.Reader) (*Book, error) {
 		return nil, err
 	}
 	if said, n := data.values, b.Positions(); n != said || b.bytes(n) != len(data.bytes) {
-		return nil, fmt.Errorf("says that it has %d values and has %d bytes of them, but %v has %d positions of up to %d plies", said, len(data.bytes), b.Rules(), n, plies)
+		return nil, fmt.Errorf("claims %d values and has %d bytes of them, but %v has %d positions of up to %d plies", said, len(data.bytes), b.Rules(), n, plies)
 	}
 	next := 0
 	for n, level := range b.levels {
@@ -231,14 +231,13 @@ func Read(r io.Reader) (*Book, error) {
 	return b, nil
 }
 
-// values is the part of a file that has them.
+// values is the part of a file with the values.
 type values struct {
 	values int
 	bytes  []byte
 }
 
-// parse checks a file and returns its values unread. Its checksum is compared before anybody enumerates the positions, which is
-// expensive.
+// parse checks a file and returns its values unread. It compares the checksum before the positions are enumerated, which is expensive.
 func parse(file []byte) (b *Book, plies int, data values, err error) {
 	if b, plies, err = parseHeader(file); err != nil {
 		return nil, 0, data, err
@@ -253,7 +252,7 @@ func parse(file []byte) (b *Book, plies int, data values, err error) {
 	return b, plies, values{int(binary.LittleEndian.Uint32(body[headerSize:])), body[headerSize+4:]}, nil
 }
 
-// unpack is n of the file's values.
+// unpack returns n of the file's values.
 func (b *Book) unpack(data []byte, from, n int) []int8 {
 	scores := make([]int8, n)
 	for i := range scores {
@@ -295,19 +294,19 @@ func (b *Book) marshal() []byte {
 	return append(file, sum[:]...)
 }
 
-// Lazy is a book in memory whose plies are read as they are asked for. It is safe for concurrent use.
+// Lazy is a book in memory whose plies are read when needed. It is safe for concurrent use.
 type Lazy struct {
 	plies int
 	book  *Book
 	data  values
 
-	mu    sync.Mutex   // held by the one who reads
-	ready atomic.Int32 // number of levels that are read
-	next  int          // value of the first position that is not
+	mu    sync.Mutex   // held by the reader of the file
+	ready atomic.Int32 // number of levels already read
+	next  int          // index of the first unread value
 }
 
-// NewLazy checks the file, but not whether it has as many values as there are positions. If it has not, a question panics:
-// the file is part of the program, so that is a programmer's mistake.
+// NewLazy checks the file, but not whether its number of values is that of the positions. If it is not, a later call panics: the file is
+// part of the program, so that is a programmer's mistake.
 func NewLazy(file []byte) (*Lazy, error) {
 	b, plies, data, err := parse(file)
 	if err == nil {
@@ -320,7 +319,7 @@ func NewLazy(file []byte) (*Lazy, error) {
 	return &Lazy{plies: plies, book: b, data: data}, nil
 }
 
-// Rules are those of the game that the book is for.
+// Rules are the rules of the book's game.
 func (l *Lazy) Rules() game.Rules { return l.book.Rules() }
 
 // Plies is the number of stones up to which the book has positions.
@@ -342,8 +341,8 @@ func (l *Lazy) Result(p game.Position) game.Result {
 	return l.book.Result(p)
 }
 
-// Positions yields the book's positions with this number of stones in the order of the file, each in its canonical form
-// (Board.Canonical). There are none beyond Plies.
+// Positions yields the book's positions with this number of stones in the order of the file, each in its canonical form (Board.Canonical).
+// There are none beyond Plies.
 func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
 	return func(yield func(game.Position) bool) {
 		if !l.read(stones) {
@@ -357,8 +356,8 @@ func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
 	}
 }
 
-// read makes the positions of up to n stones ready. The tenth ply of 7x6 takes a quarter of a second, all before it a third
-// of that. It reports whether the book has that many plies.
+// read prepares the positions of up to n stones. The tenth ply of 7x6 takes a quarter of a second, all earlier ones a third of that. It
+// reports whether the book has that many plies.
 func (l *Lazy) read(n int) bool {
 	if n > l.plies || n < int(l.ready.Load()) {
 		return n <= l.plies
@@ -393,7 +392,7 @@ var ships = sync.OnceValue(func() (books [2]*Lazy) {
 	return books
 })
 
-// Scores is the book of exact scores that ships for a game, or nil if there is none. evald solve --build-book made it.
+// Scores is the book of exact scores that ships for a game, or nil if there is none. evald solve --build-book created it.
 func Scores(r game.Rules) *Lazy { return shipped(0, r) }
 
 // Results is the book of results that ships for a game, or nil. It has more plies than that of scores.

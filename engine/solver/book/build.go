@@ -18,9 +18,8 @@ import (
 // Solve finds the exact score of a position for the side to move, or a number of the same sign.
 type Solve func(ctx context.Context, p game.Position) (score int, err error)
 
-// frame is a line of the unfinished book, which lies beside the file as FILE.part, a journal. The first line has the book's header
-// alone. Each other line has the scores of frameSize positions of the last ply in the order of lines; the last frame may have
-// fewer.
+// frame is a line of the unfinished book, a journal beside the file as FILE.part. The first line has only the book's header. Each other
+// line has the scores of frameSize positions of the last ply in the order of lines; the last frame may have fewer.
 type frame struct {
 	Header []byte `json:"header,omitempty"`
 	Number int    `json:"frame"`
@@ -29,10 +28,10 @@ type frame struct {
 
 const frameSize = 64
 
-// Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to
-// path; with results only the signs of scores count. Each worker solves one position at a time, in its own goroutine. What an
-// earlier, interrupted call solved is not solved again. progress, if not nil, is called at once and then after each position
-// with the number of positions done and the number to solve. Calls of it do not overlap.
+// Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to path; with
+// results only the signs of scores. Each worker solves one position at a time, in its own goroutine. Build resumes an interrupted call.
+// progress, if not nil, is called at once and then after each position with the number of finished positions and of all. Its calls do not
+// overlap.
 func Build(ctx context.Context, path string, board *game.Board, plies int, results bool, workers []Solve, progress func(done, total int)) (*Book, error) {
 	b := &Book{board: board, results: results}
 	if err := b.enumerate(plies); err != nil {
@@ -55,7 +54,7 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, resul
 	}
 	err = b.solve(ctx, lines, found, missing, journal, workers, progress)
 	if err := errors.Join(err, journal.Close()); err != nil {
-		return nil, fmt.Errorf("book %s: %w; what was solved is kept in %s", path, err, part)
+		return nil, fmt.Errorf("book %s: %w; solved positions are kept in %s", path, err, part)
 	}
 	b.scores[plies] = make([]int8, len(lines))
 	for k, i := range lines {
@@ -73,9 +72,8 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, resul
 	return b, os.Remove(part)
 }
 
-// lines lists the indices of the last level's positions in the order in which one walk through all games meets them. Positions
-// that follow each other in it lead to the same ones, and a solver with a table needs half the nodes that it needs in
-// the order of keys.
+// lines lists the indices of the last level's positions in the order of one walk through all games. Neighbours in it lead to the same
+// positions, so a solver with a table needs half the nodes of the order of keys.
 func (b *Book) lines() (order []int32) {
 	seen := make([][]bool, len(b.levels))
 	for n, level := range b.levels {
@@ -125,7 +123,7 @@ func (b *Book) derive(n int) {
 	}
 }
 
-// value is what the book keeps of a score.
+// value is the book's value for a score.
 func (b *Book) value(score int) int {
 	if b.results {
 		return min(max(score, -1), 1)
@@ -133,13 +131,13 @@ func (b *Book) value(score int) int {
 	return score
 }
 
-// frameOf is the part of scores that a frame has.
+// frameOf returns a frame's part of scores.
 func frameOf(scores []int8, number int) []int8 {
 	return scores[min(number*frameSize, len(scores)):min((number+1)*frameSize, len(scores))]
 }
 
-// openPart continues the journal of an unfinished book, or begins it anew if it is of another book. It reads the scores that were
-// found, and returns the numbers of the frames that are missing. Those of damaged lines are among them.
+// openPart opens the journal of an unfinished book, or rewrites it if it belongs to another book. It reads the stored scores, and returns
+// the numbers of the missing frames, including those of damaged lines.
 func openPart(path string, head []byte, scores []int8) (journal *durable.Journal, missing []int, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +164,7 @@ func openPart(path string, head []byte, scores []int8) (journal *durable.Journal
 	return journal, missing, err
 }
 
-// solve finds the scores of the frames that are missing. lines are the positions of the last ply.
+// solve finds the scores of the missing frames. lines are the positions of the last ply.
 func (b *Book) solve(ctx context.Context, lines []int32, scores []int8, missing []int, journal *durable.Journal, workers []Solve, progress func(done, total int)) error {
 	done := len(lines)
 	for _, i := range missing {
