@@ -15,20 +15,20 @@ import (
 // mutants are mistakes: in a file of this module, one text in place of another.
 var mutants = []struct{ what, file, from, to string }{
 	{"a game is confirmed before it is synced", "selfplay/store.go", "if err := s.journal.Sync(); err != nil {", "if err := error(nil); err != nil {"},
-	{"a game that is there is kept again", "selfplay/store.go", "if !s.Has(g.Number) && ", "if "},
+	{"a game that the learner has is stored again", "selfplay/store.go", "if !s.Has(g.Number) && ", "if "},
 	{"after a failed write, new lines are appended to a torn one", "selfplay/store.go", "		s.broken = true\n", ""},
-	{"after a failed sync, the journal goes on", "selfplay/store.go", "err := s.journal.Sync(); err != nil {", "err := s.journal.Sync(); err != nil {\n\t\t\ts.broken = false"},
+	{"the journal is written on after a failed sync", "selfplay/store.go", "err := s.journal.Sync(); err != nil {", "err := s.journal.Sync(); err != nil {\n\t\t\ts.broken = false"},
 	{"the journal begins anew before the names of files of records are durable", "durable/file.go", "if err == nil {\n\t\terr = w.files.SyncDir(", "if false {\n\t\terr = w.files.SyncDir("},
 	{"games are confirmed although the disk refuses them", "cluster/learnerstate.go", "p.reply.Later = err.Error()", ""},
-	{"jobs go beyond the games that are taken", "cluster/jobs.go", "jobGames(g.job.All, workers), to)}", "jobGames(g.job.All, workers), g.job.All)}"},
+	{"jobs contain games that the learner does not accept yet", "cluster/jobs.go", "jobGames(g.job.All, workers), to)}", "jobGames(g.job.All, workers), g.job.All)}"},
 	{"the end of a generation is forgotten", "cluster/learnerstate.go", "		s.last = s.playing.job.Generation\n", ""},
-	{"late games of a complete generation are refused for now", "cluster/learnerstate.go", "case p.Generation <= s.last:\n\t\treturn reply{}", "case p.Generation <= s.last:\n\t\treturn reply{Later: \"late\"}"},
+	{"late games of a complete generation are refused temporarily", "cluster/learnerstate.go", "case p.Generation <= s.last:\n\t\treturn reply{}", "case p.Generation <= s.last:\n\t\treturn reply{Later: \"late\"}"},
 	{"a worker takes any answer for a confirmation", "cluster/workerstate.go", "case r.ok():", "case r.Refused == \"\":"},
-	{"the spool takes one game too many", "cluster/spool.go", "len(s.games) >= s.most", "len(s.games) > s.most"},
-	{"a message has games of two generations", "cluster/spool.go", " && s.games[n].Settings == s.games[0].Settings", ""},
+	{"the spool accepts one game too many", "cluster/spool.go", "len(s.games) >= s.most", "len(s.games) > s.most"},
+	{"a message contains games of two generations", "cluster/spool.go", " && s.games[n].Settings == s.games[0].Settings", ""},
 	{"a network is not compared with its name", "cluster/workerplay.go", "if got == p.job.Network {", "if got != \"\" {"},
-	{"a worker begins games that it plays already", "cluster/workerplay.go", "if p.leases[k] == nil {", "if true {"},
-	{"an answer that was given up is taken for the next one", "cluster/workerstate.go", "	if i < 0 || number == 0 {\n\t\treturn\n\t}", "	if i < 0 {\n\t\ti = 1\n\t}"},
+	{"a worker starts games that it is already playing", "cluster/workerplay.go", "if p.leases[k] == nil {", "if true {"},
+	{"a late answer to an abandoned request is taken for the answer to the next one", "cluster/workerstate.go", "	if i < 0 || number == 0 {\n\t\treturn\n\t}", "	if i < 0 {\n\t\ti = 1\n\t}"},
 }
 
 // With EVALD_SOAK: each mistake is found by a seed.
