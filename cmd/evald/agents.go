@@ -81,7 +81,7 @@ func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 
 // exactBook is the flag of commands that look up exact scores.
 type exactBook struct {
-	Book string `without:"build-book" placeholder:"FILE|none" help:"Look positions up in this book of exact scores first (evald solve --build-book), or in none. Without it, in the one that ships."`
+	Book string `without:"build-book" placeholder:"FILE|none" help:"Book of exact scores to look positions up in first (evald solve --build-book), or none. Default: the book that ships."`
 }
 
 // books gives the book for each game, nil if it has none.

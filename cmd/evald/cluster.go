@@ -28,13 +28,13 @@ import (
 )
 
 type clusterCmd struct {
-	Status clusterStatusCmd `cmd:"" help:"Say how a learner (evald learn --cluster) and its workers are."`
+	Status clusterStatusCmd `cmd:"" help:"Show the state of a learner (evald learn --cluster) and its workers."`
 }
 
 // natsFlags are the connection and credentials of learners, workers and the status at a NATS server.
 type natsFlags struct {
-	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, where the server wants such."`
-	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authority for the NATS server's certificate; without it the system's."`
+	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, if the server requires them."`
+	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for the NATS server's certificate. Default: the system's."`
 }
 
 func (f natsFlags) to(url string) cluster.Connection {
@@ -43,15 +43,15 @@ func (f natsFlags) to(url string) cluster.Connection {
 
 // clusterFlags are those of evald learn for many machines.
 type clusterFlags struct {
-	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. Their URL comes into cluster/join in the run's folder."`
-	Continuous bool   `needs:"cluster" help:"Let workers play on while the learner trains and measures, with the newest network that there is. The games then depend on time, so the run cannot be repeated. A generation has --games or more; the heuristic plays the first two."`
-	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where workers find the NATS server inside; :4222 is every address of this machine. (${default})"`
-	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use a NATS server elsewhere, in place of the one inside."`
+	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. The URL for them is written to cluster/join in the run's folder."`
+	Continuous bool   `needs:"cluster" help:"Let workers play with the newest network while the learner trains and measures. The games then depend on timing, so the run cannot be repeated. A generation has at least --games games; the heuristic plays the first two generations."`
+	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Listen address of the built-in NATS server; :4222 is every address of this machine. (${default})"`
+	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use this NATS server instead of the built-in one."`
 	natsFlags
-	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers, best by EVALD_WORKER_PASSWORD, which others on this machine cannot see. Without it one is made, and kept in the run's folder."`
-	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the NATS server inside; with --tls-key."`
+	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers. Prefer EVALD_WORKER_PASSWORD, which other users of this machine cannot see. Default: a random one, kept in the run's folder."`
+	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the built-in NATS server; with --tls-key."`
 	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where people find a page of the workers, and Prometheus /metrics."`
+	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, and of /metrics for Prometheus."`
 }
 
 // open starts what workers join, for the run in a folder, and returns the player of its games. The caller calls done in the end.
@@ -121,9 +121,9 @@ func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, ni
 
 // joinFlags are those of evald selfplay for a worker.
 type joinFlags struct {
-	Join string `placeholder:"URL" help:"Play for the learner at this NATS server. Its URL is in cluster/join in the folder of the learner (evald learn --cluster). It has a password, which EVALD_JOIN keeps from others on this machine. The learner says what is played, and keeps the games."`
+	Join string `placeholder:"URL" help:"Play games for the learner at this NATS server. The URL is in cluster/join in the folder of the learner (evald learn --cluster). It contains a password; EVALD_JOIN hides it from other users of this machine. The learner decides what is played and stores the games."`
 	natsFlags
-	Spool string `needs:"join" type:"path" placeholder:"DIR" help:"Folder of a worker, for networks and for games that the learner has not confirmed; all workers of a machine can have the same. (evald/cluster in the user's cache)"`
+	Spool string `needs:"join" type:"path" placeholder:"DIR" help:"Folder of a worker for networks, and for games that the learner has not acknowledged. The workers of a machine can share it. (evald/cluster in the user's cache)"`
 }
 
 // work plays for a learner until the command is interrupted.
@@ -174,7 +174,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 type clusterStatusCmd struct {
 	URL string `arg:"" help:"The NATS server, as for evald selfplay --join."`
 	natsFlags
-	JSON bool `help:"Write JSON for machines."`
+	JSON bool `help:"Write JSON."`
 }
 
 func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {

@@ -25,8 +25,8 @@ import (
 )
 
 type devicesCmd struct {
-	JSON    bool `help:"Write JSON for machines."`
-	Verbose bool `short:"v" help:"Show the rates of the processor's paths, and why one is chosen. Let each GPU evaluate some positions with the network that ships, and show what it did; without a driver, show where it was searched."`
+	JSON    bool `help:"Write JSON."`
+	Verbose bool `short:"v" help:"Show the speed of each set of the processor's instructions and why one is chosen. Evaluate some positions on each GPU with the network that ships, and show the results. Without a driver, show where evald looked for it."`
 }
 
 // devices describes what the machine can compute with.

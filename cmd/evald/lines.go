@@ -14,7 +14,7 @@ import (
 
 // anyPosition is the flag of commands that read positions.
 type anyPosition struct {
-	AnyPosition bool `help:"Accept boards that no game reaches too, with any number of stones of either side."`
+	AnyPosition bool `help:"Also accept boards that no game reaches, with any numbers of stones."`
 }
 
 // tally counts what happened to the lines of a command's input, for its last message.
