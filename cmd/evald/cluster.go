@@ -54,7 +54,7 @@ type clusterFlags struct {
 	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, and of /metrics for Prometheus."`
 }
 
-// open starts what workers join, for the run in a folder, and returns the player of its games. The caller calls done in the end.
+// open starts the learner's side of the cluster for the run in a folder, and returns the player of its games. The caller must call done.
 func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
 	o := cluster.Options{
 		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
@@ -93,7 +93,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// serveMetrics serves /metrics and a page of the cluster, if that is wanted, until stop is called.
+// serveMetrics serves /metrics and a page of the cluster, if --metrics is given, until stop is called.
 func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) {
 	if c.Metrics == "" {
 		return func() {}, nil
@@ -133,7 +133,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	}
 	if c.Spool == "" {
 		cache, err := durable.CacheDir()
-		if err != nil { // there is no home
+		if err != nil { // the user has no home folder
 			cache = filepath.Join(os.TempDir(), "evald")
 		}
 		c.Spool = filepath.Join(cache, "cluster")

@@ -28,7 +28,7 @@ func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	return mix, boards, nil
 }
 
-// folderOf is the folder of a game: out itself if there is no other, else one in it that has the game's name.
+// folderOf is the folder of a game: out itself if there is only one game, else the subfolder with the game's name.
 func folderOf(mix game.Mix, out string, r game.Rules) string {
 	if len(mix) == 1 {
 		return out

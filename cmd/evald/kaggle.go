@@ -21,7 +21,7 @@ type kaggleCmd struct {
 	Pack  kagglePackCmd  `cmd:"" help:"Pack this program and an agent into an archive to submit."`
 }
 
-// kaggleAgent is the flag for the agent that plays.
+// kaggleAgent has the flag of the agent.
 type kaggleAgent struct {
 	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Agent or level, as in evald help match, such as proven or mcts:model=PATH,time=1s. Default: the exact solver, and if half of the time is not enough for it, a search with the network that ships. Its time per move is at most that of the game, less a reserve."`
 }

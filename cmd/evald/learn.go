@@ -118,7 +118,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// plan says how many generations are complete and how many are left to learn.
+// plan describes how many generations are complete and how many remain.
 func plan(done, all int) string {
 	generations := func(n int) string {
 		if n == 1 {
@@ -256,7 +256,7 @@ func (c *learnCmd) begin() (config learn.Config, err error) {
 	return config, config.BeginWith(network.Content)
 }
 
-// same sets what --rules and --init name in the configuration of a run that is resumed, which must have the same.
+// same sets the games and the network of --rules and --init in the configuration of a resumed run, which must have the same.
 func (c *learnCmd) same(config *learn.Config) error {
 	if c.Rules != nil {
 		games, err := c.games()
@@ -305,7 +305,7 @@ func (c *learnCmd) initial() (network open.Stored, err error) {
 	return network, nil
 }
 
-// choosePath sets the path by which the CPU computes the run's networks. A run keeps the one that it was begun by.
+// choosePath sets the path with which the CPU computes the run's networks. A run keeps the path that it began with.
 func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
 	path := &config.SelfPlay.Path
 	_, noGPU := driver.Find()

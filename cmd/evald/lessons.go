@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// lesson is a game of a run of training, and the records of it; nil with --task gameover.
+// lesson is a game of a training run with its records, which are nil with --task gameover.
 type lesson struct {
 	board   *game.Board
 	files   []string

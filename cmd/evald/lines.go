@@ -121,7 +121,7 @@ func openFile(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// positionHint says how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
+// positionHint explains how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
 func positionHint(command string, err error) string {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrNotExist) {

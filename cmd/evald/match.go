@@ -108,7 +108,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// mostGames is the limit of what a command line may ask for.
+// mostGames is the maximum of --games.
 const mostGames = 10_000_000
 
 // match returns the match that the flags describe; source says in words where its openings come from.
@@ -317,7 +317,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 			return nil, err
 		}
 		if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
-			return e, nil // one game at once shares no batch, and a backend that gains nothing from batches does not wait for one
+			return e, nil // a single game shares no batches, and some backends gain nothing from batches
 		}
 		return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
 	})
@@ -352,7 +352,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	return shared, nil
 }
 
-// bookEvery is the time between two saves of a growing book, and so the most that a killed match loses of it.
+// bookEvery is the time between two saves of a growing book. A killed match loses at most the book's growth in this time.
 const bookEvery = time.Minute
 
 func (r *matchRun) saveBook() error {

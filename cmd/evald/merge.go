@@ -31,7 +31,7 @@ type mergeCmd struct {
 	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions more often the worse this network predicts their results and moves, and give their records less weight in return: a network then learns the same in fewer steps. Name the network that training begins with, and draw again when it has learned more."`
 }
 
-// mergeConfig is what made the files of a folder.
+// mergeConfig has the settings of the merge that made the files of a folder.
 type mergeConfig struct {
 	Rules   string   `json:"rules"`
 	Files   []string `json:"files"`
@@ -160,7 +160,7 @@ func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, dr
 	return t.Flush()
 }
 
-// roots reports whether the shares follow from the positions that there are.
+// roots reports whether the shares follow from the numbers of positions.
 func (c *mergeCmd) roots() bool { return slices.Equal(c.Shares, []string{"roots"}) }
 
 // shares reads --shares; one of all numbers of stones if it is missing.

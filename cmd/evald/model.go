@@ -86,7 +86,7 @@ func trainedOn(e models.Entry, most int) string {
 	return strings.Join(e.Rules, ", ")
 }
 
-// mostNamed is how many games a line names.
+// mostNamed is the maximum number of games that a line names.
 const mostNamed = 4
 
 // allModels returns the shipped models and those of the store. The error names what cannot be read in the store.
@@ -167,7 +167,7 @@ func (c *modelShowCmd) Run(s streams) error {
 	return t.Flush()
 }
 
-// describeForeign shows what an ONNX file takes and gives, and what that means.
+// describeForeign shows the inputs and outputs of an ONNX file with their meaning.
 func describeForeign(line func(name, value string), f *open.Foreign) {
 	info := f.Info
 	line("config", fmt.Sprintf("ONNX, opset %d, %d nodes, by %s", info.Opsets[""], info.Nodes, cmp.Or(short.Text(info.Producer), "a program without a name")))
@@ -262,8 +262,7 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	return e, nil
 }
 
-// reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
-// called so.
+// reservedNames are names of models or backends other than networks, so no network of the store may have them.
 func reservedNames() []string {
 	return append(append(servedNames(), open.Backends()...), exactModel, "none")
 }

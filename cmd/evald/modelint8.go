@@ -25,7 +25,7 @@ type modelInt8Cmd struct {
 	Seed  uint64 `default:"1" help:"Random seed of the positions."`
 }
 
-// Run writes the network and says how far its answers are from those of the one that it was made of.
+// Run writes the network, and reports how far its answers are from those of the original.
 func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
 	if !strings.HasSuffix(strings.ToLower(c.Out), ".safetensors") {
 		return usage("-o %s: want a name that ends in .safetensors", c.Out)

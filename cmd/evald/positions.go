@@ -99,7 +99,7 @@ func (c *positionsCmd) nodes() uint64 {
 	return uint64(*c.Nodes)
 }
 
-// errTakesMore is of a set none of whose positions is solved within --nodes.
+// errTakesMore is the error of a set without a position that is solved within --nodes.
 var errTakesMore = errors.New("takes more")
 
 // makeAll makes the missing files in a folder that is locked.

@@ -32,7 +32,7 @@ type proveCmd struct {
 	processors
 }
 
-// proveConfig is what a folder's run has in common with its resumption.
+// proveConfig has the settings that a resumed run must share with the folder.
 type proveConfig struct {
 	Agent   string `json:"agent"`
 	Network string `json:"network,omitempty"` // the checksum of its file

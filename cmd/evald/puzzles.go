@@ -32,7 +32,7 @@ func (c *puzzlesCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage("--rules: %w", err)
 	}
-	file, err := durable.Create(c.Out) // others who write it are refused before hours of work
+	file, err := durable.Create(c.Out) // refuses a second writer before hours of work
 	if err != nil {
 		return err
 	}

@@ -240,7 +240,7 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 	return nil
 }
 
-// count counts the positions of a file, and those that it says were left out.
+// count counts the positions of a file, and those that were left out of it according to its first line.
 func (s *scoreSet) count(positions []score.Position, left []score.LeftOut) (err error) {
 	games := map[game.Rules][]score.Position{}
 	for _, p := range positions {
@@ -355,7 +355,7 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 		}
 		config := explore{c.Explore}.config(c.Selection, e)
 		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
-		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
+		config.MaxNodes = 1 << 31 // enough for all visits; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)

@@ -275,14 +275,14 @@ func (r *searchRun) write(l *searchLine, done bool) error {
 	return err
 }
 
-// show shows how far the search has come, even while the first positions take long. mu must be held, except at the start.
+// show shows the progress of the search, also during the first positions. mu must be held, except at the start.
 func (r *searchRun) show() {
 	if r.progress.due() {
 		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())
 	}
 }
 
-// searchProgress says how far a search has come.
+// searchProgress is the progress of a search.
 type searchProgress struct {
 	done, total int // positions; total is 0 if unknown
 	busy        int // positions under way

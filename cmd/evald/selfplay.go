@@ -173,7 +173,7 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 	return err
 }
 
-// resume opens the evaluator by the path of the CPU that the run in dir has, or else by one that is chosen now, and returns the
+// resume opens the evaluator with the CPU's path of the run in dir, or for a new run with a path that it chooses, and returns the
 // path that the run records.
 func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path string, err error) {
 	file := filepath.Join(dir, selfplay.ConfigFile)
@@ -199,7 +199,7 @@ func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path 
 	return e, e.CPUPath, nil
 }
 
-// missing is the error of a run that was begun by a path which this machine has not.
+// missing is the error of a run that began with a path which this machine does not have.
 func missing(file, path string) error {
 	if err := kernel.Path(path).Check(); err != nil {
 		return fmt.Errorf("%s: the run's answers are those of one path, and %w: resume it on a machine that has it, or name another folder", file, err)

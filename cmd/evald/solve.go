@@ -83,7 +83,7 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// waiting is the number of lines for each thread that are read together.
+// waiting is the number of lines per thread that are read together.
 const waiting = 16
 
 type solveRun struct {

@@ -151,7 +151,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// finish draws the run's curves if that was asked for, and says where the network is.
+// finish draws the run's curves with --plot, and prints the path of the network.
 func (c *trainCmd) finish(s streams, config train.Config) error {
 	if c.Plot != "" {
 		metrics, err := train.ReadMetrics(filepath.Join(c.Out, train.MetricsFile))
@@ -312,7 +312,7 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, all lessons, done 
 // heldOutSample is the number of held-out records of each game that are measured during training.
 const heldOutSample = 2048
 
-// compute is what makes the steps, by the flag --trainer.
+// compute is the trainer of the flag --trainer.
 func compute(trainer string) train.Compute {
 	by := train.Compute{Threads: runtime.GOMAXPROCS(0)}
 	if trainer == "torch" {
@@ -364,8 +364,8 @@ func losses(r train.Report) string {
 // learnedSample is the number of learned examples that are measured at the end of the run.
 const learnedSample = 1 << 14
 
-// results prints the losses and the accuracy of the saved network, on some of the examples that it has learned from and on
-// all that were held out. by measures it.
+// results prints the losses and the accuracy of the saved network, measured with by on some of the examples that it has learned from
+// and on all that were held out.
 func (c *trainCmd) results(s streams, source train.Source, records *train.Records, by func(source train.Source, examples int64, progress func(int)) (train.Losses, error)) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
