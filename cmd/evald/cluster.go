@@ -189,19 +189,19 @@ func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
 	if !status.Playing {
 		doing = "trains and measures; workers wait"
 	}
-	fmt.Fprintf(s.out, "generation %d: %s\nkept %d games, %d came again, %d messages were refused, %d writes failed, %d messages wait\n",
+	fmt.Fprintf(s.out, "generation %d: %s\nstored %d games, %d duplicates, %d refused messages, %d failed writes, %d waiting messages\n",
 		status.Generation, doing, status.Kept, status.Duplicates, status.Refused, status.Failures, status.Lag)
-	fmt.Fprintf(s.out, "%d workers play %.1f games/s and keep %d that are not confirmed; %d games are of earlier generations\n",
+	fmt.Fprintf(s.out, "%d workers play %.1f games/s and hold %d unacknowledged games; %d games are of earlier generations\n",
 		status.Heard, status.Played, status.Spool, status.Older)
 	for _, n := range status.Networks {
-		fmt.Fprintf(s.out, "network %s of generation %d: %d workers play %d games, %d get it\n", n.Network, n.Generation, n.Playing, n.Begun, n.Fetching)
+		fmt.Fprintf(s.out, "network %s of generation %d: %d workers play %d games, %d download it\n", n.Network, n.Generation, n.Playing, n.Begun, n.Fetching)
 	}
 	for _, w := range status.Workers {
-		with := cmp.Or(w.Network, "nobody")
+		with := cmp.Or(w.Network, "no network")
 		if w.Fetching != "" {
-			with += ", gets " + w.Fetching
+			with += ", downloads " + w.Fetching
 		}
-		fmt.Fprintf(s.out, "%-24s generation %d by %s, %d games under way, %.1f games/s, %d played, %d kept, %d in its spool, heard %.0f s ago\n",
+		fmt.Fprintf(s.out, "%-24s generation %d by %s, %d games in progress, %.1f games/s, %d played, %d stored, %d in its spool, reported %.0f s ago\n",
 			w.Name, w.Generation, with, w.Begun, w.PerSecond, w.Games, w.Kept, w.Spool, w.Silent)
 	}
 	if left := status.Heard - len(status.Workers); left > 0 {

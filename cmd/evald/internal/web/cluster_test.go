@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 	}
 	s = cluster.Status{Generation: -1, Failures: 3}
 	page = get("GET", "/").Body.String()
-	for _, want := range []string{"Before the first generation", "workers wait", "3 times games could not be written", "No worker was heard", "Nobody plays."} {
+	for _, want := range []string{"Before the first generation", "workers wait", "3 times games could not be written", "No worker reported", "No worker plays."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of an idle cluster lacks %q", want)
 		}
