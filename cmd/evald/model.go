@@ -291,7 +291,7 @@ func (c *modelExportCmd) Run(s streams) error {
 	content, form := m.Content, "safetensors" // the same bytes, so the same checksum
 	switch {
 	case n.Foreign != nil && (extension != ".onnx" || c.FP16):
-		return usage("-o %s: %s is an ONNX file, and can be exported as what it is alone: .onnx, without --fp16", c.Out, m.Label())
+		return usage("-o %s: %s is an ONNX file, and can only be exported as .onnx, without --fp16", c.Out, m.Label())
 	case n.Foreign != nil:
 		form = "it is"
 	case extension == ".onnx":

@@ -61,7 +61,7 @@ type provedGame struct {
 
 func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	if most := machineMemory(); c.Memory != 0 && (c.Memory < leastMemory || most > 0 && uint64(c.Memory) > most) {
-		return usage("--memory %v: must be at least %v and at most %v, which is what this machine has", c.Memory, memory(leastMemory), memory(most))
+		return usage("--memory %v: must be at least %v and at most %v, the memory of this machine", c.Memory, memory(leastMemory), memory(most))
 	}
 	board, err := boardOf(c.Rules)
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *serveCmd) Validate() error {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
 	}
 	if most := machineMemory(); most > 0 && uint64(c.Memory) > most {
-		return usage("--memory %v: must be at most %v, which is what this machine has", c.Memory, memory(most))
+		return usage("--memory %v: must be at most %v, the memory of this machine", c.Memory, memory(most))
 	}
 	if c.TLSCert != "" && c.TLSKey == "" {
 		return usage("--tls-cert needs --tls-key, the key of that certificate (PEM)")

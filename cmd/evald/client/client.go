@@ -145,7 +145,7 @@ func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error
 		return fmt.Errorf("evaluate: %w", err)
 	}
 	if len(r.RawOutputContents) != len(wants) {
-		return fmt.Errorf("evaluate: %d outputs came, want %d", len(r.RawOutputContents), len(wants))
+		return fmt.Errorf("evaluate: the server sent %d outputs, want %d", len(r.RawOutputContents), len(wants))
 	}
 	if err := floats(b.WDL, r.RawOutputContents[0]); err != nil {
 		return fmt.Errorf("evaluate: wdl: %w", err)

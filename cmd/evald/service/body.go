@@ -176,7 +176,7 @@ func (b *body) wrong(err error) error {
 		return s
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, "body: has not come to its end in time")
+		return status.Error(codes.DeadlineExceeded, "body: did not arrive in time")
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

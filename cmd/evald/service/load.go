@@ -196,7 +196,7 @@ func (s *Server) unload(name string) error {
 	defer s.models.mu.Unlock()
 	first := s.configured[0]
 	if name == searchModel || name == first.Name || name == first.Ref() {
-		return invalid("model %q: is what \"search\" searches with, and stays", name)
+		return invalid("model %q: cannot be unloaded, because \"search\" uses it", name)
 	}
 	gone := of(s.models.models, name)
 	if len(gone) == 0 || s.models.ended {

@@ -66,7 +66,7 @@ func (m *model) wanted(names []string, partial bool) ([]string, error) {
 			return nil, invalid("output %q: must be one of %v for model %s", name, all, m.name)
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, invalid("output %q: is asked for twice", name)
+			return nil, invalid("output %q: is requested twice", name)
 		}
 	}
 	return names, nil

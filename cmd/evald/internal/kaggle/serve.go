@@ -76,7 +76,7 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("body: is longer than %d bytes", maxBody)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, http.StatusRequestTimeout, errors.New("body: has not come to its end in time")
+		return 0, http.StatusRequestTimeout, errors.New("body: did not arrive in time")
 	}
 	if err != nil {
 		return 0, http.StatusBadRequest, fmt.Errorf("body: %w", err)
