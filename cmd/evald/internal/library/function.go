@@ -76,7 +76,7 @@ func tidy(b *eval.Batch) error {
 		total := float32(0)
 		for k, x := range wdl {
 			if !(x >= -1e-6 && x <= 1e30) {
-				return &RowError{i, fmt.Errorf("the network's function returned %v with the value %v: want probabilities of win, draw and loss from 0", []string{"win", "draw", "loss"}[k], x)}
+				return &RowError{i, fmt.Errorf("the network's function answers %v with the value %v: want probabilities of win, draw and loss from 0", []string{"win", "draw", "loss"}[k], x)}
 			}
 			wdl[k] = max(0, x)
 			total += wdl[k]
