@@ -37,7 +37,7 @@ func folderOf(mix game.Mix, out string, r game.Rules) string {
 }
 
 // filesOf shares files among the games of --rules, which is text, by the rules of their first lines: records, or exact scores. If there is one
-// game, all are said to be of it, and are checked when they are read.
+// game, all files belong to it, and are checked when they are read.
 func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of := make([][]string, len(mix))
 	if len(mix) == 1 {

@@ -290,7 +290,7 @@ type solvedPosition struct {
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal for appending, and reads the scores that it has, by positions in text. The caller must close it.
+// openJournal opens the journal for appending, and reads its scores, by positions in text. The caller must close it.
 func (p *positionSet) openJournal() (journal *os.File, solved map[string][]int, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, nil, err

@@ -164,7 +164,7 @@ func (s *modelSource) settings(own modelSettings) service.Settings {
 	return settings
 }
 
-// model is a model as the service has it, and the version that it has now.
+// model returns the service's form of a model, and its current version.
 func (s *modelSource) model(m *modelEntry) (one service.Model, version string, err error) {
 	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: s.settings(m.modelSettings)}
 	if s.Backend != open.Auto {

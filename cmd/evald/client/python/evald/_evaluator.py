@@ -80,7 +80,7 @@ class Answers(Rows):
     """An evaluator's answers to positions, for the side to move.
 
     `wdl` [N,3] are probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for those that cannot be played. `value` [N] is
-    win minus loss. `source` [N] is the evaluator or rule of each answer: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
+    win minus loss. `source` [N] is the origin of each answer: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
     """
 
     __slots__ = ("_codes",)
