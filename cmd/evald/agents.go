@@ -18,9 +18,9 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// Searches with less time a move, which name no network, take the network of tables if there is no GPU. It is ahead of the
-// network of convolutions that ships at 20, 50 and 100 ms, without AVX-512, and level at 1 s; in plain Go, which computes
-// convolutions forty times slower and tables a dozen times, it is ahead at 1 and 2 s too (nn/pattern/LOG.md).
+// Searches with less time per move and no model use the network of tables if there is no GPU. Without AVX-512 it is stronger than the
+// network of convolutions that ships at 20, 50 and 100 ms, and equal at 1 s. In plain Go, which computes
+// convolutions forty times slower and tables a dozen times, it is stronger at 1 and 2 s too (nn/pattern/LOG.md).
 const (
 	fastBelow        = 150 * time.Millisecond
 	fastBelowPlainGo = 2500 * time.Millisecond
@@ -55,7 +55,7 @@ func shareAgents(on processors, notes io.Writer) agent.Shared {
 	return shared
 }
 
-// heuristicVars are the names of the heuristics as flags and help texts want them.
+// heuristicVars are the names of the heuristics in the forms that flags and help texts use.
 func heuristicVars() map[string]string {
 	names := heuristic.Names()
 	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", "), "backends": strings.Join(open.Backends(), ",")}
@@ -81,7 +81,7 @@ func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 
 // exactBook is the flag of commands that look up exact scores.
 type exactBook struct {
-	Book string `without:"build-book" placeholder:"FILE|none" help:"Look positions up in this book of exact scores first (evald solve --build-book), or in none. Without it, in the one that ships."`
+	Book string `without:"build-book" placeholder:"FILE|none" help:"Book of exact scores to look positions up in first (evald solve --build-book), or none. Default: the book that ships."`
 }
 
 // books gives the book for each game, nil if it has none.

@@ -13,32 +13,32 @@ type analyzeCmd struct {
 	searching
 	anyPosition
 	outFile
-	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Positions searched at once; fewer where their trees would have more than 16 million nodes together."`
-	Queue  int    `range:"1 to 1073741824" default:"10000" help:"Queries that may wait; where there are as many, reading waits too."`
-	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line of each answer, the moves that the search expects."`
-	File   string `arg:"" optional:"" help:"Queries, one a line. Standard input where it is missing or -."`
+	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Maximum number of positions searched at once. Together their trees have at most 16 million nodes."`
+	Queue  int    `range:"1 to 1073741824" default:"10000" help:"Maximum number of queries that wait. At this number evald pauses reading."`
+	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people, and shows the moves that the search expects."`
+	File   string `arg:"" optional:"" help:"Queries, one a line. Default, or -: standard input."`
 }
 
 func (*analyzeCmd) Help() string {
 	return `A query is a JSON object on a line of its own:
-  - id: text that the answers repeat
+  - id: text that is repeated in the answers
   - moves: the position, columns in the order of play, such as "44554", "-" or "9x5x4:4455"
-  - rules: of moves without a prefix, such as "9x5x4"
-  - board, mark: in place of moves, Kaggle's observation, with rows, columns, inarow, gravity where they differ
-  - visits: of the root, in place of --visits
-  - exact: probes of leaves, in place of --exact: true, false, or a number of nodes
-  - seconds: the search ends after this time too
-  - priority: a whole number; higher ones begin first
-  - report_every: seconds; what is known so far, again and again
+  - rules: the game of moves without a prefix, such as "9x5x4"
+  - board, mark: Kaggle's observation, instead of moves; rows, columns, inarow, gravity if they differ from 7x6x4
+  - visits: visits of the root, instead of --visits
+  - exact: how leaves are proved, instead of --exact: true, false, or a number of nodes
+  - seconds: a time limit of the search
+  - priority: a whole number; queries with a higher one begin first
+  - report_every: seconds between reports of the search so far
 
-{"id":"t","action":"terminate","terminate_id":"a"} ends the search of a query, {"id":"t","action":"terminate_all"}
-all of them; they are answered with what they have. Answers are those of evald search, with the id, the seconds and
-"ended", which says why: visits, seconds, proved, game over, terminated. Reports have no "ended".
+{"id":"t","action":"terminate","terminate_id":"a"} ends one search and {"id":"t","action":"terminate_all"} ends all;
+each is answered with its results so far. An answer has the fields of evald search, the id, the seconds, and the reason
+why the search ended in "ended": visits, seconds, proved, game over, or terminated. Reports have no "ended".
 
-A tree has room for all visits of its query, up to 16 million nodes, which are a million visits of 7x6 or more; where the
-query has seconds, for a million nodes. What comes after counts, and makes the tree no larger.
+A tree has room for all visits of its query, up to 16 million nodes (at least a million visits on 7x6), or for a million
+nodes if the query has seconds. When it is full, further visits count, but add no nodes.
 
-An interrupt drops the queries that wait and terminates the others a second later.`
+An interrupt drops the queries that wait, and terminates the others a second later.`
 }
 
 func (c *analyzeCmd) Run(ctx context.Context, s streams) error {

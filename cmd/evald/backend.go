@@ -17,22 +17,22 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// backend chooses the evaluator; every command that needs an evaluator embeds it. Package nn/open does what the flags say.
+// backend has the flags that choose the evaluator; every command that needs an evaluator embeds it. Package nn/open opens it.
 type backend struct {
-	Backend string `without:"agent" enum:"${backends},${heuristics}" default:"auto" help:"Who evaluates: a network on the gpu or the cpu, a network by ONNX Runtime (ort-cpu, ort-cuda, ort-tensorrt, or ort for the provider of --ort), or a heuristic (${enum}). auto takes the fastest that works."`
-	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
+	Backend string `without:"agent" enum:"${backends},${heuristics}" default:"auto" help:"Evaluator: a network on the gpu or the cpu, a network with ONNX Runtime (ort-cpu, ort-cuda, ort-tensorrt, or ort for the provider of --ort), or a heuristic (${enum}). auto is the fastest that works."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
 	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
 
-// processors chooses what computes networks; every command that evaluates networks embeds it.
+// processors has the flags for the devices of networks; every command that evaluates networks embeds it.
 type processors struct {
-	GPUs    numbers `name:"gpus" placeholder:"N,..." help:"The GPUs to use, as evald devices numbers them: 0,2. Without it all that work."`
-	ORT     ortFlag `name:"ort" placeholder:"K=V,..." help:"For ONNX files and the backends ort-...: library=PATH of ONNX Runtime's library, which otherwise EVALD_ORT_LIBRARY names, or the package onnxruntime of EVALD_PYTHON has, or the system; provider=NAME and plugin=PATH for the backend ort; all others are settings of the provider, by its own names."`
-	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"How the CPU computes networks, a path of evald version such as avx512. Without it the fastest, as measured here (evald devices -v)."`
+	GPUs    numbers `name:"gpus" placeholder:"N,..." help:"GPUs to use, by their numbers in evald devices: 0,2. Default: all that work."`
+	ORT     ortFlag `name:"ort" placeholder:"K=V,..." help:"Settings of ONNX Runtime, for ONNX files and the backends ort-...: library=PATH is its library (default: EVALD_ORT_LIBRARY, that of the package onnxruntime of EVALD_PYTHON, or the system's); provider=NAME and plugin=PATH are for the backend ort; other keys are settings of the provider."`
+	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"Instructions that networks use on the CPU: a path of evald version, such as avx512. Default: the fastest, as measured on this machine (evald devices -v)."`
 }
 
-// check refuses a path that this machine has not, and names those that it has.
+// check refuses a path that this machine does not have; the error lists those that it has.
 func (p processors) check() error {
 	if p.CPUPath == "" {
 		return nil
@@ -60,7 +60,7 @@ func (n *numbers) UnmarshalText(text []byte) error {
 // list is the numbers themselves; nil for none.
 func (n numbers) list() (list []int) {
 	for _, part := range strings.FieldsFunc(string(n), func(r rune) bool { return r == ',' }) {
-		i, _ := strconv.Atoi(part) // UnmarshalText has seen them
+		i, _ := strconv.Atoi(part) // checked by UnmarshalText
 		list = append(list, i)
 	}
 	return list
@@ -90,7 +90,7 @@ func (f ortFlag) options() ort.Options {
 	return ort.OptionsOf(all)
 }
 
-// trial is this program as open.Options.Trial wants it; nil if the system does not say where the program is.
+// trial is this program for open.Options.Trial; nil if its path is unknown.
 func trial() []string {
 	program, err := os.Executable()
 	if err != nil {
@@ -99,13 +99,12 @@ func trial() []string {
 	return []string{program, "onnx-trial"}
 }
 
-// choose opens the evaluator that the flags ask for. The lines that the user should read about the choice, and later about a
-// GPU that fails, go to notes.
+// choose opens the evaluator of the flags. Messages for the user about the choice, and later about a failing GPU, go to notes.
 func (f backend) choose(notes io.Writer) (*open.Opened, error) {
 	return f.open(open.Options{Note: linesTo(notes), Event: linesTo(notes)})
 }
 
-// open opens the evaluator that the flags ask for. Of the options, those that hear something count.
+// open opens the evaluator of the flags. Of the options only the callbacks are used.
 func (f backend) open(o open.Options) (*open.Opened, error) {
 	if _, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {

@@ -30,17 +30,17 @@ type benchCmd struct {
 const defaultBenchModel = "seeded-2x16"
 
 type benchEvalCmd struct {
-	Backend   string        `enum:"cpu,gpu,ort,ort-cpu,ort-cuda,ort-tensorrt" default:"cpu" help:"gpu measures networks on the GPU alone: launches, whole batches, and beside another program with --peer. ort (the provider of --ort), ort-cpu, ort-cuda and ort-tensorrt measure a network by ONNX Runtime, in turns with the backend that evald would choose."`
+	Backend   string        `enum:"cpu,gpu,ort,ort-cpu,ort-cuda,ort-tensorrt" default:"cpu" help:"gpu measures networks on the GPU: launches, whole batches, and with --peer another program beside evald. ort (the provider of --ort), ort-cpu, ort-cuda and ort-tensorrt measure a network with ONNX Runtime, in turns with the backend that evald would choose."`
 	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure, or grpc://HOST:PORT/NAME for a model of evald serve there (${default})."`
 	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name (${default})."`
 	Batches   []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
-	Kernel    string        `needs:"backend=gpu" placeholder:"NAME" help:"With --backend gpu: the kernel to use in place of the best. An unknown name is answered with those that can be chosen."`
-	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks alone, beside other programs. On the CPU onnxruntime in float32 and int8, with openvino also OpenVINO in float32, bfloat16 and int8, on the same number of threads in batches of 1 to 256, and how far all are from the float32 reference; without --model with a random network of 6 blocks of 64 channels. On the GPU, in turns with ours, one of pytorch (a CUDA graph), pytorch-compile (torch.compile with max-autotune before that), tensorrt and onnxruntime. Needs a Python (EVALD_PYTHON, or else python3) that has onnxruntime, onnx and numpy, for openvino also openvino and nncf; on the GPU torch, safetensors and numpy, and the peer."`
-	Precision string        `enum:"bf16,fp16" default:"bf16" needs:"peer=pytorch|pytorch-compile|tensorrt" help:"Of the peer on the GPU, bf16 or fp16 (${default})."`
-	GPUs      numbers       `needs:"backend=gpu" name:"gpus" placeholder:"N" help:"With --backend gpu: the GPU to measure, as evald devices numbers them; of several the first. Without it number 0."`
-	ORT       ortFlag       `name:"ort" placeholder:"K=V,..." help:"Settings of ONNX Runtime, as of evald eval."`
+	Kernel    string        `needs:"backend=gpu" placeholder:"NAME" help:"With --backend gpu: the kernel to use instead of the fastest. The error for an unknown name lists all kernels."`
+	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks beside other programs, and nothing else. On the CPU: onnxruntime in float32 and int8, and for openvino also OpenVINO in float32, bfloat16 and int8, with the same number of threads and batches of 1 to 256, and the difference of all from the float32 reference; default network: random, 6 blocks of 64 channels. On the GPU, in turns with evald: pytorch (a CUDA graph), pytorch-compile (the same after torch.compile with max-autotune), tensorrt or onnxruntime. Needs a Python (EVALD_PYTHON, or python3) with onnxruntime, onnx and numpy, for openvino also openvino and nncf; for the GPU torch, safetensors, numpy and the peer."`
+	Precision string        `enum:"bf16,fp16" default:"bf16" needs:"peer=pytorch|pytorch-compile|tensorrt" help:"Precision of the peer on the GPU, bf16 or fp16 (${default})."`
+	GPUs      numbers       `needs:"backend=gpu" name:"gpus" placeholder:"N" help:"With --backend gpu: the GPU to measure, by its number in evald devices; of several numbers the first. Default: 0."`
+	ORT       ortFlag       `name:"ort" placeholder:"K=V,..." help:"Settings of ONNX Runtime, as for evald eval."`
 	Round     time.Duration `range:"1ms to 1h" default:"200ms" help:"Time of one round; a figure is the median of five."`
-	JSON      bool          `help:"Write JSON for machines instead of a table; with --backend gpu a line as soon as a batch is measured."`
+	JSON      bool          `help:"Write JSON instead of a table; with --backend gpu, a line after each measured batch size."`
 }
 
 func (c *benchEvalCmd) Run(ctx context.Context, s streams) error {
@@ -236,7 +236,7 @@ func measure[F any](s streams, asJSON bool, table func(io.Writer, []F) error, ru
 
 type benchSearchCmd struct {
 	Round time.Duration `range:"1ms to 1h" default:"500ms" help:"Time of one round; a figure is the median of five."`
-	JSON  bool          `help:"Write JSON for machines instead of a table."`
+	JSON  bool          `help:"Write JSON instead of a table."`
 }
 
 func (c *benchSearchCmd) Run(ctx context.Context, s streams) error {
@@ -249,7 +249,7 @@ type benchSelfplayCmd struct {
 	backend
 	selfplayFlags
 	Round time.Duration `range:"1ms to 1h" default:"4s" help:"Time of one round; a figure is the median of five."`
-	JSON  bool          `help:"Write JSON for machines instead of a table."`
+	JSON  bool          `help:"Write JSON instead of a table."`
 }
 
 // Run measures the evaluator of the flags, or random networks of two sizes if no flag names one.
@@ -288,10 +288,10 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 }
 
 type benchServeCmd struct {
-	Backend string        `enum:"cpu,gpu" default:"cpu" help:"Who evaluates the network: ${enum}."`
-	Model   string        `placeholder:"NAME|PATH" help:"The network to measure; without it a random one of 6 blocks of 64 channels."`
+	Backend string        `enum:"cpu,gpu" default:"cpu" help:"Device of the network: ${enum}."`
+	Model   string        `placeholder:"NAME|PATH" help:"The network to measure. Default: a random one of 6 blocks of 64 channels."`
 	Round   time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
-	JSON    bool          `help:"Write JSON for machines instead of a table."`
+	JSON    bool          `help:"Write JSON instead of a table."`
 }
 
 func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
@@ -310,10 +310,10 @@ func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
 }
 
 type benchSolveCmd struct {
-	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions, lines of moves and exact score; built-in ones where there are none."`
+	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions: lines with moves and the exact score. Default: built-in sets."`
 	First    int      `range:"0 to 1073741824" help:"Only the first N positions of each file; 0 is all."`
 	TableMiB int      `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition table in MiB; 0 is 16 for boards of up to 42 cells, 256 for larger ones."`
-	JSON     bool     `help:"Write JSON for machines instead of a table."`
+	JSON     bool     `help:"Write JSON instead of a table."`
 }
 
 // Validate checks the memory before anything is read.

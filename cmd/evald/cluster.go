@@ -28,13 +28,13 @@ import (
 )
 
 type clusterCmd struct {
-	Status clusterStatusCmd `cmd:"" help:"Say how a learner (evald learn --cluster) and its workers are."`
+	Status clusterStatusCmd `cmd:"" help:"Show the state of a learner (evald learn --cluster) and its workers."`
 }
 
 // natsFlags are the connection and credentials of learners, workers and the status at a NATS server.
 type natsFlags struct {
-	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, where the server wants such."`
-	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authority for the NATS server's certificate; without it the system's."`
+	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, if the server requires them."`
+	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for the NATS server's certificate. Default: the system's."`
 }
 
 func (f natsFlags) to(url string) cluster.Connection {
@@ -43,18 +43,18 @@ func (f natsFlags) to(url string) cluster.Connection {
 
 // clusterFlags are those of evald learn for many machines.
 type clusterFlags struct {
-	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. Their URL comes into cluster/join in the run's folder."`
-	Continuous bool   `needs:"cluster" help:"Let workers play on while the learner trains and measures, with the newest network that there is. The games then depend on time, so the run cannot be repeated. A generation has --games or more; the heuristic plays the first two."`
-	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Where workers find the NATS server inside; :4222 is every address of this machine. (${default})"`
-	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use a NATS server elsewhere, in place of the one inside."`
+	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. The URL for them is written to cluster/join in the run's folder."`
+	Continuous bool   `needs:"cluster" help:"Let workers play with the newest network while the learner trains and measures. The games then depend on timing, so the run cannot be repeated. A generation has at least --games games; the heuristic plays the first two generations."`
+	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Listen address of the built-in NATS server; :4222 is every address of this machine. (${default})"`
+	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use this NATS server instead of the built-in one."`
 	natsFlags
-	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers, best by EVALD_WORKER_PASSWORD, which others on this machine cannot see. Without it one is made, and kept in the run's folder."`
-	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the NATS server inside; with --tls-key."`
+	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers. Prefer EVALD_WORKER_PASSWORD, which other users of this machine cannot see. Default: a random one, kept in the run's folder."`
+	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the built-in NATS server; with --tls-key."`
 	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Where people find a page of the workers, and Prometheus /metrics."`
+	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, and of /metrics for Prometheus."`
 }
 
-// open starts what workers join, for the run in a folder, and returns the player of its games. The caller calls done in the end.
+// open starts the learner's side of the cluster for the run in a folder, and returns the player of its games. The caller must call done.
 func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
 	o := cluster.Options{
 		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
@@ -93,7 +93,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// serveMetrics serves /metrics and a page of the cluster, if that is wanted, until stop is called.
+// serveMetrics serves /metrics and a page of the cluster, if --metrics is given, until stop is called.
 func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) {
 	if c.Metrics == "" {
 		return func() {}, nil
@@ -121,9 +121,9 @@ func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, ni
 
 // joinFlags are those of evald selfplay for a worker.
 type joinFlags struct {
-	Join string `placeholder:"URL" help:"Play for the learner at this NATS server. Its URL is in cluster/join in the folder of the learner (evald learn --cluster). It has a password, which EVALD_JOIN keeps from others on this machine. The learner says what is played, and keeps the games."`
+	Join string `placeholder:"URL" help:"Play games for the learner at this NATS server. The URL is in cluster/join in the folder of the learner (evald learn --cluster). It contains a password; EVALD_JOIN hides it from other users of this machine. The learner decides what is played and stores the games."`
 	natsFlags
-	Spool string `needs:"join" type:"path" placeholder:"DIR" help:"Folder of a worker, for networks and for games that the learner has not confirmed; all workers of a machine can have the same. (evald/cluster in the user's cache)"`
+	Spool string `needs:"join" type:"path" placeholder:"DIR" help:"Folder of a worker for networks, and for games that the learner has not acknowledged. The workers of a machine can share it. (evald/cluster in the user's cache)"`
 }
 
 // work plays for a learner until the command is interrupted.
@@ -133,7 +133,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	}
 	if c.Spool == "" {
 		cache, err := durable.CacheDir()
-		if err != nil { // there is no home
+		if err != nil { // the user has no home folder
 			cache = filepath.Join(os.TempDir(), "evald")
 		}
 		c.Spool = filepath.Join(cache, "cluster")
@@ -174,7 +174,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 type clusterStatusCmd struct {
 	URL string `arg:"" help:"The NATS server, as for evald selfplay --join."`
 	natsFlags
-	JSON bool `help:"Write JSON for machines."`
+	JSON bool `help:"Write JSON."`
 }
 
 func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
@@ -189,19 +189,19 @@ func (c *clusterStatusCmd) Run(ctx context.Context, s streams) error {
 	if !status.Playing {
 		doing = "trains and measures; workers wait"
 	}
-	fmt.Fprintf(s.out, "generation %d: %s\nkept %d games, %d came again, %d messages were refused, %d writes failed, %d messages wait\n",
+	fmt.Fprintf(s.out, "generation %d: %s\nstored %d games, %d duplicates, %d refused messages, %d failed writes, %d waiting messages\n",
 		status.Generation, doing, status.Kept, status.Duplicates, status.Refused, status.Failures, status.Lag)
-	fmt.Fprintf(s.out, "%d workers play %.1f games/s and keep %d that are not confirmed; %d games are of earlier generations\n",
+	fmt.Fprintf(s.out, "%d workers play %.1f games/s and hold %d unacknowledged games; %d games are of earlier generations\n",
 		status.Heard, status.Played, status.Spool, status.Older)
 	for _, n := range status.Networks {
-		fmt.Fprintf(s.out, "network %s of generation %d: %d workers play %d games, %d get it\n", n.Network, n.Generation, n.Playing, n.Begun, n.Fetching)
+		fmt.Fprintf(s.out, "network %s of generation %d: %d workers play %d games, %d download it\n", n.Network, n.Generation, n.Playing, n.Begun, n.Fetching)
 	}
 	for _, w := range status.Workers {
-		with := cmp.Or(w.Network, "nobody")
+		with := cmp.Or(w.Network, "no network")
 		if w.Fetching != "" {
-			with += ", gets " + w.Fetching
+			with += ", downloads " + w.Fetching
 		}
-		fmt.Fprintf(s.out, "%-24s generation %d by %s, %d games under way, %.1f games/s, %d played, %d kept, %d in its spool, heard %.0f s ago\n",
+		fmt.Fprintf(s.out, "%-24s generation %d by %s, %d games in progress, %.1f games/s, %d played, %d stored, %d in its spool, reported %.0f s ago\n",
 			w.Name, w.Generation, with, w.Begun, w.PerSecond, w.Games, w.Kept, w.Spool, w.Silent)
 	}
 	if left := status.Heard - len(status.Workers); left > 0 {

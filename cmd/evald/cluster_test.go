@@ -121,7 +121,7 @@ func TestLearnCluster(t *testing.T) {
 	if status, out, stderr := evald(t, "", "cluster", "status", url); status != exitOK || !strings.HasPrefix(out, "generation ") || !strings.Contains(out, " workers play ") {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
-	for path, want := range map[string]string{"/": "Networks in flight", "/metrics": "evald_cluster_networks "} {
+	for path, want := range map[string]string{"/": "Networks in use", "/metrics": "evald_cluster_networks "} {
 		answer := gametest.Must(http.Get("http://" + metrics + path))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()

@@ -22,7 +22,7 @@ func (*completionCmd) Help() string {
   source <(evald completion bash)
   source <(evald completion zsh)
   evald completion fish | source
-For all:
+In all sessions:
   evald completion bash > ~/.local/share/bash-completion/completions/evald
   evald completion zsh > "${fpath[1]}/_evald"
   evald completion fish > ~/.config/fish/completions/evald.fish`

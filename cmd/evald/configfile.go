@@ -42,7 +42,7 @@ func (r *configReader) Resolve(c *kong.Context, parent *kong.Path, flag *kong.Fl
 		r.read, r.err = true, r.load(c)
 	}
 	if r.err != nil {
-		return nil, nil // reported separately: kong would name the flag that happens to ask first
+		return nil, nil // reported separately: kong would blame the first flag that it resolves
 	}
 	if inEnvironment(flag) {
 		return nil, nil // the environment takes precedence over the file

@@ -25,8 +25,8 @@ import (
 )
 
 type devicesCmd struct {
-	JSON    bool `help:"Write JSON for machines."`
-	Verbose bool `short:"v" help:"Show the rates of the processor's paths, and why one is chosen. Let each GPU evaluate some positions with the network that ships, and show what it did; without a driver, show where it was searched."`
+	JSON    bool `help:"Write JSON."`
+	Verbose bool `short:"v" help:"Show the speed of each set of the processor's instructions and why one is chosen. Evaluate some positions on each GPU with the network that ships, and show the results. Without a driver, show where evald looked for it."`
 }
 
 // devices describes what the machine can compute with.
@@ -43,7 +43,7 @@ type devices struct {
 type onnxRuntime struct {
 	Version   string   `json:"version,omitempty"`
 	Path      string   `json:"path,omitempty"`
-	Providers []string `json:"providers,omitempty"` // that the library was built with; what they need may be missing
+	Providers []string `json:"providers,omitempty"` // that the library was built with; their own libraries may be missing
 	Error     string   `json:"error,omitempty"`     // why there is none
 }
 
@@ -66,7 +66,7 @@ func (r *onnxRuntime) String() string {
 	return fmt.Sprintf("onnx ONNX Runtime %s in %s, with %s\n", r.Version, r.Path, strings.Join(r.Providers, ", "))
 }
 
-// tried is what a GPU did to evaluate some positions, besides its self-test.
+// tried is the result of evaluating some positions on a GPU, besides its self-test.
 type tried struct {
 	GPU      int         `json:"gpu"`
 	Kernel   string      `json:"kernel,omitempty"`
@@ -101,7 +101,7 @@ type shape struct {
 	Why8    string                  `json:"why_with_ranges"`
 }
 
-// measure adds the paths of the network that ships, which are measured if they were not, and of all others that were.
+// measure adds the rates of the paths for the network that ships, measuring them if necessary, and for all networks measured before.
 func (p *processor) measure() error {
 	p.Model, p.Named = kernel.Processor(), os.Getenv(open.PathVariable)
 	ships, _ := models.Find(open.DefaultModel)

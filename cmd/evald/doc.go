@@ -1,8 +1,8 @@
 // Command evald evaluates ConnectX positions in large batches.
 //
-// A file is a subcommand, named after it. Files of wiring that several use come first. Read them in this order:
+// Each file has the subcommand of its name, except files that several commands use. Read them in this order:
 //
-//	main.go, flags.go, configfile.go         the commands, what all flags have in common, flags from a file
+//	main.go, flags.go, configfile.go         the commands, checks of all flags, flags from a file
 //	help.go, completion.go                   help, version, the manual page; shells
 //	progress.go, lines.go, memory.go         the terminal's last line; lines of input; sizes of memory
 //	backend.go, remote.go                    the evaluator that flags choose, here or at a service
@@ -26,7 +26,7 @@
 //	learn.go                                 the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
 //	library.go, libraryprogram.go            the program as a library, for Python (build tag library), which can be started too
-//	libraryserve.go                          the same calls over a pipe, where there is no library
+//	libraryserve.go                          the same calls over a pipe, on systems without the library
 //	serve.go, servelog.go                    the service, its log
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
 //	bench.go, devices.go                     measurements; processors and GPUs

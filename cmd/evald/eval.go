@@ -18,11 +18,11 @@ type evalCmd struct {
 	backend
 	anyPosition
 	outFile
-	File    string     `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), moves behind rules (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Standard input where it is missing or -."`
+	File    string     `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), rules and moves (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Default, or -: standard input."`
 	Format  string     `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
-	Batch   int        `range:"1 to 1048576" default:"1024" help:"Positions in a batch."`
+	Batch   int        `range:"1 to 1048576" default:"1024" help:"Positions per batch."`
 	Exact   exactNodes `help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES."`
-	Verbose bool       `short:"v" help:"Show the effective configuration, and a summary at the end."`
+	Verbose bool       `short:"v" help:"Show the configuration in force, and a summary at the end."`
 }
 
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
@@ -80,7 +80,7 @@ func fileSize(r io.Reader) int64 {
 
 // outFile is the flag of commands that write answers.
 type outFile struct {
-	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write here instead of standard output; complete or not there."`
+	Out string `short:"o" aliases:"output" type:"path" placeholder:"FILE" help:"Write to this file instead of standard output. It appears only when it is complete."`
 }
 
 // write calls to with standard output, or with a file that gets its name when to has ended without an error.

@@ -16,7 +16,7 @@ import (
 
 // globals are the flags of every command.
 type globals struct {
-	Config  configFile       `placeholder:"FILE" help:"Read flags from this YAML file, see evald help."`
+	Config  configFile       `placeholder:"FILE" help:"Read flags from this YAML file, see evald help help."`
 	Threads int              `range:"0 to 4096" aliases:"concurrency" default:"0" help:"Processors to use; 0 is all."`
 	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 }

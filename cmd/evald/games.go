@@ -28,7 +28,7 @@ func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	return mix, boards, nil
 }
 
-// folderOf is the folder of a game: out itself if there is no other, else one in it that has the game's name.
+// folderOf is the folder of a game: out itself if there is only one game, else the subfolder with the game's name.
 func folderOf(mix game.Mix, out string, r game.Rules) string {
 	if len(mix) == 1 {
 		return out
@@ -37,7 +37,7 @@ func folderOf(mix game.Mix, out string, r game.Rules) string {
 }
 
 // filesOf shares files among the games of --rules, which is text, by the rules of their first lines: records, or exact scores. If there is one
-// game, all are said to be of it, and are checked when they are read.
+// game, all files belong to it, and are checked when they are read.
 func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of := make([][]string, len(mix))
 	if len(mix) == 1 {

@@ -15,23 +15,23 @@ import (
 )
 
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command, such as model import; without one, the program."`
+	Command []string `arg:"" optional:"" help:"The command, such as model import. Default: the program."`
 }
 
 func (*helpCmd) Help() string {
-	return `Flags can also be given by the environment: EVALD_MAX_BATCH=512 is --max-batch 512 for every command that has it. And by
-a YAML file, with --config FILE or EVALD_CONFIG:
+	return `Flags can also come from the environment: EVALD_MAX_BATCH=512 is --max-batch 512 for every command that has this flag;
+and from a YAML file, with --config FILE or EVALD_CONFIG:
 
   threads: 2          # for all commands
-  serve:              # for one
+  serve:              # for one command
     http: :8000
     model: [default, mine.safetensors]
 
-The command line goes before the environment, and that before the file. What the file names and no command has is an
-error.
+The command line overrides the environment, and the environment overrides the file. A name in the file that no command
+has is an error.
 
-A command ends with 0 where all went well, 1 where some input was refused or it failed, 2 where the command line is
-wrong, and 130 where it was interrupted.`
+Exit status: 0 for success, 1 if some input was refused or the command failed, 2 if the command line is wrong, and 130
+after an interrupt.`
 }
 
 // Run prints the same as the command's --help.
@@ -43,7 +43,7 @@ func (c *helpCmd) Run(ctx context.Context, s streams) error {
 }
 
 type versionCmd struct {
-	JSON bool `help:"Write JSON for machines."`
+	JSON bool `help:"Write JSON."`
 }
 
 // built describes how a program was built.

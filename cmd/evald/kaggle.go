@@ -16,14 +16,14 @@ import (
 )
 
 type kaggleCmd struct {
-	Serve kaggleServeCmd `cmd:"" help:"Be an agent behind a URL, for any number of games."`
-	Act   kaggleActCmd   `cmd:"" help:"Answer observations, one JSON object a line, as the child process of a submission does."`
+	Serve kaggleServeCmd `cmd:"" help:"Serve an agent at a URL, for any number of games at once."`
+	Act   kaggleActCmd   `cmd:"" help:"Answer observations, one JSON object a line, as the child process of a submission."`
 	Pack  kagglePackCmd  `cmd:"" help:"Pack this program and an agent into an archive to submit."`
 }
 
-// kaggleAgent is the flag for the agent that plays.
+// kaggleAgent has the flag of the agent.
 type kaggleAgent struct {
-	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Who plays: a level or an agent of evald help match, such as proven or mcts:model=PATH,time=1s. Without one, the exact solver; where half of the time is not enough for it, a search with the network that ships has the rest. Its time is cut to what the game allows, less a reserve."`
+	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Agent or level, as in evald help match, such as proven or mcts:model=PATH,time=1s. Default: the exact solver, and if half of the time is not enough for it, a search with the network that ships. Its time per move is at most that of the game, less a reserve."`
 }
 
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {
@@ -38,8 +38,8 @@ func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec,
 
 type kaggleServeCmd struct {
 	kaggleAgent
-	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen; port 0 takes a free one. There is no encryption and no password."`
-	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Agents: the maximum number of moves at once; others wait. A long search takes up to 300 MiB, and the solver on boards of more than 42 cells 256 MiB more."`
+	Listen string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Listen address, without encryption or password; port 0 is any free one."`
+	AtOnce int    `range:"1 to 1048576" aliases:"games" default:"8" help:"Maximum number of moves computed at once; other requests wait. A long search takes up to 300 MiB, and the solver takes 256 MiB more on boards of more than 42 cells."`
 }
 
 func (c *kaggleServeCmd) Run(ctx context.Context, s streams) error {
@@ -73,7 +73,7 @@ func (c *kaggleActCmd) Run(ctx context.Context, s streams) error {
 type kagglePackCmd struct {
 	kaggleAgent
 	Out    string `short:"o" aliases:"output" type:"path" placeholder:"FILE" default:"submission.tar.gz" help:"The archive (${default})."`
-	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64; this one where it is missing."`
+	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64. Default: this one."`
 }
 
 // Run writes the archive after its program has played a move.

@@ -27,43 +27,43 @@ import (
 
 // learnCmd is `evald learn`. Flags that are not given have the value in the run's folder, or the default for its board.
 type learnCmd struct {
-	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, also without its other flags."`
+	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, and its other flags may then be left out."`
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
-	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for little time on a processor: --exact, and on 7x6x4 alone a network of pattern tables and many games."`
-	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 45 games. One network then learns all of them, and they share games, training steps and matches."`
-	Init    string  `placeholder:"NAME|PATH" help:"Begin with this network in place of random weights. It also plays the games of the first generation, in place of the heuristic, and is the opponent of the first match for promotion. The run keeps a copy."`
-	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels; smaller on small boards by default, or that of --init, which may get more blocks. On 7x6x4 also pattern128x32x32: tables of patterns, lanes x hidden x hidden."`
-	Seed    *uint64 `placeholder:"N" help:"Of all that is random: the same seed and flags give the same networks."`
+	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for a short run without a GPU: it sets --exact, and if the game is 7x6x4 a network of pattern tables and many games."`
+	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of games, training steps and matches, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 45 games. One network learns all of them."`
+	Init    string  `placeholder:"NAME|PATH" help:"Begin with this network instead of random weights. It also plays the games of the first generation instead of the heuristic, and is the opponent in the first match for promotion. The run keeps a copy."`
+	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels. Default: that of --init, else by the size of the board. A network of --init may get more blocks. On 7x6x4 also pattern tables, lanes x hidden x hidden: pattern128x32x32."`
+	Seed    *uint64 `placeholder:"N" help:"Random seed: the same seed and flags give the same networks."`
 
 	FirstGames  *int     `range:"1 to 1000000000" without:"init" placeholder:"N" help:"Games of the first generation, played by the bitsquares heuristic."`
-	FirstFactor *int     `range:"1 to 10000" without:"init" placeholder:"N" help:"Multiplies the visits of its searches."`
-	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network. Several games of --rules share them."`
-	Visits      *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of a full search, whose record teaches the policy."`
+	FirstFactor *int     `range:"1 to 10000" without:"init" placeholder:"N" help:"Factor for the visits of the first generation's searches."`
+	Games       *int     `range:"1 to 1000000000" placeholder:"N" help:"Games of each later generation, played by the best network. If --rules has several games, they share this number."`
+	Visits      *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of a full search, from which the policy learns."`
 	FastVisits  *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of the other searches."`
-	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that are searched fully."`
+	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that have a full search."`
 	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
 	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
 
-	Exact *exactNodes `help:"End games where their result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search; =false is none."`
+	Exact *exactNodes `help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES; =false plays to the end."`
 
-	Window *int     `range:"1 to 1000000000" placeholder:"N" help:"Learn from the last N games, or from half of all where that is more."`
-	Passes *float64 `range:"0.001 to 1000" placeholder:"X" help:"How often each new position is seen in training."`
-	Batch  *int     `range:"1 to 65536" placeholder:"N" help:"Positions a training step."`
-	LR     *float64 `range:"1e-09 to 10" placeholder:"X" help:"Learning rate at the start of generation 1; generation g begins with it divided by the root of g, and falls to 0."`
+	Window *int     `range:"1 to 1000000000" placeholder:"N" help:"Learn from the last N games, or from the last half of all games if that is more."`
+	Passes *float64 `range:"0.001 to 1000" placeholder:"X" help:"Number of times that training uses each new position."`
+	Batch  *int     `range:"1 to 65536" placeholder:"N" help:"Positions per training step."`
+	LR     *float64 `range:"1e-09 to 10" placeholder:"X" help:"Learning rate at the start of generation 1. Generation g begins with this divided by the square root of g, and ends at 0."`
 	QShare *float64 `range:"0 to 1" placeholder:"X" help:"Share of the search's value in the target of win, draw and loss; the rest is the game's outcome."`
 
-	GateVisits    *int     `range:"1 to 1000000" placeholder:"N" help:"Visits a move in the matches."`
-	GateGames     *int     `range:"2 to 1000000" placeholder:"N" help:"Games of the match with the best network, at most."`
+	GateVisits    *int     `range:"1 to 1000000" placeholder:"N" help:"Visits per move in the matches."`
+	GateGames     *int     `range:"2 to 1000000" placeholder:"N" help:"Maximum number of games in the match against the best network."`
 	Opponent      []string `sep:"none" placeholder:"AGENT" help:"Fixed opponents; the first has rating 0."`
-	OpponentGames *int     `range:"4 to 1000000" placeholder:"N" help:"Games with each of them."`
-	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions of each game of random play, of plausible play and of openings each that networks are measured on; those with more than 30 empty cells are left out, for the solver."`
+	OpponentGames *int     `range:"4 to 1000000" placeholder:"N" help:"Games against each fixed opponent."`
+	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions that measure the networks: this number for each game of random play, of plausible play and of openings. Those with more than 30 empty cells are left out, because solving them takes long."`
 
-	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Who evaluates networks: ${enum}."`
+	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Device of the networks: ${enum}."`
 	processors
-	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps of training. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
+	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
 	clusterFlags
-	JSON bool `help:"Write a line of JSON a generation instead of a line of text."`
+	JSON bool `help:"Write one line of JSON per generation instead of text."`
 }
 
 func (c *learnCmd) Run(ctx context.Context, s streams) error {
@@ -118,7 +118,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-// plan says how many generations are complete and how many are left to learn.
+// plan describes how many generations are complete and how many remain.
 func plan(done, all int) string {
 	generations := func(n int) string {
 		if n == 1 {
@@ -256,7 +256,7 @@ func (c *learnCmd) begin() (config learn.Config, err error) {
 	return config, config.BeginWith(network.Content)
 }
 
-// same sets what --rules and --init name in the configuration of a run that is resumed, which must have the same.
+// same sets the games and the network of --rules and --init in the configuration of a resumed run, which must have the same.
 func (c *learnCmd) same(config *learn.Config) error {
 	if c.Rules != nil {
 		games, err := c.games()
@@ -305,7 +305,7 @@ func (c *learnCmd) initial() (network open.Stored, err error) {
 	return network, nil
 }
 
-// choosePath sets the path by which the CPU computes the run's networks. A run keeps the one that it was begun by.
+// choosePath sets the path with which the CPU computes the run's networks. A run keeps the path that it began with.
 func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
 	path := &config.SelfPlay.Path
 	_, noGPU := driver.Find()

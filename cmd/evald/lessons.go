@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// lesson is a game of a run of training, and the records of it; nil with --task gameover.
+// lesson is a game of a training run with its records, which are nil with --task gameover.
 type lesson struct {
 	board   *game.Board
 	files   []string
@@ -80,7 +80,7 @@ func (c *trainCmd) lessons(games game.Mix) (all lessons, err error) {
 	return all, nil
 }
 
-// share gives each file to the game of its first record. If there is one game, all are said to be of it, and are checked when they are read.
+// share gives each file to the game of its first record. If there is one game, all files belong to it, and are checked when they are read.
 func (c *trainCmd) share(games game.Mix, all lessons) error {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {

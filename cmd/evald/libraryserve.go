@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/library"
 )
 
-// libraryCmd is `evald library`, which the Python package starts where it has no library.
+// libraryCmd is `evald library`, which the Python package starts if it has no library.
 type libraryCmd struct{}
 
 func (*libraryCmd) Run(ctx context.Context, s streams) error {
@@ -15,7 +15,7 @@ func (*libraryCmd) Run(ctx context.Context, s streams) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-ctx.Done(): // what waits for input cannot be interrupted, and ends with the program
+	case <-ctx.Done(): // a read of input cannot be interrupted; it ends with the program
 		return ctx.Err()
 	}
 }

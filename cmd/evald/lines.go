@@ -14,7 +14,7 @@ import (
 
 // anyPosition is the flag of commands that read positions.
 type anyPosition struct {
-	AnyPosition bool `help:"Accept boards that no game reaches too, with any number of stones of either side."`
+	AnyPosition bool `help:"Also accept boards that no game reaches, with any numbers of stones."`
 }
 
 // tally counts what happened to the lines of a command's input, for its last message.
@@ -121,7 +121,7 @@ func openFile(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// positionHint says how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
+// positionHint explains how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
 func positionHint(command string, err error) string {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrNotExist) {

@@ -25,33 +25,33 @@ type cli struct {
 
 	Eval      evalCmd      `cmd:"" help:"Evaluate positions: win, draw and loss probabilities and a policy for each line of input."`
 	Search    searchCmd    `cmd:"" help:"Search each position for a given number of visits."`
-	Analyze   analyzeCmd   `cmd:"" help:"Answer a script's queries, JSON lines, with searches of many positions at once."`
+	Analyze   analyzeCmd   `cmd:"" help:"Answer a script's queries, as JSON lines, with searches of many positions at once."`
 	Solve     solveCmd     `cmd:"" help:"Solve positions exactly, or build a book of a game's first plies."`
-	Positions positionsCmd `cmd:"" help:"Draw positions of random play, plausible play and openings, with the exact score of each move."`
+	Positions positionsCmd `cmd:"" help:"Make test positions from random play, plausible play and openings, with the exact score of each move."`
 	Puzzles   puzzlesCmd   `cmd:"" help:"Make puzzles: positions with exactly one move that keeps the result, from self-play."`
-	Merge     mergeCmd     `cmd:"" help:"Merge records of exact results: each position once, none that networks are measured on."`
+	Merge     mergeCmd     `cmd:"" help:"Merge records of exact results: each position once, without the positions that measure networks."`
 	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Show      showCmd      `cmd:"" help:"Draw a position: as text, SVG or PNG."`
-	Match     matchCmd     `cmd:"" help:"Play matches between agents: a table with Elo ratings, and the games as Parquet."`
+	Match     matchCmd     `cmd:"" help:"Play matches between agents, with a table of Elo ratings and the games as Parquet."`
 	Prove     proveCmd     `cmd:"" help:"Let an agent play against every play of the other side, and find its first mistakes."`
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`
-	Kaggle    kaggleCmd    `cmd:"" help:"Play Kaggle's ConnectX: behind a URL, or as an archive to submit."`
-	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself and keep them as training records."`
-	Learn     learnCmd     `cmd:"" help:"Learn one game or several, from random weights or from another network: self-play, training, exact scores, matches, promotion, again and again."`
-	Cluster   clusterCmd   `cmd:"" help:"Look at self-play on many machines."`
+	Kaggle    kaggleCmd    `cmd:"" help:"Compete in Kaggle's ConnectX: with an archive to submit, or an agent at a URL."`
+	Selfplay  selfplayCmd  `cmd:"" help:"Play games of an evaluator against itself, and store them as training records."`
+	Learn     learnCmd     `cmd:"" help:"Learn one game or several by generations of self-play, training, measuring and matches for promotion, from random weights or another network."`
+	Cluster   clusterCmd   `cmd:"" help:"Watch self-play on many machines."`
 	Serve     serveCmd     `cmd:"" help:"Serve evaluation and search to other programs, over gRPC and REST (KServe v2)."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine, each figure beside its ceiling."`
-	Model     modelCmd     `cmd:"" help:"Keep networks by name, check them, and export them as ONNX or safetensors."`
+	Model     modelCmd     `cmd:"" help:"Store networks by name, check them, and export them as ONNX or safetensors."`
 	Devices   devicesCmd   `cmd:"" help:"Show the processor and the GPUs that evald can use, or why it can use no GPU."`
 
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
-	Versions   versionCmd    `cmd:"" name:"version" help:"Print the version, and what this program was built with."`
+	Versions   versionCmd    `cmd:"" name:"version" help:"Print the version and how this program was built."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in bash, zsh or fish."`
 	Man        manCmd        `cmd:"" help:"Print the manual page."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
-	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package, where it has no library, over standard input and output."`
-	ONNXTrial  onnxTrialCmd  `cmd:"" name:"onnx-trial" hidden:"" help:"Open an ONNX file, standard input, and let it answer a position; for processes that want to know whether they may."`
+	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package over standard input and output, on systems without the library."`
+	ONNXTrial  onnxTrialCmd  `cmd:"" name:"onnx-trial" hidden:"" help:"Open the ONNX file on standard input and evaluate a position with it, as a trial for another process."`
 }
 
 // streams are the program's input and outputs; tests pass their own.

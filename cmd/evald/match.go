@@ -26,19 +26,19 @@ import (
 )
 
 type matchCmd struct {
-	Agents       []string  `arg:"" name:"agent" help:"Who plays, 2 or more, or with --tune 1: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
-	Games        int       `default:"100" help:"Games of each pair: even, since each opening is played twice, with colours exchanged."`
+	Agents       []string  `arg:"" name:"agent" help:"At least 2 players, or 1 with --tune: a level, or an agent as NAME or NAME:KEY=VALUE,KEY=VALUE. The names are above."`
+	Games        int       `default:"100" help:"Games of each pair; an even number, because each opening is played twice, with colours exchanged."`
 	Rules        string    `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
 	Openings     string    `without:"opening-plies" type:"existingfile" placeholder:"FILE" help:"Begin with these positions, one a line as moves (44554), instead of random ones."`
-	OpeningPlies *int      `range:"0 to 128" placeholder:"N" help:"Length of the random openings, distinct ones without an early win. A tenth of the cells by default: 4 on 7x6."`
-	Seed         uint64    `help:"Of the random openings, and of the agents: each game gives its agents seeds of their own."`
-	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Keep the games here, a row each. An interrupted or killed match is resumed, also with more --games."`
-	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"Two agents: stop as soon as it is clear whether the first is ELO0 or ELO1 better than the second, each with an error of 5%; --games is the most to play."`
-	Tune         []string  `enum:"cpuct,fpu" without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"cpuct,fpu" help:"Find these constants of searches with the network of one mcts agent, by --games (600 are a good start) against the usual ones, and write them into its file, from which searches read them: cpuct is exploration, fpu how much lower moves without visits are valued."`
-	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add what the searches find to this opening book, which is made where there is none. Agents begin with it by book=F.book."`
-	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Least number of visits of the book's positions; others are left out, and removed if they are there already."`
+	OpeningPlies *int      `range:"0 to 128" placeholder:"N" help:"Length of the random openings, which are distinct and without an early win. Default: a tenth of the cells, 4 on 7x6."`
+	Seed         uint64    `help:"Random seed of the openings and of the agents; in each game the agents have other seeds."`
+	Out          string    `short:"o" type:"path" placeholder:"F.parquet" help:"Write the games to this file, one row each. The same command, also with more --games, resumes an interrupted or killed match."`
+	SPRT         []float64 `range:"-10000 to 10000" name:"sprt" placeholder:"ELO0,ELO1" help:"For two agents: stop as soon as a sequential test with errors of 5% decides whether the first is ELO0 or ELO1 better than the second; --games is the maximum."`
+	Tune         []string  `enum:"cpuct,fpu" without:"sprt,out,openings,opening-plies,grow-book,plot" placeholder:"cpuct,fpu" help:"Find these constants of the search for the network of one mcts agent, with --games games (600 are a good start) against the usual constants, and write them into the network's file, where searches read them: cpuct is exploration, fpu the reduction of the value of moves without visits."`
+	GrowBook     string    `type:"path" placeholder:"F.book" help:"Add the results of the searches to this opening book, a new one if the file does not exist. Agents with book=F.book use it."`
+	GrowVisits   int       `range:"1 to 4294967295" needs:"grow-book" default:"1000" help:"Minimum number of visits of the book's positions. Others are not added, and those in the book are removed."`
 	Plot         string    `type:"path" placeholder:"F.svg" help:"Draw the scores of all pairs."`
-	JSON         bool      `help:"Write JSON for machines instead of tables."`
+	JSON         bool      `help:"Write JSON instead of tables."`
 	processors
 
 	book  *opening.Book // the book of --grow-book
@@ -48,8 +48,8 @@ type matchCmd struct {
 func (*matchCmd) Help() string {
 	return "Levels, from the weakest on:\n" + asList(play.DescribeLevels()) + "\nAgents, with their defaults:\n" + asList(agent.Describe()) +
 		"\nmodel is a shipped network's name, a safetensors file, or a heuristic (" + strings.Join(heuristic.Names(), ", ") + ")." +
-		fmt.Sprintf("\n\nleaves is how many leaves of its tree a search has under way at once: 1 where visits or sims are the limit, %d where time is alone. "+
-			"More are faster, and change the moves. By visits a search begins anew at each move; within a time it keeps its tree.", agent.TimedLeaves)
+		fmt.Sprintf("\n\nleaves is the number of leaves of its tree that a search evaluates at once: 1 if visits or sims are the limit, %d if time is the only one. "+
+			"More are faster, and change the moves. With visits a search begins anew at each move; with a time it keeps its tree.", agent.TimedLeaves)
 }
 
 // asList turns lines of a name and a description into the items of a list, which the help wraps.
@@ -108,7 +108,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// mostGames is the limit of what a command line may ask for.
+// mostGames is the maximum of --games.
 const mostGames = 10_000_000
 
 // match returns the match that the flags describe; source says in words where its openings come from.
@@ -317,7 +317,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 			return nil, err
 		}
 		if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
-			return e, nil // one game at once shares no batch, and a backend that gains nothing from batches does not wait for one
+			return e, nil // a single game shares no batches, and some backends gain nothing from batches
 		}
 		return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
 	})
@@ -352,7 +352,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	return shared, nil
 }
 
-// bookEvery is the time between two saves of a growing book, and so the most that a killed match loses of it.
+// bookEvery is the time between two saves of a growing book. A killed match loses at most the book's growth in this time.
 const bookEvery = time.Minute
 
 func (r *matchRun) saveBook() error {

@@ -24,11 +24,11 @@ type tuned struct {
 	Rules     string          `json:"rules"`
 	Agent     string          `json:"agent"`
 	Seed      uint64          `json:"seed"`
-	Games     int             `json:"games"` // that looked for the constants
+	Games     int             `json:"games"` // of the search for the constants
 	Constants []tunedConstant `json:"constants"`
 	Against   *arena.Meeting  `json:"against,omitempty"` // in other games: the constants against the usual ones, if they are others
-	Written   string          `json:"written,omitempty"` // the model or the file that has them now
-	Why       string          `json:"why,omitempty"`     // they were not written
+	Written   string          `json:"written,omitempty"` // the model or the file that now has them
+	Why       string          `json:"why,omitempty"`     // the reason why they were not written
 }
 
 type tunedConstant struct {
@@ -134,7 +134,8 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 	return r.write(s.out)
 }
 
-// keepSearch writes constants of searches into a network's file, or says why not. They must be better than the usual ones with 97.5%.
+// keepSearch writes constants of searches into a network's file, or returns the reason why not. They must be better than the usual ones
+// with a confidence of 97.5%.
 func keepSearch(m open.Stored, n open.Parsed, against *arena.Meeting, constants eval.Search) (written, why string, err error) {
 	switch {
 	case against == nil:

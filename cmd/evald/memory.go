@@ -11,10 +11,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// memory is a number of bytes. People write it as 512MiB, 2GiB or 500MB.
+// memory is a number of bytes, written as 512MiB, 2GiB or 500MB.
 type memory uint64
 
-// leastMemory is the least that the service and proofs work with, in bytes, without a network. The program takes a quarter of it.
+// leastMemory is the minimum memory of the service and of proofs, in bytes, without a network. The program itself takes a quarter of it.
 const leastMemory = 128 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -29,7 +29,7 @@ func (m *memory) UnmarshalText(text []byte) error {
 
 func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
 
-// containerMemory is how many bytes the program's control group may have, which is how containers are bounded; 0 is no bound.
+// containerMemory is the limit of the program's control group, and so of its container, in bytes; 0 is no limit.
 func containerMemory() uint64 {
 	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
 		return n
@@ -37,7 +37,7 @@ func containerMemory() uint64 {
 	return 0
 }
 
-// machineMemory is how many bytes of memory there are for this program; 0 if that is not known.
+// machineMemory is the memory that this program can use, in bytes; 0 if unknown.
 func machineMemory() uint64 {
 	all, err := memlimit.FromSystem()
 	if err != nil {
@@ -49,8 +49,8 @@ func machineMemory() uint64 {
 	return all
 }
 
-// ownMemory is what a program may take if it shares its machine with others: three quarters of its container's memory, or half
-// of the machine's if no container bounds it.
+// ownMemory is a fair share of memory for a program beside others: three quarters of its container's memory, or half
+// of the machine's without a container.
 func ownMemory() memory {
 	all := machineMemory()
 	if n := containerMemory(); n > 0 && n <= all {

@@ -22,16 +22,16 @@ type mergeCmd struct {
 	Files   []string `arg:"" type:"existingfile" help:"Records of exact results, such as those of evald positions --train."`
 	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
 	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of --records, such as 5x4x4,6x5x4=2,7x6x4=2.5, and each with a folder of its own; or any, 45 games for one network to learn."`
-	Without []string `type:"existingfile" placeholder:"SET" help:"Leave the positions of these files out, and their mirror images: sets that networks are measured on, in the formats of evald score."`
-	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of each position once."`
-	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of these numbers of stones in the records, such as 0-9=2,10-41=3. A position is drawn as often as its share takes. With roots, each number of stones has a share like the root of the number of its positions. Without it, all have their share of the positions."`
-	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share that is positions where some moves keep the result and others do not. The more, the more a policy learns; but such positions are won more often than others, and values learn that."`
-	Seed    uint64   `help:"Of the order and of what is drawn."`
+	Without []string `type:"existingfile" placeholder:"SET" help:"Leave out the positions of these files and their mirror images: sets that measure networks, in the formats of evald score."`
+	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of taking each position once."`
+	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of the records by numbers of stones, such as 0-9=2,10-41=3; a position is drawn again until its share is full. With roots, the share of a number of stones is proportional to the square root of the number of its positions. Default: proportional to the number."`
+	Matter  float64  `range:"0 to 1" needs:"records" default:"0.5" help:"Part of each share for positions where some moves keep the result and others do not. A larger part teaches the policy more, but biases the values, because such positions are won more often than others."`
+	Seed    uint64   `help:"Random seed of the order and of the drawn records."`
 
-	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions more often whose results or moves this network does not know, and give their records less weight in return: a network learns the same from them, in fewer steps. Name the network that training begins with, and draw again when it has learned more."`
+	Importance string `needs:"records" placeholder:"NAME|PATH" help:"Draw positions more often the worse this network predicts their results and moves, and give their records less weight in return: a network then learns the same in fewer steps. Name the network that training begins with, and draw again when it has learned more."`
 }
 
-// mergeConfig is what made the files of a folder.
+// mergeConfig has the settings of the merge that made the files of a folder.
 type mergeConfig struct {
 	Rules   string   `json:"rules"`
 	Files   []string `json:"files"`
@@ -160,7 +160,7 @@ func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, dr
 	return t.Flush()
 }
 
-// roots reports whether the shares follow from the positions that there are.
+// roots reports whether the shares follow from the numbers of positions.
 func (c *mergeCmd) roots() bool { return slices.Equal(c.Shares, []string{"roots"}) }
 
 // shares reads --shares; one of all numbers of stones if it is missing.

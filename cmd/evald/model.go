@@ -31,11 +31,11 @@ import (
 type modelCmd struct {
 	List   modelListCmd   `cmd:"" help:"List the shipped models and those of the store: $EVALD_MODELS, or evald/models in your data folder."`
 	Show   modelShowCmd   `cmd:"" help:"Show what a model is."`
-	Import modelImportCmd `cmd:"" help:"Check a safetensors or ONNX file and keep it in the store, as the next version of its name."`
+	Import modelImportCmd `cmd:"" help:"Check a safetensors or ONNX file, and store it as the next version of its name."`
 	Export modelExportCmd `cmd:"" help:"Write a model as ONNX or safetensors."`
-	Int8   modelInt8Cmd   `cmd:"" name:"int8" help:"Make a copy of a model that processors can compute faster, in part with 8 bits, and say what that changes."`
-	Remove modelRemoveCmd `cmd:"" help:"Remove a model of the store, one version or all of them."`
-	Verify modelVerifyCmd `cmd:"" help:"Compare checksums and let models answer a few positions."`
+	Int8   modelInt8Cmd   `cmd:"" name:"int8" help:"Make a copy of a model that is partly computed with 8 bits, which is faster on processors, and report the changes."`
+	Remove modelRemoveCmd `cmd:"" help:"Remove one version of a model, or all versions, from the store."`
+	Verify modelVerifyCmd `cmd:"" help:"Compare checksums, and evaluate a few positions with each model."`
 }
 
 // modelInfo is a model in the form that --json writes.
@@ -54,7 +54,7 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 type modelListCmd struct {
-	JSON bool `help:"Write JSON for machines instead of a table."`
+	JSON bool `help:"Write JSON instead of a table."`
 }
 
 // Run lists the models that can be read; the error names those that cannot.
@@ -86,7 +86,7 @@ func trainedOn(e models.Entry, most int) string {
 	return strings.Join(e.Rules, ", ")
 }
 
-// mostNamed is how many games a line names.
+// mostNamed is the maximum number of games that a line names.
 const mostNamed = 4
 
 // allModels returns the shipped models and those of the store. The error names what cannot be read in the store.
@@ -108,7 +108,7 @@ func allModels() ([]modelInfo, error) {
 
 type modelShowCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`
-	JSON  bool   `help:"Write JSON for machines instead of lines."`
+	JSON  bool   `help:"Write JSON instead of lines."`
 }
 
 func (c *modelShowCmd) Run(s streams) error {
@@ -167,7 +167,7 @@ func (c *modelShowCmd) Run(s streams) error {
 	return t.Flush()
 }
 
-// describeForeign shows what an ONNX file takes and gives, and what that means.
+// describeForeign shows the inputs and outputs of an ONNX file with their meaning.
 func describeForeign(line func(name, value string), f *open.Foreign) {
 	info := f.Info
 	line("config", fmt.Sprintf("ONNX, opset %d, %d nodes, by %s", info.Opsets[""], info.Nodes, cmp.Or(short.Text(info.Producer), "a program without a name")))
@@ -183,10 +183,10 @@ func describeForeign(line func(name, value string), f *open.Foreign) {
 }
 
 type modelImportCmd struct {
-	File  string   `arg:"" type:"path" help:"A safetensors file, of evald or of nn/net/torch_model.py, or an ONNX file of any program with its description in NAME.yaml beside it (go doc ./nn/encoding)."`
-	Name  string   `help:"Its name: letters, digits, dots, _ and -. Where it is missing evald.name of the file's metadata, or the file's name."`
-	Rules []string `placeholder:"7x6x4" help:"The games it was trained on; where they are missing those that the file names (evald train writes them; evald.rules of its metadata). Without any it counts as untrained."`
-	Note  string   `help:"A sentence for people; where it is missing evald.note of the file's metadata."`
+	File  string   `arg:"" type:"path" help:"A safetensors file of evald or of nn/net/torch_model.py, or an ONNX file of any program with its description beside it in NAME.yaml (go doc ./nn/encoding)."`
+	Name  string   `help:"Its name: letters, digits, dots, _ and -. Default: evald.name in the file's metadata, or the name of the file."`
+	Rules []string `placeholder:"7x6x4" help:"The games that it was trained on. Default: evald.rules in the file's metadata, which evald train writes. Without either it counts as untrained."`
+	Note  string   `help:"A sentence about it. Default: evald.note in the file's metadata."`
 }
 
 func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
@@ -262,8 +262,7 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	return e, nil
 }
 
-// reservedNames mean something else than a network where a model or a backend is named, so that no network of the store may be
-// called so.
+// reservedNames are names of models or backends other than networks, so no network of the store may have them.
 func reservedNames() []string {
 	return append(append(servedNames(), open.Backends()...), exactModel, "none")
 }
@@ -273,7 +272,7 @@ func servedNames() []string { return append([]string{"search", solverModel}, heu
 
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`
-	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension says which format."`
+	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.onnx|F.safetensors" help:"The file; its extension selects the format."`
 	FP16  bool   `name:"fp16" help:"Write ONNX whose tower computes with 16-bit numbers and whose heads with 32, for ONNX Runtime on GPUs. Outputs differ by up to 0.003."`
 }
 
@@ -292,7 +291,7 @@ func (c *modelExportCmd) Run(s streams) error {
 	content, form := m.Content, "safetensors" // the same bytes, so the same checksum
 	switch {
 	case n.Foreign != nil && (extension != ".onnx" || c.FP16):
-		return usage("-o %s: %s is an ONNX file, and can be exported as what it is alone: .onnx, without --fp16", c.Out, m.Label())
+		return usage("-o %s: %s is an ONNX file, and can only be exported as .onnx, without --fp16", c.Out, m.Label())
 	case n.Foreign != nil:
 		form = "it is"
 	case extension == ".onnx":
@@ -324,7 +323,7 @@ func (c *modelExportCmd) Run(s streams) error {
 }
 
 type modelRemoveCmd struct {
-	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version that one alone, else all its versions. A program that has loaded it keeps it."`
+	Model string `arg:"" name:"NAME[@VERSION]" help:"A name of evald model list: with a version only that one, else all versions. Programs that have already loaded it keep it."`
 }
 
 func (c *modelRemoveCmd) Run(s streams) error {
@@ -344,7 +343,7 @@ func (c *modelRemoveCmd) Run(s streams) error {
 }
 
 type modelVerifyCmd struct {
-	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"Which ones; all of evald model list where none is named."`
+	Models []string `arg:"" optional:"" name:"NAME|PATH" help:"The models. Default: all of evald model list."`
 }
 
 func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {

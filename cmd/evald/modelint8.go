@@ -20,12 +20,12 @@ import (
 type modelInt8Cmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors file."`
 	Out   string `short:"o" aliases:"output" required:"" type:"path" placeholder:"F.safetensors" help:"The file of the new network, for evald model import."`
-	Rules string `placeholder:"7x6x4" help:"The game whose positions show how large a layer's inputs are, columns x rows x in-a-row; if it is missing the first one that the model was trained on, or 7x6x4."`
+	Rules string `placeholder:"7x6x4" help:"The game whose positions measure the ranges of the layers' inputs: columns x rows x in-a-row. Default: the first game that the model was trained on, or 7x6x4."`
 	Count int    `range:"1 to 100000" default:"1000" help:"Positions of each kind: random play, plausible play, openings."`
-	Seed  uint64 `default:"1" help:"Of the positions."`
+	Seed  uint64 `default:"1" help:"Random seed of the positions."`
 }
 
-// Run writes the network and says how far its answers are from those of the one that it was made of.
+// Run writes the network, and reports how far its answers are from those of the original.
 func (c *modelInt8Cmd) Run(ctx context.Context, s streams) error {
 	if !strings.HasSuffix(strings.ToLower(c.Out), ".safetensors") {
 		return usage("-o %s: want a name that ends in .safetensors", c.Out)

@@ -19,7 +19,7 @@ import (
 // modelEntry is one model of the file of --models, or of the command line, which gives a file alone:
 //
 //	models:
-//	  - name: mine       # by which requests name it; default: the name of the file
+//	  - name: mine       # in requests; default: the name of the file
 //	    version: 3       # default: the newest that is stored
 //	    file: mine       # what --model takes; default: the model of that name
 //	    backend: cpu

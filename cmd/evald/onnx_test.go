@@ -68,7 +68,7 @@ func TestONNXCommands(t *testing.T) {
 			ok(`ok +mine`, "", "model", "verify", "mine")
 			ok(`"source":"ort-cpu","model":"mine@1"`, "-\n", "eval", "--model", "mine")
 			ok(`mine@1: onnx as it is`, "", "model", "export", "mine", "-o", filepath.Join(t.TempDir(), "again.onnx"))
-			refuses(t, exitUsage, "can be exported as what it is alone", "", "model", "export", "mine", "-o", filepath.Join(t.TempDir(), "again.safetensors"))
+			refuses(t, exitUsage, "can only be exported as .onnx", "", "model", "export", "mine", "-o", filepath.Join(t.TempDir(), "again.safetensors"))
 			refuses(t, exitBadInput, "is an ONNX file", "", "model", "int8", "mine", "-o", filepath.Join(t.TempDir(), "x.safetensors"))
 			refuses(t, exitBadInput, "an archive for Kaggle has no ONNX Runtime", "", "kaggle", "pack", "--agent", "mcts:model=mine,visits=5", "-o", filepath.Join(t.TempDir(), "x.tar.gz"))
 			refuses(t, exitBadInput, "is an ONNX file", "", "train", "--task", "gameover", "--init", file, "-o", filepath.Join(t.TempDir(), "run"))

@@ -18,16 +18,16 @@ import (
 )
 
 type playCmd struct {
-	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Who plays against you: a level or an agent of those below, such as casual or mcts:model=NAME,visits=800; twice for a game between two with --side none, the first one begins. Default: strong."`
+	Agent    []string `complete:"levels" sep:"none" placeholder:"AGENT" help:"Your opponent: a level or an agent of the lists above, such as casual or mcts:model=NAME,visits=800. With --side none it may be given twice; the first one begins. Default: strong."`
 	Side     string   `enum:"first,second,both,none" default:"first" help:"Which side you play: ${enum}."`
 	Rules    string   `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; 3x3x3free is without gravity."`
 	Position string   `placeholder:"MOVES" help:"Begin after these moves: 44554, or with the game 9x5x4:4455."`
-	From     string   `type:"path" placeholder:"FILE" without:"position,rules" help:"Begin with the game in a file of --save."`
-	Save     string   `type:"path" placeholder:"FILE" help:"Keep the last game in a file when you quit: its rules and moves, players, result and date. All commands that read positions read it."`
-	Evaluate string   `placeholder:"NAME|PATH" help:"What the search behind the evaluation of each move uses: a network, or a heuristic (${heuristicsInWords}). Without one, default on 7x6x4, any on other boards of the range that evald model show any gives, and bitsquares on the rest."`
-	Quiet    bool     `help:"Show no evaluation until it is asked for."`
-	Seed     uint64   `help:"Of agents that are given none."`
-	Plain    bool     `help:"Line by line, as where input or output is no terminal or TERM is dumb: a move or a command a line (help lists them)."`
+	From     string   `type:"path" placeholder:"FILE" without:"position,rules" help:"Continue the game in a file of --save."`
+	Save     string   `type:"path" placeholder:"FILE" help:"When you quit, write the last game to this file: rules, moves, players, result and date. All commands that read positions read it."`
+	Evaluate string   `placeholder:"NAME|PATH" help:"Network or heuristic (${heuristicsInWords}) of the search that evaluates each move. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
+	Quiet    bool     `help:"Begin without the evaluation of the moves."`
+	Seed     uint64   `help:"Random seed of agents without one."`
+	Plain    bool     `help:"Play in lines of text, a move or a command each (help lists them). Default if input or output is no terminal, or TERM is dumb."`
 	processors
 }
 

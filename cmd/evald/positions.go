@@ -24,19 +24,19 @@ import (
 
 type positionsCmd struct {
 	exactBook
-	Files []string `arg:"" optional:"" type:"existingfile" help:"With --train: records, such as those of evald selfplay, whose positions to take in place of drawn ones. Each becomes a file of exact results with the same name."`
-	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. A complete file is left as it is, and the same command resumes an interrupted or killed one."`
+	Files []string `arg:"" optional:"" type:"existingfile" help:"With --train: records, such as those of evald selfplay, whose positions are solved instead of drawn ones. The exact results of each file go to a file of the same name."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the files: random.txt, plausible.txt and openings.txt, for evald score. Complete files stay as they are. The same command resumes an interrupted or killed one."`
 	Seed  uint64   `default:"7" help:"The same seed, count, rules and kind give the same file, byte for byte."`
-	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer where a small board has no more."`
-	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several with commas, such as 5x4x4,7x6x4, each in a folder of its own; or any, 45 games for one network to learn, or unseen, ten others to measure it on."`
-	Train bool     `help:"Make records for evald train in place of files for evald score: the result of each move, win, draw or loss, at the positions of --count and those on the way there, in files KIND-NUMBER.parquet of a thousand games each, count rounded up to whole files; or at the positions of FILES."`
-	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: each legal move is as likely; plausible: moves are drawn by a small search with the bitsquares heuristic; openings: the first moves alone, of either kind by chance. With --train also book: all positions of the first plies, whose results ship."`
-	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, of drawn games or of FILES. Without it, those that the kind has, and only some of the ones that take long to solve."`
-	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. For large boards, of which most positions would take days; the files say how many are left out."`
+	Count int      `range:"1 to 1000000" without:"files" default:"1000" help:"Positions of each kind; fewer if a small board has no more."`
+	Rules string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, such as 5x4x4,7x6x4, each in a folder of its own; or any, 45 games for one network to learn; or unseen, ten other games to measure that network."`
+	Train bool     `help:"Make records for evald train instead of files for evald score: the result (win, draw or loss) of each move at the --count positions and at those on the way to them, in files KIND-NUMBER.parquet of a thousand games each, rounded up to whole files; or at the positions of FILES."`
+	Kinds []string `without:"files" enum:"random,plausible,openings,book" default:"random,plausible,openings" help:"random: all legal moves are equally likely; plausible: a small search with the bitsquares heuristic draws the moves; openings: only the first moves, of either kind at random. With --train also book: all positions of the first plies, whose results ship."`
+	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, from the drawn games or from FILES. Default: the numbers of the kind, and only some of the positions that take long to solve."`
+	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. This is for large boards, where most positions would take days. The files state how many were left out."`
 
 	several bool // games
 
-	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: ask this network first. Where it is unsure of the result, all positions are solved; where it is sure, one in ten, whose records have ten times the weight."`
+	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: evaluate positions with this network first. If it is unsure of the result, the position is solved; if it is sure, only one in ten is, with ten times the weight."`
 }
 
 func (c *positionsCmd) Run(ctx context.Context, s streams) error {
@@ -99,7 +99,7 @@ func (c *positionsCmd) nodes() uint64 {
 	return uint64(*c.Nodes)
 }
 
-// errTakesMore is of a set none of whose positions is solved within --nodes.
+// errTakesMore is the error of a set without a position that is solved within --nodes.
 var errTakesMore = errors.New("takes more")
 
 // makeAll makes the missing files in a folder that is locked.
@@ -290,7 +290,7 @@ type solvedPosition struct {
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal for appending, and reads the scores that it has, by positions in text. The caller must close it.
+// openJournal opens the journal for appending, and reads its scores, by positions in text. The caller must close it.
 func (p *positionSet) openJournal() (journal *os.File, solved map[string][]int, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, nil, err

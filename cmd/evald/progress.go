@@ -68,7 +68,7 @@ func (s streams) withStatusLine() streams {
 	return s
 }
 
-// progress shows on a terminal's status line how far a command has come.
+// progress shows a command's progress on the terminal's status line.
 type progress struct {
 	line  *statusLine // nil if stderr is not a terminal
 	size  int64       // bytes of input, 0 if unknown

@@ -21,18 +21,18 @@ import (
 
 type proveCmd struct {
 	exactBook
-	Agent  string `arg:"" help:"Who plays: a level such as proven, or NAME:KEY=VALUE,KEY=VALUE, as in evald help match. One that chooses at random or has a time for each move is refused."`
-	Out    string `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the run. The same command resumes an interrupted or killed one. The first mistakes remain in DIR/GAME/mistakes-NUMBER.parquet, with the exact result of each move, for evald train."`
-	Side   string `enum:"first,second" default:"first" help:"The agent moves first or second in the game. If the other side is to move, each of its moves is a game of its own."`
+	Agent  string `arg:"" help:"The agent: a level such as proven, or NAME:KEY=VALUE,KEY=VALUE, as in evald help match. It must be deterministic: agents that choose at random or have a time for each move are refused."`
+	Out    string `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the run. The same command resumes an interrupted or killed one. The first mistakes are in DIR/GAME/mistakes-NUMBER.parquet, with the exact result of each move, for evald train."`
+	Side   string `enum:"first,second" default:"first" help:"Whether the agent moves first or second in the game. If the other side is to move at the start, each of its moves is a game of its own."`
 	Rules  string `default:"7x6x4" help:"The game: columns x rows x in-a-row, at most 64 bits: (rows + 1) * columns."`
 	From   string `default:"-" placeholder:"MOVES" help:"Begin after these moves, such as 44554."`
-	Memory memory `placeholder:"SIZE" help:"Memory for positions, such as 2GiB; more of them are sorted on the disk. The agents and solvers need theirs besides. Default: 1GiB, or a quarter of the machine's memory if that is less."`
-	Sample int    `range:"0 to 10000000" default:"0" placeholder:"N" help:"Also keep N positions of each number of stones in which the agent moves, at even distances among all of them, with the exact result of each move, in DIR/GAME/sample-STONES.parquet, for evald train."`
-	JSON   bool   `help:"Write JSON for machines instead of tables."`
+	Memory memory `placeholder:"SIZE" help:"Memory for positions, such as 2GiB; the rest are sorted on the disk. Agents and solvers need memory besides. Default: 1GiB, or a quarter of the machine's memory if that is less."`
+	Sample int    `range:"0 to 10000000" default:"0" placeholder:"N" help:"Also write N positions of each number of stones in which the agent moves, evenly spaced among all of them, with the exact result of each move, to DIR/GAME/sample-STONES.parquet, for evald train."`
+	JSON   bool   `help:"Write JSON instead of tables."`
 	processors
 }
 
-// proveConfig is what a folder's run has in common with its resumption.
+// proveConfig has the settings that a resumed run must share with the folder.
 type proveConfig struct {
 	Agent   string `json:"agent"`
 	Network string `json:"network,omitempty"` // the checksum of its file
@@ -61,7 +61,7 @@ type provedGame struct {
 
 func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	if most := machineMemory(); c.Memory != 0 && (c.Memory < leastMemory || most > 0 && uint64(c.Memory) > most) {
-		return usage("--memory %v: must be at least %v and at most %v, which is what this machine has", c.Memory, memory(leastMemory), memory(most))
+		return usage("--memory %v: must be at least %v and at most %v, the memory of this machine", c.Memory, memory(leastMemory), memory(most))
 	}
 	board, err := boardOf(c.Rules)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 
 type puzzlesCmd struct {
 	Out   string `short:"o" required:"" type:"path" placeholder:"FILE" help:"The file to write, compressed if its name ends in .gz. The same command resumes an interrupted or killed one."`
-	Count int    `range:"1 to 1000000" default:"10000" help:"Puzzles to make; fewer where a small board has no more. 10,000 of 7x6 take some five minutes of one core."`
+	Count int    `range:"1 to 1000000" default:"10000" help:"Number of puzzles; fewer if a small board has no more. 10,000 of 7x6 take some five minutes of one core."`
 	Seed  uint64 `default:"1" help:"The same seed, count and rules give the same puzzles."`
 	Rules string `default:"7x6x4" help:"The game: columns x rows x in-a-row."`
-	JSON  bool   `help:"Write the summary as JSON for machines."`
+	JSON  bool   `help:"Write the summary as JSON."`
 }
 
 func (c *puzzlesCmd) Run(ctx context.Context, s streams) error {
@@ -32,7 +32,7 @@ func (c *puzzlesCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return usage("--rules: %w", err)
 	}
-	file, err := durable.Create(c.Out) // others who write it are refused before hours of work
+	file, err := durable.Create(c.Out) // refuses a second writer before hours of work
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// A model on other machines is grpc://HOST:PORT/MODEL, or grpcs:// by TLS. Servers that share the work stand with + between
-// them, because in an agent's options a comma would end the model.
+// A model on other machines is grpc://HOST:PORT/MODEL, or grpcs:// with TLS. Several servers are separated by +, because in an
+// agent's options a comma would end the model.
 const (
 	remotePlain  = "grpc://"
 	remoteSecure = "grpcs://"
 )
 
-// remoteToken names the environment variable of the bearer token. A name of a model comes into files, where a token must not be.
+// remoteToken is the environment variable of the bearer token. The token is no part of the model's name, because names are written to files.
 const remoteToken = "EVALD_MODEL_TOKEN"
 
 // isRemote reports whether a model is on other machines.
@@ -30,7 +30,7 @@ func isRemote(model string) bool {
 	return strings.HasPrefix(model, remotePlain) || strings.HasPrefix(model, remoteSecure)
 }
 
-// openRemote opens a model on other machines. It connects when it is first asked; the connections last until the program ends.
+// openRemote opens a model on other machines. It connects at the first batch; the connections last until the program ends.
 func (f backend) openRemote() (*open.Opened, error) {
 	if f.Backend != open.Auto || f.GPUs != "" || f.Mirror {
 		return nil, usage("--backend, --gpus and --mirror do nothing with a model of another machine")
@@ -59,7 +59,7 @@ func remoteParts(ref string) (hosts, model string, secure bool) {
 	return hosts, model, secure
 }
 
-// remoteName is what answers call a model on other machines.
+// remoteName is the name of a model on other machines in answers.
 func remoteName(ref string) string {
 	hosts, model, _ := remoteParts(ref)
 	return short.To(model+" at "+hosts, 200)

@@ -32,20 +32,20 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved: a minute for the hardest of his sets. - is standard input. Of several files each is a kind of positions, with a row of its own."`
-	All       string     `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: each that a game can reach and that is not over, once up to mirror image, with scores that are computed here."`
-	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Of each game of --all, this number of positions, drawn so that each is equally likely: for games that have too many."`
+	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved, which takes a minute for the hardest of his sets. - is standard input. Each file is a kind of positions, with a row of its own."`
+	All       string     `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: all unfinished positions that a game can reach, counting mirror images once. Their scores are computed first."`
+	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Take only this number of positions of each game of --all, for games with too many; all positions are equally likely."`
 	Seed      uint64     `needs:"sample" default:"1" help:"The same seed draws the same sample."`
-	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy itself, and what the rules decide at once. Several give a table each: 0,100,800."`
-	Raw       bool       `without:"agent" help:"Without the rules' step: what the network or heuristic says itself, as users of its ONNX file meet it. Searches look at the rules by themselves."`
+	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy without a search, after the rules. Each of several numbers has a table: 0,100,800."`
+	Raw       bool       `without:"agent" help:"Measure the network or heuristic without the rules, as users of its ONNX file do. Searches apply the rules in any case."`
 	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
-	Explore   float64    `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as of evald search."`
-	Leaves    int        `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches have under way at once, as of evald search."`
-	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as of evald search."`
-	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; several give a table each. evald match --help lists them."`
-	JSON      bool       `help:"Write JSON for machines instead of a table."`
-	Boards    string     `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page with a row for each game: good moves, good moves where one can go wrong, and results foretold, by Markdown."`
-	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; of several games, in a panel for each."`
+	Explore   float64    `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as for evald search."`
+	Leaves    int        `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches evaluate at once, as for evald search."`
+	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as for evald search."`
+	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
+	JSON      bool       `help:"Write JSON instead of a table."`
+	Boards    string     `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page (Markdown) with a row for each game: good moves, good moves on critical positions, and results foretold."`
+	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
 }
 
 // mostVisits is the limit of --visits.
@@ -240,7 +240,7 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 	return nil
 }
 
-// count counts the positions of a file, and those that it says were left out.
+// count counts the positions of a file, and those that were left out of it according to its first line.
 func (s *scoreSet) count(positions []score.Position, left []score.LeftOut) (err error) {
 	games := map[game.Rules][]score.Position{}
 	for _, p := range positions {
@@ -355,7 +355,7 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 		}
 		config := explore{c.Explore}.config(c.Selection, e)
 		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
-		config.MaxNodes = 1 << 31 // as many as the visits need; fewer trees are then searched at once
+		config.MaxNodes = 1 << 31 // enough for all visits; fewer trees are then searched at once
 		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// bytesOfPosition is what score.All takes at most for each position, in bytes.
+// bytesOfPosition is the maximum memory of score.All for each position, in bytes.
 const bytesOfPosition = 24
 
 // mostAll is how many positions --all keeps at most.
@@ -70,7 +70,7 @@ func (c *scoreCmd) eachPosition(ctx context.Context, stderr io.Writer, b *game.B
 	return err
 }
 
-// drawnRows is how many positions are solved before they are measured.
+// drawnRows is the number of positions that are solved and then measured together.
 const drawnRows = 1 << 16
 
 // eachDrawn visits --sample positions of a board.

@@ -90,7 +90,7 @@ func filePattern(files []string) (names []string) {
 	return names
 }
 
-// plainWord is a word that shells read as it is.
+// plainWord is a word that shells do not change.
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
 // inShell is a word as a shell reads it.
@@ -104,7 +104,7 @@ func inShell(word string) string {
 // madeBy finds the command in the first line of a file of evald positions.
 var madeBy = regexp.MustCompile(`evald positions --rules (\S+) --kinds (\S+) (.+)$`)
 
-// madeFiles is what the first lines of files say of how they were made.
+// madeFiles describes how files were made, according to their first lines.
 type madeFiles struct {
 	flags  []string                       // of evald positions besides --rules, --kinds and -o, in order of first appearance
 	kinds  map[string]map[string][]string // by these flags and by game
@@ -156,7 +156,7 @@ func (m madeFiles) commands() (all []string) {
 	return all
 }
 
-// missing says which games have no file of a kind that others have, a line for each kind.
+// missing lists the games without a file of a kind that others have, a line for each kind.
 func (m madeFiles) missing() (lines []string) {
 	for _, flags := range m.flags {
 		games := slices.SortedFunc(maps.Keys(m.kinds[flags]), compareNames)
@@ -181,7 +181,7 @@ func allKinds() string {
 	return strings.Join(all, ",")
 }
 
-// gameList is games, and what --rules calls them together.
+// gameList is a list of games and its name in --rules.
 type gameList struct {
 	name  string
 	games []string

@@ -27,9 +27,9 @@ type searching struct {
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
 	explore
 	exactly
-	Batch  int    `range:"1 to 1048576" default:"256" help:"Leaves that are evaluated together, of all positions. It changes no answer."`
-	Leaves int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are under way at once. More are faster where few positions wait, and change the answers."`
-	Seed   uint64 `needs:"selection=uct|gumbel" help:"Of uct's and gumbel's random choices."`
+	Batch  int    `range:"1 to 1048576" default:"256" help:"Leaves of all positions that are evaluated together. It changes no answer."`
+	Leaves int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers."`
+	Seed   uint64 `needs:"selection=uct|gumbel" help:"Random seed of uct and gumbel."`
 }
 
 // config is the configuration of searches with an evaluator.
@@ -42,12 +42,12 @@ func (f searching) config(e *eval.Evaluator) mcts.Config {
 
 // exactly is the flag of commands whose searches can probe.
 type exactly struct {
-	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and leave out moves of the position that it finds to give the result away; =false is none. The default is ${exactNodes} on boards with gravity."`
+	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity."`
 }
 
 // explore is the flag of commands that can search by several selection rules.
 type explore struct {
-	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is the network's own (evald match --tune), or the rule's: 1.5 of puct, 1.41 of uct."`
+	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else 1.5 for puct and 1.41 for uct."`
 }
 
 // config returns the configuration of a selection rule for searches with an evaluator.
@@ -63,22 +63,22 @@ type searchCmd struct {
 	searching
 	anyPosition
 	outFile
-	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
+	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
 	treeFile
-	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people; it has the best line, the moves that the search expects."`
+	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people, and shows the moves that the search expects."`
 }
 
 var searchColumns = analyze.Columns(stream.Column{Name: "line", Width: 5}, stream.Column{Name: "proved", Width: -6})
 
 func (*searchCmd) Help() string {
-	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to
-two batches of positions of each board, as far as their trees take no more than %d nodes in all, 32 bytes each. A
-visit takes a node for each move, sometimes two: with --visits 100000 ten positions of 7x6 are searched at once. One
-position always is, however long its search.
+	return fmt.Sprintf(`Positions that wait are searched together, each in a tree of its own, so that their leaves fill batches: up to two
+batches of positions of each board, while their trees have at most %d nodes in all, 32 bytes each. A visit adds a node
+for each move, sometimes two: with --visits 100000, ten positions of 7x6 are searched at once. A position is searched
+alone if its tree is larger than that.
 
-An answer is the same to the bit alone or beside any others, with any --batch and --threads. --leaves changes it: this
-number of leaves of a tree is chosen one after the other, each as if those before it had lost, and evaluated together,
-which makes the search of a single position faster.`, mcts.NodesAtOnce)
+An answer is the same bit for bit, whatever is searched beside it, with any --batch and --threads. --leaves changes it:
+this number of leaves of a tree is chosen one after the other, each as if the earlier ones had lost, and they are
+evaluated together, which makes the search of a single position faster.`, mcts.NodesAtOnce)
 }
 
 func (c *searchCmd) Run(ctx context.Context, s streams) error {
@@ -275,14 +275,14 @@ func (r *searchRun) write(l *searchLine, done bool) error {
 	return err
 }
 
-// show shows how far the search has come, even while the first positions take long. mu must be held, except at the start.
+// show shows the progress of the search, also during the first positions. mu must be held, except at the start.
 func (r *searchRun) show() {
 	if r.progress.due() {
 		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())
 	}
 }
 
-// searchProgress says how far a search has come.
+// searchProgress is the progress of a search.
 type searchProgress struct {
 	done, total int // positions; total is 0 if unknown
 	busy        int // positions under way

@@ -13,10 +13,10 @@ import (
 
 // treeFile has the flags of a search whose tree is kept.
 type treeFile struct {
-	Tree       string `type:"path" placeholder:"FILE" help:"Also write the tree of the search, which must have one position, as SVG if FILE ends with .svg, else as JSON: visits, prior, value and proof of each move, and the principal line. A value is for the player who makes the move."`
-	TreeDepth  int    `range:"1 to 128" needs:"tree" default:"4" help:"Moves from the position that the tree shows."`
-	TreeVisits int    `range:"0 to 67108864" needs:"tree" help:"Visits that a move must have to be shown, unless it is proved or on the principal line. 0 is a hundredth of --visits."`
-	TreeNodes  int    `range:"1 to 5000" needs:"tree" default:"200" help:"Moves that the tree shows at most, those after positions with more visits first."`
+	Tree       string `type:"path" placeholder:"FILE" help:"Also write the search tree of the only position, as SVG if FILE ends in .svg, else as JSON: visits, prior, value and proof of each move, and the principal line. A value is for the player who makes the move."`
+	TreeDepth  int    `range:"1 to 128" needs:"tree" default:"4" help:"Depth of the tree, in moves from the position."`
+	TreeVisits int    `range:"0 to 67108864" needs:"tree" help:"Minimum number of visits of a move in the tree, unless it is proved or on the principal line. 0 is a hundredth of --visits."`
+	TreeNodes  int    `range:"1 to 5000" needs:"tree" default:"200" help:"Maximum number of moves in the tree; those after positions with more visits come first."`
 }
 
 // check refuses a file that has neither form.

@@ -20,33 +20,33 @@ type selfplayCmd struct {
 	backend
 	selfplayFlags
 	joinFlags
-	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Directory of the records; an existing run is resumed. With several games, each has a directory of its own in it."`
-	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Games in all."`
+	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Folder of the records; an existing run is resumed. With several games, each has a folder of its own in it."`
+	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Number of games."`
 }
 
 // selfplayFlags describe how games are played.
 type selfplayFlags struct {
 	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 45 games."`
-	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, whose record teaches the policy."`
-	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, whose records teach the values only."`
-	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that are searched fully."`
+	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, from which the policy learns."`
+	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, from which only the values learn."`
+	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that have a full search."`
 	Selection        string  `without:"join" enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
 	Explore          float64 `range:"0 to 1000" without:"join" default:"${explore}" help:"Exploration constant of puct: a larger one spreads the visits over more moves."`
-	Noise            float64 `range:"0 to 1" without:"join,selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors; puct."`
+	Noise            float64 `range:"0 to 1" without:"join,selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors, for puct."`
 	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
-	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"A value counts so much less for each ply that it is backed up: wins soon, losses late."`
-	Openings         string  `without:"join" enum:"random,plausible,openings,mixed" default:"random" help:"Play that games begin with: ${enum}. plausible moves are those of a small search with bitsquares, openings are few moves of either kind, mixed is a third of the games each."`
-	OpeningPlies     int     `without:"join" range:"-1 to 100" default:"-1" help:"Games begin with 0 to this number of moves of that play; -1 is a seventh of the board's cells: 6 on 7x6."`
-	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn by visits^(1/temperature), for --temperature-plies; then the best are played."`
-	TemperaturePlies int     `without:"join" range:"-1 to 1000" default:"-1" help:"Plies of a game that are drawn; -1 is two sevenths of the board's cells: 12 on 7x6."`
-	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign where a full search's value is below minus this; 0 plays to the end."`
-	Seed             uint64  `without:"join" help:"Of all that is random: the same seed, evaluator and flags give the same records."`
+	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"Discount of a value for each ply that it is backed up: it prefers early wins and late losses."`
+	Openings         string  `without:"join" enum:"random,plausible,openings,mixed" default:"random" help:"First moves of the games: ${enum}. plausible: a small search with bitsquares draws the moves; openings: a few moves of either kind; mixed: a third of the games each."`
+	OpeningPlies     int     `without:"join" range:"-1 to 100" default:"-1" help:"Maximum number of these first moves; a game has 0 to this number. -1 is a seventh of the board's cells: 6 on 7x6."`
+	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn in proportion to visits^(1/temperature) for --temperature-plies; then the best are played."`
+	TemperaturePlies int     `without:"join" range:"-1 to 1000" default:"-1" help:"Plies of a game whose moves are drawn; -1 is two sevenths of the board's cells: 12 on 7x6."`
+	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign if the value of a full search is below minus this; 0 never resigns."`
+	Seed             uint64  `without:"join" help:"Random seed: the same seed, evaluator and flags give the same records."`
 	AtOnce           int     `range:"0 to 1048576" aliases:"parallel" default:"0" help:"Games at once; 0 is two batches for each processor."`
 	Batch            int     `range:"0 to 1048576" default:"0" help:"Leaves that are evaluated together; 0 is ${batch}, and 512 with a GPU."`
 
-	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"How many of the network's answers are kept for positions that come up again; 0 keeps none. The games are the same. With a small network on a fast GPU, 0 can be faster."`
+	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"Number of the network's answers that are cached; 0 is none. It does not change the games. With a small network on a fast GPU, 0 can be faster."`
 
-	Exact exactNodes `without:"join" help:"End a game where its result is proved by a solver within ${exactNodes} nodes, or =NODES, or by the search. Its last record has the exact result and moves that keep it."`
+	Exact exactNodes `without:"join" help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES. The last record has the exact result and the moves that keep it."`
 }
 
 // selfplayVars returns the defaults as variables for kong.
@@ -173,7 +173,7 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 	return err
 }
 
-// resume opens the evaluator by the path of the CPU that the run in dir has, or else by one that is chosen now, and returns the
+// resume opens the evaluator with the CPU's path of the run in dir, or for a new run with a path that it chooses, and returns the
 // path that the run records.
 func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path string, err error) {
 	file := filepath.Join(dir, selfplay.ConfigFile)
@@ -199,7 +199,7 @@ func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path 
 	return e, e.CPUPath, nil
 }
 
-// missing is the error of a run that was begun by a path which this machine has not.
+// missing is the error of a run that began with a path which this machine does not have.
 func missing(file, path string) error {
 	if err := kernel.Path(path).Check(); err != nil {
 		return fmt.Errorf("%s: the run's answers are those of one path, and %w: resume it on a machine that has it, or name another folder", file, err)

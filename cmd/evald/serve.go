@@ -75,7 +75,7 @@ func (c *serveCmd) Validate() error {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
 	}
 	if most := machineMemory(); most > 0 && uint64(c.Memory) > most {
-		return usage("--memory %v: must be at most %v, which is what this machine has", c.Memory, memory(most))
+		return usage("--memory %v: must be at most %v, the memory of this machine", c.Memory, memory(most))
 	}
 	if c.TLSCert != "" && c.TLSKey == "" {
 		return usage("--tls-cert needs --tls-key, the key of that certificate (PEM)")
@@ -94,8 +94,8 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", settings.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers the requests that it has taken. It writes to the log only, and to a
-// terminal a line that says where it is.
+// Run serves until it is interrupted, and then answers the accepted requests. It writes only the log, and to a
+// terminal a line with its addresses.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log, started := c.logger(s.err)
 	logLibraries(log)
@@ -196,7 +196,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 			networks = append(networks, m.Ref())
 		}
 	}
-	own := shareAgents(c.processors, io.Discard).Models // networks that ship, about which there is nothing to note
+	own := shareAgents(c.processors, io.Discard).Models // networks that ship, without notes for the user
 	models := func(name string) (*eval.Evaluator, error) {
 		if name == "" || slices.Contains(networks, name) {
 			return server.Evaluator(name)
@@ -247,7 +247,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-// config is what the flags say, and where its models come from. end ends the service with an error.
+// config is the configuration of the flags, and the source of its models. end ends the service with an error.
 func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Config, source *modelSource, err error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {

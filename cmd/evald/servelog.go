@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 )
 
-// logger is the service's log. The flags say its form and its level. Someone who starts the service on a terminal reads a line
-// in place of its first records: until started is called with it, only warnings are logged.
+// logger is the service's log, with the form and level of the flags. On a terminal a line for people replaces the first
+// records: until started is called with it, only warnings are logged.
 func (c *serveCmd) logger(w io.Writer) (log *slog.Logger, started func(line string)) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
@@ -65,7 +65,7 @@ func linesToLog(log *slog.Logger) func(text string) {
 	}
 }
 
-// logLibraries sends to the log what libraries would otherwise write to standard error, in forms of their own.
+// logLibraries sends messages of libraries to the log, which they would otherwise write to standard error.
 func logLibraries(log *slog.Logger) {
 	slog.SetDefault(log) // and of the package log
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
@@ -77,8 +77,7 @@ func init() {
 	grpclog.SetLoggerV2(grpcLog{grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)})
 }
 
-// grpcLog sends gRPC's errors to the default log. Its warnings go there at level debug, since clients can cause as many as they
-// like.
+// grpcLog sends gRPC's errors to the default log. Its warnings have level debug, because clients can cause any number of them.
 type grpcLog struct{ grpclog.LoggerV2 }
 
 func (grpcLog) Error(args ...any)   { slog.Error("gRPC: " + fmt.Sprint(args...)) }

@@ -23,8 +23,8 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// modelSettings are how a model is served: flags of evald serve, which hold for all models, and fields of one model in the file of
-// --models. What is not given is nil.
+// modelSettings are the settings of served models: flags of evald serve, for all models, and fields of one model in the file of
+// --models. Settings that are not given are nil.
 type modelSettings struct {
 	MaxBatch  *int            `name:"max-batch" range:"1 to 1048576" placeholder:"256" help:"Maximum number of rows of the batches that requests are merged into."`
 	MaxDelay  *time.Duration  `name:"max-delay" range:"0s to 1m" placeholder:"1ms" help:"How long a request waits for others while the evaluator is busy."`
@@ -87,7 +87,7 @@ type modelSource struct {
 	books   func(game.Rules) solver.Book
 }
 
-// words names what evaluates, for people. The models are open.
+// words describes the evaluators for people. The models are open.
 func (s *modelSource) words(all []service.Model) string {
 	var names []string
 	for _, m := range all {
@@ -96,8 +96,8 @@ func (s *modelSource) words(all []service.Model) string {
 	return strings.Join(names, ", ") + s.where
 }
 
-// solverModel and exactModel are what --model and files of --models call the exact solver, and the network that ships with the exact
-// step.
+// solverModel and exactModel are the names of the exact solver and of the network that ships with the exact step, for --model and files
+// of --models.
 const (
 	solverModel = "solver"
 	exactModel  = "exact"
@@ -164,7 +164,7 @@ func (s *modelSource) settings(own modelSettings) service.Settings {
 	return settings
 }
 
-// model is a model as the service has it, and the version that it has now.
+// model returns the service's form of a model, and its current version.
 func (s *modelSource) model(m *modelEntry) (one service.Model, version string, err error) {
 	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: s.settings(m.modelSettings)}
 	if s.Backend != open.Auto {
@@ -318,7 +318,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 	return l, nil
 }
 
-// solversAtOnce is how many positions the solver searches at once unless the settings say.
+// solversAtOnce is the default number of positions that the solver searches at once.
 func solversAtOnce() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // bytes is how much memory a model takes. A name that a client gives is never a path.
@@ -356,7 +356,7 @@ func (s *modelSource) bytes(m service.Model) (int64, error) {
 
 var errNoModel = errors.New("there is no model of that name")
 
-// changed is another value after a model's file has changed.
+// changed returns a value that differs after a model's file has changed.
 func (s *modelSource) changed(m service.Model) (any, error) {
 	ref := cmp.Or(m.File, m.Ref())
 	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || m.Backend == solverModel || m.Backend != "" && m.File == "" || isRemote(m.File) {
@@ -365,7 +365,7 @@ func (s *modelSource) changed(m service.Model) (any, error) {
 	if version := storedModel(ref); version > 0 {
 		return version, nil
 	}
-	if m.Backend == "" { // it is a client's word, and never a path
+	if m.Backend == "" { // a name from a client, and never a path
 		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)

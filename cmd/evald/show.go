@@ -10,16 +10,16 @@ import (
 
 type showCmd struct {
 	outFile
-	Position string `arg:"" help:"Moves such as 44554, also behind a game such as 9x5x4:4455; - is the empty board. Or a board as JSON, as for evald eval."`
-	Format   string `enum:"auto,text,svg,png" default:"auto" help:"Output: ${enum}. auto is svg or png if FILE ends so, else text."`
-	Numbers  bool   `help:"Write on each stone which move put it there. Only with moves, and not in text."`
+	Position string `arg:"" help:"Moves (44554; - is the empty board), rules and moves (9x5x4:4455), or Kaggle's observation as JSON."`
+	Format   string `enum:"auto,text,svg,png" default:"auto" help:"Output: ${enum}. auto is svg or png by the extension of FILE, else text."`
+	Numbers  bool   `help:"Number the stones in the order of play; for moves, and not in text."`
 	Size     int    `range:"64 to 1024" default:"480" help:"Pixels of the picture's longer side."`
 }
 
 func (*showCmd) Help() string {
-	return `A picture shows the board, the stones, the last move, and a line that has won. It is clear on light and on dark ground. An
-SVG has a title and a description for screen readers. The service draws the same at
-/ui/position.svg?position=7x6x4:4455&numbers=1&size=480, and at /ui/position.png.`
+	return `A picture shows the board, the stones, the last move and a winning line, for light and dark backgrounds. An SVG has a
+title and a description for screen readers. The service draws the same pictures at
+/ui/position.svg?position=7x6x4:4455&numbers=1&size=480 and at /ui/position.png.`
 }
 
 func (c *showCmd) Run(s streams) error {

@@ -25,14 +25,14 @@ type solveCmd struct {
 	outFile
 	anyPosition
 	exactBook
-	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Standard input where it is missing or -."`
-	Scores   bool   `without:"build-book" help:"Also the exact score of each move."`
-	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of the transposition tables in MiB, shared out to the threads. 0 is 16 a table for boards of up to 42 cells, which fits the processor's cache and is the fastest there, and 256 for larger ones."`
-	Format   string `without:"build-book" enum:"jsonl,text,table" default:"jsonl" help:"Output: ${enum}. A table is for people. text is the position and its score, or the scores of its moves with -1000 for one that cannot be played; evald score reads both."`
+	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
+	Scores   bool   `without:"build-book" help:"Also compute the exact score of each move."`
+	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of all threads' transposition tables in MiB. 0 is 16 per table for boards of up to 42 cells, where a table in the processor's cache is fastest, and 256 for larger ones."`
+	Format   string `without:"build-book" enum:"jsonl,text,table" default:"jsonl" help:"Output: ${enum}. A table is for people. text, which evald score reads, is the position and its score, or the score of each move, -1000 for one that cannot be played."`
 
-	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies, and write them as a book. An interrupted build is resumed."`
-	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Stones up to which the book to build has positions."`
-	Results   bool   `needs:"build-book" help:"The book only has who wins: it is built several times faster and is a quarter as large. Probes and searches use the one of 10 plies that ships."`
+	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies and write them as a book. The same command resumes an interrupted build."`
+	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Maximum number of stones of the book's positions."`
+	Results   bool   `needs:"build-book" help:"Store only win, draw or loss in the book: it is built several times faster and is a quarter as large. Probes and searches use the one of 10 plies that ships."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
 	threads int // all for one position, or one each for several
@@ -83,7 +83,7 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// waiting is the number of lines for each thread that are read together.
+// waiting is the number of lines per thread that are read together.
 const waiting = 16
 
 type solveRun struct {

@@ -27,32 +27,32 @@ import (
 )
 
 type trainCmd struct {
-	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); each file of one game."`
+	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); each file is of one game."`
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed."`
-	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: records, with all losses. exact: the same from exact scores. gameover: the gameover head alone, from random positions."`
+	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: learn from records, with all losses. exact: the same from exact scores. gameover: only the gameover head, from random positions."`
 
-	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or tables of patterns for plain processors, lanes x hidden x hidden, such as pattern128x64x32."`
-	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of fresh ones; it may have fewer blocks."`
-	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5. A step is of one game. any is 45 games."`
-	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions a step."`
-	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run; without it 2000 for gameover, and for records as many as take 4 passes over them."`
+	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables for machines without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
+	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of random ones; it may have fewer blocks."`
+	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 45 games. Each step uses one game."`
+	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions per step."`
+	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run. Default: 4 passes over the records, or 2000 steps for gameover."`
 
-	Trainer   string  `enum:"gorgonia,torch" default:"gorgonia" help:"${enum}: what makes the steps. torch needs a Python with PyTorch (EVALD_PYTHON, or else python3), and uses its GPU if there is one. A run may go on with the other."`
-	LR        float64 `range:"0 to 10" default:"0" help:"Greatest learning rate; 0 is 0.002."`
-	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the rate rises; -1 is a twentieth, at most 1000."`
-	Optimizer string  `enum:"muon,adamw" default:"muon" help:"${enum}; muon takes adamw for all but the blocks."`
+	Trainer   string  `enum:"gorgonia,torch" default:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
+	LR        float64 `range:"0 to 10" default:"0" help:"Maximum learning rate; 0 is 0.002."`
+	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the learning rate rises; -1 is a twentieth of all, at most 1000."`
+	Optimizer string  `enum:"muon,adamw" default:"muon" help:"Optimizer: ${enum}. muon is for the weights of the blocks; it uses adamw for the others."`
 	EMA       float64 `range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
-	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Greatest norm of the gradient; 0 is no limit."`
-	L2        float64 `range:"0 to 1" name:"l2" env:"EVALD_L2" default:"0.01" help:"Weight decay, decoupled: a step takes rate x this off each weight."`
-	Seed      uint64  `help:"Of the fresh weights, the order of records, mirror images and random positions."`
+	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Maximum norm of the gradient; 0 is no limit."`
+	L2        float64 `range:"0 to 1" name:"l2" env:"EVALD_L2" default:"0.01" help:"Decoupled weight decay: a step subtracts learning rate x this x weight from each weight."`
+	Seed      uint64  `help:"Random seed of the first weights, the order of records, mirror images and random positions."`
 
 	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
-	Heuristics bool          `without:"task=gameover|exact" help:"Learn also from records that a heuristic answered."`
-	Taste      string        `without:"task=gameover" placeholder:"NAME|PATH" help:"Where exact results show that several moves are equally good, prefer among them what this network prefers, in a quarter of the policy's loss. Without it a network may choose among them, and forgets which moves are hard to answer."`
-	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Hold out this share of the games, 0.02 for one in fifty: never learned from, measured now and then for the metrics, and at the end. The same seed and files hold out the same ones. The column game says what a game is; where there is none, as with exact scores, rows are one game as long as a move leads from each to the next."`
-	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse to learn from the positions of these files, and their mirror images: sets that networks are measured on, in the formats of evald score."`
-	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"gameover: at the end, measure the network on this number of other positions, at the rates of random games."`
-	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Save the run every so often: what a kill may lose."`
+	Heuristics bool          `without:"task=gameover|exact" help:"Also learn from records that a heuristic made."`
+	Taste      string        `without:"task=gameover" placeholder:"NAME|PATH" help:"Where exact results show that several moves are equally good, let a quarter of the policy's loss prefer those that this network prefers. Otherwise the network forgets which of them are hard to answer."`
+	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Share of the games that are held out (0.02 is one in fifty): training does not use them, and the metrics measure them during the run and at its end. The same seed and files hold out the same games. The column game names each row's game; without it, as with exact scores, successive rows are one game while a move leads from each to the next."`
+	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse records with positions of these files or their mirror images: sets that measure networks, in the formats of evald score."`
+	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"For gameover: measure the network at the end on this number of other positions, in the proportions of random games."`
+	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Time between saves of the run; a kill loses at most this much."`
 	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
 
@@ -151,7 +151,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// finish draws the run's curves if that was asked for, and says where the network is.
+// finish draws the run's curves with --plot, and prints the path of the network.
 func (c *trainCmd) finish(s streams, config train.Config) error {
 	if c.Plot != "" {
 		metrics, err := train.ReadMetrics(filepath.Join(c.Out, train.MetricsFile))
@@ -312,7 +312,7 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, all lessons, done 
 // heldOutSample is the number of held-out records of each game that are measured during training.
 const heldOutSample = 2048
 
-// compute is what makes the steps, by the flag --trainer.
+// compute is the trainer of the flag --trainer.
 func compute(trainer string) train.Compute {
 	by := train.Compute{Threads: runtime.GOMAXPROCS(0)}
 	if trainer == "torch" {
@@ -364,8 +364,8 @@ func losses(r train.Report) string {
 // learnedSample is the number of learned examples that are measured at the end of the run.
 const learnedSample = 1 << 14
 
-// results prints the losses and the accuracy of the saved network, on some of the examples that it has learned from and on
-// all that were held out. by measures it.
+// results prints the losses and the accuracy of the saved network, measured with by on some of the examples that it has learned from
+// and on all that were held out.
 func (c *trainCmd) results(s streams, source train.Source, records *train.Records, by func(source train.Source, examples int64, progress func(int)) (train.Losses, error)) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()

@@ -36,7 +36,7 @@ func (c *trainCmd) checkTables() error {
 	return nil
 }
 
-// tablesRate is the greatest learning rate of networks of pattern tables.
+// tablesRate is the maximum learning rate of networks of pattern tables.
 const tablesRate = 0.001
 
 // runTables begins or continues a run that trains a network of pattern tables, and prints the results.

@@ -33,12 +33,12 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Client asks one model of one or several servers. Each batch goes to the server that has the fewest rows of this client under
-// way. It is safe for concurrent use. How fast several servers are depends on how many calls its users make at once.
+// Client evaluates with one model of one or several servers. Each batch goes to the server with the fewest rows of this client in
+// progress. It is safe for concurrent use. Several servers are only faster with concurrent calls.
 //
-// gRPC's own round_robin gives a slow server as many batches as a fast one: with one server four times as slow as the other,
+// gRPC's own round_robin gives slow and fast servers the same number of batches: with one server four times as slow as the other,
 // two or eight callers had half of this client's rate (BenchmarkUnequalServers). Its least_request is as fast as this client, but
-// prefers a server that refuses everything, because that has nothing under way.
+// prefers a server that refuses everything, because that has nothing in progress.
 type Client struct {
 	model   string
 	servers []*server
@@ -49,13 +49,12 @@ type Client struct {
 type server struct {
 	conn *grpc.ClientConn
 	api  kserve.GRPCInferenceServiceClient
-	rows int // under way; guarded by the client's mu
+	rows int // in progress; guarded by the client's mu
 }
 
-// Dial is a client of the model with that name, on the server whose gRPC port is at address, HOST:PORT, or on several that
-// have the same model, HOST:PORT+HOST:PORT. It connects when it is first used, and again after a connection has ended. The
-// options say how, and must say whether by TLS (grpc.WithTransportCredentials). An error is one of the addresses or the
-// options.
+// Dial returns a client of the model with that name, on the server with the gRPC port address, HOST:PORT, or on several with
+// the same model, HOST:PORT+HOST:PORT. It connects at its first use, and again after a connection has ended. The
+// options must include grpc.WithTransportCredentials, with or without TLS. An error concerns the addresses or the options.
 func Dial(addresses, model string, options ...grpc.DialOption) (*Client, error) {
 	c := &Client{model: model}
 	for address := range strings.SplitSeq(addresses, "+") {
@@ -79,11 +78,11 @@ func (c *Client) Close() (err error) {
 // Attributes implements eval.Backend. A call has a price of its own, so larger batches are better.
 func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
-// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows of any position. If a server has too much to do,
+// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows of any position. If a server is overloaded,
 // is shutting down or cannot be reached, the batch goes to the next one; if no server can answer, the error is that of the
-// last. Errors of a server wrap a gRPC status: ResourceExhausted if it has too much to do, and Unavailable if it is shutting
-// down or cannot be reached. After these two the same request may succeed later. It is an error if a server has answered a
-// row by the rules.
+// last. Errors of a server wrap a gRPC status: ResourceExhausted if it is overloaded, and Unavailable if it is shutting
+// down or cannot be reached. After these two the same request may succeed later. A row that a server has answered by the rules is an
+// error.
 func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
 	for left := slices.Clone(c.servers); ; {
 		s := c.take(left, len(b.Pos))
@@ -146,7 +145,7 @@ func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error
 		return fmt.Errorf("evaluate: %w", err)
 	}
 	if len(r.RawOutputContents) != len(wants) {
-		return fmt.Errorf("evaluate: %d outputs came, want %d", len(r.RawOutputContents), len(wants))
+		return fmt.Errorf("evaluate: the server sent %d outputs, want %d", len(r.RawOutputContents), len(wants))
 	}
 	if err := floats(b.WDL, r.RawOutputContents[0]); err != nil {
 		return fmt.Errorf("evaluate: wdl: %w", err)

@@ -18,28 +18,28 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// This file is all of admission: it says which requests are refused, which wait and for what, and what each holds meanwhile. A request
-// of a connection that is counted (connections.go) passes these points in this order:
+// This file has all of admission: which requests are refused, which wait and for what, and the memory and places that each holds. A
+// request of a counted connection (connections.go) passes these points in this order:
 //
-//	arrive   its headers are here: is its connection one of too many, is its token one that opens the call, does the server drain?
-//	acquire  a message of gRPC, which is read whole, waits for a slot
-//	take     memory for what is read, decoded and answered; never waits
-//	room     the number of its rows is known, over REST before they are read: have the server and the model's queue room for them?
-//	admit    it was read: room, a turn if it is a large search, and the memory that it takes until it is answered
+//	arrive   after its headers: are there too many connections, does its token open the call, does the server drain?
+//	acquire  a gRPC message, which is read whole, waits for a slot
+//	take     memory for reading, decoding and the answer; never waits
+//	room     when the number of rows is known, over REST before they are read: is there room in the server and the model's queue?
+//	admit    after reading: room, a turn if it is a large search, and the memory until it is answered
 //
-// When its rows join the queue, the batcher asks once more, by the same rule (eval.Evaluator.Room), since others may have come.
+// When its rows join the queue, the batcher checks the same rule (eval.Evaluator.Room) again, because other rows may have joined.
 
-// hold is what a request has taken. computed and end give it back, each part once.
+// hold is the memory and the places that a request has. computed and end release them, each part once.
 type hold struct {
 	bytes      int64 // of the budget, for its address
-	need, work int   // of these: what admit took, and the part of that which is used until the answer is there
+	need, work int   // of these: the bytes that admit took, and the part of them that is used until the answer is computed
 	slot       slot
-	under      *Server // it counts as under way there; nil: it does not
-	served     *model  // that answers it
+	under      *Server // the server that counts it as in progress; nil: none
+	served     *model  // the model that answers it
 	turn       bool
 }
 
-// computed gives back what is not needed any more when the answer is there.
+// computed releases the memory that is only needed until the answer is computed.
 func (r *request) computed() {
 	r.give(r.work)
 	r.work = 0
@@ -55,13 +55,13 @@ func (r *request) computed() {
 	r.turn, r.under, r.served = false, nil, nil
 }
 
-// end gives everything back. The answer is on its way, or there is none.
+// end releases everything, when the answer is being sent or there is none.
 func (r *request) end() {
 	r.computed()
 	r.give(int(r.bytes))
 }
 
-// arrive decides about a call of which nothing was read but its headers.
+// arrive decides about a call after its headers.
 func (s *Server) arrive(r *request, token string) (err error) {
 	if r.conn.spare && r.group != healthCalls {
 		return refuse(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
@@ -72,7 +72,7 @@ func (s *Server) arrive(r *request, token string) (err error) {
 	return err
 }
 
-// enter counts n requests more as under way, or refuses them.
+// enter counts n more requests in progress, or refuses them.
 func (s *Server) enter(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *Server) leave() {
 	s.answering.Done()
 }
 
-// room is nil if n rows of the caller have room in the model's queue, by its priority and timeout. Rows that the cache has need no room,
-// so that with a cache the batcher alone decides. A search is admitted by its memory, and its leaves are never refused.
+// room is nil if the model's queue has room for n rows of the caller, according to its priority and timeout. Cached rows need no room,
+// so with a cache only the batcher decides. A search is admitted by its memory, and its leaves are never refused.
 func (r *request) room(m *model, n int) error {
 	if m.searches || m.cache != nil {
 		return nil
@@ -103,8 +103,7 @@ func (r *request) room(m *model, n int) error {
 	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))
 }
 
-// foresee decides about a request for n rows that is still being read. Unless its parameters are known, they are taken for the
-// best that it could have.
+// foresee decides about a request for n rows that is still being read. It assumes the most favourable parameters until they are known.
 func (s *Server) foresee(r *request, n int, known bool) error {
 	m, err := s.models.find(r.model, r.version)
 	if err != nil {
@@ -160,9 +159,8 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 	return nil
 }
 
-// slowDown is called before a client over REST is told that there is no room. If the client was told so before on this connection and
-// has not waited as long as it was asked to, it waits here first. Without that, a few clients that retry at once would take the time of
-// others.
+// slowDown is called before a REST request is refused for lack of room. A client that retries on the same connection before the time of
+// Retry-After waits here first. Otherwise a few clients that retry immediately would take the time of others.
 func (s *Server) slowDown(ctx context.Context, c *connection) {
 	again := false
 	c.update(func() {
@@ -178,12 +176,11 @@ func (s *Server) slowDown(ctx context.Context, c *connection) {
 	}
 }
 
-// largeSearch is the number of positions that make a search large. So does a bound of more than solver.ProbeNodes on its probes. There
-// are at most as many large searches at once as processors, and the others wait for their turn: more would not be faster, and would
-// delay everybody else.
+// largeSearch is the number of positions from which a search is large. A search with probes of more than solver.ProbeNodes is large
+// too. At most one for each processor runs at once, and the others wait: more would not be faster, and would delay other requests.
 const largeSearch = 256
 
-// cost is about how many bytes it takes to answer the request: a batch, the outputs' values, and these once more in the form
+// cost estimates the bytes that the answer to the request takes: a batch, the outputs' values, and these once more in the form
 // in which they are sent.
 func (r *request) cost(names []string) int {
 	size := rowSize(r.board)
@@ -193,10 +190,10 @@ func (r *request) cost(names []string) int {
 	return r.rows * size
 }
 
-// rowSize is about how many bytes a row of a batch takes.
+// rowSize is the approximate size of a row of a batch in bytes.
 func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 64 + 4*b.Actions() }
 
-// caller is whom the request is for: the holder of a token, or of a certificate, or else an address.
+// caller is the client of the request: the holder of a token, or of a certificate, or else an address.
 func (r *request) caller(accepted bool) eval.Caller {
 	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
 	switch {
@@ -217,27 +214,27 @@ func (r *request) deadline(m *model) time.Time {
 	return r.asked.Add(timeout)
 }
 
-// budget bounds the memory of models and requests: weights, what was read of them, what was decoded from it, their searches, and answers that
-// their clients have not fetched. Memory is taken from the budget before it is used. Nothing waits for it: a request that
+// budget bounds the memory of models and requests: weights, read and decoded messages, searches, and answers that
+// clients have not fetched. Memory is taken from the budget before it is allocated. No request waits for it: one that
 // does not fit is refused.
 //
-// Large requests leave a quarter of the budget to small ones. One address may have half of it for large requests, and three
-// quarters in all. So clients that ask for little are answered while others ask for all there is.
+// A quarter of the budget is reserved for small requests. One address may have half of the budget for large requests, and three
+// quarters in all. So small clients are answered while others use all that they may.
 type budget struct {
 	mu    sync.Mutex
-	total int64 // what requests may have: all but what models take
+	total int64 // the part of requests, without that of models
 
 	used int64
-	high int64            // the most that was in use since cooled last reported true
+	high int64            // maximum in use since cooled last reported true
 	by   map[string]int64 // address -> bytes
 }
 
-// smallRequest is the most bytes that a small request holds.
+// smallRequest is the maximum size of a small request in bytes.
 const smallRequest = 256 << 10
 
 func newBudget(total int64) *budget { return &budget{total: total, by: map[string]int64{}} }
 
-// reserve takes n bytes for a model, and as many again while it is being read, until loaded is called. Requests keep least bytes.
+// reserve takes n bytes for a model, and twice that until loaded is called, because it is being read. Requests keep least bytes.
 func (b *budget) reserve(n, least int64) (loaded func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +253,7 @@ func (b *budget) release(n int64) {
 	b.total += n
 }
 
-// limit is how many bytes requests may have, and inUse how many they have taken.
+// limit is the number of bytes of all requests, and inUse the number that they have taken.
 func (b *budget) limit() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -299,7 +296,7 @@ func (r *request) give(n int) {
 	r.conn.of.memory.force(r.conn.from, -n)
 }
 
-// force counts n bytes of an address that are in use already. A negative n gives bytes back.
+// force counts n bytes of an address that are already in use, without a limit. A negative n gives bytes back.
 func (b *budget) force(from string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -315,7 +312,7 @@ func (b *budget) add(from string, n int64) {
 	}
 }
 
-// cooled reports whether hardly anything is in use after an eighth or more was. It reports each such rush once.
+// cooled reports once after each peak of an eighth or more of the budget that hardly anything is in use any more.
 func (b *budget) cooled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -341,9 +338,9 @@ func (r *request) grow(b []byte, n int) ([]byte, error) {
 	return larger, nil
 }
 
-// slots bound how many messages are read at once, each of which may be as long as a message can be. If no slot is free, a
+// slots bound the number of messages that are read at once, each with room for the longest message. If no slot is free, a
 // message waits for one. Known clients are served first, and unknown ones may have half of the slots. Unknown clients are
-// served last in, first out: during a rush, those that have waited for long mostly give up before their turn. While a message
+// served last in, first out, because under overload those that have waited long mostly give up before their turn. While a message
 // waits, another one that does not arrive in time loses its slot.
 type slots struct {
 	n int
@@ -353,7 +350,7 @@ type slots struct {
 	waiting []*request // in the order in which they came
 }
 
-// slot is what a request of gRPC knows of its own slot.
+// slot is the slot of a gRPC request.
 type slot struct {
 	cancel  func() // ends the call
 	known   bool   // its client was, when it came
@@ -422,7 +419,7 @@ func (s *slots) grant(i int) {
 	close(w.slot.granted)
 }
 
-// end ends the call that has held a slot for the longest time, if it has held it since before then.
+// end ends the call that has held its slot for the longest time, if it got the slot before then.
 func (s *slots) end(then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ var groups = []group{healthCalls, metadataCalls, inferenceCalls, repositoryCalls
 
 // Tokens say which token opens which calls.
 type Tokens struct {
-	open  map[group]bool // to everybody
+	open  map[group]bool // groups that need no token
 	lines []tokenLine
 }
 
@@ -54,8 +54,8 @@ type tokenLine struct {
 //	inference,metadata  s3cret
 //	health  -
 //
-// Groups are health, metadata, inference, repository and page; all stands for all of them. The token - lets everybody
-// in. A third word such as weight=4 gives its holder four times the share of others while the service is busy. A group that no
+// Groups are health, metadata, inference, repository and page; all stands for all of them. The token - opens them to every
+// client. A third word such as weight=4 gives its holder four times the share of others while the service is busy. A group that no
 // line names is closed, except health, which probes need. Blank lines and those that begin with # are
 // skipped. The log names a token by its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
@@ -134,7 +134,7 @@ func (t *Tokens) allow(g group, token string) (line *tokenLine, err error) {
 	return nil, status.Error(codes.Unauthenticated, "the token is not known")
 }
 
-// holder is whom the certificate names that a client has shown; empty without one.
+// holder is the name in the client's certificate; empty without one.
 func holder(c *tls.ConnectionState) string {
 	if c == nil || len(c.VerifiedChains) == 0 {
 		return ""
@@ -165,9 +165,9 @@ var grpcGroups = map[string]group{
 	"RepositoryIndex": repositoryCalls, "RepositoryModelLoad": repositoryCalls, "RepositoryModelUnload": repositoryCalls,
 }
 
-// guard answers requests of REST that may arrive; answer writes nothing if it returns an error. A bearer token will do, and so will a
-// token as the password of any user, because that is what a browser can ask people for. A browser then adds it to all requests by
-// itself, also to those that other sites cause, so an origin.Policy must stand before the guard.
+// guard answers REST requests that arrive accepts; answer writes nothing if it returns an error. A token is a bearer token or the
+// password of any user, which a browser can ask people for. The browser then adds it to all requests, also to those of pages of other
+// sites, so an origin.Policy must precede the guard.
 func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ask := requestOf(r.Context())
@@ -202,8 +202,8 @@ func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Reque
 	})
 }
 
-// LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must show a certificate too, which
-// one of those in that file (PEM) has signed.
+// LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must present a certificate signed by an
+// authority in that file (PEM).
 func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
 	var pair tls.Certificate
 	public, err1 := durable.ReadSettings(certificate)

@@ -21,8 +21,8 @@ import (
 type body struct {
 	in        io.Reader
 	limit     int // bytes of the whole body
-	read      int // so far
-	value     int // what read may be at most while one value is read; 0 is no bound
+	read      int // bytes read so far
+	value     int // maximum of read while one value is read; 0 is no bound
 	request   *request
 	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
 	connected *http.ResponseController
@@ -66,7 +66,7 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*b
 	return b, nil
 }
 
-// The bytes that reading takes beside what is kept: the buffers of the connection and the decoder, and those of
+// The memory of reading in bytes, beside the text itself: the buffers of the connection and the decoder, and those of
 // decompression.
 const (
 	bodyBuffers  = 32 << 10
@@ -130,7 +130,7 @@ func (b *body) rest(n int) (raw []byte, err error) {
 	return raw, err
 }
 
-// blank reads r to its end, and refuses anything but white space. First is what was read of it before.
+// blank reads r to its end, and refuses anything but white space. first is the text that was read from it before.
 func (b *body) blank(first []byte, r io.Reader) error {
 	b.value = 0
 	buffer := make([]byte, 512)
@@ -176,7 +176,7 @@ func (b *body) wrong(err error) error {
 		return s
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, "body: has not come to its end in time")
+		return status.Error(codes.DeadlineExceeded, "body: did not arrive in time")
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -1,44 +1,43 @@
-// Package service gives other programs the evaluator: the Open Inference Protocol (KServe v2) over gRPC and REST, as
-// Triton Inference Server speaks it.
+// Package service serves evaluators to other programs: the Open Inference Protocol (KServe v2) over gRPC and REST, with
+// Triton Inference Server's extensions.
 //
-// Command evald serves with it, and so can any other program: New makes a Server of a Config, Serve answers until its context
-// ends. The example shows all of it; package nn/open makes the models that Config.Load returns. Package client is the other
-// end.
+// Command evald and any other program can serve with it: New makes a Server of a Config, and Serve answers until its context
+// ends, as in the example. Package nn/open makes the models that Config.Load returns. Package client is a client.
 //
-// Requests of both transports become the same call. The eval.Evaluator merges it with others, and each output that the request
-// names goes back as one tensor.
+// Requests of both transports become the same call. The eval.Evaluator merges it with others, and each requested output is
+// returned as one tensor.
 //
 // Read the files in this order:
 //
 //	config.go, server.go                  Config; Server, from New to the last answer
-//	model.go, load.go                     a served model and its generations; how they are exchanged
-//	describe.go                           what clients are told of models
+//	model.go, load.go                     a served model and its generations; how they are replaced
+//	describe.go                           metadata of models for clients
 //	request.go, requestlog.go             one request of either transport; its record in the log
 //	admission.go                          which requests are refused, which wait, and what they hold
 //	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
-//	search.go, solve.go, exact.go         the models search and solver; what ordinary models prove
+//	search.go, solve.go, exact.go         the models search and solver; proofs of ordinary models
 //	connections.go, auth.go, errors.go    connections; tokens; errors
-//	metrics.go, trace.go                  what is counted and traced
+//	metrics.go, trace.go                  metrics and traces
 //
 // The page of package kserve has the inputs, the outputs and the parameters.
 //
 // # Decisions
 //
-// One request object (request.go) follows a request of either transport from the connection to the answer. What it takes is taken before
-// it is there, is never waited for but in two queues, and is given back in one place (admission.go).
+// One request object (request.go) follows a request of either transport from the connection to the answer. Its memory is reserved before
+// it is allocated, and released in one place (admission.go). A request waits in only two queues.
 //
-// REST's JSON is read token by token (rest_call.go), so that a zipped body is refused at the point at which it first asks for too
-// much. gRPC reads messages whole: in a slot with room for the longest. What it becomes when it is decoded is counted before that, and
-// its answer until it was written (message.go). A stream has room for the longest message all the time.
+// REST's JSON is read token by token (rest_call.go), so that a compressed body is refused as soon as it exceeds a limit. gRPC reads
+// whole messages, in a slot with room for the longest. The memory of a decoded message is counted before it is decoded, and that of the
+// answer until it is written (message.go). A stream always has room for the longest message.
 //
-// A client that was answered before keeps its place. Connections (connections.go) and slots of unknown clients are evicted first.
-// During a rush an address that is not known can take a quarter of a port, and health has connections in reserve.
+// Connections (connections.go) and slots of unknown clients are evicted first, so that clients which were answered before keep theirs.
+// Under overload an unknown address can have a quarter of a port, and calls of health have connections in reserve.
 //
-// Errors are gRPC's statuses in both transports, and inputs raw little-endian bytes in both: JSON and typed lists are
-// turned into them, so that one reader checks and decodes.
+// Both transports have gRPC's statuses as errors, and raw little-endian bytes as inputs: JSON and typed lists are
+// converted to them, so that one reader checks and decodes.
 package service
 
 import (
@@ -60,58 +59,58 @@ import (
 // Loaded is a model that is ready to evaluate.
 type Loaded struct {
 	Backend  eval.Backend
-	Version  string // as replies give it
+	Version  string // in replies
 	Platform string // NetworkPlatform, HeuristicPlatform or SolverPlatform
 	Describe string // how it computes, for people
-	InFlight int    // batches that it takes at once in all, unless Settings say; 0 is 2
+	InFlight int    // batches at once in all, if Settings have none; 0 is 2
 
 	// Devices are the GPUs that compute for it, for the metrics; nil: none does.
 	Devices func() []Device
 
-	// Close gives back what the evaluator holds. It is called once, after the last batch; nil: there is nothing to do.
+	// Close releases the evaluator's resources. It is called once, after the last batch. It may be nil.
 	Close func() error
 }
 
-// Device is what a GPU has done for a model.
+// Device is the state and the use of a GPU that computes for a model.
 type Device struct {
 	Index                  int  // the driver's number
 	Working                bool // false after a fault, until it works again
 	Lost                   bool // after a fault that only a new process can mend
 	Rows, Launches, Faults uint64
-	Busy                   time.Duration // while launches were under way
+	Busy                   time.Duration // total time of launches
 }
 
-// Config is what a Server serves, and to whom. Models, Load and Rules must be set. Zero Limits stand for the defaults below,
-// and zero values of the other fields serve plainly.
+// Config is the configuration of a Server. Models, Load and Rules must be set. Zero Limits stand for the defaults below,
+// and zero values of the other fields turn the feature off.
 type Config struct {
 	Version string     // of the program
-	Rules   game.Rules // of the board that positions are on if the request names no other
+	Rules   game.Rules // of the board of requests that name none
 
 	Models     []Model                     // served from the start; the model "search" searches with the first
-	Reread     func() ([]Model, error)     // reads Models anew, for a reload; nil: they stay the same
-	Load       func(Model) (Loaded, error) // makes a model ready, at the start, when it is loaded and when it is reloaded
-	Available  func() []string             // names that may be loaded; needed with Repository alone
-	Bytes      func(Model) (int64, error)  // memory that a model takes, of Limits.Memory; nil: none
+	Reread     func() ([]Model, error)     // reads Models again, for a reload; nil: they stay the same
+	Load       func(Model) (Loaded, error) // loads a model, at the start, on request and for a reload
+	Available  func() []string             // names that clients may load; needed only with Repository
+	Bytes      func(Model) (int64, error)  // size of a model within Limits.Memory; nil: 0
 	Changed    func(Model) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
-	Watch      time.Duration               // how often Reread and Changed are asked; 0 is never
-	Repository bool                        // models may be loaded and unloaded by request
-	Settings   Settings                    // of models that have none of their own; zero: the defaults
+	Watch      time.Duration               // period of calls of Reread and Changed; 0 is never
+	Repository bool                        // clients may load and unload models
+	Settings   Settings                    // of models without their own; zero: the defaults
 	Limits     Limits
 
 	TLS     *tls.Config    // of both ports; nil is none
-	Tokens  *Tokens        // which token may call what; nil: every client may call everything
-	Origins *origin.Policy // whose pages may call the service in people's browsers; nil: its own alone
+	Tokens  *Tokens        // the calls that each token opens; nil: every client may call everything
+	Origins *origin.Policy // sites whose pages may call the service from browsers; nil: only its own
 
 	Log    *slog.Logger         // nil: nothing is logged
 	Traces trace.TracerProvider // nil: there are none
 
-	DrainDelay time.Duration // how long requests are still taken after readiness has ended
-	DrainTime  time.Duration // how long requests under way may then take
+	DrainDelay time.Duration // how long the server accepts requests after readiness has ended
+	DrainTime  time.Duration // time limit of the accepted requests after that
 }
 
 // Model is a model to serve. Several versions of one name may be served at once.
 type Model struct {
-	Name    string // by which requests name it
+	Name    string // in requests
 	Version string // the version that Load must find; empty: any, which a reload may change
 	File    string // what Load opens; the service does not look at it,
 	Backend string // nor at this
@@ -126,36 +125,36 @@ func (m Model) Ref() string {
 	return m.Name + "@" + m.Version
 }
 
-// Settings are how a model is served.
+// Settings are the settings of a served model.
 type Settings struct {
 	MaxRows   int              // of a batch
 	MaxDelay  time.Duration    // that a request waits for others while the evaluator is busy
 	MaxQueued int              // rows that wait; more are refused
 	MaxWait   [3]time.Duration // that a request waits for its first batch, by priority, the highest first; 0: until its deadline
-	InFlight  int              // batches under way at once, for each GPU if there are any; 0 is what Loaded says
-	Timeout   time.Duration    // of a request that sets no shorter one; 0 is that of Limits, which is the most
+	InFlight  int              // batches at once, for each GPU if there are any; 0 is that of Loaded
+	Timeout   time.Duration    // of a request that sets no shorter one; 0 is that of Limits, the maximum
 	Cache     int              // answers of a network that are kept; 0 is none
 	WarmUp    int              // rows that are evaluated before the model is ready
 
-	Visits, MaxVisits int // of each position that is searched with the model: if the request does not say; that it may ask for
+	Visits, MaxVisits int // per position of a search with the model: default and maximum of the request's parameter
 	Nodes, MaxNodes   int // of each position that the solver searches, likewise
 
-	Exact solver.Nodes // of the exact step (eval.NewExact) of requests that do not say; 0 is none
+	Exact solver.Nodes // of the exact step (eval.NewExact) of requests without the parameter; 0 is none
 }
 
 // Limits bound what one request can cost.
 type Limits struct {
-	Body        int           // bytes of a request, also after it was decompressed
+	Body        int           // bytes of a request, also after decompression
 	Batch       int           // positions of a request
-	Requests    int           // under way at once, over both ports
-	Streams     int           // at once of one gRPC connection
-	Connections int           // to each port
-	Memory      int64         // bytes of all models and requests together: what was read of them, their searches, their answers
+	Requests    int           // concurrent requests of both ports
+	Streams     int           // concurrent requests of one gRPC connection
+	Connections int           // of each port
+	Memory      int64         // bytes of all models and requests together: messages, searches, answers
 	Timeout     time.Duration // of any model's request; connections last as long
-	Receive     time.Duration // for a request to come whole
+	Receive     time.Duration // for a whole request to arrive
 }
 
-// Defaults for what is not given.
+// Defaults.
 var (
 	DefaultSettings = Settings{
 		MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, Visits: 800, MaxVisits: 100_000, Nodes: 1_000_000, MaxNodes: 10_000_000,
@@ -166,7 +165,7 @@ var (
 	}
 )
 
-// LeastMemory is the least part of Limits.Memory, in bytes, that models leave to requests if Limits.Body is body.
+// LeastMemory is the part of Limits.Memory, in bytes, that is reserved for requests if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
 // validate is an error for values out of range. It fills in the log and the defaults.

@@ -9,10 +9,10 @@ import (
 
 // connections are those of one port. A client is known once it has shown a token or, if no tokens are asked for, was answered.
 //
-// If the port is full, a new connection takes the place of the one that has done nothing for the longest time. Connections of
-// unknown clients are evicted first. So a client that opens many connections loses them again, and a client that is being
-// answered keeps its own. Each connection has a moment to send a request. Unknown clients may have half of the port, and those
-// of one address a quarter; one address may have half of it in all.
+// If the port is full, a new connection evicts the one that has been idle for the longest time, connections of unknown clients
+// first. So a client that opens many connections loses them again, and a client that is being
+// answered keeps its own. No connection is evicted in its first moment (firstMoment). Unknown clients may have half of the port, and
+// those of one address a quarter; one address may have half of it in all.
 type connections struct {
 	most   int
 	memory *budget // where answers that were not read are counted
@@ -21,10 +21,10 @@ type connections struct {
 	all map[*connection]bool
 }
 
-// spareConnections are accepted beyond the bound. Calls of health are answered on them, and other calls are told why not.
+// spareConnections are accepted beyond the bound. The server answers calls of health on them, and refuses other calls with the reason.
 const spareConnections = 32
 
-// firstMoment is how long a new connection does not have to make way.
+// firstMoment is how long a new connection is not evicted.
 const firstMoment = time.Second
 
 // connection is one connection of a port.
@@ -41,7 +41,7 @@ type connection struct {
 	unsent  int       // bytes of answers that the client has not read yet
 	stuck   time.Time // while there are any: when the client last read one
 	closed  bool
-	refused time.Time // when a request of it last found no room
+	refused time.Time // when one of its requests last found no room
 }
 
 func newConnections(most int, memory *budget) *connections {
@@ -67,7 +67,7 @@ func (l counted) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection. If the port is full, another one makes way; if none can, the result is nil.
+// enter counts a connection. If the port is full, it evicts another one; if it can evict none, the result is nil.
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
 	l.mu.Lock()
@@ -89,8 +89,7 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	return c
 }
 
-// makesWay says whether a connection from an address is one too many, and which connection makes way for it; nil if none
-// does. mu is held.
+// makesWay reports whether a connection from an address is one too many, and which connection to evict for it; nil if none. mu is held.
 func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
 	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
@@ -188,7 +187,7 @@ func (c *connection) begin() (end func()) {
 	return func() { c.update(func() { c.working--; c.quiet = time.Now() }) }
 }
 
-// know is called when the client has shown who it is.
+// know is called when the client has authenticated.
 func (c *connection) know() {
 	c.update(func() { c.known = true })
 }
@@ -199,8 +198,8 @@ func (c *connection) isKnown() (known bool) {
 	return known
 }
 
-// unread is called with the bytes of an answer before it is written, and with minus as many after that. They are counted until
-// then, unless the connection was closed: that has no answer on its way.
+// unread is called with the number of bytes of an answer before it is written, and with minus this number after that. They are counted
+// in between, unless the connection is closed.
 func (c *connection) unread(n int) {
 	counts := false
 	c.update(func() {

@@ -209,7 +209,7 @@ func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIn
 		}
 	}
 	for _, m := range s.models.list() {
-		if i := index[m.name]; i != nil && failed[m.name] == "" { // it was only said to be available
+		if i := index[m.name]; i != nil && failed[m.name] == "" { // so far it was only listed as available
 			delete(index, m.name)
 		}
 		index[m.ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.Version, State: "READY", Reason: failed[m.ref]}
@@ -238,8 +238,8 @@ func (s grpcService) RepositoryModelLoad(_ context.Context, ask *kserve.Reposito
 	return &kserve.RepositoryModelLoadResponse{}, err
 }
 
-// loadable reports whether a client may load a model: one that was served by configuration, or any version of one that is
-// available. No other name is looked for, so that no answer tells what else is on this machine.
+// loadable reports whether a client may load a model: a configured one, or any version of an available one. No other name is
+// looked up, so that no answer reveals what else is on this machine.
 func (s *Server) loadable(name string) bool {
 	model, _, _ := strings.Cut(name, "@")
 	s.loading.Lock()

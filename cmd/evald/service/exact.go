@@ -11,7 +11,7 @@ import (
 
 // This file is the exact step (eval.NewExact) of requests for ordinary models. The rows of all requests wait in one queue, whatever
 // their model and their number of nodes. A row is a batch of its own there, and half of the processors work on them. So clients take
-// turns by nodes, and those that ask for nothing exact keep processors of their own.
+// turns by nodes, and requests without proofs have the other processors.
 
 // exactKey is the key of a context's *eval.Exact.
 type exactKey struct{}

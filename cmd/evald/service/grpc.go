@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// manyCalls is how many calls begin as they come.
+// manyCalls is the number of concurrent calls up to which each begins at once.
 const manyCalls = 64
 
 // idleTime is how long a connection of gRPC without a call is kept.
@@ -121,7 +121,7 @@ func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.Server.RegisterService(&counted, impl)
 }
 
-// accept takes what a call holds, in bytes.
+// accept reserves the memory of a call.
 func (r *request) accept(ctx context.Context, cost int) error {
 	if err := r.take(cost); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (r *request) accept(ctx context.Context, cost int) error {
 	return grpc.SetSendCompressor(ctx, encoding.Identity) // so that the bytes counted are the bytes sent
 }
 
-// ended logs a call of gRPC and gives back what it held; err is why it was not answered, or nil.
+// ended logs a call of gRPC and releases its memory; err is why it was not answered, or nil.
 func (s *Server) ended(r *request, err error) {
 	s.loggedGRPC(r, err)
 	r.end()
@@ -220,7 +220,7 @@ func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest
 	return r.message(), nil
 }
 
-// readMessage reads what a message asks for. The values of its input are not copied.
+// readMessage reads the request in a message. The values of its input are not copied.
 func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 	r.model, r.version, r.id = m.ModelName, m.ModelVersion, m.Id
 	for name, p := range m.Parameters {

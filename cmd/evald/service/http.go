@@ -81,8 +81,8 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	})
 }
 
-// exchange is a body that arrives, after which its connection is at work, and an answer whose status is noted, and its text if it
-// refuses.
+// exchange wraps a request's body and its answer: its connection counts as working once the body has arrived, and it records the status of
+// the answer, and the text of a refusal.
 type exchange struct {
 	http.ResponseWriter
 	io.ReadCloser

@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// This file exchanges the models that are served: at the start, when clients load and unload them, and when they are reloaded. Models
-// are made ready while the old ones answer, and then exchanged together, or not at all.
+// This file replaces the served models: at the start, when clients load and unload them, and when they are reloaded. New models
+// are loaded while the old ones answer; then all are replaced together, or none.
 
 func (s *Server) changed(m Model) (any, error) {
 	if s.config.Changed == nil {
@@ -24,9 +24,9 @@ func (s *Server) changed(m Model) (any, error) {
 	return s.config.Changed(m)
 }
 
-// replace makes models ready and then serves all of them, in place of what was served under the same names. If one cannot be made
-// ready, nothing changes, and the error says which. Unless it is nil, configured is the models that are configured from then on; others
-// that were are no longer served. The caller holds loading.
+// replace loads models and then serves all of them, instead of those with the same names. If one fails to load, nothing changes, and the
+// error names it. Unless it is nil, configured is the list of configured models from then on; models that leave the list are no longer
+// served. The caller holds loading.
 func (s *Server) replace(load, configured []Model) (err error) {
 	var ready []*model
 	defer func() {
@@ -72,8 +72,8 @@ func (s *Server) replace(load, configured []Model) (err error) {
 	return nil
 }
 
-// exchange serves other models, and searches with the first. It lets go of those that are not among them; requests under way are
-// answered. It is an error, and changes nothing, if they cannot be served together. models.mu is locked.
+// exchange serves these models, and searches with the first. It releases all others; their requests in progress are
+// answered. If they cannot be served together, it returns an error and changes nothing. models.mu is locked.
 func (s *Server) exchange(next []*model, first string) error {
 	slices.SortStableFunc(next, func(a, b *model) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), compareVersions(b.Version, a.Version))
@@ -121,7 +121,7 @@ func compareVersions(a, b string) int {
 	return cmp.Or(cmp.Compare(n, m), cmp.Compare(a, b))
 }
 
-// end lets all models go.
+// end releases all models.
 func (r *repository) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,14 +150,14 @@ func (s *Server) notLoaded(m Model, err error) error {
 	return fmt.Errorf("model %q: %w", m.Ref(), err)
 }
 
-// reloadFailed notes why a model that is served was not loaded anew. models.mu is locked.
+// reloadFailed records why a served model was not reloaded. models.mu is locked.
 func (s *Server) reloadFailed(m *model, err error) {
 	m.stats.update(func(c *counts) { c.reloadFailures++ })
 	s.models.failed[m.ref] = "the last reload failed, and the weights before it serve: " + err.Error()
 }
 
-// load makes a model ready by its name or NAME@VERSION: a new one, or a new generation of each version that is configured or served,
-// which answers until then.
+// load loads a model by its name or NAME@VERSION: a new one, or a new generation of each configured or served version. The old
+// generation answers until then.
 func (s *Server) load(name string) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -190,13 +190,13 @@ func (s *Server) served() (all []Model) {
 	return all
 }
 
-// unload ends the service of a version, NAME@VERSION, or of all versions of a name; requests under way are answered.
+// unload stops serving a version, NAME@VERSION, or all versions of a name; requests in progress are answered.
 func (s *Server) unload(name string) error {
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
 	first := s.configured[0]
 	if name == searchModel || name == first.Name || name == first.Ref() {
-		return invalid("model %q: is what \"search\" searches with, and stays", name)
+		return invalid("model %q: cannot be unloaded, because \"search\" uses it", name)
 	}
 	gone := of(s.models.models, name)
 	if len(gone) == 0 || s.models.ended {
@@ -209,15 +209,15 @@ func (s *Server) unload(name string) error {
 	return s.exchange(stay, first.Ref())
 }
 
-// Reload loads every model anew, for new weights under the same names, and other models if Config.Reread has others. Models of
-// Config.Reread are exchanged together. Where that fails the old ones still serve.
+// Reload reloads every model, for new weights under the same names, and the models of Config.Reread, which are replaced together. If
+// this fails the old ones stay in service.
 func (s *Server) Reload() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	s.refresh(true)
 }
 
-// watch reloads models when Config.Reread has others, or their files have changed, until ctx ends.
+// watch reloads models when the result of Config.Reread or their files change, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
 	for tick := time.Tick(s.config.Watch); ; {
 		select {
@@ -231,7 +231,7 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// refresh loads all models anew, or those that have changed. The caller holds loading.
+// refresh reloads all models, or those that have changed. The caller holds loading.
 func (s *Server) refresh(all bool) {
 	if s.config.Reread != nil {
 		s.reread(all)
@@ -249,7 +249,7 @@ func (s *Server) refresh(all bool) {
 	}
 }
 
-// reread serves the models of Config.Reread: all of them anew, or those that have changed since it was last called. The caller
+// reread serves the models of Config.Reread, and reloads all of them or those that have changed since the last call. The caller
 // holds loading.
 func (s *Server) reread(all bool) {
 	models, err := s.config.Reread()
@@ -278,7 +278,7 @@ func (s *Server) reread(all bool) {
 	}
 }
 
-// notReloaded reports that the configured models could not be exchanged. Those that were served still are.
+// notReloaded reports that the configured models could not be replaced. The old ones stay in service.
 func (s *Server) notReloaded(err error) {
 	s.models.mu.Lock()
 	for _, m := range s.models.models {

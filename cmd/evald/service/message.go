@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// callCost is what each call holds, in bytes: the window of its stream, and its goroutine.
+// callCost is the memory of a call in bytes: the window of its stream, and its goroutine.
 const callCost = streamWindow + 16<<10
 
 // streamWindow is how many bytes of a message a client may send before the message is read.
@@ -90,7 +90,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(b, w)}, nil
 }
 
-// answerCost is what an answer on its way takes beside its bytes.
+// answerCost is the memory of an unwritten answer beside its bytes.
 const answerCost = 2 << 10
 
 // written is the pool of one answer's buffer. gRPC gives the buffer back after it was written, or when it never will be.
@@ -107,7 +107,7 @@ func (w *written) Put(b *[]byte) {
 	mem.DefaultBufferPool().Put(b)
 }
 
-// decode decodes a frame, for which memory is taken first.
+// decode reserves the memory of a decoded frame, and decodes it.
 func (s *Server) decode(f *frame, message any, r *request) error {
 	text, m := f.data.ReadOnlyData(), message.(proto.Message)
 	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {

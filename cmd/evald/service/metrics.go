@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// times are what a request has spent its time on.
+// times are the durations of a request's phases.
 type times struct{ total, input, queue, infer, output time.Duration }
 
 // duration is a sum of times.
@@ -194,7 +194,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	return r
 }
 
-// Metrics are the counts, to be shown in another place.
+// Metrics returns the server's metrics, for a caller that shows them elsewhere.
 func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
 // Describe sends nothing: models come and go.

@@ -20,29 +20,29 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// model is what answers under a name, or under one version of it: one generation of its weights. New weights are another model, which
-// shares stats and cache with the one before. The repository holds the models that it serves, and each request holds the one that it
-// began with. The last one to let go ends it.
+// model is one generation of the weights of a name or of one version of it. New weights are another model, which
+// shares stats and cache with the previous one. References are counted: the repository holds the models that it serves, and each request
+// the one that it began with. The last release closes the model.
 type model struct {
 	Loaded
 	Settings
 	name, ref string
-	searches  bool            // with its leaves; it shares its generation with the first model
-	config    Model           // that it was loaded by
+	searches  bool            // it is the model search, which shares its generation with the first model
+	config    Model           // from which it was loaded
 	changed   any             // of its file, when it was loaded; changed with the Server's loading and models.mu locked
-	inFlight  int             // batches under way at once
+	inFlight  int             // maximum number of batches at once
 	evaluator *eval.Evaluator // of all requests, and of searches' leaves
-	bytes     int64           // that it has of the budget
+	bytes     int64           // its part of the budget
 	cache     *eval.Cache     // nil: none
 	stats     *stats
 	holders   *atomic.Int64
 	end       func()
 }
 
-// hold holds a model once more, for a caller who knows that it is held.
+// hold adds a reference to a model that has one.
 func (m *model) hold() { m.holders.Add(1) }
 
-// release lets a model go, which must have been held. It does not wait for the end: a GPU takes its time to give memory back.
+// release removes a reference. It does not wait until the model is closed, because a GPU frees memory slowly.
 func (m *model) release() {
 	switch n := m.holders.Add(-1); {
 	case n == 0:
@@ -52,7 +52,7 @@ func (m *model) release() {
 	}
 }
 
-// wanted checks the outputs asked for; none stands for all. Those of a partial request have errors.
+// wanted checks the requested outputs; none stands for all. A partial request also has the output error.
 func (m *model) wanted(names []string, partial bool) ([]string, error) {
 	all := m.outputs()
 	if partial {
@@ -66,7 +66,7 @@ func (m *model) wanted(names []string, partial bool) ([]string, error) {
 			return nil, invalid("output %q: must be one of %v for model %s", name, all, m.name)
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, invalid("output %q: is asked for twice", name)
+			return nil, invalid("output %q: is requested twice", name)
 		}
 	}
 	return names, nil
@@ -99,7 +99,7 @@ func (s *Server) searching(with *model) *model {
 	return &m
 }
 
-// prepare loads a model and makes it ready, as the next one after old, if there is one. The caller holds it, and the Server's loading.
+// prepare loads a model and warms it up, as the next generation of old if that is not nil. The caller holds old, and the Server's loading.
 func (s *Server) prepare(want Model, old *model) (*model, error) {
 	m := &model{name: want.Name, ref: want.Ref(), config: want, Settings: want.Settings, stats: new(stats), holders: new(atomic.Int64)}
 	if old != nil {
@@ -166,7 +166,7 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 	return m, nil
 }
 
-// warmUp evaluates Settings.WarmUp rows, all of the empty board, and throws their answers away.
+// warmUp evaluates Settings.WarmUp rows of the empty board.
 func (s *Server) warmUp(m *model) error {
 	b := new(eval.Batch)
 	for left := m.WarmUp; left > 0; left -= m.MaxRows {
@@ -178,8 +178,7 @@ func (s *Server) warmUp(m *model) error {
 	return nil
 }
 
-// close closes a model without holders. Requests that were cancelled have let go of it, but may have left a batch under way; the
-// batcher waits for it.
+// close closes a model without references. The batcher waits for a batch that cancelled requests may have left.
 func (s *Server) close(m *model) {
 	defer s.memory.release(m.bytes)
 	m.evaluator.Close()
@@ -216,8 +215,8 @@ func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	return b.Finite()
 }
 
-// Evaluator is a model that is served, by its name or NAME@VERSION, for callers in this program, which count as one client together.
-// It is always that of the newest weights. If the name is empty, it is the model that is searched with.
+// Evaluator returns a served model by its name or NAME@VERSION, for callers in this program, which together count as one client.
+// It always has the newest weights. The empty name is the model that searches use.
 func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	name = cmp.Or(name, searchModel)
 	m, err := s.models.find(name, "")
@@ -227,7 +226,7 @@ func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	return eval.New(newest{&s.models, name, m.Backend.Attributes()}, eval.Options{}), nil
 }
 
-// newest is a backend: the model that is served under a name, for the time of each batch.
+// newest is a backend that computes each batch with the model that is served under a name at that time.
 type newest struct {
 	models     *repository
 	name       string
@@ -237,7 +236,7 @@ type newest struct {
 // Attributes are those of the weights at the start.
 func (n newest) Attributes() eval.Attributes { return n.attributes }
 
-// Compute implements eval.Backend. It is an error after the model was unloaded and when the server has ended.
+// Compute implements eval.Backend. It fails after the model was unloaded or the server has ended.
 func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 	m, err := n.models.hold(n.name, "")
 	if err != nil {
@@ -251,8 +250,8 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 type repository struct {
 	mu     sync.RWMutex
 	models []*model          // by name, the newest version first
-	failed map[string]string // why models that were to be loaded are not, and why the last reload of those that are served failed; by ref
-	ended  bool              // it holds no model any more
+	failed map[string]string // by ref: why a model could not be loaded, or reloaded the last time
+	ended  bool              // it has released all models
 }
 
 // list is every model by name, and the newest version first.
@@ -262,7 +261,7 @@ func (r *repository) list() []*model {
 	return slices.Clone(r.models)
 }
 
-// failure is why a model is not served, or was not loaded anew; empty if neither.
+// failure is why a model is not served, or was not reloaded; empty if neither.
 func (r *repository) failure(ref string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -289,7 +288,7 @@ func named(models []*model, ref string) *model {
 	return nil
 }
 
-// find is a model that is to be described: the newest version if none is given, here or as NAME@VERSION.
+// find returns a model to describe: the newest version if none is given, here or as NAME@VERSION.
 func (r *repository) find(name, version string) (*model, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -327,7 +326,7 @@ func (r *repository) hold(name, version string) (*model, error) {
 	}
 	m, err := choose(r.models, name, version)
 	if err == nil {
-		m.hold() // beside the repository, which does not let go while mu is locked
+		m.hold() // the repository's reference stays while mu is locked
 	}
 	return m, err
 }

@@ -19,8 +19,8 @@ import (
 // refusedRow is the source of rows that failed alone.
 const refusedRow = "refused"
 
-// readRows reads the good rows of the input into b.Pos, without gaps, and notes in r.wrong what is wrong with the others. It returns
-// the board of the first good row, or the request's if there is none. An error is one of the input as a whole.
+// readRows reads the good rows of the input into b.Pos, without gaps, and writes the errors of the others to r.wrong. It returns
+// the board of the first good row, or the request's if there is none. An error concerns the input as a whole.
 func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 	board, good, one, rest := r.board, b.Pos[:0], r.input, r.input.raw
 	one.parser = &game.Parser{AnyPosition: r.anyPosition} // which keeps the boards of the rows before

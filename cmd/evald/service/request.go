@@ -18,11 +18,11 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// request is one request while it is under way, over either transport: on which connection it came, what it asks for, what it
-// holds, and its answer. One goroutine uses it at a time.
+// request is a request in progress, over either transport: its connection, parameters, memory and answer. One goroutine uses it at a
+// time.
 type request struct {
 	conn *connection
-	hold // what it has taken, see admission.go
+	hold // its memory and places, see admission.go
 
 	protocol  string // "HTTP/1.1", "gRPC" or "gRPC stream"
 	method    string // "GET", or the full name of gRPC
@@ -32,7 +32,7 @@ type request struct {
 	asked     time.Time // from when on its timeout counts: over gRPC its message is here then
 	group     group
 	token     *tokenLine // nil if there is no token, or an unknown one
-	shown     string     // whom the certificate names that the client has shown
+	shown     string     // the holder of the client's certificate
 	model, id string
 	rows      int // 0 if not known
 
@@ -60,7 +60,7 @@ func (r *request) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// knows notes that the client has shown who it is: by a token, or if no tokens are asked for, by a request that is answered.
+// knows marks the client as known: by a token, or if no tokens are required, by a request that is answered.
 func (s *Server) knows(r *request) {
 	if r.group != healthCalls && (s.config.Tokens == nil || r.token != nil) {
 		r.conn.know()
@@ -161,7 +161,7 @@ func notInRange[T int | int64](name string, value any, largest T) error {
 	return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
 }
 
-// answer is what goes back. The outputs' values lie one after the other in memory, which release gives back.
+// answer is the answer to a request. The outputs' values lie one after the other in memory, which release gives back.
 type answer struct {
 	version string
 	outputs []tensor

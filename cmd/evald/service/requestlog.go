@@ -84,7 +84,7 @@ const (
 	limiterWhile  = 10 * time.Second
 )
 
-// let reports whether a record of the kind may be logged now, and how many were left out since the last one that was.
+// let reports whether a record of the kind may be logged now, and how many were dropped since the last logged one.
 func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

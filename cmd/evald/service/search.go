@@ -17,8 +17,8 @@ const searchModel = "search"
 // them, requests of few visits would cost a garbage collection each.
 const keptForest = 16 << 20
 
-// firstReport is after how many visits, of all positions of a request together, a search first reports what it has found. The next
-// reports follow when the visits have doubled.
+// firstReport is the sum of the visits of a request's positions at which a search first reports its results. The next
+// reports follow whenever the sum has doubled.
 const firstReport = 64
 
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of

@@ -23,7 +23,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Server is the service. New makes its models ready, and Serve lets clients in.
+// Server is the service. New loads its models, and Serve answers clients.
 type Server struct {
 	config        Config
 	board         *game.Board
@@ -36,7 +36,7 @@ type Server struct {
 	searched      *stats          // of the model search
 	prover        *eval.Evaluator // of all exact steps
 	forests       sync.Pool       // of *mcts.Forest, trees for the next search
-	large         chan struct{}   // has one for each search of many positions that is under way
+	large         chan struct{}   // has an element for each large search in progress
 
 	loading    sync.Mutex // held while models are made ready; guards these
 	number     uint64     // of networks so far
@@ -63,17 +63,17 @@ type Server struct {
 	answering sync.WaitGroup
 }
 
-// state is how far the server is.
+// state is a phase of the server's life.
 type state int
 
 const (
 	starting state = iota
 	ready          // for requests
-	notReady       // still takes requests, but asks for no more
-	draining       // takes no more, and answers those that are under way
+	notReady       // accepts requests, but reports that it is not ready
+	draining       // accepts none, and answers those in progress
 )
 
-// New makes the models ready. Its error says which model cannot be loaded, or which field of the Config is out of range. The
+// New loads the models. Its error names the model that cannot be loaded, or the field of the Config that is out of range. The
 // caller calls Serve or Close.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
@@ -110,8 +110,8 @@ func (s *Server) Close() {
 	s.waitClosed()
 }
 
-// SetPage gives the HTTP port a handler for all that is outside of /v2. End is called once, when the server takes no more
-// requests, and should cancel the page's work in progress. SetPage is called before Serve, if at all.
+// SetPage sets the handler of the HTTP port for all paths outside /v2. end is called once, when the server accepts no more
+// requests, and should cancel the page's work in progress. SetPage must be called before Serve.
 func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, sync.OnceFunc(end) }
 
 // Listeners are the ports. A nil one is not served.
@@ -121,8 +121,8 @@ type Listeners struct {
 	Profile    net.Listener // pprof, for this machine alone
 }
 
-// Serve lets clients in until ctx ends. Then the server is no longer ready, and after Config.DrainDelay it takes no more
-// requests. Serve returns when those that it has taken are answered and all models are closed. It is an error if that takes
+// Serve answers clients until ctx ends. Then the server is no longer ready, and after Config.DrainDelay it accepts no more
+// requests. Serve returns when the accepted ones are answered and all models are closed. It returns an error if that takes
 // longer than Config.DrainTime, or if a port fails.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	// Requests outlive ctx: they are answered.
@@ -195,8 +195,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	return err
 }
 
-// waitClosed waits until all models are closed. No request asks them any more, so only an evaluator that hangs can make this
-// time out.
+// waitClosed waits until all models are closed. No requests are left, so only an evaluator that hangs can make this time out.
 func (s *Server) waitClosed() {
 	select {
 	case <-finished(func() { s.generations.Wait(); s.prover.Close() }):
@@ -220,8 +219,8 @@ const (
 	leastSlots     = 4  // messages of gRPC that may be read at once even if there is little memory
 )
 
-// tidy works until ending is closed. It ends connections whose clients do not read their answers, and after a rush it gives
-// memory back to the machine.
+// tidy runs until ending is closed. It closes connections whose clients do not read their answers, and after a peak it returns
+// memory to the operating system.
 func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 	patience := s.writeTime()
 	tick := time.NewTicker(max(patience/8, time.Millisecond))
@@ -299,7 +298,7 @@ func (s *Server) enterState(to state) {
 	}
 }
 
-// isReady reports whether the server asks for requests.
+// isReady reports whether the server is ready for requests.
 func (s *Server) isReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

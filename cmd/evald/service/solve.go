@@ -20,9 +20,9 @@ const solverTable = 16
 // SolverBytes is the memory of each position that a solver searches at once, in bytes.
 const SolverBytes = solverTable << 20
 
-// NewSolver is the exact solver as a model. A row is a batch of its own, so that clients take turns by rows, and it is searched
-// for as many nodes as the request says, by one thread and with a table of its own. What is found for a row depends on the row and
-// the number of nodes alone. Books may be nil.
+// NewSolver is the exact solver as a model. A row is a batch of its own, so that clients take turns by rows. One thread with its own
+// table searches it for the number of nodes of the request. The result depends on the row and the number of nodes alone. Books may be
+// nil.
 func NewSolver(books func(game.Rules) solver.Book, atOnce int) Loaded {
 	if books == nil {
 		books = func(game.Rules) solver.Book { return nil }
@@ -33,15 +33,15 @@ func NewSolver(books func(game.Rules) solver.Book, atOnce int) Loaded {
 	}
 }
 
-// solving is the backend of the model solver. It tells a solveJob, if its context has one, what it has found beside its answers.
+// solving is the backend of the model solver. If its context has a solveJob, it also writes the bounds to it.
 type solving struct {
 	books func(game.Rules) solver.Book
 
 	mu   sync.Mutex
-	free []*solver.Solver // as many at most as batches are under way at once
+	free []*solver.Solver // at most one for each batch at once
 }
 
-// solveJob is what a request asks the solver for, and what was found.
+// solveJob is a request for the solver, and its result.
 type solveJob struct {
 	nodes uint64 // a row
 
@@ -49,7 +49,7 @@ type solveJob struct {
 	found map[game.Position]solvedRow
 }
 
-// solvedRow is what the solver has found for a position. Bounds that are equal are the exact score.
+// solvedRow is the solver's result for a position. Equal bounds are the exact score.
 type solvedRow struct {
 	low, high []int32 // [A] solver.NoMove for a move that cannot be played
 	nodes     uint64
@@ -91,7 +91,7 @@ func (s *solving) Compute(ctx context.Context, b *eval.Batch) error {
 	return nil
 }
 
-// take is a solver for a board, one that was used before if there is one. The caller gives it back.
+// take returns a solver for a board, a used one if possible. The caller gives it back.
 func (s *solving) take(board *game.Board) (*solver.Solver, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// streamDepth is how many requests of one stream are under way at once.
+// streamDepth is the maximum number of concurrent requests of one stream.
 const streamDepth = 64
 
-// ModelStreamInfer answers the requests of a stream, each when it ends, so not in their order; an answer has its request's id. If
+// ModelStreamInfer answers the requests of a stream, each as soon as it is done, in any order; an answer has its request's id. If
 // a request fails, its answer has the error, and the stream continues. With the parameter "progress" a search has several answers;
-// triton_final_response says which is the last. When the server ends, it still answers the requests that it has read.
+// triton_final_response marks the last. When the server ends, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	var mu sync.Mutex // guards ending, and Send
 	ending := false
@@ -86,7 +86,7 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.
 	return r, message, err
 }
 
-// streamAnswer answers a request, or says that it failed with err. It holds its memory until the connection has the answer.
+// streamAnswer sends the answer to a request, or its error err. The request keeps its memory until the connection has the answer.
 func (s grpcService) streamAnswer(
 	ctx context.Context, r *request, message *kserve.ModelInferRequest, err error, send func(*kserve.ModelStreamInferResponse) error,
 ) {

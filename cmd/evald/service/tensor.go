@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The datatypes of the protocol, and how many bytes a value of each takes. A value of BYTES has its length before it.
+// The datatypes of the protocol, and the size of a value of each in bytes. A value of BYTES follows its length.
 const (
 	uint8Type  = "UINT8"
 	int32Type  = "INT32"
@@ -375,7 +375,7 @@ var outputs = map[string]output{
 func (o output) columns(board *game.Board) int { return cmp.Or(o.width, board.Actions()) }
 func (o output) room(board *game.Board) int    { return o.size * o.columns(board) }
 
-// found is what a search or the solver found.
+// found is the result of a search or the solver.
 type found struct {
 	visits    []int32   // [N,A] of a search
 	q         []float32 // [N,A]

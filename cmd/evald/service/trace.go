@@ -13,7 +13,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// propagator reads from a request's headers to which trace it belongs.
+// propagator reads the trace of a request from its headers.
 var propagator = propagation.TraceContext{}
 
 // Traces sends traces to the address in the environment variable OTEL_EXPORTER_OTLP_ENDPOINT or

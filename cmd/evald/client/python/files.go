@@ -1,4 +1,4 @@
-// Package python is the Python package evald, as files for wheels, and the tests of it. README.md is for its users.
+// Package python has the files of the Python package evald, for wheels, and its tests. README.md is for its users.
 package python
 
 import "embed"

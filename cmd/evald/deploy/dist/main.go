@@ -113,7 +113,7 @@ func run(folder string, flags []string) error {
 	return writeChecksums(folder)
 }
 
-// release is what a commit is published as.
+// release is the version and time under which a commit is published.
 type release struct {
 	version string    // of a tag vX.Y.Z X.Y.Z, else 0.0.0-dev+gCOMMIT; with .dirty if files differ from the commit
 	time    time.Time // of the commit; all files in archives have it

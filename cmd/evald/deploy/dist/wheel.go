@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/cmd/evald/client/python"
 )
 
-// writeWheel writes a wheel of the Python package with a file of code. That is the library, from which the script evald starts the program too;
-// or, where there is none, the program, which pip puts beside Python and the package starts.
+// writeWheel writes a wheel of the Python package with a file of code: the library, from which the script evald also starts the program,
+// or on systems without the library the program, which pip installs beside Python and the package starts.
 func writeWheel(folder string, r release, p platform, code string) error {
 	version := pythonVersion(r.version)
 	tag, err := wheelTag(p, code)
@@ -81,8 +81,7 @@ Tag: py3-none-%s
 // pythonVersion writes a version as Python wants it (PEP 440).
 func pythonVersion(version string) string { return strings.Replace(version, "-dev+", ".dev0+", 1) }
 
-// wheelTag says where a wheel can be installed. On macOS that follows from Go, on Linux from the C library that the program
-// needs.
+// wheelTag names the systems of a wheel. On macOS they follow from Go, on Linux from the C library that the program needs.
 func wheelTag(p platform, program string) (string, error) {
 	python := map[string]string{"linux/amd64": "x86_64", "linux/arm64": "aarch64", "darwin/amd64": "x86_64", "darwin/arm64": "arm64"}[p.String()]
 	switch p.system {

@@ -32,7 +32,7 @@ type Summary struct {
 const lastTime = 500 * time.Millisecond
 
 // Run answers the queries of in until its end and the end of all searches. If ctx ends, Run stops reading and drops the
-// waiting searches; those under way continue for a moment and then end with what they have. It then returns the error of
+// waiting searches; those in progress continue for a moment and then end with their results so far. It then returns the error of
 // ctx. If out cannot be written, Run returns at once.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
 	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))

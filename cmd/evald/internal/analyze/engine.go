@@ -22,7 +22,7 @@ type Config struct {
 	Batch       int                     // leaves evaluated together, 1 or more
 	Leaves      int                     // leaves of each position under way at once, as mcts.Limits.Leaves
 	AnyPosition bool                    // accept positions that no game reaches
-	Queue       int                     // queries that wait, 1 or more; with that many, reading pauses
+	Queue       int                     // maximum number of queries that wait, 1 or more; reading pauses at this number
 	Table       bool                    // write a table for people in place of JSON
 }
 
@@ -146,7 +146,7 @@ func (e *engine) done(s *search, t *mcts.Tree, err error) {
 	} else {
 		r.Error = err.Error()
 	}
-	// The id must be free before anybody can read the answer.
+	// The id must be free before the answer can be read.
 	e.mu.Lock()
 	delete(e.live, s.ID)
 	if s.began.IsZero() {

@@ -51,7 +51,7 @@ func (p Progress) show(format string, args ...any) {
 	}
 }
 
-// rounds is how often each figure is measured; the median counts.
+// rounds is the number of measurements of each figure, whose median is reported.
 const rounds = 5
 
 // tally counts what was done in some time.
@@ -66,8 +66,8 @@ func (t *tally) add(other tally) {
 	t.rows, t.calls, t.seconds = t.rows+other.rows, t.calls+other.calls, t.seconds+other.seconds
 }
 
-// count lets n goroutines call work, with their number, again and again for about d, at least once each. work returns how
-// many rows it has done.
+// count lets n goroutines call work with their number repeatedly for about d, at least once each. work returns its number of
+// rows.
 func count(n int, d time.Duration, work func(i int) (rows int, err error)) (tally, error) {
 	tallies, errs := make([]tally, n), make([]error, n)
 	var all sync.WaitGroup
@@ -129,7 +129,7 @@ func Table(w io.Writer, figures []Figure) error {
 	return explainShares(w, slices.ContainsFunc(figures, func(f Figure) bool { return f.Ceiling > 0 && f.Share() > 1 }))
 }
 
-// percent writes a share of a ceiling. One above 1, which explainShares explains, says nothing.
+// percent writes a share of a ceiling, ? for a share above 1, which explainShares explains.
 func percent(share float64) string {
 	if share > 1 {
 		return "?"

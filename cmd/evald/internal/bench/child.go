@@ -94,7 +94,7 @@ func (p *child) ask(question map[string]any, answer any) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.in, "%s\n", text) // if the process died, hear says of what
+	fmt.Fprintf(p.in, "%s\n", text) // if the process died, line returns the reason
 	return p.hear(answer)
 }
 
@@ -121,7 +121,7 @@ func (p *child) stop() {
 	}
 }
 
-// output is what a peer answered, and the reference's.
+// output is a peer's answer with the reference's.
 type output struct {
 	name      string
 	got, want []float32

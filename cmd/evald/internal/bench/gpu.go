@@ -53,7 +53,7 @@ type Named struct {
 	Network *net.Network
 }
 
-// GPUWork says what GPU measures.
+// GPUWork describes what GPU measures.
 type GPUWork struct {
 	Device   driver.Device
 	Driver   *driver.Driver // that has it
@@ -65,7 +65,7 @@ type GPUWork struct {
 	Round    time.Duration     // of a figure
 }
 
-// gpuCallers is how many callers evaluate at once for EndToEnd.
+// gpuCallers is the number of concurrent callers for EndToEnd.
 const gpuCallers = 4
 
 // GPU measures networks on a device, and calls done with each row as soon as it is measured. If the peer fails, the
@@ -88,7 +88,7 @@ type gpuBench struct {
 	ctx      context.Context
 	board    *game.Board
 	some     []game.Position
-	empty    GPURow // what all rows have in common
+	empty    GPURow // the common fields of all rows
 	done     func(GPURow) error
 	progress Progress
 	failed   error // the first of a peer

@@ -101,7 +101,7 @@ func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error
 	}
 }
 
-// together is the positions a second of n concurrent callers, each of which asks for the positions again and again for about d.
+// together is the rate in positions/s of n concurrent callers, each of which evaluates the positions repeatedly for about d.
 func together(ctx context.Context, compute func(context.Context, *eval.Batch) error, board *game.Board, positions []game.Position, n int, d time.Duration) (float64, error) {
 	batches := make([]*eval.Batch, n)
 	for i := range batches {

@@ -43,7 +43,7 @@ func Runtime(ctx context.Context, d time.Duration, name string, theirs, ours *op
 	return figures, nil
 }
 
-// sourceOf is who answers.
+// sourceOf is the source of an evaluator's answers.
 func sourceOf(ctx context.Context, e *open.Opened, board *game.Board) eval.Source {
 	b := eval.NewBatch(board, 1)
 	clear(b.Pos)

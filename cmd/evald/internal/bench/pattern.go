@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// patternBatch is as many rows as the evaluator of pattern tables computes at once on one core.
+// patternBatch is the number of rows that the evaluator of pattern tables computes at once on one core.
 const patternBatch = 128
 
 // patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers

@@ -32,11 +32,12 @@ var libraries = map[string]string{
 // peerBatches are the sizes of batches at which peers are measured.
 var peerBatches = []int{1, 8, 64, 256}
 
-// peerPositions is how many positions of plausible play answers are compared on. As many others calibrate int8 networks.
+// peerPositions is the number of positions of plausible play on which answers are compared. The same number of others calibrates int8
+// networks.
 const peerPositions = 300
 
-// peerTolerance is how far a peer's probabilities in float32 may be from the reference's. Both are float32, summed in other
-// orders.
+// peerTolerance is the maximum difference of a peer's probabilities in float32 from the reference's, which sums float32 in another
+// order.
 const peerTolerance = 1e-3
 
 // PeerReport is a network on 7x6 by this program's paths and by its peers, all on the same number of threads.
@@ -174,7 +175,7 @@ func newBatch(board *game.Board, positions []game.Position, n int) *eval.Batch {
 	return b
 }
 
-// Compare compares answers, [n,3] and [n,actions], with the reference's, which have as many rows.
+// Compare compares answers, [n,3] and [n,actions], with the reference's of the same shapes.
 func Compare(wdl, policy []float32, want *eval.Batch) Difference {
 	var off []float64
 	changed, actions := 0, want.Board.Actions()
@@ -198,7 +199,7 @@ func best(policy []float32) int { return slices.Index(policy, slices.Max(policy)
 // peer is a library in a Python process, which is given the same work.
 type peer struct {
 	library string
-	// What it says when it starts.
+	// Its message at the start.
 	Version, Settings string
 	Precisions        []string
 	child

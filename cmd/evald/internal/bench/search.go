@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// What is searched: as many trees as self-play has games, each to searchVisits.
+// The searched trees: one for each game of self-play, each to searchVisits.
 const (
 	searchTrees  = 2048
 	searchVisits = 200

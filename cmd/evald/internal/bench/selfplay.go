@@ -18,10 +18,9 @@ import (
 // patience is how long to wait for the first batch of a turn. On a tiny board the rules answer everything, and none comes.
 const patience = 20 * time.Second
 
-// SelfPlay measures games a second, and what part of an evaluator's own rate self-play uses; name is the evaluator's model or
-// heuristic. Of a network remember answers are remembered, as in self-play. The games pause while the evaluator alone answers the
-// batches of the turn before, from twice as many callers as there are cores. In a round of about d each of the two has half
-// of the time.
+// SelfPlay measures games/s, and the share of an evaluator's own rate that self-play uses; name is the evaluator's model or
+// heuristic. remember answers of a network are cached, as in self-play. A round of about d has two halves: self-play, and then, with the
+// games paused, the evaluator alone with the same batches, from two callers for each core.
 func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, remember int, progress Progress) ([]Figure, error) {
 	board, err := new(game.Boards).Parse(c.Rules)
 	if err != nil {
@@ -147,7 +146,7 @@ func (p *playBench) play(d time.Duration) (t tally, err error) {
 	}
 }
 
-// alone lets the evaluator answer the batches of the play's last turn for about d, again and again.
+// alone lets the evaluator answer the batches of the play's last turn repeatedly for about d.
 func (p *playBench) alone(d time.Duration, e eval.Backend) (t tally, err error) {
 	if len(p.batches) == 0 {
 		return t, fmt.Errorf("no batch was answered in %v: a longer round is needed", d)

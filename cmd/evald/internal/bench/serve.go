@@ -186,7 +186,7 @@ func (s *serveBench) request(model string, rows int) *kserve.ModelInferRequest {
 	}
 }
 
-// serveClients is how many clients ask at once, each over a connection of its own.
+// serveClients is the number of concurrent clients, each with a connection of its own.
 const serveClients = 8
 
 // callers are clients, each with a connection of its own.

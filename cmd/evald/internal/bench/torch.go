@@ -19,7 +19,7 @@ var torchScript []byte
 // Torch is another program that evaluates networks on a GPU, in a Python process that has PyTorch. Its zero value with these
 // fields can be asked for one network at a time.
 type Torch struct {
-	Python    string // the interpreter; it must have torch, safetensors and numpy, and what the way needs
+	Python    string // the interpreter; it must have torch, safetensors, numpy, and the packages of Way
 	Device    string // cuda, or cpu for tests
 	Way       string // pytorch, pytorch-compile, tensorrt or onnxruntime
 	Precision string // bf16 or fp16
@@ -32,7 +32,7 @@ type Torch struct {
 // torchTolerance is how far the peer's probabilities may be from the reference's.
 const torchTolerance = 0.1
 
-// start gives the peer a network, and positions to evaluate. Each batch will be made of them, again and again.
+// start sends the peer a network, and positions to evaluate. Each batch repeats them.
 func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err error) {
 	defer func() {
 		if err != nil {

@@ -64,7 +64,7 @@ def graph_of(f, x):
     return graph.replay, out
 
 
-# Each way has a function that says what it is, whatever the batch, and fails at once if it is not there. It returns what
+# Each way has a function that describes it, for any batch, and fails at once if its packages are missing. It returns what
 # to do for a batch: planes on the device -> work, and the tensors that it leaves the answers in.
 
 

@@ -18,12 +18,12 @@ import (
 type Players struct {
 	spec   agent.Spec
 	shared agent.Shared
-	most   int           // agents, and moves under way
-	slots  chan struct{} // one for each move under way
+	most   int           // maximum number of agents, and of moves at once
+	slots  chan struct{} // one for each move in progress
 
 	mu   sync.Mutex
 	busy int       // agents that think or are being made
-	idle []*player // longest waiting first; len(idle) + busy is at most most
+	idle []*player // longest waiting first; len(idle) + busy <= most
 }
 
 // player is an agent that waits for its next turn.
@@ -48,7 +48,7 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 	return p, nil
 }
 
-// errBusy is the error of a turn whose time ran out while as many moves were under way as there may be agents.
+// errBusy is the error of a turn whose time ran out while the maximum number of moves was in progress.
 var errBusy = errors.New("all agents are thinking")
 
 // Move returns the action for a turn. The agent takes its own time, but never more than the turn's Act less a reserve. An

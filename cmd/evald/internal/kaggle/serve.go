@@ -76,7 +76,7 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("body: is longer than %d bytes", maxBody)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, http.StatusRequestTimeout, errors.New("body: has not come to its end in time")
+		return 0, http.StatusRequestTimeout, errors.New("body: did not arrive in time")
 	}
 	if err != nil {
 		return 0, http.StatusBadRequest, fmt.Errorf("body: %w", err)
@@ -101,7 +101,7 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 }
 
 // read reads the request's body, which must arrive soon. The server's own ReadTimeout would also end the move. If the body
-// is late, the deadline stays, so that the server does not wait for the rest of it before it answers.
+// is late, the deadline stays, so that the server answers without waiting for the rest of the body.
 func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(cmp.Or(h.patience, bodyTime))); err != nil {

@@ -260,7 +260,7 @@ func TestLateBody(t *testing.T) {
 	defer c.Close()
 	gametest.Must(io.WriteString(c, "POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"))(t)
 	reply, err := io.ReadAll(c)
-	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: has not come to its end in time"}`+"\n") {
+	if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") || !strings.HasSuffix(string(reply), `{"error":"body: did not arrive in time"}`+"\n") {
 		t.Errorf("%q, %v; want status 408 and its reason", reply, err)
 	}
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// boards are all boards that were asked for, by their numbers. They stay: a program has few.
+// boards are all boards that were requested, by their numbers. They are never removed: a program has few.
 var boards struct {
 	sync.Mutex
 	all atomic.Pointer[[]*game.Board]
 }
 
-// mostBoards bounds what a program can fill the memory with; there are fewer rules than that on boards of up to 64 cells.
+// mostBoards bounds the memory of boards; there are fewer rules than that on boards of up to 64 cells.
 const mostBoards = 1 << 14
 
 // Board is the number of the board of rules, such as 7x6x4, the same at each call.
@@ -98,7 +98,7 @@ func unfinished(b *game.Board, positions []game.Position) error {
 	return nil
 }
 
-// Parse reads positions in text, in the notations of game.Parser; each must be of the board. texts and positions are as many.
+// Parse reads positions in text, in the notations of game.Parser; each must be of the board. texts and positions have the same length.
 func Parse(b *game.Board, texts []string, positions []game.Position) error {
 	var parser game.Parser
 	for i, text := range texts {

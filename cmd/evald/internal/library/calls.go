@@ -20,12 +20,12 @@ import (
 // Memory is an array of the caller's.
 type Memory struct {
 	at   unsafe.Pointer
-	size int // in bytes; anySize: the caller promises that there are enough
+	size int // in bytes; anySize: the caller guarantees that it suffices
 }
 
 const anySize = -1
 
-// At is the memory at an address, which has the size that a call says.
+// At is the memory at an address, of the size that a call needs.
 func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
 
 // slice is memory as an array of n elements. Only a program of another version gives memory of another size.
@@ -76,7 +76,7 @@ func kept[T any](c *Calls, number int64) (T, error) {
 	return of, nil
 }
 
-// About writes, as JSON, what a caller needs to know of this package. It returns the size that the text needs.
+// About writes the facts about this package that a caller needs, as JSON. It returns the size that the text needs.
 func (c *Calls) About(into Memory, size int64) int64 {
 	about, err := json.Marshal(struct {
 		Version string   `json:"version"`
@@ -185,7 +185,7 @@ func (c *Calls) Open(options string) (int64, error) {
 	return c.keep(e), nil
 }
 
-// Evaluator writes what an evaluator is, as JSON. It returns the size that the text needs, 0 if there is no such evaluator.
+// Evaluator writes the description of an evaluator as JSON. It returns the size that the text needs, 0 if there is no such evaluator.
 func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) int64 {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
@@ -267,7 +267,7 @@ func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
 	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) { return Play(e, b, options) })
 }
 
-// Records returns how many records files have, and writes the rules of the first one, if there is room for them.
+// Records returns the number of records in files, and writes the rules of the first one, if there is room for them.
 func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 	rows, of, err := Records(files)
 	if err != nil {
@@ -329,7 +329,7 @@ func (c *Calls) Batch(number, rows int64, positions Memory) error {
 	return nil
 }
 
-// Answer answers the batch that a Work asks, or with failed why it cannot be answered.
+// Answer answers the batch of a Work, or gives the reason failed why it cannot.
 func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
 	w, err := kept[*call](c, number)
 	if err != nil || w.found.Ask == nil {

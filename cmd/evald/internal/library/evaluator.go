@@ -42,7 +42,7 @@ type Evaluator struct {
 	rows   *sync.Pool // of *[]eval.Source; outside, as that of eval.Cache
 }
 
-// About says what an evaluator is, for people and programs.
+// About describes an evaluator, for people and programs.
 type About struct {
 	Model   string   `json:"model"`
 	How     string   `json:"how"`
@@ -77,7 +77,7 @@ func Open(options string) (*Evaluator, error) {
 	return e, nil
 }
 
-// About says what it is, as JSON.
+// About describes the evaluator, as JSON.
 func (e *Evaluator) About() string {
 	text, err := json.Marshal(e.about)
 	if err != nil {
@@ -86,7 +86,7 @@ func (e *Evaluator) About() string {
 	return string(text)
 }
 
-// Close waits for the calls under way, and gives back what the evaluator holds.
+// Close waits for the calls in progress, and releases the evaluator's resources.
 func (e *Evaluator) Close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
@@ -125,7 +125,7 @@ func Sources() []string {
 	return names
 }
 
-// Evaluate writes wdl [N,3], policy [N,A] and the codes of who answered [N], as eval.Evaluator does. An error of a position is a *RowError.
+// Evaluate writes wdl [N,3], policy [N,A] and the codes of the sources [N], as eval.Evaluator does. An error of a position is a *RowError.
 func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []game.Position, wdl, policy []float32, who []uint8) error {
 	if err := Check(b, positions); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Function is a Backend whose answers the caller of a Work computes: Compute waits until Wait has handed the batch out and Ask.Answer brought
-// it back. Searches fill the next batches meanwhile, so that one always waits.
+// Function is a Backend whose answers the caller of a Work computes: Compute waits until Wait has returned the batch and Ask.Answer has
+// answered it. Searches fill the next batches meanwhile, so that one is always ready.
 type Function struct {
 	rows int
 	asks chan *Ask
@@ -59,8 +59,8 @@ func (a *Ask) Use(f func(b *eval.Batch)) {
 	}
 }
 
-// Answer ends the waiting for a batch: with an error, or with the answers that Use has written, which are checked first and made to sum to 1.
-// What is wrong with them is returned, and ends the search.
+// Answer completes a batch: with an error, or with the answers that Use has written, which are checked and normalized to sum 1 first.
+// It returns an error for wrong answers, which also ends the search.
 func (a *Ask) Answer(err error) error {
 	if err == nil {
 		a.Use(func(b *eval.Batch) { err = tidy(b) })
@@ -76,7 +76,7 @@ func tidy(b *eval.Batch) error {
 		total := float32(0)
 		for k, x := range wdl {
 			if !(x >= -1e-6 && x <= 1e30) {
-				return &RowError{i, fmt.Errorf("the network's function answers %v with the value %v, and wants probabilities of win, draw and loss from 0", []string{"win", "draw", "loss"}[k], x)}
+				return &RowError{i, fmt.Errorf("the network's function answers %v with the value %v: want probabilities of win, draw and loss from 0", []string{"win", "draw", "loss"}[k], x)}
 			}
 			wdl[k] = max(0, x)
 			total += wdl[k]

@@ -17,10 +17,10 @@ type GameOptions struct {
 	Batch    int `json:"batch"`
 }
 
-// gamesAhead is how many games wait for the caller at most, until self-play waits.
+// gamesAhead is the number of games that wait for the caller before self-play pauses.
 const gamesAhead = 1024
 
-// Play plays games of an evaluator against itself, or of the caller's function if e is nil, and gives each by Wait when it is over.
+// Play plays games of an evaluator against itself, or of the caller's function if e is nil. Wait returns each game when it is over.
 func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)

@@ -15,7 +15,7 @@ const Greeting = "evald library 1\n"
 
 // Statuses of errors.
 const (
-	Wrong = 1 // what the caller gave
+	Wrong = 1 // an argument is wrong
 	Lost  = 2 // no evaluator or call has this number: it was closed, or never was
 )
 
@@ -27,8 +27,8 @@ func Status(err error) int64 {
 	return Wrong
 }
 
-// Serve answers the calls of another process until in ends: many at once, each when it has its answer. After the greeting, with all integers
-// of 64 bits, low byte first,
+// Serve answers the calls of another process until in ends: many at once, in the order in which they end. After the greeting, with all
+// integers of 64 bits, low byte first,
 //
 //	a request is  id, text (the call's name), number of arguments, and each argument: its kind, and a number, or a size and as many bytes
 //	an answer is  id, result (below 0: minus the status of an error), text (the error), number of arrays, and each array: size, bytes
@@ -209,7 +209,7 @@ func (p *pipe) answer(r *request) {
 	integer(int64(len(text)))
 	head = append(head, text...)
 	integer(int64(len(r.written)))
-	_, _ = p.out.Write(head) // errors stay until Flush
+	_, _ = p.out.Write(head) // Flush returns its error
 	for _, a := range r.written {
 		_, _ = p.out.Write(binary.LittleEndian.AppendUint64(nil, uint64(a.size)))
 		_, _ = p.out.Write(a.bytes())

@@ -26,7 +26,7 @@ func openRecords(options string) (*record.Reader, error) {
 	return record.Open(o.Files...)
 }
 
-// Records is how many records files have, and the rules of the first one, "" if there is none. options is RecordPaths as JSON.
+// Records returns the number of records in files, and the rules of the first one, "" if there is none. options is RecordPaths as JSON.
 func Records(options string) (rows int64, rules string, err error) {
 	r, err := openRecords(options)
 	if err != nil {

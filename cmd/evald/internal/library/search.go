@@ -23,7 +23,7 @@ type SearchOptions struct {
 	Seed      uint64       `json:"seed"`
 }
 
-// Found is memory for what searches find, with a row for each position. Values are those of the side to move.
+// Found is memory for the results of searches, with a row for each position. Values are for the side to move.
 type Found struct {
 	Visits []uint32  // [N,A]; of a position that is decided at once, 1 for each of its best moves if no visit was made
 	Policy []float32 // [N,A] the shares of the visits, or the best move alone where the result is proved

@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// Work is a call that takes long. Its caller calls Wait again and again, from one goroutine at a time, and in the end Release. The memory
+// Work is a long call. Its caller calls Wait repeatedly, from one goroutine at a time, and finally Release. The memory
 // that the call writes to must stay until then.
 type Work struct {
 	cancel   context.CancelFunc
@@ -24,7 +24,7 @@ type Work struct {
 	all      int64
 }
 
-// Event says why Wait returned.
+// Event is the reason why Wait returned.
 type Event int
 
 // The events.
@@ -52,7 +52,7 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 	return w
 }
 
-// Result is what Wait found.
+// Result is the result of Wait.
 type Result struct {
 	Event Event
 	Ask   *Ask           // of Asked
@@ -91,7 +91,7 @@ func (w *Work) Wait(most time.Duration) (Result, error) {
 	}
 }
 
-// Progress is how many things the call has done, and how many it has to do, 0 if that is not known.
+// Progress is the number of things that the call has done, and of all that it will do, 0 if unknown.
 func (w *Work) Progress() (done, all int64) { return w.done.Load(), w.all }
 
 // decode reads options, of which none may be unknown.
@@ -101,10 +101,10 @@ func decode(options string, into any) error {
 	return d.Decode(into)
 }
 
-// errReleased ends a call whose caller does not want it any more.
+// errReleased ends a call whose caller has released it.
 var errReleased = errors.New("the call was given up")
 
-// Release ends the call if it has not ended, and waits until it uses the caller's memory no more.
+// Release ends the call if necessary, and waits until it no longer uses the caller's memory.
 func (w *Work) Release() {
 	w.cancel()
 	for {

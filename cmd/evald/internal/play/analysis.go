@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Report is what a search knows about a position so far. Values are for the side to move.
+// Report has the results of a search of a position so far. Values are for the side to move.
 type Report struct {
 	Moves    []mcts.Move // [A] by action; no visits and no proof if illegal or not yet tried
 	Visits   int
@@ -109,7 +109,7 @@ func describe(t *mcts.Tree) Report {
 	return r
 }
 
-// Exact is what the solver knows about the moves of a position so far. Scores are for the side to move.
+// Exact has the solver's results for the moves of a position so far. Scores are for the side to move.
 type Exact struct {
 	Scores   []int // [A] by action; solver.NoMove if illegal or not solved yet
 	Solved   int   // number of solved moves

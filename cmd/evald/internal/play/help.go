@@ -29,7 +29,7 @@ Small letters do as well where they name no move.
 value    for the side to move: +100 wins, -100 loses;
          win, draw and loss are proved
 visits   how often the search tried the move
-exact    0 draws; a win scores more the sooner it comes
+exact    0 draws; a faster win scores higher
 (X) [X]  the last move; a winning line; x where there is no room`, drop, m.session.undoText())
 }
 

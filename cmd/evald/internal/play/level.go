@@ -18,7 +18,7 @@ type Level struct {
 	// other boards.
 	Elo int `json:"elo"`
 
-	CannotSee string `json:"cannot_see"` // a sentence: what it overlooks, and how often
+	CannotSee string `json:"cannot_see"` // a sentence: its weaknesses, and how often they show
 }
 
 // Levels are opponents for people, weakest first.
@@ -69,7 +69,7 @@ func ParseAgent(text string) (agent.Spec, error) {
 // Named reports whether a level, or another name, stands for this agent.
 func Named(s agent.Spec) bool { return nameOf(s) != "" }
 
-// LevelOf returns the name of the level that has this agent, or another name of it. If there is none, it returns the text unchanged.
+// LevelOf returns the name of the level with this agent, or another name of the agent. If there is none, it returns the text unchanged.
 func LevelOf(text string) string {
 	if spec, err := ParseAgent(text); err == nil {
 		if name := nameOf(spec); name != "" {

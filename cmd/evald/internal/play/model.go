@@ -18,7 +18,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Player sits at the board.
+// Player is one of the two players.
 type Player struct {
 	Name  string
 	Agent agent.Agent // nil: a person
@@ -115,8 +115,8 @@ func (m *model) Close() error {
 	}
 }
 
-// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err(). When the
-// terminal is as it was before, Run writes what is left of the game.
+// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err(). After it has
+// restored the terminal, Run writes the summary of the game (parting).
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	m := newModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()

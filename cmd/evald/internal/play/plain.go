@@ -52,7 +52,7 @@ const plainHelp = `a line is a move (%s), or one of these
 `
 
 // Plain plays line by line: it writes the board as text, reads one move or command per line, and ends with the input or at
-// quit. To a person it then writes what is left of the game. If ctx ends, the error wraps ctx.Err().
+// quit. For a person it then writes the summary of the game (parting). If ctx ends, the error wraps ctx.Err().
 func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

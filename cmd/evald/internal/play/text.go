@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// status says whose turn it is, or how the game ended.
+// status describes whose turn it is, or how the game ended.
 func (m *model) status() string {
 	s, side := m.session, m.session.Side()
 	if text := s.outcome(); text != "" {
@@ -42,7 +42,7 @@ func (r *Report) valueText() string {
 	return "(value " + hundredths(r.Value) + ")"
 }
 
-// searchText says where the values under the board come from.
+// searchText describes the source of the values under the board.
 func (m *model) searchText() string {
 	switch {
 	case !m.evaluate && !m.hint || m.session.over():
@@ -60,7 +60,7 @@ func (m *model) searchText() string {
 	return text
 }
 
-// solverText says how far the solver has come.
+// solverText is the solver's progress.
 func (m *model) solverText() string {
 	switch e := m.exact; {
 	case m.solving == nil:
@@ -92,7 +92,7 @@ func (m *model) movesText() string {
 	return label + text
 }
 
-// keys lists as many commands as fit in the width. On boards with a move "e" the command for the evaluation is a capital E.
+// keys lists the commands that fit in the width. On boards with a move "e" the command for the evaluation is a capital E.
 func (m *model) keys() string {
 	text := ""
 	for _, k := range []string{"? help", "q quit", "u undo", "r redo", "h hint", "e evaluation", "s solve", "n new", "x swap"} {

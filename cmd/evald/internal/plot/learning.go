@@ -67,7 +67,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	return draw(w, append(append([]chart{accuracy}, byGame(x, generations)...), elo, loss)...)
 }
 
-// player says whose accuracy it is.
+// player names the network or search of an accuracy.
 func player(a learn.Accuracy) string {
 	if a.Visits > 0 {
 		return fmt.Sprintf("%d visits", a.Visits)
@@ -75,7 +75,7 @@ func player(a learn.Accuracy) string {
 	return "policy"
 }
 
-// most is how many curves a chart has at most, so that there is room for their names.
+// most is the maximum number of curves of a chart, so that there is room for their names.
 const most = 12
 
 // byGame are charts of the rates of good moves of each game of a run, for the network and for each search; none if there is one game.

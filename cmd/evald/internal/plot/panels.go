@@ -17,11 +17,11 @@ const (
 	panelGap                = 18 // between panels
 	panelName               = 20 // for the name above a panel
 	panelRow                = 6  // panels in a row
-	groupName               = 34 // for the line above the games with as many in a row
+	groupName               = 34 // for the line above the games with the same number in a row
 	panelLeft               = 56 // for the numbers of the y axis
 )
 
-// panels draws a small panel for each game of a report: the rates over the sevenths of the game. Games with as many in a row are together.
+// panels draws a small panel for each game of a report: the rates over the sevenths of the game. Games are grouped by the number in a row.
 // All panels have the same axes.
 func panels(w io.Writer, title string, r score.Report) error {
 	boards := slices.SortedFunc(slices.Values(r.Boards), func(a, b score.Board) int { return score.CompareRules(a.Rules, b.Rules) })

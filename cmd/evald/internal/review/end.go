@@ -2,7 +2,7 @@ package review
 
 import "github.com/evald/evald/engine/game"
 
-// How is what decides a line.
+// How is the way in which a line is decided.
 type How string
 
 // The ways in which lines end.

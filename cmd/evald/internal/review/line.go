@@ -13,7 +13,7 @@ type Line struct {
 	Ends   Ending      // how the line ends
 }
 
-// Why is what a move's mark rests on.
+// Why is the reason for a move's mark.
 type Why struct {
 	Best    []int // the moves that are worth most, as far as that is proved
 	Instead Line  // best play before the move, with a best move

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// replay is what Kaggle's environments write of a game (env.toJSON). The first step is the empty board; each further one has
-// what both agents did, of which the one whose turn it was counts.
+// replay is a game as Kaggle's environments write it (env.toJSON). The first step is the empty board; each further one has
+// the actions of both agents, of which only that of the agent whose turn it was counts.
 type replay struct {
 	Name          string `json:"name"`
 	Configuration struct {

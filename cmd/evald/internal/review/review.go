@@ -1,10 +1,10 @@
-// Package review finds the mistakes of a game, from exact scores as far as there is time for them, and says why each is one.
+// Package review finds the mistakes of a game, from exact scores as far as there is time for them, and explains each of them.
 //
 // Read the files in this order:
 //
 //	review.go    Reviewer, Review and its bounds of scores
 //	scores.go    how the bounds are found
-//	mark.go      what a move gives away
+//	mark.go      kinds of mistakes
 //	accuracy.go  how many moves of each side and phase gave nothing away
 //	line.go      best play from a position; end.go: how it ends, and the threats on the board
 //	read.go      a game as text: moves, a link, or a replay of Kaggle (replay.go)
@@ -79,7 +79,7 @@ func New(b *game.Board, o Options) (*Reviewer, error) {
 	return &Reviewer{board: b, solver: s, results: solver.Nodes(solver.ProbeNodes).For(b), nodes: o.Nodes}, nil
 }
 
-// Review is what is known of a game of n moves.
+// Review is the review of a game of n moves.
 type Review struct {
 	Positions []game.Position // n+1, from the empty board
 	Scores    []Bounds        // n+1, each for the side to move

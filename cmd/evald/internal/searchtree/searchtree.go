@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Bounds say how much of a tree is shown.
+// Bounds limit the shown part of a tree.
 type Bounds struct {
 	Depth  int `json:"depth"`  // moves from the root at most
 	Visits int `json:"visits"` // that a move must have had, unless it is on the principal line, or proved and either visited or a move of the root
@@ -30,7 +30,7 @@ type Tree struct {
 	Left     int     `json:"left_out"` // moves that are not shown
 }
 
-// Node is a move, and what the search found of the position after it.
+// Node is a move, with the search's results for the position after it.
 type Node struct {
 	Move   string  `json:"move"`
 	Player int     `json:"player"` // who makes the move, 1 or 2; 1 moved first
@@ -46,7 +46,7 @@ type Node struct {
 	path []int
 }
 
-// Describe returns the part of a search within bounds. Text is its position as it is to be shown.
+// Describe returns the part of a search within bounds. text is the shown form of its position.
 func Describe(text string, s game.State, t *mcts.Tree, show Bounds) *Tree {
 	rules := s.Board.Rules()
 	pv := t.Line(nil)

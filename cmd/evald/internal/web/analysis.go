@@ -17,8 +17,8 @@ import (
 // analysisRequest asks for the opinions of the evaluator, a search and the solver on a position.
 type analysisRequest struct {
 	Position string       `json:"position"`
-	Visits   *int         `json:"visits"`  // 0: no search; if missing: the most allowed
-	Seconds  float64      `json:"seconds"` // 0: the most allowed
+	Visits   *int         `json:"visits"`  // 0: no search; if missing: the maximum
+	Seconds  float64      `json:"seconds"` // 0: the maximum
 	Exact    solver.Nodes `json:"exact"`   // probes of the search's leaves: a number of nodes, true or false
 	Solve    bool         `json:"solve"`
 	Known    []*int       `json:"known"` // scores of an earlier answer; the solver continues from them

@@ -13,7 +13,7 @@ import (
 //go:embed cluster.html
 var clusterPage string
 
-// Cluster serves a page on how a learner and its workers are, at / and below /ui/. It changes nothing. It does not refuse
+// Cluster serves a read-only page about a learner and its workers, at / and below /ui/. It does not refuse
 // other sites' requests itself; put an origin.Policy in front of it.
 func Cluster(status func() cluster.Status) (http.Handler, error) {
 	files, err := load()

@@ -46,7 +46,7 @@ func TestCluster(t *testing.T) {
 	}
 	page := get("GET", "/").Body.String()
 	for _, want := range []string{
-		"1204 of 3000, by 003", "61.2 games/s", "52 games of earlier generations", "And 2 other workers.", "gpu-0-q7xk2m", "002 (gets 003)",
+		"1204 of 3000, by 003", "61.2 games/s", "52 games of earlier generations", "And 2 other workers.", "gpu-0-q7xk2m", "002 (downloads 003)",
 		"<tr><td>002</td><td>3</td><td>1</td><td>37</td><td>0</td></tr>", "&lt;script&gt;",
 	} {
 		if !strings.Contains(page, want) {
@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 	}
 	s = cluster.Status{Generation: -1, Failures: 3}
 	page = get("GET", "/").Body.String()
-	for _, want := range []string{"Before the first generation", "workers wait", "3 times games could not be written", "No worker was heard", "Nobody plays."} {
+	for _, want := range []string{"Before the first generation", "workers wait", "3 times games could not be written", "No worker reported", "No worker plays."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of an idle cluster lacks %q", want)
 		}

@@ -37,7 +37,7 @@ type gameState struct {
 	Result   string   `json:"result"`  // won (by the side that is not to move), draw, or empty
 	Undo     bool     `json:"undo"`    // there is something to take back
 	Redo     bool     `json:"redo"`
-	Dropped  string   `json:"dropped"` // what is wrong with a link and what is kept of it; else empty
+	Dropped  string   `json:"dropped"` // the error of a broken link and its kept moves; else empty
 }
 
 func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
@@ -94,7 +94,7 @@ func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 	return s, dropped, nil
 }
 
-// kept says how many moves of a broken link are kept.
+// kept describes how many moves of a broken link are kept.
 func kept(moves int) string {
 	switch moves {
 	case 0:

@@ -149,7 +149,7 @@ func keyOf(b *game.Board, p game.Position, action int) playedMove {
 	return playedMove{b.Rules(), q, uint8(action)}
 }
 
-// Summary says how much was read, in words.
+// Summary describes how much was read.
 func (g *Games) Summary() string {
 	if g.full {
 		return fmt.Sprintf("%d games, of which the first %d moves are counted", g.games, maxPlayed)

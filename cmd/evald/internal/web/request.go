@@ -47,7 +47,7 @@ func answerError(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.status)
-	// A write error means that the client is gone, so nobody needs the answer.
+	// A write error means that the client is gone.
 	_ = json.NewEncoder(w).Encode(struct {
 		Error string `json:"error"`
 		Field string `json:"field,omitempty"`
@@ -70,7 +70,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 	return readUpTo(w, r, to, maxBody)
 }
 
-// readUpTo is read for bodies of at most so many bytes.
+// readUpTo is read with another maximum number of bytes.
 func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))

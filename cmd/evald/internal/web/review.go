@@ -40,7 +40,7 @@ type (
 		Move     string        `json:"move"`
 		Cell     int           `json:"cell"`
 		Mark     review.Kind   `json:"mark"`
-		By       int           `json:"by"`      // moves by which a win is slower or a loss sooner
+		By       int           `json:"by"`      // moves by which a win is slower or a loss faster
 		AtLeast  bool          `json:"atLeast"` // by is a bound
 		Critical bool          `json:"critical"`
 		Phase    review.Phase  `json:"phase"`

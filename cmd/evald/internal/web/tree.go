@@ -43,7 +43,7 @@ func (q *treeRequest) bounds(l Limits) error {
 }
 
 // serveTree searches a position and answers the shown part of the tree (searchtree.Tree). The search is that of evald search with
-// as many visits. If the time is over first, the tree has the visits until then.
+// the same visits. If the time is over first, the tree has the visits until then.
 func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 	var q treeRequest
 	if err := read(w, r, &q); err != nil {

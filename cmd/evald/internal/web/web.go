@@ -28,8 +28,8 @@
 // the page's (page/address.js): a person's move pushes an entry, the reply and a new game replace one, and Undo and
 // Redo go to the entry that there is, so that they and Back agree. Each entry's state has the addresses before it.
 //
-// The page draws metrics by their words, batch, source, reason, queue, and by Triton's names, so that it needs no
-// list of what the service counts. Of training it draws every number that a JSON line has; page/names.js has better
+// The page groups metrics by words in their names (batch, source, reason, queue) and by Triton's names, so that it needs no
+// list of the service's metrics. Of training it draws every number in a JSON line; page/names.js has better
 // words for those that it knows.
 package web
 
@@ -74,7 +74,7 @@ type Limits struct {
 	Review   time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
 	Searches int           // analyses and moves at once; default twice the number of processors, or fewer if Memory is too small
 	Memory   int64         // bytes for all of them together; default 300 MiB each
-	Waiting  int           // further ones that may wait a little; default 32. Others are refused with 503
+	Waiting  int           // further ones that may wait briefly; default 32. Others are refused with 503
 }
 
 func (l Limits) orDefaults() Limits {
@@ -127,7 +127,7 @@ func (c *Config) modelOn(r game.Rules) string {
 	return c.ModelOn(r)
 }
 
-// New makes a page. The error names what is wrong with the config.
+// New makes a page. The error names the wrong field of the config.
 func New(c Config) (*Handler, error) {
 	if c.Evaluator == nil {
 		return nil, errors.New("web: no evaluator")
@@ -158,7 +158,7 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close ends the analyses and moves under way and tells their clients, so a server that shuts down need not wait for them.
+// Close ends the analyses and moves in progress with an answer to their clients, so that a server can shut down at once.
 func (h *Handler) Close() {
 	h.close()
 	if h.runs != nil {
@@ -216,7 +216,7 @@ func protect(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 }
 
-// serveConfig answers what the page may offer.
+// serveConfig answers with the options of the page.
 func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	l := h.config.Limits
 	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {

@@ -138,7 +138,7 @@ func isForm(contentType string) bool {
 	return err != nil || slices.Contains([]string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}, kind)
 }
 
-// knows reports whether nobody else can own the name.
+// knows reports whether the name cannot belong to another machine.
 func (p *Policy) knows(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
 		return true

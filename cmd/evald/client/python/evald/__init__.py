@@ -7,10 +7,10 @@
     evald.solve(positions)                               # exact scores of all moves
     evald.read("games/*.parquet")                        # records, as arrays
 
-A module of its own, which is imported by its name, connects evald with each framework: evald.torch, evald.gymnasium, evald.pettingzoo,
+For each framework there is a module to import: evald.torch, evald.gymnasium, evald.pettingzoo,
 evald.openspiel, evald.mctx, evald.kaggle, evald.columns (pandas, Spark, Dask, Ray) and evald.duckdb.
 
-Positions come in many forms: see Positions. Actions count from 0. All values are those of the side to move.
+Positions have many forms: see Positions. Actions count from 0. All values are for the side to move.
 """
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from ._positions import Board, Positions, board
 
 
 class Environment:
-    """n games of the same rules, which go on side by side. Both sides are played by who calls step.
+    """n games of the same rules at once. The caller of step plays both sides.
 
-    `step` plays one action in each, and gives a reward of 1 to the side that played it where it wins. Games that are over begin anew at once
+    `step` plays one action in each game; the reward is 1 for an action that wins. Games that are over are reset at once
     (`reset=True`), or stay, and then accept no action.
 
     >>> games = Environment(2)

@@ -31,7 +31,7 @@ def version() -> str:
 
 
 def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
-    """[N] the names of those who answered."""
+    """[N] the names of the sources."""
     if isinstance(codes, list):  # of a service, which has names
         return codes
     sources = _about()["sources"]
@@ -77,10 +77,10 @@ class Rows:
 
 
 class Answers(Rows):
-    """What an evaluator says of positions, for their sides to move.
+    """An evaluator's answers to positions, for the side to move.
 
     `wdl` [N,3] are probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for those that cannot be played. `value` [N] is
-    win minus loss. `source` names who answered each position: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
+    win minus loss. `source` [N] is the origin of each answer: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
     """
 
     __slots__ = ("_codes",)
@@ -95,7 +95,7 @@ class Answers(Rows):
 
     @property
     def source(self) -> list[str]:
-        """[N] who answered."""
+        """[N] the sources."""
         return names(self._codes)
 
     def __repr__(self) -> str:
@@ -107,15 +107,15 @@ class Evaluator:
 
     `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors or ONNX file. Without
     it `default` answers 7x6x4, `any` other boards of its range, and the heuristic bitsquares the rest. `backend` is "auto", "gpu", "cpu", a
-    heuristic's name, or one of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". It computes ONNX files, of any program: a file beside one, with the same name that ends in
-    .yaml, describes it. The library is that of the installed package onnxruntime, unless `ort` names another: dict(library=path), with settings
-    of the provider by its own names, such as device_id. `mirror` answers the mean of a position and its mirror image. With `exact`, a solver answers
-    the positions whose result it finds within that many nodes.
+    heuristic's name, or one of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program, each with a
+    description beside it, a file of the same name that ends in .yaml. Its library is that of the installed package onnxruntime, or that of `ort`:
+    dict(library=path), with settings of the provider such as device_id. `mirror` answers the mean of a position and its mirror image. With `exact`, a
+    solver answers the positions whose result it finds within this number of nodes.
 
-    With `url`, such as "http://127.0.0.1:8000", a service answers (`evald serve`), by its model of that name, or "default". A token is the password
-    in the URL. `timeout` is how many seconds a request may take. Without an answer an UnavailableError says why.
+    With `url`, such as "http://127.0.0.1:8000", a service (`evald serve`) answers with its model of that name, or "default". A token is the password
+    in the URL. `timeout` is the time limit of a request in seconds. If there is no answer, an UnavailableError has the reason.
 
-    It may be used by several threads. It is a context manager, and a callable for batches of columns; see __call__.
+    Several threads may use it. It is a context manager, and a callable for batches of columns; see __call__.
     """
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
@@ -183,14 +183,14 @@ class Evaluator:
         return Answers(positions, wdl, policy, codes)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch of columns with answers beside them: for Ray Data's map_batches, and whatever else maps dicts of arrays. The positions are the
+        """A batch of columns with answers beside them: for Ray Data's map_batches and other functions that map dicts of arrays. The positions are the
         column `moves` (text), or `own` and `all` (bitboards), or `own_lo`, `own_hi`, `all_lo` and `all_hi`, as evald's records have them. The
         columns `win`, `draw`, `loss`, `policy` and `source` are added."""
         a = self.evaluate(from_columns(batch, self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
     def close(self) -> None:
-        """Gives back what the evaluator holds. Later calls raise a ClosedError."""
+        """Releases the evaluator's resources. Later calls raise a ClosedError."""
         number, self._number = self._number, CLOSED
         if self.service is not None:
             self.service.close()
@@ -250,6 +250,6 @@ def _named(model: str | None, url: str | None) -> Evaluator:
 
 
 def evaluator(model: str | Evaluator | None) -> Evaluator:
-    """The evaluator that a call names: itself, or one that is kept for the next call of that name, or of none. A service
-    has it if the variable EVALD_URL names one."""
+    """The evaluator of a call's argument: itself, or a cached one of that name or of none. With the variable EVALD_URL it is
+    at that service."""
     return model if isinstance(model, Evaluator) else _named(model, os.environ.get("EVALD_URL") or None)

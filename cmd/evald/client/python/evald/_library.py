@@ -17,7 +17,7 @@ LOST = 2  # the status of a call whose evaluator or search is closed
 
 
 class EvaldError(ValueError):
-    """What was given is wrong. The text names what, and the way out."""
+    """An argument is wrong. The text names it, and the way out."""
 
 
 class ClosedError(RuntimeError):
@@ -25,18 +25,18 @@ class ClosedError(RuntimeError):
 
 
 class UnavailableError(ConnectionError):
-    """The program or the service that should answer has ended, cannot be reached, or is overloaded. The text says which and why. A later call may
-    succeed: it starts the program again, or asks the service again."""
+    """The program or the service that should answer has ended, cannot be reached, or is overloaded. The text has the details. A later call may
+    succeed: it restarts the program, or asks the service again."""
 
 
 class Event(ctypes.Structure):
-    """What a call that takes long wants or has, and how far it is."""
+    """The event of a long call, and its progress."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("rows", "number", "first", "done", "all")]
 
 
 def find() -> Path:
-    """Where the library is, or would be if this wheel had one."""
+    """The path of the library, or where it would be if this wheel had one."""
     named = os.environ.get("EVALD_LIBRARY")
     name = {"win32": "evald.dll", "darwin": "libevald.dylib"}.get(sys.platform, "libevald.so")
     return Path(named) if named else Path(__file__).parent / name
@@ -142,7 +142,7 @@ class _Loaded:
 
 
 def missing() -> str:
-    """Where the library was looked for, and the ways out."""
+    """The paths at which the library was expected, and the ways out."""
     return (
         f"{find()} is not there: this wheel has no library for this system, or EVALD_LIBRARY is wrong; the variable EVALD_LIBRARY names one, or "
         "EVALD_PROGRAM the program evald, which is not on PATH either. evald.Evaluator(url=...) asks a service for evaluations and searches"
@@ -150,7 +150,7 @@ def missing() -> str:
 
 
 def load() -> _Loaded:
-    """The library. An ImportError says where it was looked for."""
+    """The library. An ImportError lists the paths at which it was expected."""
     if not find().exists():
         raise ImportError("evald: " + missing())
     return _Loaded(find())

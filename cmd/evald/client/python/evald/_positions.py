@@ -1,4 +1,4 @@
-"""Positions of one game as an array, and the many forms in which they come."""
+"""Positions of one game as an array, and their many forms."""
 from __future__ import annotations
 
 import ctypes
@@ -176,7 +176,7 @@ class Positions:
 
     @property
     def stones(self) -> npt.NDArray[np.int64]:
-        """[N] how many stones are on each board."""
+        """[N] the number of stones on each board."""
         bits = np.unpackbits(self.words[:, 2:].copy().view(np.uint8), axis=1)
         stones: npt.NDArray[np.int64] = bits.sum(1, dtype=np.int64)
         return stones

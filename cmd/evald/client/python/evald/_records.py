@@ -18,9 +18,9 @@ from ._work import Work
 class Records:
     """Records of one game, a row for each position. All values are those of the side to move.
 
-    `positions`, `visits` [N,A] of the search (all 0 where there was none), `q` [N] its value, `z` [N] how the game ended (1, 0, -1), `gameover` [N]
+    `positions`, `visits` [N,A] of the search (all 0 if there was none), `q` [N] its value, `z` [N] the game's result (1, 0, -1), `gameover` [N]
     (0 not over, 2 the other side has won, 3 drawn), `ply` [N] stones, `weight` [N] in the loss, `game` [N] its number in the run (-1: none),
-    `move` [N] the action that was played (-1: none), and `source` who answered.
+    `move` [N] the action that was played (-1: none), and `source` [N].
     """
 
     def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8]) -> None:
@@ -37,7 +37,7 @@ class Records:
 
     @property
     def source(self) -> list[str]:
-        """[N] who answered."""
+        """[N] the sources of the answers."""
         return names(self._codes)
 
     @property

@@ -1,4 +1,4 @@
-"""What a service leaves to its client: the forms of positions, where there is neither the library nor the program. All else needs one of these."""
+"""The forms of positions for clients of a service, without the library and the program. All other calls need one of these."""
 from __future__ import annotations
 
 import re

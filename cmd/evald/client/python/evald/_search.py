@@ -19,10 +19,10 @@ NO_MOVE = -1000  # the score of an action that cannot be played
 
 
 class Searched(Rows):
-    """What searches have found, for the sides to move.
+    """The results of searches, for the side to move.
 
     `visits` [N,A] of each action, `policy` [N,A] their shares, `q` [N,A] mean values of actions, `wdl` [N,3], `value` [N], `best` [N] the
-    action to play (-1 if the game is over), and `proved` [N]: 1, 0 or -1 where the result is certain, else 2.
+    action to play (-1 if the game is over), and `proved` [N]: 1, 0 or -1 if the result is certain, else 2.
     """
 
     __slots__ = ("visits", "q", "best", "proved")
@@ -73,11 +73,11 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
            progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, all at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which gets batches of up to `batch` positions, an Evaluator or a model's name. The rest are the flags of
-    `evald search`; `exact` is how many nodes prove a leaf, False for none. An answer does not depend on the other positions.
+    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator or a model's name. The rest are the flags of
+    `evald search`; `exact` is the maximum number of nodes of the proof of a leaf, False for none. An answer does not depend on the other positions.
 
-    An Evaluator with a URL lets the service search, whose model `search` takes `visits` and `exact`. Of moves with as many visits `best` is then the
-    one with the highest value.
+    With an Evaluator that has a URL, the service searches with its model `search`, which accepts `visits` and `exact`. If moves have equal visits,
+    `best` is then the one with the highest value.
 
     >>> search("445566", visits=50).best      # completes three in a row
     array([2], dtype=int32)
@@ -103,7 +103,7 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
 
 def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
-    """The exact score of each action [N,A], for the side to move: above 0 it wins, and a higher score wins sooner; below 0 it loses. Actions that cannot
+    """The exact score of each action [N,A], for the side to move: above 0 it wins, and a higher score wins faster; below 0 it loses. Actions that cannot
     be played have NO_MOVE. With `nodes`, positions that take more have NO_MOVE everywhere. No game may be over.
 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
@@ -121,7 +121,7 @@ def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | No
 class Game:
     """A game of self-play.
 
-    `positions` are those that were searched, in order, `actions` [P] what was played in each (-1 if the game ended there, because its result is
+    `positions` are those that were searched, in order, `actions` [P] those played in them (-1 if the game ended there, because its result is
     proved), `visits` [P,A] of full searches (0 elsewhere), `q` [P] values of roots for the side to move, `result` 1, 0 or -1 for the first
     player, and `number` counts games.
     """
@@ -153,7 +153,7 @@ def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator |
              exact: int | bool = False, batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
-    `network` is as in search. With `exact` a game ends as soon as its result is proved within that many nodes, or 1000 for True. `config` are
+    `network` is as in search. With `exact` a game ends as soon as its result is proved within this number of nodes, 1000 for True. `config` are
     fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game follows from the seed, its number and the network.
     """
     of = board(rules)

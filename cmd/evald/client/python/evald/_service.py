@@ -93,7 +93,7 @@ class Service:
         raise EvaldError(f"evald: the service {self.url}: {text}")
 
     def about(self) -> dict[str, Any]:
-        """What Evaluator.about is of a service. It fails if the service or a model that was named is not there."""
+        """Evaluator.about of a service. It fails if the service or the named model does not exist."""
         try:
             self._request("GET", f"/v2/models/{urllib.parse.quote(self.model, safe='')}/ready" if self.named else "/v2/health/ready")
         except EvaldError:
@@ -101,7 +101,7 @@ class Service:
         return dict(model=self.model, how=f"model {self.model} of {self.url}", network=True, games=[], notes=[])
 
     def ask(self, model: str, positions: Positions, outputs: Mapping[str, int], parameters: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:
-        """The outputs [N,C], whose columns C are given, of a model for positions, and who answered each position."""
+        """The outputs [N,C], whose columns C are given, of a model for positions, and the source of each answer."""
         b, n = positions.board, len(positions)
         words = positions.words if b.columns * (b.rows + 1) > 64 else positions.words[:, ::2]
         body = np.ascontiguousarray(words, "<u8").tobytes()
@@ -124,7 +124,7 @@ class Service:
             raise self._fails(f"its answer is none of evald serve: {error!r}") from None
 
     def evaluate(self, positions: Positions, exact: int | None) -> tuple[Array, Array, list[str]]:
-        """wdl [N,3], policy [N,A] and who answered [N]."""
+        """wdl [N,3], policy [N,A] and the sources [N]."""
         n, a = len(positions), positions.board.actions
         wdl, policy, sources = np.empty((n, 3), np.float32), np.empty((n, a), np.float32), []
         for i in range(0, n, ROWS):

@@ -19,8 +19,8 @@ Array = npt.NDArray[Any]
 
 class Network(Protocol):
     """A function as a network. It takes Positions, whose planes(), cells() or words it uses, and returns the policy [N,A] and either win, draw
-    and loss [N,3] or the value [N], -1 to 1, for the side to move. numpy arrays or torch tensors will do; rows need not sum to 1. Moves that
-    cannot be played are masked for it."""
+    and loss [N,3] or the value [N], -1 to 1, for the side to move. They may be numpy arrays or torch tensors; rows need not sum to 1. Moves that
+    cannot be played are masked."""
 
     def __call__(self, positions: Positions, /) -> tuple[Any, Any]: ...
 
@@ -43,7 +43,7 @@ class Work:
 
     @property
     def done(self) -> int:
-        """How many things the call has done."""
+        """The number of things that the call has done."""
         return int(self._event.done)
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Event | None:

@@ -1,4 +1,4 @@
-"""For pandas, and what calls functions of pandas, such as Spark and Dask: answers as columns.
+"""For pandas, and frameworks that call functions of pandas, such as Spark and Dask: answers as columns.
 
     frame.join(evald.columns.answers(frame))                              # pandas
     ddf.map_partitions(evald.columns.answers, meta=evald.columns.META)    # Dask

@@ -30,7 +30,7 @@ EMBEDDING: Shape = ((WORDS,), np.uint32)
 
 
 class Model:
-    """The game and its evaluator, as mctx sees a model. `model` is as in evald.evaluate. The embedding is the position, uint32 [B,8].
+    """The game and its evaluator as a model of mctx. `model` is as in evald.evaluate. The embedding is the position, uint32 [B,8].
 
     The reward is 1 for an action that wins, and the discount is -1, because the sides take turns, or 0 where the game is over. An action that
     cannot be played has a logit of -3.4e38; playing it loses.

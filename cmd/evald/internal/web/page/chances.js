@@ -1,4 +1,4 @@
-// Values, scores and results in one viewpoint: whose chances they are, Red's or Yellow's, whoever is to move.
+// Values, scores and results as Red's or Yellow's chances, independent of the side to move.
 import { say } from "./strings.js";
 
 export const sides = () => [say("side.red"), say("side.yellow")];
@@ -32,7 +32,7 @@ export function certain(result) {
   return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
 }
 
-// scored words an exact score for Red: who wins, and how soon; the higher the number, the sooner.
+// scored words an exact score for Red: who wins; a higher number is a faster win.
 export function scored(score) {
   if (score === 0) {
     return { ...draw(), text: "0" };

@@ -89,7 +89,7 @@ export function barChart(title, bars) {
   bars.forEach((b, i) => {
     const at = left + i * room;
     svg.append(draw("rect", { class: "count", x: at + 0.1 * room, y: y(b.count), width: 0.8 * room, height: Math.max(0, y(0) - y(b.count)) }));
-    if (i % Math.ceil(bars.length * longest / 45) === 0) { // as many names as fit
+    if (i % Math.ceil(bars.length * longest / 45) === 0) { // only names that fit
       svg.append(draw("text", { x: at + room / 2, y: height - 6, "text-anchor": "middle" }, b.name));
     }
   });

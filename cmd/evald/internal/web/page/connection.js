@@ -1,5 +1,5 @@
-// Whether the server can be reached. While it cannot, the page says so in plain words and asks again at growing intervals; with the first
-// answer the message goes away, and the requests that wait are made again.
+// Whether the server can be reached. While it cannot, the page shows a message and retries at growing intervals; with the first
+// answer the message disappears, and the waiting requests are made again.
 import { $ } from "./dom.js";
 import { say } from "./strings.js";
 

@@ -40,7 +40,7 @@ export class Drill {
     });
   }
 
-  // show begins or ends the view. A game goes on where it was left.
+  // show begins or ends the view. A game continues where it was left.
   show(shown) {
     if (!shown) {
       this.work.abort();

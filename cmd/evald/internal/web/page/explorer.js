@@ -77,7 +77,7 @@ export class Explorer {
     this.look();
   }
 
-  // show begins or ends the view; address is its part of the page's address. Nothing is asked for a position that nobody sees.
+  // show begins or ends the view; address is its part of the page's address. A hidden view requests nothing.
   show(shown, address) {
     if (shown) {
       this.open(address.split("=")[1]);

@@ -1,4 +1,4 @@
-// Exact scores of a position's moves, and how a game goes on if both sides play the best of them.
+// Exact scores of a position's moves, and the game that follows if both sides play the best of them.
 import { aborted, lines, patiently, post } from "./api.js";
 
 const most = 9; // moves of a line

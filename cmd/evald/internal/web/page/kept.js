@@ -140,7 +140,7 @@ export class Kept {
     }
   }
 
-  // branches returns an item for each move that goes on from a node. A line without branches is one item.
+  // branches returns an item for each move after a node. A line without branches is one item.
   branches(rules, node, before) {
     return Object.entries(node.next).map(([move, next]) => {
       const item = make("li"), moves = [...before, move];

@@ -1,5 +1,5 @@
 // The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it. All of them are
-// Red's and Yellow's chances, whoever is to move.
+// Red's and Yellow's chances, for either side to move.
 import { certain, chance, forRed, scored, sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { say } from "./strings.js";

@@ -26,7 +26,7 @@ export class Play {
     this.report = report;
     this.game = null;
     this.paused = false; // agents wait
-    this.analysing = false; // the visitor moves for both sides, whoever plays them
+    this.analysing = false; // the visitor moves for both sides
     this.visible = true;
     this.commands = Promise.resolve();
     this.work = new AbortController(); // requests about the position on the board
@@ -100,12 +100,12 @@ export class Play {
     }
   }
 
-  // watched says whether anybody can see the game.
+  // watched reports whether the game is visible.
   watched() {
     return this.visible && !document.hidden;
   }
 
-  // see says whether the game is visible. Nothing is requested for a board that nobody sees.
+  // see tells whether the game is visible. A hidden board requests nothing.
   see(visible) {
     if (visible !== this.visible) {
       this.visible = visible;

@@ -96,7 +96,7 @@ export class Puzzles {
     return from[Math.floor(Math.random() * from.length)];
   }
 
-  // more goes on with the same: another mistake while there is one, else another puzzle.
+  // more continues with another mistake if there is one, else with another puzzle.
   more() {
     if (this.kind === "review" && store.due().length) {
       this.review();
@@ -140,7 +140,7 @@ export class Puzzles {
     }
   }
 
-  // ask shows the position, and what is to be found.
+  // ask shows the position and the task.
   ask() {
     const { puzzle, game } = this;
     const title = { daily: say("puzzles.daily.of", { date: new Date().toLocaleDateString(document.documentElement.lang, { dateStyle: "long" }) }), next: say("puzzles.puzzle"), review: say("puzzles.mistake") }[this.kind];
@@ -224,7 +224,7 @@ export class Puzzles {
     return say("puzzles.change", { rating: store.stored().rating, change: (change > 0 ? "+" : "") + change });
   }
 
-  // judge says whether the visitor's move was right, and how the rating changed.
+  // judge shows whether the visitor's move was right, and the new rating.
   judge(right, move, change) {
     this.say(right ? "verdict good" : "verdict bad", [right ? say("puzzles.right", { move }) : say("puzzles.wrong." + (this.puzzle.result || "own"), { move }), change]);
     $("puzzle-again").hidden = right;
@@ -249,7 +249,7 @@ export class Puzzles {
     this.standing();
   }
 
-  // explain shows how the game goes on after the visitor's move, with the best moves of both sides.
+  // explain shows the best moves of both sides after the visitor's move.
   async explain(after, signal) {
     $("puzzle-why").hidden = false;
     $("puzzle-line").replaceChildren();

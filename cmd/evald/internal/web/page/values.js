@@ -45,7 +45,7 @@ export class Values {
     this.set(game.position, ended, game.result === "draw" ? 0 : forRed(game, -1), true);
   }
 
-  // hear keeps what a line of an analysis says about the game's position.
+  // hear stores the value in a line of an analysis of the game's position.
   hear(game, m) {
     if (m.type === "opinion") {
       this.set(game.position, sight, forRed(game, m.wdl[0] - m.wdl[2]), m.source === "rules");
