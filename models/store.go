@@ -73,6 +73,7 @@ func UserStore() (Store, error) {
 	return Store{filepath.Join(home, ".local", "share", "evald", "models")}, nil
 }
 
+// Dir returns the store's folder.
 func (s Store) Dir() string { return s.dir }
 
 // ParseRef splits "mine@3" into name and version. Without a version, it returns 0, which means the newest.
@@ -221,6 +222,7 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 	}
 }
 
+// Removed is the result of Remove.
 type Removed struct {
 	Refs  []string // "mine@1", "mine@2", in ascending order
 	Bytes int64    // of their files

@@ -32,6 +32,7 @@ func (e Example) Mirror(b *game.Board) Example {
 	return e
 }
 
+// Batch is N examples as tensors.
 type Batch struct {
 	board    *game.Board
 	planes   *tensor.Dense // [N,H,W,5]

@@ -29,6 +29,7 @@ type Heads struct {
 	GameOver *Metric `json:"gameover,omitempty"`
 }
 
+// Metric is one of the losses.
 type Metric struct {
 	Loss     float64 `json:"loss"`
 	Accuracy float64 `json:"accuracy"` // share of rows whose most likely class is the same in network and target

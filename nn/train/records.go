@@ -135,6 +135,7 @@ func (r *Records) begin(paths []string) error {
 // be closed.
 func (r *Records) HeldOut() *Records { return r.heldOut }
 
+// Rows returns the number of records in a pass.
 func (r *Records) Rows() int64 { return r.Survey.Records }
 
 // Close closes the files.
