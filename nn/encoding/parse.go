@@ -55,7 +55,7 @@ func (d Description) Marshal() []byte {
 // document parses a text that is one mapping. An empty text is an empty mapping.
 func document(text []byte) (*yaml.Node, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the text has %d bytes, and may have %d", len(text), maxText)
+		return nil, fmt.Errorf("the text has %d bytes, must have at most %d", len(text), maxText)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var node, more yaml.Node

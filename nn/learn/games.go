@@ -71,7 +71,7 @@ func (r *Run) plan(generation int) (p plan, err error) {
 		}
 	}
 	if c.Network != r.playerName(beginning) {
-		return p, fmt.Errorf("%s: network %q is none that the run has promoted: remove the generation's folder, and its games are played again", path, c.Network)
+		return p, fmt.Errorf("%s: the run has not promoted network %q: remove the generation's folder, and its games are played again", path, c.Network)
 	}
 	return p, nil
 }

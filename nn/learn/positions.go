@@ -28,7 +28,7 @@ func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 // no positions of a kind.
 func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
-		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
+		return fmt.Errorf("%s: the networks of this run were measured only on it, which evald no longer supports: resume the run with the version that began it, or begin another", old)
 	}
 	r.positions = nil
 	for _, b := range r.boards {

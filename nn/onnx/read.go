@@ -86,10 +86,10 @@ func Read(content []byte) (*Info, error) {
 
 func read(content []byte) (*Info, error) {
 	if len(content) > maxFile {
-		return nil, fmt.Errorf("the file has %d bytes, and may have %d", len(content), maxFile)
+		return nil, fmt.Errorf("the file has %d bytes, must have at most %d", len(content), maxFile)
 	}
 	if len(content) >= 8 && bytes.Equal(content[4:8], []byte("ORTM")) {
-		return nil, errors.New("the file has ONNX Runtime's own format, which is not checked here: give the ONNX file that it was made from")
+		return nil, errors.New("the file has ONNX Runtime's own format, which evald does not check: give the original ONNX file")
 	}
 	w := walk{info: &Info{Opsets: map[string]int64{}, Metadata: map[string]string{}}, functions: map[operator]bool{}}
 	if err := w.model(content); err != nil {

@@ -76,7 +76,7 @@ func (w *walk) model(message []byte) error {
 	}
 	for _, u := range w.used {
 		if !w.functions[u.operator] {
-			return fmt.Errorf("%s: the operator is one of domain %s, which ONNX Runtime has not by itself: export the network with standard operators", u.at, short.Quote(u.domain))
+			return fmt.Errorf("%s: its operator has domain %s, which is not built into ONNX Runtime: export the network with standard operators", u.at, short.Quote(u.domain))
 		}
 	}
 	if w.info.Producer = producer; version != "" {
@@ -155,7 +155,7 @@ func (w *walk) outer(message []byte) error {
 	})
 	w.info.Inputs = slices.DeleteFunc(w.info.Inputs, func(v Value) bool { return initializers[v.Name] })
 	if err == nil && w.info.Parameters > maxParameters {
-		return fmt.Errorf("the network has %d parameters, and may have %d", w.info.Parameters, maxParameters)
+		return fmt.Errorf("the network has %d parameters, must have at most %d", w.info.Parameters, maxParameters)
 	}
 	return err
 }
@@ -236,7 +236,7 @@ func (w *walk) node(message []byte, at string, depth int) error {
 	at = inside(at, fmt.Sprintf("node %s (%s)", short.Quote(name), short.Text(o.name)))
 	w.info.Nodes++
 	if o.name == "EPContext" {
-		return fmt.Errorf("%s: it may name other files: give the ONNX file that the program for one device was made from", at)
+		return fmt.Errorf("%s: it may name other files: give the original ONNX file, before it was compiled for a device", at)
 	}
 	if !slices.Contains(domains, o.domain) {
 		w.used = append(w.used, use{o, at})

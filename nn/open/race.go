@@ -146,7 +146,7 @@ func measure(b eval.Backend, batch, want *eval.Batch) (rate float64, err error) 
 		return 0, err
 	}
 	if apart := max(furthest(batch.WDL, want.WDL), furthest(batch.Policy, want.Policy)); !(apart <= mostApart) {
-		return 0, fmt.Errorf("its answers are up to %.3g away from those of the CPU, and may be %v", apart, mostApart)
+		return 0, fmt.Errorf("its answers differ from the CPU's by up to %.3g, more than %v", apart, mostApart)
 	}
 	start, rows := time.Now(), 0
 	for time.Since(start) < raceTime {

@@ -111,7 +111,7 @@ func (f *Foreign) try(name string, o Options) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be meant to harm", name, trialTime)
+		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be malicious", name, trialTime)
 	case errors.As(err, &exit) && exit.ExitCode() == trialRefused:
 		line := said.LastLine()
 		_, text, named := strings.Cut(line, "model "+trialName+": ") // before that text is the program's name
@@ -120,7 +120,7 @@ func (f *Foreign) try(name string, o Options) error {
 		}
 		return fmt.Errorf("model %s: %s", name, cmp.Or(text, line))
 	case errors.As(err, &exit):
-		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or meant to harm. It said: %s", name, err, said.LastLine())
+		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or malicious. Its last message: %s", name, err, said.LastLine())
 	}
 	return fmt.Errorf("model %s: to try it in another process: %w", name, err)
 }

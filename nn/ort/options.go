@@ -90,7 +90,7 @@ func (o Options) check() error {
 	case o.onCPU() && len(o.Settings) > 0:
 		return fmt.Errorf("ONNX Runtime: provider %s has no settings", CPU)
 	case o.onCPU() && o.Plugin != "":
-		return fmt.Errorf("ONNX Runtime: plugin %s: name the provider that it has", o.Plugin)
+		return fmt.Errorf("ONNX Runtime: plugin %s: name its provider", o.Plugin)
 	}
 	return nil
 }

@@ -245,7 +245,7 @@ func Sum(file []byte) string { return fmt.Sprintf("%x", sha256.Sum256(file)) }
 // CheckSum compares a checksum with that of the file, given without the checksum.
 func CheckSum(sum string, file []byte) error {
 	if got := Sum(file); got != sum {
-		return fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out",
+		return fmt.Errorf("the file is damaged: its sha256 is %s, but metadata %s is %s; a program that changes a network must remove that key",
 			got, SumKey, short.Quote(sum))
 	}
 	return nil

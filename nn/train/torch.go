@@ -177,7 +177,7 @@ func (p *torch) died() error {
 
 // failed returns an error of the process, with the ways out.
 func (p *torch) failed(why string) error {
-	way := "the same command goes on from the checkpoint, also with gorgonia"
+	way := "the same command resumes from the checkpoint, also with gorgonia"
 	if p.how == "" { // it has not started
 		way = "install PyTorch there (pip install torch), let EVALD_PYTHON name a Python that has it, or train with gorgonia, which needs none"
 	}
