@@ -226,10 +226,10 @@ func TestMisfits(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]ort.Options{
-		"ONNX Runtime: threads -1: must be at least 0":             {Threads: -1},
-		"ONNX Runtime: batch 5000: must be from 0 to 4096":         {Batch: 5000},
-		"ONNX Runtime: provider cpu has no settings":               {Settings: map[string]string{"a": "b"}},
-		"ONNX Runtime: plugin p.so: name its provider": {Plugin: "p.so"},
+		"ONNX Runtime: threads -1: must be at least 0":     {Threads: -1},
+		"ONNX Runtime: batch 5000: must be from 0 to 4096": {Batch: 5000},
+		"ONNX Runtime: provider cpu has no settings":       {Settings: map[string]string{"a": "b"}},
+		"ONNX Runtime: plugin p.so: name its provider":     {Plugin: "p.so"},
 	} {
 		if _, err := ort.New(m, planes(), o); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
