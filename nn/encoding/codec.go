@@ -25,7 +25,7 @@ type Codec struct {
 	describe Description
 	planes   []compiled
 	cells    []int // the cell's number within a plane, by the cell's bit
-	// Value p of plane c is at p*planeStep + c*cellStep.
+	// The value of plane p in cell c is at p*planeStep + c*cellStep.
 	planeStep, cellStep int
 }
 

@@ -321,7 +321,7 @@ func TestContinuousInterrupted(t *testing.T) {
 	}
 }
 
-// An error of those who play ends the run at once, with its message. The run is continued when they play again.
+// An error of the Player ends the run at once, with its message. The run resumes when the Player works again.
 func TestContinuousFails(t *testing.T) {
 	c, dir := tiny(t), t.TempDir()
 	c.Continuous = true

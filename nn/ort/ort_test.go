@@ -132,7 +132,7 @@ func near(t *testing.T, got, want float32) {
 	}
 }
 
-// positions are random ones whose games go on.
+// positions returns random unfinished positions.
 func positions(board *game.Board, n int) *eval.Batch {
 	b := eval.NewBatch(board, n)
 	copy(b.Pos, gametest.Positions(gametest.Rand(uint64(n)), board, n, true))
