@@ -2,14 +2,14 @@
 // panel tiles of ROWS cells. The including file first includes the header of its instructions (vector/doc.go), and defines
 //
 //	NAME(x), TARGET, MAC as for vector/microkernel.h
-// PANEL                the maximum number of vectors of outputs in a panel: 2 or 4
+//	PANEL                the maximum number of vectors of outputs in a panel: 2 or 4
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
 //	MATRICES             only if MAC is that of vector/matrices.h
 //
 // and, if the sums are not of float32,
 //
-// FIRST(c, o)          the initial sums of the vector of outputs from o on; by default the bias
-// LAST(c, o, sum)      the outputs for their sums
+//	FIRST(c, o)          the initial sums of the vector of outputs from o on; by default the bias
+//	LAST(c, o, sum)      the outputs for their sums
 
 #ifdef MATRICES
 #include "vector/matrices.h"

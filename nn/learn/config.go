@@ -7,22 +7,17 @@
 // time.
 //
 //	config.json            the effective configuration
-//
-// positions/random.txt   positions of each kind of play with their exact scores, on which every network is measured
-//
+//	positions/random.txt   positions of each kind of play with their exact scores, on which every network is measured
 //	000/games/             records of the generation's games
-//
-// 000/games-001/         further games (Config.Continuous)
-//
+//	000/games-001/         further games (Config.Continuous)
 //	000/train/             its training run
 //	000/gate.parquet       the match with the best network before it
 //	000/opponent-1.parquet the match with a fixed opponent
-//
-// 000/generation.json    its results; written when the generation is complete
-// networks/000.safetensors  promoted networks; init.safetensors: the network that the run began with (Config.Init)
-// best.safetensors       the last promoted network
-// generations.jsonl      one line per generation, with ratings over all matches so far
-// events.out.tfevents.*  the same for TensorBoard
+//	000/generation.json    its results; written when the generation is complete
+//	networks/000.safetensors  promoted networks; init.safetensors: the network that the run began with (Config.Init)
+//	best.safetensors       the last promoted network
+//	generations.jsonl      one line per generation, with ratings over all matches so far
+//	events.out.tfevents.*  the same for TensorBoard
 //
 // A run of several games has one network for all of them. Positions, games and labels then have a folder for each game, such as
 // 000/games/5x4x4, and each match has a file for each game, such as 000/gate-5x4x4.parquet.
@@ -32,9 +27,7 @@
 //	initial.go             the network that a run begins with
 //	positions.go           positions with exact scores
 //	generation.go          one turn of the loop, accuracy
-//
-// games.go               games, and which of them a generation learns from
-//
+//	games.go               games, and which of them a generation learns from
 //	continuous.go          games while a network is trained (Config.Continuous)
 //	labels.go              exact scores of the positions of games, if a run learns from them
 //	training.go            the training of a generation's network

@@ -10,8 +10,7 @@
 //	planes.go                          planes of positions
 //	forward.go, layers.go, softmax.go  the reference forward pass
 //	evaluator.go                       the same as a Backend
-//
-// torch.go                           the same network as a PyTorch module, torch_model.py
+//	torch.go                           the same network as a PyTorch module, torch_model.py
 //
 // # Shapes
 //

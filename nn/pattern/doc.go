@@ -20,19 +20,17 @@
 // # Results
 //
 //	out[0:3]    logits of win, draw, loss for the side to move, times Unit
-//
-// out[3:10]   logits of the moves by column, times Unit; those of illegal moves are meaningless
-// out[10:16]  unused, 0
+//	out[3:10]   logits of the moves by column, times Unit; those of illegal moves are meaningless
+//	out[10:16]  unused, 0
 //
 // # Files
 //
 // A safetensors file with metadata evald.kind = "pattern", evald.format = "1" or "2" and evald.config = {"lanes": L, "hidden":
 // [H1, H2]}. evald.sha256 is the checksum of the file without that key, as Marshal writes it.
 //
-// rows      [K]       I32   indices of the table's rows that are not all 0, ascending
-// table     [K,L]     I16   those rows; I8 in format 2, where a row is its factor times these numbers
-// factor    [K]       I16   only in format 2: 1 to 255
-//
+//	rows      [K]       I32   indices of the table's rows that are not all 0, ascending
+//	table     [K,L]     I16   those rows; I8 in format 2, where a row is its factor times these numbers
+//	factor    [K]       I16   only in format 2: 1 to 255
 //	bias      [L]       I16
 //	dense.0.weight [H1,(L-16)/2], dense.1.weight [H2,H1], dense.2.weight [16,H2]   I8
 //	dense.0.bias [H1], dense.1.bias [H2], dense.2.bias [16]                        I32

@@ -3,8 +3,8 @@
 //
 //	NAME(x)        x with the path's name
 //	TARGET         the attribute that allows the path's instructions
-// PANEL          the maximum number of vectors in a row of sums
-// MAC(sum, a, b) sum + a*b, or another product of a word of a and a vector of b. a is made by SPREAD
+//	PANEL          the maximum number of vectors in a row of sums
+//	MAC(sum, a, b) sum + a*b, or another product of a word of a and a vector of b. a is made by SPREAD
 //
 // A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of each row then costs 4 (2) loads of b and
 // 6 of a for 24 (12) multiply-adds, so that loads are never the bottleneck. Compilers keep the arrays in registers because

@@ -8,7 +8,7 @@
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
 //	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
-// a deadlock              if no thread of a cluster can make progress, all waiting threads are listed, with their reasons
+//	a deadlock              if no thread of a cluster can make progress, all waiting threads are listed, with their reasons
 //
 // mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products at
 // once and rounds differently, so its results differ in the last bits.

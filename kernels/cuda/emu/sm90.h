@@ -1,18 +1,18 @@
 // The functions of sm90.h on the CPU. As in emu.h, mistakes that cause errors on a GPU only sometimes always do here:
 //
-// an early use of registers  a product is computed when it is waited for. Until then its sums and fragments are NaN; they
-//                            must still be so when it is computed
-// an early overwrite         shared memory is read when the product starts and again when it is computed, and must be the same
-// a wrong descriptor         its bits are decoded as the machine does
+//	an early use of registers  a product is computed when it is waited for. Until then its sums and fragments are NaN; they
+//	                           must still be so when it is computed
+//	an early overwrite         shared memory is read when the product starts and again when it is computed, and must be the same
+//	a wrong descriptor         its bits are decoded as the machine does
 //	a missing multiply_fence   between ldmatrix, or other accesses after a wait, and a product
 //	a missing fence_async      between a thread's access to shared memory and one of the asynchronous proxy
-// an overwritten source      of a copy to another block: it must be unchanged when the copy arrives
+//	an overwritten source      of a copy to another block: it must be unchanged when the copy arrives
 //	a late or early copy       the target is 0xff until the copy arrives, which may be at any time after its start
-// a wrong count              more arrivals or bytes in a phase than were announced; too few are a deadlock. Bytes from
-//                            another block may come before they are announced
-// a lost phase               a barrier in another phase than the thread assumes: a wait for the wrong one may end
-// an early or late reach     into another block before its barriers exist, or after its end
-// warpgroups that differ     the four warps must start the same products
+//	a wrong count              more arrivals or bytes in a phase than were announced; too few are a deadlock. Bytes from
+//	                           another block may come before they are announced
+//	a lost phase               a barrier in another phase than the thread assumes: a wait for the wrong one may end
+//	an early or late reach     into another block before its barriers exist, or after its end
+//	warpgroups that differ     the four warps must start the same products
 #pragma once
 
 namespace emu {
