@@ -1,12 +1,11 @@
-// Package models keeps networks. Shipped networks are safetensors files inside the binary, with a manifest that describes
-// them. A user's own networks are in a Store, which is a folder. The package knows nothing of a file's content but its
-// checksum.
+// Package models stores networks. Shipped networks are safetensors files inside the binary, with a manifest that describes them.
+// A user's own networks are in a Store, which is a folder. Of a file's content the package knows only the checksum.
 //
-// A network of pattern tables ships packed, because it has a third of the size then. Its checksum is that of the safetensors
-// file, which is what all others see.
+// A network of pattern tables ships compressed, which reduces it to a third. Its checksum is that of the uncompressed file, which
+// callers get.
 //
-// The untrained networks are made from seeds alone. A test of package nn/net has the seeds and compares the files. To
-// rewrite the files and their checksums, run
+// The untrained networks are made from seeds alone. A test of package nn/net has the seeds and compares the files. To rewrite the
+// files and their checksums, run
 //
 //	go test ./nn/net -run TestSeededModels -update
 package models
@@ -30,19 +29,19 @@ var files embed.FS
 
 // Entry describes one network in the manifest.
 type Entry struct {
-	Name    string    `json:"name"`            // what users call it
+	Name    string    `json:"name"`            // the name in commands and answers
 	Version int       `json:"version"`         // from 1
-	File    string    `json:"file"`            // in this folder; packed by gzip if it ends in .gz
-	SHA256  string    `json:"sha256"`          // of the file, unpacked, in lower-case hexadecimal
-	Config  string    `json:"config"`          // the network's shape as package net writes it, "6x64", or package pattern, "pattern128x64x32"
-	Trained bool      `json:"trained"`         // false: its answers mean nothing; it is for tests only
+	File    string    `json:"file"`            // in this folder; compressed by gzip if it ends in .gz
+	SHA256  string    `json:"sha256"`          // of the uncompressed file, in lower-case hexadecimal
+	Config  string    `json:"config"`          // the network's shape in the notation of package net, "6x64", or pattern, "pattern128x64x32"
+	Trained bool      `json:"trained"`         // false: a network for tests, whose answers are meaningless
 	Rules   []string  `json:"rules"`           // the games it was trained on, such as "7x6x4"; empty if untrained
-	Range   []string  `json:"range,omitempty"` // more games that it is for, game.ParseRanges: "3-12x3-13x3-6"
+	Range   []string  `json:"range,omitempty"` // more games that it supports, game.ParseRanges: "3-12x3-13x3-6"
 	Note    string    `json:"note"`            // one or two sentences for people
 	Created time.Time `json:"created,omitzero"`
 }
 
-// Ref is the name with the version: "mine@3".
+// Ref returns the name with the version: "mine@3".
 func (e Entry) Ref() string { return fmt.Sprintf("%s@%d", e.Name, e.Version) }
 
 // List returns every shipped network, in the manifest's order. The caller may change the result.
@@ -57,7 +56,7 @@ func List() (entries []Entry) {
 	return entries
 }
 
-// Names are the names of the shipped networks, in the manifest's order.
+// Names returns the names of the shipped networks, in the manifest's order.
 func Names() []string {
 	var names []string
 	for _, e := range List() {
@@ -66,7 +65,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the shipped network of a reference, "seeded-2x16" or "seeded-2x16@1".
+// Find returns the shipped network with a reference such as "seeded-2x16" or "seeded-2x16@1".
 func Find(ref string) (Entry, bool) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -80,8 +79,8 @@ func Find(ref string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Open returns the bytes of a shipped network's file, unpacked, which the caller may change, and its entry. The error for an unknown
-// name lists the known ones. A file with a wrong checksum is an error too.
+// Open returns a shipped network's uncompressed file, which the caller may change, and its entry. The error for an unknown name
+// lists the known ones. A wrong checksum is an error too.
 func Open(ref string) ([]byte, Entry, error) {
 	e, ok := Find(ref)
 	if !ok {

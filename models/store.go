@@ -25,22 +25,22 @@ import (
 //	NAME/VERSION/manifest.json
 //	NAME/VERSION/model.safetensors   or model.onnx
 //
-// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails if the
-// version exists. So any number of processes may add and read at once. A temporary folder is locked while it is in use; if
-// its process is killed, the next process removes the folder. No file is shared by all versions, and nothing is changed once
-// written. A removed version is first renamed away, so that it is there whole or not at all.
+// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails if the version
+// exists. So any number of processes may add and read concurrently. A temporary folder is locked while in use; if its process is
+// killed, the next process removes the folder. Versions share no file, and nothing is changed once written. A version to be
+// removed is first renamed, so that it is there as a whole or not at all.
 type Store struct{ dir string }
 
 const (
 	manifestFile   = "manifest.json"
-	manifestFormat = 1 // version of the manifest, raised when an older program would misread it
+	manifestFormat = 1 // raised when older programs would misread the manifest
 
 	maxManifest = 1 << 20
 	maxModel    = 1 << 30
 	maxName     = 64
 	maxVersion  = 1 << 30
 
-	temporary = ".new-" // begins the names of folders that are being written or removed
+	temporary = ".new-" // prefix of folders that are being written or removed
 )
 
 // The files of models: networks of evald's own, and ONNX files.
@@ -73,10 +73,10 @@ func UserStore() (Store, error) {
 	return Store{filepath.Join(home, ".local", "share", "evald", "models")}, nil
 }
 
-// Dir is the store's folder.
+// Dir returns the store's folder.
 func (s Store) Dir() string { return s.dir }
 
-// ParseRef splits "mine@3" into name and version. The version is 0, for the newest, if none is given.
+// ParseRef splits "mine@3" into name and version. Without a version, it returns 0, which means the newest.
 func ParseRef(ref string) (name string, version int, err error) {
 	name, text, versioned := strings.Cut(ref, "@")
 	if err := checkName(name); err != nil {
@@ -101,8 +101,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// List returns every model of the store, sorted by name and version. A faulty folder is left out and reported in the error,
-// which says what to do. A store that does not exist is empty.
+// List returns all models of the store, sorted by name and version. Damaged folders are left out; the error names them and the
+// way out. A store that does not exist is empty.
 func (s Store) List() ([]Entry, error) {
 	folders, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,7 @@ func (s Store) List() ([]Entry, error) {
 	var wrong []error
 	for _, folder := range folders {
 		if checkName(folder.Name()) != nil || !folder.IsDir() {
-			continue // not ours
+			continue // not a model's folder
 		}
 		versions, err := s.versions(folder.Name())
 		wrong = append(wrong, err)
@@ -130,8 +130,8 @@ func (s Store) List() ([]Entry, error) {
 	return entries, errors.Join(wrong...)
 }
 
-// Find returns the model of a reference, "mine" (its newest version) or "mine@2"; ok is false if there is none. The error
-// says what is wrong with the reference or with the model's manifest.
+// Find returns the model with a reference, "mine" (its newest version) or "mine@2"; ok is false if there is none. The error says
+// what is wrong with the reference or the manifest.
 func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -149,10 +149,10 @@ func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// Path is the path of an entry's model file.
+// Path returns the path of an entry's model file.
 func (s Store) Path(e Entry) string { return filepath.Join(s.folder(e.Name, e.Version), e.File) }
 
-// Read returns the bytes of an entry's file after checking the checksum.
+// Read returns an entry's file after checking its checksum.
 func (s Store) Read(e Entry) ([]byte, error) {
 	file, err := durable.ReadFile(s.Path(e), maxModel)
 	if err != nil {
@@ -164,10 +164,9 @@ func (s Store) Read(e Entry) ([]byte, error) {
 	return file, nil
 }
 
-// Add stores a file under e.Name as the next version, and returns the entry with version and checksum. e.File is OwnFile, which "" is too, or
-// ONNXFile. If the newest
-// version has the same bytes, undamaged, and the same rules and note, nothing is added: Add returns that entry and added is
-// false.
+// Add stores a file under e.Name as the next version, and returns the entry with version and checksum. e.File is OwnFile (the
+// default) or ONNXFile. If the newest version has the same bytes, undamaged, and the same rules and note, Add adds nothing and
+// returns that entry; added is then false.
 func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err := checkName(e.Name); err != nil {
 		return Entry{}, false, err
@@ -179,7 +178,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	e.File, e.SHA256, e.Rules = cmp.Or(e.File, OwnFile), checksum(file), append([]string{}, e.Rules...)
 	last, ok, err := s.Find(e.Name)
 	if err == nil && ok && last.SHA256 == e.SHA256 && last.Note == e.Note && slices.Equal(last.Rules, e.Rules) {
-		if _, err := s.Read(last); err == nil { // else the new version repairs it
+		if _, err := s.Read(last); err == nil { // a damaged version is repaired by a new one
 			return last, false, nil
 		}
 	}
@@ -191,7 +190,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
-	defer done() // after success nothing is left to remove
+	defer done() // after success there is nothing to remove
 	if err := errors.Join(os.Chmod(folder, 0o755), durable.WriteFile(filepath.Join(folder, e.File), file)); err != nil {
 		return Entry{}, false, s.cannotWrite(err)
 	}
@@ -217,21 +216,21 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		if err = os.Rename(folder, s.folder(e.Name, e.Version)); err == nil {
 			return e, durable.SyncDir(filepath.Join(s.dir, e.Name))
 		}
-		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // else another process took that version meanwhile
+		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // else another process has just taken that version
 			return Entry{}, s.cannotWrite(err)
 		}
 	}
 }
 
-// Removed describes what Remove has removed.
+// Removed is the result of Remove.
 type Removed struct {
 	Refs  []string // "mine@1", "mine@2", in ascending order
 	Bytes int64    // of their files
 }
 
-// Remove removes a version, "mine@2", or a name with all its versions, "mine", including damaged ones. If the last version
-// is removed, the next model added gets its number again. If there is no such model, the error lists those that exist. An
-// Add of the same name at the same moment may fail.
+// Remove removes a version, "mine@2", or all versions of a name, "mine", including damaged ones. After the last version is
+// removed, the next model added gets its number again. If there is no such model, the error lists the existing ones. A concurrent
+// Add of the same name may fail.
 func (s Store) Remove(ref string) (Removed, error) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -269,9 +268,9 @@ func (s Store) Remove(ref string) (Removed, error) {
 	return r, nil
 }
 
-// Names lists what the store has, for an error message: "mine@1, mine@2".
+// Names lists the store's models for an error message: "mine@1, mine@2".
 func (s Store) Names() string {
-	entries, _ := s.List() // damaged ones may be left out here
+	entries, _ := s.List() // damaged ones may be missing here
 	var refs []string
 	for _, e := range entries {
 		refs = append(refs, e.Ref())
@@ -293,7 +292,7 @@ func (s Store) cannotWrite(err error) error {
 	return fmt.Errorf("model store: %w: set EVALD_MODELS to a folder that can be written", err)
 }
 
-// wayOut says what to do about a damaged version.
+// wayOut returns the advice for a damaged version.
 func (s Store) wayOut(name string, version int) string {
 	return fmt.Sprintf("remove the folder %s, or import the model again", s.folder(name, version))
 }
@@ -321,7 +320,7 @@ func (s Store) versions(name string) ([]int, error) {
 	return versions, nil
 }
 
-// newest returns 0 if there is no version.
+// newest returns the highest version, 0 if there is none.
 func newest(versions []int) int { return slices.Max(append(versions, 0)) }
 
 // entry reads the manifest of a version.
@@ -343,7 +342,7 @@ func (s Store) entry(name string, version int) (Entry, error) {
 func parseManifest(text []byte) (Entry, error) {
 	var m storedManifest
 	switch err := json.Unmarshal(text, &m); {
-	case m.Format > manifestFormat: // the first field, which is there even if others do not fit the struct
+	case m.Format > manifestFormat: // Format is the first field, parsed even if others do not fit the struct
 		return Entry{}, fmt.Errorf("%s is of format %d, this evald reads %d: use a newer evald", manifestFile, m.Format, manifestFormat)
 	case err != nil:
 		return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
@@ -357,7 +356,7 @@ func parseManifest(text []byte) (Entry, error) {
 	return m.Entry, checkName(m.Name)
 }
 
-var errInUse = errors.New("another process is at it")
+var errInUse = errors.New("another process is using it")
 
 // makeTemporary creates a temporary folder and locks it. done removes the folder, if it was not renamed, and unlocks it.
 func makeTemporary(parent string) (folder string, done func(), err error) {
@@ -368,15 +367,15 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 		switch lock, err := lockFolder(folder); {
 		case err == nil:
 			return folder, func() { _ = errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // this system cannot lock folders; then nobody removes them either
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // this system cannot lock folders, so no process removes abandoned ones either
 			return folder, func() { _ = os.RemoveAll(folder) }, nil
-		} // another process took the new folder for abandoned before it was locked
+		} // another process removed the new folder as abandoned before it was locked
 	}
 }
 
 // lockFolder locks a folder and checks that it still exists.
 func lockFolder(folder string) (*flock.Flock, error) {
-	if runtime.GOOS == "windows" { // which locks files only, and renames no folder that is open
+	if runtime.GOOS == "windows" { // can lock only files, and cannot rename open folders
 		return nil, errors.ErrUnsupported
 	}
 	lock := flock.New(folder, flock.SetFlag(os.O_RDONLY))

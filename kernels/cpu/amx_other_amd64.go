@@ -2,5 +2,5 @@
 
 package cpu
 
-// permitAMX is false, because it is not known how to ask other systems.
+// permitAMX is false: there is no code to ask other systems.
 func permitAMX() bool { return false }

@@ -1,11 +1,11 @@
 package cpu
 
-// conv is one call of the operation that the package documentation defines. A word is one float32, or in the same space two
-// bfloat16, the even channel in the low half, or four bytes (int8.go).
+// conv is one call of the operation that the package documentation defines. A word is one float32, or, in the same space, two
+// bfloat16 (the even channel in the low half) or four bytes (int8.go).
 type conv struct {
 	*layer
-	cells  []int32   // the cells to compute, as indices into all slices below
-	near   []uint16  // near[i] has bit t set if tap t of cells[i] may be non-zero; nil: all taps of all cells. A kernel may ignore it
+	cells  []int32   // cells to compute, as indices into all slices below
+	near   []uint16  // near[i] has bit t set if tap t of cells[i] may be non-zero; nil: all taps. Kernels may ignore it
 	taps   []int32   // [taps] distances in cells
 	src    []float32 // [cell][stride] words, of which the first `words` are inputs
 	stride int
@@ -22,29 +22,29 @@ type layer struct {
 	width    int       // outputs, rounded up to the kernel's lanes
 	weights  []float32 // [panel][tap][word][outputs of the panel]; of matrices [panel][tap][word/2][outputs of the panel][2 words]
 	bias     []float32 // [width]
-	scale    []float32 // [width] what sums of bytes are multiplied with; nil: words are no bytes
+	scale    []float32 // [width] factors of sums of bytes; nil: words are not bytes
 }
 
-// kernel is one way to compute a conv.
+// kernel is one implementation of a conv.
 type kernel struct {
 	name     Path
 	bf16     bool // words are pairs of bfloat16
 	lanes    int  // outputs are rounded up to a multiple of this
-	panel    int  // outputs of a panel: lanes times a power of two
+	panel    int  // outputs per panel: lanes times a power of two
 	inWords  int  // words of a tap are rounded up to a multiple of this
-	matrices bool // two words of a tap are multiplied at once, and stand together in the weights
+	matrices bool // two words of a tap are multiplied at once, and are adjacent in the weights
 	run      func(conv)
-	tiles    bool           // multiplies tiles: positions stand side by side (Scratch.standTogether)
+	tiles    bool           // multiplies tiles: positions are side by side (Scratch.standTogether)
 	heads    func() kernel  // float32 kernel for the heads; nil: this one
 	pool     func(poolCall) // of heads
-	winograd *winograd      // for 3x3 convolutions; nil if there is no such code
+	winograd *winograd      // for 3x3 convolutions; nil: not implemented
 	sparse   *sparse        // for inputs that are mostly zero
-	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no bytes
-	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil if there is no such code
-	peakMACs int            // multiply-adds of a round
+	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no 8 bits
+	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil: not implemented
+	peakMACs int            // multiply-adds per round
 }
 
-// panelWidth is the number of outputs in the next panel. left, a multiple of the lanes, is how many are not packed yet.
+// panelWidth returns the number of outputs in the next panel. left, a multiple of the lanes, is the number not packed yet.
 func (k *kernel) panelWidth(left int) int {
 	w := k.panel
 	for w > left {
@@ -57,7 +57,7 @@ func (k *kernel) panelWidth(left int) int {
 func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	out := len(bias)
 	in := len(weight) / out / taps
-	each := 1 // inputs in a word
+	each := 1 // inputs per word
 	if k.bf16 {
 		each = 2
 	}
@@ -75,12 +75,12 @@ func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	})
 }
 
-// packWords packs the words that at returns for output o, word w of the inputs and tap t.
+// packWords packs the words returned by at for output o, input word w and tap t.
 func (k *kernel) packWords(bias []float32, taps, words int, at func(o, w, t int) float32) *layer {
 	l := &layer{tapCount: taps, words: words, width: roundUp(len(bias), k.lanes)}
 	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)
 	copy(l.bias, bias)
-	together := 1 // words of an output
+	together := 1 // words per output
 	if k.matrices {
 		together = 2
 	}

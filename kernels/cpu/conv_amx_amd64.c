@@ -1,6 +1,6 @@
 //go:build cgo
 
-// bfloat16 multiplied by the tiles of AMX.
+// bfloat16, multiplied by the tiles of AMX.
 #include "conv.h"
 #include "vector/avx512_amd64.h"
 

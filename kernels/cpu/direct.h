@@ -1,16 +1,15 @@
-// The operation of doc.go as it is defined, for vectors of LANES floats: panels of up to PANEL vectors of outputs, and in each
-// panel tiles of ROWS cells. The file that includes this includes the header of its instructions before (vector/doc.go), and
-// defines
+// The operation of doc.go in its direct form, for vectors of LANES floats: panels of up to PANEL vectors of outputs, and in each
+// panel tiles of ROWS cells. The including file first includes the header of its instructions (vector/doc.go), and defines
 //
 //	NAME(x), TARGET, MAC as for vector/microkernel.h
-//	PANEL                the most vectors of outputs in a panel: 2 or 4
+//	PANEL                the maximum number of vectors of outputs in a panel: 2 or 4
 //	STORE_PAIRS(p, v)    v as bfloat16 at p, 2 bytes each; nothing if the path has no bfloat16
 //	MATRICES             only if MAC is that of vector/matrices.h
 //
 // and, if the sums are not of float32,
 //
-//	FIRST(c, o)          what the sums of the vector of outputs from o on begin with; the bias if it is not defined
-//	LAST(c, o, sum)      these outputs of their sums
+//	FIRST(c, o)          the initial sums of the vector of outputs from o on; by default the bias
+//	LAST(c, o, sum)      the outputs for their sums
 
 #ifdef MATRICES
 #include "vector/matrices.h"
@@ -26,9 +25,9 @@
 #define LAST(c, o, sum) sum
 #endif
 
-// tile computes `count` cells, at most ROWS, starting with number `from`, and `vectors` vectors of outputs starting with
-// `first`. w is the weights of their panel. If there are fewer than ROWS cells, the last one is computed again and not
-// stored. A tap that is off the board for all cells is skipped, since it would add zero.
+// tile computes `count` cells, at most ROWS, starting with number `from`, and `vectors` vectors of outputs starting with `first`.
+// w is the weights of their panel. If there are fewer than ROWS cells, the last is computed repeatedly and stored once. A tap
+// that is off the board for all cells is skipped, since it would add zero.
 INLINE NAME(tile)(const int vectors, const conv *c, int64_t from, int64_t count, const float *w, int64_t first) {
 	const int32_t *cells = c->cells + from;
 	unsigned near = c->near ? 0 : ~0u;
@@ -70,7 +69,7 @@ TARGET static void NAME(panel4)(const conv *c, int64_t from, int64_t count, cons
 }
 #endif
 
-// The next panel is the widest that fits, as in kernel.panelWidth.
+// The next panel is the widest that fits; see kernel.panelWidth.
 TARGET void NAME(conv)(conv c) {
 	const float *w = c.weights;
 	for (int64_t first = 0, vectors; first < c.width; first += vectors * LANES) {

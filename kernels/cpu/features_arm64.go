@@ -1,6 +1,6 @@
 package cpu
 
-// feature is a feature of processors that golang.org/x/sys/cpu does not know.
+// feature is a processor feature that golang.org/x/sys/cpu does not detect.
 type feature struct {
 	name string
 	flag uintptr // of Linux, in HWCAP2

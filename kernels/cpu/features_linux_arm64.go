@@ -2,7 +2,7 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// has reports whether the kernel says that the processor has a feature.
+// has reports whether the processor has a feature, according to the operating system.
 func has(f feature) bool {
 	const key = 26 // AT_HWCAP2
 	auxiliary, err := unix.Auxv()

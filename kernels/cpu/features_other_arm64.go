@@ -2,5 +2,5 @@
 
 package cpu
 
-// has is false, because it is not known how to ask other systems.
+// has is false: there is no code to ask other systems.
 func has(feature) bool { return false }

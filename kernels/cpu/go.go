@@ -2,20 +2,20 @@ package cpu
 
 import "unsafe"
 
-// goKernel works on every machine.
+// goKernel is plain Go, for every machine.
 func goKernel() kernel {
 	return kernel{name: Go, lanes: 2, panel: 2, inWords: 1, run: convGo, sparse: &sparse{run: sparseGo, below: [2]float64{0.6, 0.6}}}
 }
 
-// convGo computes three cells and two outputs at a time: six independent sums. More do not fit into the registers of amd64
-// with Go's compiler.
+// convGo computes three cells and two outputs at a time: six independent sums. With Go's compiler, amd64's registers hold no
+// more.
 func convGo(c conv) {
 	panel, last := c.tapCount*c.words, len(c.cells)-1
 	weights := unsafe.Slice((*[2]float32)(unsafe.Pointer(unsafe.SliceData(c.weights))), len(c.weights)/2)
 	for o := 0; o < c.width; o += 2 {
 		w := weights[o/2*panel : (o/2+1)*panel]
 		for m := 0; m <= last; m += 3 {
-			// After the last cell, that cell is computed again and not stored again.
+			// After the last cell, that cell is computed again but not stored.
 			cells := [3]int{int(c.cells[m]), int(c.cells[min(m+1, last)]), int(c.cells[min(m+2, last)])}
 			near := uint16(0xffff)
 			if c.near != nil {

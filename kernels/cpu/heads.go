@@ -1,6 +1,6 @@
 package cpu
 
-// headConv is the kernel of the heads' convolutions. Tiles multiply so fast that products of float32 would take a tenth of the whole time.
+// headConv returns the kernel of the heads' convolutions. Beside tiles, float32 products would take a tenth of the time.
 func (t *Tower) headConv() kernel {
 	if t.kernel.tiles {
 		return t.kernel
@@ -42,7 +42,7 @@ func (t *Tower) answer(s *Scratch, n int) {
 }
 
 // poolCall is the argument of kernel.pool, which reduces the channels of each position over its cells to dst [positions][width]:
-// first the means, then the greatest values. The values come from a relu: they are zero, positive or NaN. NaN stays NaN.
+// first the means, then the maxima. The values come from a relu: they are zero, positive or NaN. NaN stays NaN.
 type poolCall struct {
 	cells     []int32 // padded cells of all positions
 	positions int
@@ -52,7 +52,7 @@ type poolCall struct {
 	src, dst  []float32 // dst must not overlap src
 }
 
-// poolMeanMax reduces the value half of head over the cells of each position to pool [n][2V], means first.
+// poolMeanMax reduces the value half of head over each position's cells to pool [n][2V], means first.
 func (t *Tower) poolMeanMax(s *Scratch, n int) {
 	call := poolCall{
 		cells: s.index[:n*s.cells], positions: n, channels: t.headChannels, stride: t.conv.width, width: t.fc.words, src: s.head, dst: s.pool,

@@ -1,7 +1,7 @@
 // The pooling of the value head (heads.go), for vectors of LANES floats. It is included after sparse.h.
 
-// pool writes the means of the values of each channel over the cells of a position, and then the greatest ones. They are zero, positive
-// or NaN. So they are in the order of their bits without the sign, with NaN above all others.
+// pool writes the means of each channel's values over a position's cells, and then the maxima. The values are zero, positive or
+// NaN, so their bits without the sign have the same order, with NaN above all others.
 TARGET void NAME(pool)(pool p) {
 	const VEC cells = (VEC){0} + (float)p.cell_count;
 	for (int64_t i = 0; i < p.positions; i++, p.cells += p.cell_count, p.dst += p.width) {

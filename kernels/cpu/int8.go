@@ -2,28 +2,29 @@ package cpu
 
 import "math"
 
-// The first convolutions of blocks can be computed with inputs and weights of 8 bits. Their inputs are the residual stream,
-// which a relu ends, so that none is negative: a channel's values from 0 to its range (Network.Ranges) are numbered from 0 to 255. What a
-// value has beyond its range is multiplied in float32 and added, so that ranges can be so small that a few values of a
-// position exceed them, and no value is cut off. Weights are multiplied with their inputs' steps, and then those of an output are
-// numbered from -127 to 127. Sums are of int32 and exact. All else, the residual stream as well, stays what it is on the path.
+// The first convolutions of blocks can have inputs and weights of 8 bits. Their inputs are the residual stream after a relu, so
+// none is negative: a channel's values from 0 to its range (Network.Ranges) are numbered from 0 to 255. The excess of a value
+// beyond its range is multiplied in float32 and added. Ranges can therefore be so small that a few values of a position exceed
+// them, and no value is clipped. Weights are multiplied by their inputs' steps, and then those of an output are numbered from
+// -127 to 127. Sums are of int32 and exact. Everything else, including the residual stream, is computed as on the path without 8
+// bits.
 //
-// RoundInt8 moves a network's weights to these numbers. Then nothing is rounded but the inputs.
+// RoundInt8 rounds a network's weights to these numbers. After that, only inputs are rounded.
 
-// int8Form is a path's code for that. A word is four bytes.
+// int8Form is a path's implementation. A word is four bytes.
 type int8Form struct {
 	quantize func(quantizeCall)
-	halves   int        // of the weights for what is beyond ranges, as in sparse
+	halves   int        // of the weights for the excess, as in sparse
 	run      func(conv) // dst = relu(add + bias + scale * convolution of src)
 	peak     func(n int)
 	peakMACs int
 }
 
-// quantizeCall is the argument of int8Form.quantize: for some cells it sets dst to src * each, rounded to the nearest of 0 to 255,
-// ties to even, and sums to the convolution of what src has beyond ranges.
+// quantizeCall is the argument of int8Form.quantize: for some cells it sets dst to src * each, rounded to the nearest of 0 to
+// 255, ties to even, and sums to the convolution of src's excess beyond the ranges.
 type quantizeCall struct {
 	*int8Layer
-	cells []int32   // those of one position after another
+	cells []int32   // of one position after another
 	taps  []int32   // [9]
 	near  []uint16  // for each cell of a position: the taps that are on the board
 	src   []float32 // [cell][width]
@@ -34,8 +35,8 @@ type quantizeCall struct {
 // int8Layer is the weights of a convolution for int8Form.
 type int8Layer struct {
 	*layer
-	each, ranges []float32    // [width] of the inputs: numbers in a unit, and what number 255 is
-	excess       *sparseLayer // the weights for what is beyond ranges
+	each, ranges []float32    // [width] of the inputs: numbers per unit, and the value of number 255
+	excess       *sparseLayer // the weights for the excess
 }
 
 // largestInput and largestWeight are the largest numbers.
@@ -44,7 +45,7 @@ const (
 	largestWeight = 127
 )
 
-// int8Steps are what one step of an output's weights [out][in][taps] is, times one of the inputs'.
+// int8Steps returns the steps of each output's weights [out][in][taps], in units of the inputs' steps.
 func int8Steps(weight []float32, outputs int, ranges []float32) []float32 {
 	s := make([]float32, outputs)
 	size := len(weight) / outputs
@@ -58,7 +59,7 @@ func int8Steps(weight []float32, outputs int, ranges []float32) []float32 {
 	return s
 }
 
-// int8Number is the number of a weight whose input has range r and whose output has this step.
+// int8Number returns the number of a weight with input range r and the output's step.
 func int8Number(w, r, step float32) int8 {
 	if step == 0 {
 		return 0
@@ -66,8 +67,8 @@ func int8Number(w, r, step float32) int8 {
 	return int8(math.RoundToEven(float64(w) * float64(r) / largestInput / float64(step)))
 }
 
-// RoundInt8 moves each weight [out][in][taps] of a first convolution to the nearest value that has a number on paths with 8 bits,
-// if the inputs have these ranges [in].
+// RoundInt8 rounds each weight [out][in][taps] of a first convolution to the nearest value that 8 bits can represent, for inputs
+// with these ranges [in].
 func RoundInt8(weight []float32, outputs int, ranges []float32) {
 	size := len(weight) / outputs
 	taps := size / len(ranges)
@@ -79,7 +80,7 @@ func RoundInt8(weight []float32, outputs int, ranges []float32) {
 	}
 }
 
-// int8Words is the number of words of so many bytes.
+// int8Words returns the number of words for width bytes.
 func (k *kernel) int8Words(width int) int { return roundUp((width+3)/4, k.inWords) }
 
 // packInt8 packs the weights of a 3x3 convolution.
@@ -114,10 +115,10 @@ func (t *Tower) convolveInt8(s *Scratch, n int, l *int8Layer) {
 	t.eachPiece(c, &s.all, t.kernel.int8.run)
 }
 
-// quantizePiece is the number of positions in a call (sparsePiece).
+// quantizePiece is the number of positions per call (sparsePiece).
 const quantizePiece = 6
 
-// int8Go is for tests, and the measure of the others.
+// int8Go is the reference of all others, for tests.
 var int8Go = int8Form{quantize: quantizeGo, run: convInt8Go}
 
 func quantizeGo(q quantizeCall) {
@@ -150,7 +151,7 @@ func quantizeGo(q quantizeCall) {
 }
 
 func convInt8Go(c conv) {
-	size := c.tapCount * c.words // of an output
+	size := c.tapCount * c.words // per output
 	for m, cell := range c.cells {
 		for o := 0; o < c.width; o += 2 {
 			var sums [2]int32
@@ -170,7 +171,7 @@ func convInt8Go(c conv) {
 	}
 }
 
-// fromInt8 is output o of its sum.
+// fromInt8 returns output o for its sum.
 func (l *layer) fromInt8(o int, sum int32) float32 {
 	return float32(float64(l.bias[o]) + float64(float32(sum))*float64(l.scale[o]))
 }

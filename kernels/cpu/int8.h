@@ -1,5 +1,5 @@
-// The operation with inputs and weights of 8 bits (int8.go), for vectors of LANES floats. It includes direct.h and sparse.h, which
-// list the macros.
+// The operation with inputs and weights of 8 bits (int8.go), for vectors of LANES floats. It includes direct.h and sparse.h,
+// which list the macros.
 
 #define FIRST(c, o) ((VEC){0})
 #define LAST(c, o, sum) LAST_INT8(c, o, sum)
@@ -8,8 +8,8 @@
 
 #include "sparse.h"
 
-// excess adds to sums of `vectors` vectors of outputs around a cell the products of what an input has beyond its range. y is the sums
-// of the cell, and w the weights of the input for tap 0.
+// excess adds the products of an input's excess beyond its range to `vectors` vectors of sums around a cell. y is the sums of the
+// cell, and w the weights of the input for tap 0.
 INLINE NAME(excess)(const int vectors, const int halves, const quantize *q, unsigned near, const float *x, const float *w, float *y) {
 	// If the output is at tap t from the input, the input is at tap 8 - t from the output.
 	for (; near; near &= near - 1) {
@@ -22,8 +22,8 @@ INLINE NAME(excess)(const int vectors, const int halves, const quantize *q, unsi
 	}
 }
 
-// beyond adds to the sums the products of what inputs of cell number m have beyond their ranges. above has a bit for each of LANES inputs
-// from i on, set if it has something.
+// beyond adds the products of the excess of cell m's inputs to the sums. above has a bit for each of LANES inputs from i on, set
+// if it has any excess.
 TARGET static __attribute__((noinline)) void NAME(beyond)(const quantize *q, int64_t m, int64_t i, unsigned above) {
 	const int64_t first = q->cells[m] * q->width;
 	const unsigned near = q->near[m % q->near_count];

@@ -15,7 +15,7 @@ func withInt8() []kernel {
 	return append(slices.DeleteFunc(all(), func(k kernel) bool { return k.int8 == nil }), plain)
 }
 
-// randomRanges are ranges of so many blocks, which some inputs exceed.
+// randomRanges returns ranges for `blocks` blocks, which some inputs exceed.
 func randomRanges(r *rand.Rand, blocks, channels int) [][]float32 {
 	ranges := make([][]float32, blocks)
 	for i := range ranges {

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Path names one way to compute, such as "avx2". The package documentation lists them.
+// Path names a set of instructions and its implementation, such as "avx2". The package documentation lists the paths.
 type Path string
 
-// The paths, the fastest first on most machines (Rates).
+// The paths, the fastest on most machines first (Rates).
 const (
 	AMX        Path = "amx"
 	AVX512VNNI Path = "avx512vnni"
@@ -24,12 +24,11 @@ const (
 	Go         Path = "go"
 )
 
-// EmulatedAMX is the path amx with its tile instructions replaced by plain C. It is for tests, slow, and not in Paths. It needs the
-// vector instructions of amx.
+// EmulatedAMX is amx with its tile instructions replaced by plain C. It is slow, for tests, and not in Paths. It needs amx's
+// vector instructions.
 const EmulatedAMX Path = "amx-emulated"
 
-// BFloat16 reports whether the path multiplies bfloat16 numbers, which costs accuracy. The other paths are float32
-// throughout.
+// BFloat16 reports whether the path multiplies in bfloat16, which costs accuracy.
 func (p Path) BFloat16() bool {
 	k, err := p.kernel()
 	return err == nil && k.bf16
@@ -42,16 +41,17 @@ func (p Path) Int8() bool {
 	return err == nil && k.int8 != nil
 }
 
-// Tiles reports whether the path multiplies tiles, for which a core has one unit.
+// Tiles reports whether the path multiplies tiles. A core has one unit for them.
 func (p Path) Tiles() bool {
 	k, err := p.kernel()
 	return err == nil && k.tiles
 }
 
-// available are the kernels that can run here, in the order of Paths.
+// available returns the kernels that can run here, in the order of Paths.
 var available = sync.OnceValue(func() []kernel { return append(vectorKernels(), goKernel()) })
 
-// Paths are the paths that this processor and build can run, in a fixed order, the fastest first on most machines. The last is always Go.
+// Paths returns the paths that this processor and build can run, in a fixed order, the fastest on most machines first. The last
+// is always Go.
 func Paths() []Path {
 	var paths []Path
 	for _, k := range available() {
@@ -73,7 +73,7 @@ func (p Path) kernel() (kernel, error) {
 // Exact reports whether the path is float32 throughout.
 func (p Path) Exact() bool { return !p.BFloat16() && !p.Int8() }
 
-// Float32 is the first of Paths that is float32 throughout.
+// Float32 returns the first of Paths that is float32 throughout.
 func Float32() Path { return Paths()[slices.IndexFunc(Paths(), Path.Exact)] } // there is always Go
 
 func names(paths []Path) []string {
@@ -90,8 +90,8 @@ func (p Path) Check() error {
 	return err
 }
 
-// Peak runs n rounds of independent multiply-add instructions of the path, in registers, and returns the number of
-// multiply-adds. Timing it gives the ceiling of one core. It returns 0 for plain Go.
+// Peak runs n rounds of independent multiply-add instructions of the path, in registers, and returns the number of multiply-adds.
+// Timing it gives the maximum rate of one core. It returns 0 for plain Go.
 func (p Path) Peak(n int) int {
 	k, err := p.kernel()
 	if err != nil || k.peak == nil {
@@ -101,7 +101,7 @@ func (p Path) Peak(n int) int {
 	return n * k.peakMACs
 }
 
-// PeakFirst is Peak for the instructions of the blocks' first convolutions, which are others on paths with 8 bits.
+// PeakFirst is Peak for the instructions of the blocks' first convolutions, which differ on paths with 8 bits.
 func (p Path) PeakFirst(n int) int {
 	k, err := p.kernel()
 	if err != nil || k.int8 == nil {

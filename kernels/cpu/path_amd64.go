@@ -7,8 +7,8 @@ import "C"
 
 import "golang.org/x/sys/cpu"
 
-// vectorKernels are the C kernels whose instructions this processor has, in the order of Paths. The features also say whether
-// the operating system saves the registers.
+// vectorKernels returns the C kernels that this processor supports, in the order of Paths. The detected features include the
+// operating system's support for the registers.
 func vectorKernels() []kernel {
 	x := &cpu.X86
 	var kernels []kernel
@@ -28,7 +28,7 @@ func vectorKernels() []kernel {
 		}
 		kernels = append(kernels, k)
 	}
-	if x.HasAVX512F { // before bfloat16: on AMD it is about as fast, by Winograd's method, and on Intel three times
+	if x.HasAVX512F { // before bfloat16: with Winograd's method it is about as fast on AMD, and three times as fast on Intel
 		kernels = append(kernels, avx512())
 	}
 	if x.HasAVX512F && x.HasAVX512BF16 {
@@ -95,18 +95,18 @@ func avx2() kernel {
 	}
 }
 
-// tiles is a kernel that multiplies bfloat16 in tiles.
+// tiles returns a kernel that multiplies bfloat16 in tiles.
 func tiles(name Path, run func(conv)) kernel {
 	return kernel{name: name, bf16: true, lanes: 32, panel: 32, inWords: 16, tiles: true, heads: avx512, run: run}
 }
 
-// hasTileVectors reports whether the processor has the vector instructions that tiles_amd64.h uses beside tiles.
+// hasTileVectors reports whether the processor has the vector instructions of tiles_amd64.h.
 func hasTileVectors() bool {
 	x := &cpu.X86
 	return x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512BF16
 }
 
-// emulated are kernels for tests.
+// emulated returns kernels for tests.
 func emulated() []kernel {
 	if !hasTileVectors() {
 		return nil

@@ -7,7 +7,7 @@ import "C"
 
 import "runtime"
 
-// vectorKernels are the C kernels whose instructions this processor has, in the order of Paths.
+// vectorKernels returns the C kernels that this processor supports, in the order of Paths.
 func vectorKernels() []kernel {
 	var kernels []kernel
 	if !has(bf16) {
@@ -23,7 +23,7 @@ func vectorKernels() []kernel {
 		}
 		kernels = append(kernels, k)
 	}
-	if runtime.GOOS == "darwin" { // Apple does not say how many BFMMLA a cycle there are; neon is faster if there are two
+	if runtime.GOOS == "darwin" { // Apple does not document BFMMLA's rate; neon is faster if it is two a cycle
 		return append(kernels, neon(), neonBF16())
 	}
 	return append(kernels, neonBF16(), neon())
@@ -41,7 +41,7 @@ func neonBF16() kernel {
 	}
 }
 
-// neon is on every arm64.
+// neon runs on every arm64.
 func neon() kernel {
 	return kernel{
 		name: NEON, lanes: 4, panel: 16, inWords: 1,

@@ -2,7 +2,7 @@
 
 package cpu
 
-// vectorKernels needs cgo, and amd64 or arm64, so there are none here.
+// vectorKernels returns none: they need cgo, and amd64 or arm64.
 func vectorKernels() []kernel { return nil }
 
 // emulated are kernels for tests.

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// trialBytes is about how much memory a network of a trial takes on a path. More blocks would not fit any cache either.
+// trialBytes is the approximate memory of a trial network on a path. More blocks would exceed any cache too.
 const trialBytes = 64 << 20
 
-// Rates measures how many positions a second one thread computes by each of Paths but plain Go, which is many times slower. The
-// network has that many blocks and channels and, like a trained one, second convolutions whose inputs are mostly zero; paths
-// with 8 bits have ranges. For 6x64 it takes some 150 ms.
+// Rates measures the positions a second that one thread computes, for each of Paths except plain Go, which is many times slower.
+// The trial network has that many blocks and channels; as in a trained network, most inputs of its second convolutions are zero;
+// paths with 8 bits have ranges. For 6x64 it takes some 150 ms.
 func Rates(blocks, channels int) map[Path]float64 {
 	const rows, columns = 6, 7
 	r := rand.New(rand.NewPCG(3, 4))
@@ -40,8 +40,8 @@ func Rates(blocks, channels int) map[Path]float64 {
 	return rates
 }
 
-// trialNetwork has one block, whose second convolution has mostly zeros for inputs. The residual stream stays as it is from block to
-// block, with three values of a thousand beyond its ranges.
+// trialNetwork returns one block whose second convolution has mostly zero inputs. The residual stream stays the same from block
+// to block, with three values in a thousand beyond their ranges.
 func trialNetwork(r *rand.Rand, channels int) Network {
 	n := randomNetwork(r, channels, 32, 64, 1.6)
 	clear(n.Blocks[0][1].Weight)
@@ -50,24 +50,24 @@ func trialNetwork(r *rand.Rand, channels int) Network {
 	return n
 }
 
-// repeat appends copies of the first block, with weights of their own, until the tower has the given number of blocks.
+// repeat appends copies of the first block, with their own weights, until the tower has the given number of blocks.
 func (t *Tower) repeat(blocks int) {
 	for len(t.blocks) < blocks {
 		t.blocks = append(t.blocks, [2]block{t.blocks[0][0].clone(), t.blocks[0][1].clone()})
 	}
 }
 
-// measured are the paths that Rates measures.
+// measured returns the paths that Rates measures.
 func measured() []Path { return slices.DeleteFunc(Paths(), func(p Path) bool { return p == Go }) }
 
-// turns lets trials take turns, and returns the least time of each by a clock: other load on the machine can only add to a time.
+// turns runs trials in turn, and returns the minimum time of each by a clock: other load on the machine can only increase times.
 func turns(trials []func(), clock func() time.Duration) []time.Duration {
 	const fewest, most, enough = 5, 50, 50 * time.Millisecond
 	least := make([]time.Duration, len(trials))
-	sum := time.Duration(0) // of least
+	sum := time.Duration(0) // of the minimum times
 	for round := 0; round < fewest || round < most && time.Duration(round)*sum < enough; round++ {
 		for i, run := range trials {
-			run() // brings its weights into the cache again, where they are in long batches
+			run() // loads its weights into the cache, as in long batches
 			start := clock()
 			run()
 			if took := clock() - start; round == 0 || took < least[i] {
@@ -81,10 +81,10 @@ func turns(trials []func(), clock func() time.Duration) []time.Duration {
 
 var start = time.Now()
 
-// sinceStart is the time since the program's start.
+// sinceStart returns the time since the program's start.
 func sinceStart() time.Duration { return time.Since(start) }
 
-// clone is the block with memory of its own for its weights.
+// clone returns the block with its own copy of the weights.
 func (b block) clone() block {
 	b.dense, b.atPoints = b.dense.clone(), b.atPoints.clone()
 	if b.int8 != nil {

@@ -1,19 +1,19 @@
-// The convolution of sparse.h for vectors of 16 floats, of which a processor has 32: the sums of 64 outputs of seven neighbouring cells
-// of a row stay in registers. So an input is read once for the three cells that it reaches, and nothing is copied. It is included by
-// sparse.h.
+// The convolution of sparse.h for vectors of 16 floats on processors with 32 of them: the sums of 64 outputs of seven
+// neighbouring cells of a row stay in registers. So an input is read once for the three cells that it affects, and nothing is
+// copied. sparse.h includes this file.
 
 #define ACROSS 7
 
-// byRows reports whether the form of this file can be used: outputs fill strips, and words of the list hold all numbers.
+// byRows reports whether this form can be used: outputs fill strips, and list words have room for all numbers.
 TARGET static int NAME(byRows)(const sparse *s) {
 	int64_t down = s->cells[s->cell_count - 1] - s->cells[s->columns - 1], rows = s->cell_count / s->columns;
 	return s->width % STRIP == 0 && (down + 1) * s->width <= 1 << 16 && 9 * s->width + 3 * rows <= 1 << 16;
 }
 
-// columns lists the inputs that are not zero, cell after cell of column after column, and returns how many they are, or few or more if
-// there are so many. A word of the list has in its lower half where the input is, counted from the column's first one. Its upper half is
-// 9*i + 3*r for input i of a cell in row r. The number of the input's weights for tap t is 9*i + t, and t grows by 3 from one row to the
-// next. So one distance leads to the weights for all inputs of three cells of a column.
+// columns lists the non-zero inputs, cell after cell of column after column, and returns their number; from few on, it stops
+// counting. A list word's lower half is the input's offset from the column's first input. Its upper half is 9*i + 3*r for input i
+// of a cell in row r. The input's weights for tap t have number 9*i + t, and t grows by 3 from one row to the next. So the same
+// offset leads to the weights for all inputs of three cells of a column.
 TARGET static __attribute__((noinline)) int64_t NAME(columns)(const sparse *s) {
 	int64_t n = 0, start = 0;
 	const NAME(integers) each = (NAME(integers))COUNTING * (9 << 16 | 1), next = (NAME(integers)){0} + LANES * (9 << 16 | 1);
@@ -35,14 +35,14 @@ TARGET static __attribute__((noinline)) int64_t NAME(columns)(const sparse *s) {
 	return n;
 }
 
-// column adds the products of the inputs of up to three cells of a column, numbers from to end in the list, to the sums of the three
-// columns around it. It is column c of those whose sums are in registers; -1 and ACROSS are the columns beside them. x is the column's
-// first input, and w the weights that a word with an upper half of 0 has for the first of the three taps of a row.
+// column adds the products of the inputs of up to three cells of a column, list entries from to end-1, to the sums of the three
+// columns around it. c is its index among the columns whose sums are in registers; -1 and ACROSS are the columns beside them. x
+// is the column's first input, and w the weights for an upper half of 0 and the first of a row's three taps.
 INLINE NAME(column)(const int c, const int halves, const sparse *s, int64_t from, int64_t end, const float *x, const float *w, VEC (*sum)[STRIP / LANES]) {
 	for (int64_t k = from; k < end; k++) {
 		const uint32_t word = s->places[k];
 		const float *at = w + (word >> 16) * s->row;
-		// Tap t of an output is the input that is t - 1 cells to its right, so the input is tap t of the cell 1 - t to the right.
+		// Tap t of an output is the input t - 1 cells to its right, so the input is tap t of the cell 1 - t to the right.
 		UNROLLED for (int t = 0; t < 3; t++) {
 			int to = c + 1 - t;
 			if (to >= 0 && to < ACROSS) NAME(product)(STRIP / LANES, halves, sum[to], x + (word & 0xffff), at + t * s->row);
@@ -50,8 +50,8 @@ INLINE NAME(column)(const int c, const int halves, const sparse *s, int64_t from
 	}
 }
 
-// row computes 64 outputs of `cells` cells, up to ACROSS, of a row. The first is in column `first`. bias and w begin with these outputs,
-// and dst and pairs with those of the position's first cell.
+// row computes 64 outputs of `cells` cells, up to ACROSS, of a row. The first is in column `first`. bias and w begin with these
+// outputs, and dst and pairs with those of the position's first cell.
 INLINE NAME(row)(const int halves, const sparse *s, int64_t row, int64_t first, int64_t cells, const float *bias, const float *w, float *dst,
 	uint16_t *pairs) {
 	const int64_t rows = s->cell_count / s->columns;
@@ -84,7 +84,7 @@ INLINE NAME(row)(const int halves, const sparse *s, int64_t row, int64_t first, 
 	}
 }
 
-// rows computes a position whose inputs are listed by columns, with a multiple of STRIP outputs.
+// rows computes a position whose inputs are listed by columns. The number of outputs is a multiple of STRIP.
 TARGET static __attribute__((noinline)) void NAME(rows)(const sparse *s, uint16_t *pairs) {
 	for (int64_t row = 0; row * s->columns < s->cell_count; row++) {
 		for (int64_t first = 0; first < s->columns; first += ACROSS) {

@@ -1,29 +1,28 @@
 package cpu
 
-// Scratch is the memory in which a tower evaluates blocks of positions of one board size. One goroutine may use it at a
-// time.
+// Scratch is the memory for evaluating blocks of positions of one board size. Only one goroutine may use it at a time.
 type Scratch struct {
-	Positions int // the largest number of positions in a block
+	Positions int // maximum number of positions in a block
 
 	// The answers of the last block, logits for the side to move.
 	WDL      []float32 // [n,3] win, draw, loss
 	GameOver []float32 // [n,4] not over, own win, other's win, draw
 	Cells    []float32 // [n,H*W] of landing in each cell, top row first
 
-	// Trace, unless nil, is called with each layer's output, position by position, under the names and in the shapes of the
-	// reference's Network.Trace. The values are valid during the call only.
+	// Trace, unless nil, is called with each layer's output, position by position, with the names and shapes of the reference's
+	// Network.Trace. The values are valid during the call only.
 	Trace func(layer string, position int, values []float32)
 
 	rows, columns, cells, padded int // of one position
 
-	together int         // how many positions stand side by side; 1 if one stands after another
+	together int         // number of positions side by side; 1: one after another
 	index    []int32     // [Positions*cells] the padded cell of each cell, top row first
 	near     []uint16    // [cells] has bit t set if tap t of the cell is on the board
 	all      order       // of the positions of the last block
 	some     order       // of the positions of the last dense convolution
 	work     *sparseWork // nil if the path has no sparse form
-	nonzeros []int32     // [Positions] the answer of sparse
-	dense    []int32     // positions of the last convolution that are not computed by sparse
+	nonzeros []int32     // [Positions] the result of sparse
+	dense    []int32     // positions of the last convolution that sparse does not compute
 	spans    []int32     // [cells][3][2] in each row around a cell, the first index in cells and the end (sparseCall)
 	taps     []int32     // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
 	here     []int32     // [1] the only tap of a 1x1 convolution: 0
@@ -43,23 +42,23 @@ type Scratch struct {
 	out      []float32 // [Positions][out.width]
 }
 
-// slack is the number of cells after the last one that a kernel may read if it takes cells in runs.
+// slack is the number of cells after the last one that kernels may read if they take cells in runs.
 const slack = 40
 
-// blockBytes is about the size of a block's activations, so that they and a layer's weights fit a second-level cache.
+// blockBytes is the approximate size of a block's activations, which together with a layer's weights fit a second-level cache.
 const blockBytes = 400 << 10
 
 // group is the number of positions computed side by side: a multiple of the cells of every kernel's tile.
 const group = 6
 
-// tiledPositions is the number of positions that winograd takes together, so that their values, their products and a layer's
+// tiledPositions is the number of positions that winograd computes together, so that their values, their products and a layer's
 // weights fit a second-level cache. It is a multiple of the cells of every kernel's tile.
 const tiledPositions = 6
 
-// tileRows is the number of cells of a tile, and of the positions of a block of a kernel that multiplies tiles.
+// tileRows is the number of cells in a tile, and of positions in a block of a kernel that multiplies tiles.
 const tileRows = 16
 
-// Block is the number of positions that are computed together on boards of rows and columns.
+// Block returns the number of positions that are computed together on boards of this size.
 func (t *Tower) Block(rows, columns int) int {
 	if t.kernel.tiles {
 		return tileRows
@@ -124,13 +123,14 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 // Fits reports whether the scratch is for boards of this size.
 func (s *Scratch) Fits(rows, columns int) bool { return s.rows == rows && s.columns == columns }
 
-// order is some cells of a block, in an order that is good for the kernel.
+// order is cells of a block in an order that suits the kernel.
 type order struct {
 	cells []int32  // padded cells
-	near  []uint16 // the taps that are on the board, for each of the cells; see conv.near. nil if they are not known
+	near  []uint16 // for each cell, the taps on the board; see conv.near. nil: unknown
 }
 
-// layOut computes the indices of all cells, with the given number of positions side by side in each padded cell, and the taps between them.
+// layOut computes the indices of all cells, with `together` positions side by side in each padded cell, and the taps between
+// them.
 func (s *Scratch) layOut(together int) {
 	s.together = together
 	s.index, s.taps = s.index[:0], s.taps[:0]
@@ -150,7 +150,7 @@ func (s *Scratch) layOut(together int) {
 	}
 }
 
-// standTogether lays out a block of n positions that stand side by side, and makes all values zero, as those off the board must be.
+// standTogether lays out a block of n positions side by side, and clears all values, because those off the board must be zero.
 func (s *Scratch) standTogether(n int) {
 	s.layOut(n)
 	for _, x := range [][]float32{s.planes, s.pairs, s.midPairs} {
@@ -158,9 +158,9 @@ func (s *Scratch) standTogether(n int) {
 	}
 }
 
-// arrange orders the cells of some positions so that a kernel's tile has cells with the same neighbours: the same cell of
-// each position of a group. Positions that fill no group are ordered column after column. Taps off the board (a fifth of all
-// products on 7x6) can then be skipped for a whole tile.
+// arrange orders cells so that a kernel's tile has cells with the same neighbours: the same cell of each position of a group.
+// Positions that fill no group are ordered column after column. Taps off the board (a fifth of all products on 7x6) can then be
+// skipped for a whole tile.
 func (s *Scratch) arrange(o *order, positions []int32, tiles bool) {
 	o.cells, o.near = o.cells[:0], o.near[:0]
 	if tiles {
@@ -184,8 +184,9 @@ func (s *Scratch) arrange(o *order, positions []int32, tiles bool) {
 	}
 }
 
-// arrangeTiles orders the cells of n positions that stand side by side. If they nearly fill a tile, its rows are one cell of all, and the cell
-// below is the next, because the same taps are near nearly all pairs of cells. Fewer positions share a tile with the next cells of a row.
+// arrangeTiles orders the cells of n positions that are side by side. If they nearly fill a tile, its rows are one cell of all
+// positions, and the next cell is the one below, because nearly all pairs of cells then share their taps. With fewer positions, a
+// tile also has the next cells of a row.
 func (s *Scratch) arrangeTiles(o *order, n int) {
 	const enough = tileRows * 3 / 4
 	for m := range s.cells {
@@ -205,7 +206,7 @@ func (s *Scratch) place(o *order, position, cell int) {
 	o.near = append(o.near, s.near[cell])
 }
 
-// nearOf has bit t set if tap t of the cell is on the board.
+// nearOf returns a mask with bit t set if tap t of the cell is on the board.
 func (s *Scratch) nearOf(cell int) (near uint16) {
 	row, column := cell/s.columns, cell%s.columns
 	for t := range 9 {
@@ -241,7 +242,7 @@ func (s *Scratch) load(t *Tower, planes []float32, n int) {
 	}
 }
 
-// show passes channels [from, from+channels) of x [padded][width] to Trace, as [channels,H,W].
+// show calls Trace with channels [from, from+channels) of x [padded][width], as [channels,H,W].
 func (s *Scratch) show(layer string, n int, x []float32, width, from, channels int) {
 	if s.Trace == nil {
 		return
@@ -257,7 +258,7 @@ func (s *Scratch) show(layer string, n int, x []float32, width, from, channels i
 	}
 }
 
-// showRows passes the first count values of each row of x [n][width] to Trace.
+// showRows calls Trace with the first count values of each row of x [n][width].
 func (s *Scratch) showRows(layer string, n int, x []float32, width, count int) {
 	if s.Trace == nil {
 		return

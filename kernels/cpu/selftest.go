@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// selfTests remembers each path's result.
+// selfTests caches each path's result.
 var selfTests sync.Map // Path -> func() error
 
-// SelfTest compares a path with plain Go on random planes and a small random network, once in the life of the program. The
-// error says where they disagree, or that the path is not in Paths. Then the path must not be used. It takes some
-// milliseconds.
+// SelfTest compares a path with plain Go on random planes and a small random network, once per process. The error says where they
+// disagree, or that the path is not in Paths; the path must then not be used. It takes some milliseconds.
 func SelfTest(p Path) error {
 	k, err := p.kernel()
 	if err != nil {
@@ -22,8 +21,8 @@ func SelfTest(p Path) error {
 	return test.(func() error)()
 }
 
-// randomNetwork has C channels, V head channels, F hidden values, 5 planes, and a block for each of less, which its first biases are
-// lowered by: most inputs of the second convolution are zero if it is 1.6, 95 of 100 as in the default network, and nearly all if it is 6.
+// randomNetwork has C channels, V head channels, F hidden values, 5 planes, and a block for each of less, by which its first
+// biases are lowered: at 1.6 most inputs of the second convolution are zero, 95% as in the default network; at 6 nearly all.
 func randomNetwork(r *rand.Rand, C, V, F int, less ...float32) Network {
 	affine := func(out, in int) Affine {
 		a := Affine{Weight: make([]float32, out*in), Bias: make([]float32, out)}
@@ -49,7 +48,7 @@ func randomNetwork(r *rand.Rand, C, V, F int, less ...float32) Network {
 	return n
 }
 
-// testPlanes is the planes of randomNetwork. randomPlanes are zeros and ones, of n positions.
+// testPlanes is the number of planes of randomNetwork. randomPlanes returns zeros and ones for n positions.
 const testPlanes = 5
 
 func randomPlanes(r *rand.Rand, n, rows, columns int) []float32 {
@@ -62,16 +61,16 @@ func randomPlanes(r *rand.Rand, n, rows, columns int) []float32 {
 
 func selfTest(k kernel) error {
 	r := rand.New(rand.NewPCG(1, 2))
-	const C, rows, columns = 64, 6, 7      // as many channels as the forms for whole vectors want
-	n := randomNetwork(r, C, 16, 20, 0, 6) // so that the sparse form is tested as well
+	const C, rows, columns = 64, 6, 7      // enough channels for the forms for whole vectors
+	n := randomNetwork(r, C, 16, 20, 0, 6) // so that the sparse form is tested too
 	base := goKernel()
-	if k.int8 != nil { // the same numbers are rounded, so that all others agree
+	if k.int8 != nil { // the same numbers are rounded, so all other paths agree
 		n.Ranges = [][]float32{make([]float32, C), make([]float32, C)}
 		for i := range C {
 			n.Ranges[0][i], n.Ranges[1][i] = 3+float32(r.IntN(8)), 3+float32(r.IntN(8))
 		}
 		base.int8 = &int8Go
-		for _, b := range n.Blocks { // what the weights of the sparse form are rounded to
+		for _, b := range n.Blocks { // the sparse form rounds its weights to these
 			for _, a := range b {
 				for i, w := range a.Weight {
 					a.Weight[i] = math.Float32frombits(uint32(bfloat16(w)) << 16)
@@ -87,7 +86,7 @@ func selfTest(k kernel) error {
 	fast.Forward(got, x, count)
 	tolerance := 1e-4
 	if k.bf16 {
-		tolerance = 0.1 // logits are around 1; a wrong instruction gives very different numbers
+		tolerance = 0.1 // logits are around 1; a wrong instruction changes them far more
 	}
 	for _, out := range [...]struct {
 		name      string

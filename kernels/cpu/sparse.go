@@ -1,27 +1,27 @@
 package cpu
 
-// The inputs of a block's convolutions come from a relu, and many are zero: in the default network six of ten inputs of the
-// first convolution, and nineteen of twenty of the second. A path that has code for it computes only the products of the
-// others: it lists them, and sums for each cell and output the products of the listed inputs around it, in float32.
+// The inputs of a block's convolutions come from a relu, and many are zero: in the default network 60% of the inputs of the first
+// convolution and 95% of the second's. A path with a sparse form lists the other inputs, and for each cell and output sums the
+// products of the listed inputs around it, in float32.
 //
-// Which form is used depends on the position alone, so that its answer does not depend on its block.
+// The form depends only on the position, so that its answer does not depend on its block.
 
-// sparse is a path's code for a 3x3 convolution of inputs that are mostly zero.
+// sparse is a path's implementation of a 3x3 convolution whose inputs are mostly zero.
 type sparse struct {
-	run func(sparseCall) // dst = relu(add + bias + convolution of src) for the positions that have many zeros
-	// below is the share of inputs that are not zero under which run is faster than a dense convolution, for the first and
-	// the second convolution of a block. 0 is never.
+	run func(sparseCall) // dst = relu(add + bias + convolution of src) for the positions with many zeros
+	// below is the share of non-zero inputs below which run is faster than a dense convolution, for a block's first and second
+	// convolution. 0 means never.
 	below [2]float64
-	// halves: unless 0, weights are of bfloat16, two in a word (twoWeights), those of outputs that are so far apart. They take
-	// half the room in the cache, on paths that round numbers anyway.
+	// halves, unless 0, means that weights are bfloat16, two in a word (twoWeights), from outputs at this distance. They take
+	// half the space in the cache, on paths that round numbers anyway.
 	halves int
 }
 
 // sparseLayer is the weights of a convolution for sparse.
 type sparseLayer struct {
 	*layer
-	row  int // words of an input and a tap: weights is [in][9][row]
-	full int // outputs whose weights are two in a word, a multiple of sparseStrip
+	row  int // words per input and tap: weights is [in][9][row]
+	full int // outputs with two weights per word, a multiple of sparseStrip
 }
 
 // sparseStrip is STRIP in sparse.h.
@@ -33,21 +33,21 @@ type sparseCall struct {
 	cells      []int32   // the cells of a position, ascending
 	taps       []int32   // [9] the distances of 3x3, ascending
 	near       []uint16  // for each of the cells: the taps that are on the board
-	spans      []int32   // [cells][3][2] the same in another form: in each row around a cell, the first index in cells and the end
-	few        int       // if a position has so many inputs that are not zero, it is not computed
+	spans      []int32   // [cells][3][2] the same, as ranges: in each row around a cell, the first index in cells and the end
+	few        int       // positions with at least this many non-zero inputs are not computed
 	columns    int       // of the board
 	padded     int       // cells from one position to the next
 	src        []float32 // [position][padded cell][width]
 	add        bool      // add is dst
 	dst, pairs []float32 // as in conv
-	nonzeros   []int32   // [positions] is set to the number of inputs that are not zero, or to few or more
+	nonzeros   []int32   // [positions] set to the number of non-zero inputs, or to few or more
 	work       *sparseWork
 }
 
-// sparseWork is the memory of run. Vectors are written whole, so that there is some more at the end.
+// sparseWork is run's memory. Vectors are written whole, so there is some room at the end.
 type sparseWork struct {
-	values, around []float32 // the inputs of a position that are not zero, and those around one cell
-	places, at     []int32   // where their weights are
+	values, around []float32 // the non-zero inputs of a position, and those around one cell
+	places, at     []int32   // offsets of their weights
 	starts         []int32   // [cells+1] the first value of each cell
 }
 
@@ -58,7 +58,7 @@ func newSparseWork(cells, width int) *sparseWork {
 
 // packSparse packs weights [out][in][9] and a bias [out]; halves is as in sparse.
 func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
-	rows := len(weight) / len(bias) // an input and a tap each
+	rows := len(weight) / len(bias) // one for each input and tap
 	width := roundUp(len(bias), k.lanes)
 	l := &sparseLayer{&layer{tapCount: 9, words: rows / 9, width: width, bias: aligned(width)}, width, 0}
 	copy(l.bias, bias)
@@ -86,11 +86,11 @@ func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
 	return l
 }
 
-// sparsePiece is the number of positions in a call: a call of C that takes long costs Go a change of threads.
+// sparsePiece is the number of positions per call: during a long C call, Go gives the processor to another thread.
 const sparsePiece = 6
 
-// convolveSparse computes convolution `which` of a block, 0 or 1, of x, for those of n positions that have many zeros in x,
-// and returns the others. c says what is done with the sums; its add is nil or dst.
+// convolveSparse computes convolution `which` of a block, 0 or 1, of x, for those of n positions with many zeros in x, and
+// returns the others. c is the rest of the operation; its add is nil or dst.
 func (t *Tower) convolveSparse(s *Scratch, n int, l block, which int, c conv, x []float32) (dense []int32) {
 	k := t.kernel.sparse
 	if k == nil || k.below[which] == 0 {

@@ -1,12 +1,12 @@
 // A convolution of inputs that are mostly zero (sparse.go), for vectors of LANES floats. It is included after direct.h, which
-// lists the macros. LOWER is defined if weights are two in a word (halves in sparse.go): it takes those in the lower halves
-// out of a vector, and the words themselves are the others (twoWeights in words.go).
+// lists the macros. LOWER is defined if weights are two in a word (halves in sparse.go): it extracts those in a vector's lower
+// halves. The words themselves serve as the others (twoWeights in words.go).
 
-// STRIP is the number of outputs whose sums stay in registers, and GROUP the number of inputs whose mask does.
+// STRIP is the number of outputs whose sums stay in registers; GROUP is the number of inputs whose mask does.
 #define STRIP 64
 #define GROUP 64
 
-// SETS is how many sums of an output run side by side, so that a product need not wait for the one before it.
+// SETS is the number of independent sums per output, so that a product need not wait for the one before it.
 #define SETS (LANES == 16 ? 2 : 1)
 
 typedef int32_t NAME(integers) __attribute__((vector_size(sizeof(VEC)), aligned(4), may_alias));
@@ -18,9 +18,9 @@ TARGET static inline __attribute__((always_inline)) uint64_t NAME(mask)(const fl
 	return mask;
 }
 
-// list writes the inputs that are not zero and their places, cell after cell, and returns how many they are, or few or more if there
-// are so many. The place of input i in a column is (9*i + column) * row. The index of its weights for a tap is (9*i + tap) * row, and
-// from one column to the next both grow by row. So one distance leads from places to weights for all inputs of a row of three cells.
+// list writes the non-zero inputs and their places, cell after cell, and returns their number; from few on, it stops counting.
+// The place of input i in a column is (9*i + column) * row. The index of its weights for a tap is (9*i + tap) * row. Both grow by
+// row from one column to the next, so one offset leads from places to weights for all inputs in a row of three cells.
 TARGET static __attribute__((noinline)) int64_t NAME(list)(const sparse *s) {
 	int64_t n = 0;
 	const int64_t row = s->row, width = s->width;
@@ -40,8 +40,8 @@ TARGET static __attribute__((noinline)) int64_t NAME(list)(const sparse *s) {
 	return n;
 }
 
-// around copies the inputs in the list that are around cell m, and the indices of their weights, and returns how many they are.
-// It writes up to LANES more.
+// around copies the listed inputs around cell m, and the indices of their weights, and returns their number. It writes up to
+// LANES more.
 TARGET static __attribute__((noinline)) int64_t NAME(around)(const sparse *s, int64_t m, int64_t column) {
 	int64_t n = 0;
 	const int32_t *spans = s->spans + 6 * m;
@@ -59,26 +59,26 @@ TARGET static __attribute__((noinline)) int64_t NAME(around)(const sparse *s, in
 	return n;
 }
 
-// product adds the products of an input with `vectors` vectors of weights to sums. If halves is true, they are two in a word.
+// product adds the products of an input with `vectors` vectors of weights to sums. If halves is true, weights are two in a word.
 INLINE NAME(product)(const int vectors, const int halves, VEC *sum, const float *x, const float *w) {
 	__auto_type a = SPREAD(x);
 #ifdef LOWER
 	if (halves) {
 		UNROLLED for (int v = 0; v < vectors; v += 2) {
 			VEC both = LOAD(w + v / 2 * LANES);
-			__asm__("" : "+" REGISTER(both)); // or gcc loads it twice
+			__asm__("" : "+" REGISTER(both)); // otherwise gcc loads it twice
 			sum[v] = FMA(sum[v], a, LOWER(both));
 			sum[v + 1] = FMA(sum[v + 1], a, both);
 		}
 		return;
 	}
 #endif
-	if (vectors > 8) __asm__("" : "+r"(w)); // or gcc computes an address for each of so many vectors
+	if (vectors > 8) __asm__("" : "+r"(w)); // otherwise gcc computes an address for each vector
 	UNROLLED for (int v = 0; v < vectors; v++) sum[v] = FMA(sum[v], a, LOAD(w + v * LANES));
 }
 
-// strip computes `vectors` vectors of outputs of a cell, whose inputs are in s->around: bias, y and pairs begin with these outputs, and
-// w is their first weights.
+// strip computes `vectors` vectors of outputs of a cell, whose inputs are in s->around. bias, y and pairs begin with these
+// outputs; w is their first weights.
 INLINE NAME(strip)(const int vectors, const int halves, const sparse *s, int64_t count, const float *bias, const float *w, float *y, uint16_t *pairs) {
 	const float *x = s->around;
 	const int32_t *at = s->at;

@@ -10,5 +10,5 @@ INLINE NAME(store)(const conv *c, int64_t at, VEC y) {
 	if (c->pairs) STORE_PAIRS((uint16_t *)c->pairs + at, y);
 }
 
-// LAST_INT8 is the vector of outputs from o on of their sums of bytes (int8.go).
+// LAST_INT8 returns the vector of outputs from o on for their sums of bytes (int8.go).
 #define LAST_INT8(c, o, sum) FMA_EACH(LOAD((c)->bias + (o)), FROM_INT32(sum), LOAD((c)->scale + (o)))

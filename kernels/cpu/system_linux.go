@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processor identifies the model of this machine's processors, for people and for files of measurements.
+// Processor returns the model of this machine's processors, for users and files of measurements.
 func Processor() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, 1<<16)) // the first processor will do
+	text, _ := io.ReadAll(io.LimitReader(f, 1<<16)) // the first processor is enough
 	return identity(string(text))
 }
 
-// identity is what /proc/cpuinfo says of the model of the first processor, on amd64 and arm64.
+// identity returns the first processor's model from /proc/cpuinfo, on amd64 and arm64.
 func identity(cpuinfo string) string {
 	var values []string
 	first, _, _ := strings.Cut(cpuinfo, "\n\n")
@@ -36,7 +36,7 @@ func identity(cpuinfo string) string {
 	return strings.Join(values, " ")
 }
 
-// threadTime is the processor time of this thread, which does not pass while others have the processor.
+// threadTime returns this thread's processor time, which excludes time for which others have the processor.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

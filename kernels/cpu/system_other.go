@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Processor is the architecture, because other systems are not asked for the model.
+// Processor returns only the architecture.
 func Processor() string { return runtime.GOARCH }
 
-// threadTime is the time that has passed, because other systems are not asked for that of a thread.
+// threadTime returns the elapsed time in place of the thread's processor time.
 func threadTime() time.Duration { return sinceStart() }

@@ -1,12 +1,12 @@
 // The operation on AMX tiles: 2 runs of 16 cells by 2 times 16 outputs, whose four sums stay in tiles 0 to 3. Tiles 4 and 5
 // hold inputs, with a row of 32 channels per cell. Tiles 6 and 7 hold weights, with a row of pairs for 16 outputs.
 //
-// The processor reads a tile's rows at a constant distance, so a run is 16 consecutive padded cells of the block, in which positions
-// stand side by side (scratch.go): one cell of 16 positions, or some cells of a row of fewer, also those of the border. Only the requested
-// cells are stored. A tap is skipped for a run if it is off the board for all of its cells.
+// The processor reads a tile's rows at a constant distance, so a run is 16 consecutive padded cells of a block whose positions
+// are side by side (scratch.go): one cell of 16 positions, or some cells of a row of fewer positions, including border cells.
+// Only the requested cells are stored. A tap is skipped for a run if it is off the board for all of its cells.
 //
-// Sums come from tiles by memory. While the next are computed, they are added to and stored, two cells for each step of four products:
-// the products are the tiles' work, and this is the vectors'.
+// Sums leave tiles through memory. While the tiles compute the next products, vector instructions finish and store the previous
+// sums, two cells for each step of four products.
 //
 // The file that includes this defines NAME and TARGET. Words and width are multiples of 16 and 32.
 
@@ -14,7 +14,7 @@
 
 #include "store.h"
 
-// tiles is a configuration of eight tiles of 16 rows of 64 bytes.
+// tiles configures eight tiles of 16 rows of 64 bytes.
 static const struct __attribute__((aligned(64))) {
 	uint8_t palette, start_row, reserved[14];
 	uint16_t bytes[16];
@@ -23,12 +23,12 @@ static const struct __attribute__((aligned(64))) {
 
 // run is the cells of conv.cells, ascending, that one tile of 16 padded cells covers.
 typedef struct {
-	int64_t first, count; // the first cell, and how many they are
+	int64_t first, count; // the first cell, and their number
 	uint32_t rows;        // has bit r set if cell first + r is one of them
 	uint32_t near;        // the taps that are near any of them
 } run;
 
-// next_run is the run that starts with number m of the cells. It has no cells if there are no more.
+// next_run returns the run that starts with number m of the cells. It is empty if there are no more cells.
 TARGET static inline run NAME(next_run)(const conv *c, int64_t m) {
 	const int64_t left = c->cell_count - m;
 	if (left == 0) return (run){0};
@@ -43,10 +43,10 @@ TARGET static inline run NAME(next_run)(const conv *c, int64_t m) {
 	return r;
 }
 
-// waiting is 32 outputs of two runs that are in sums and not stored yet.
+// waiting is 32 outputs of two runs whose sums are not stored yet.
 typedef struct {
 	uint32_t rows;     // of both tiles, those of the second in the upper half
-	int64_t at[2];     // where the outputs of each tile's first row are in conv.dst
+	int64_t at[2];     // index in conv.dst of the outputs of each tile's first row
 	int64_t first;     // the first output
 	const float *sums; // [output / 16][row of both tiles][output]
 } waiting;
@@ -61,7 +61,7 @@ INLINE NAME(store_next)(const conv *c, waiting *w) {
 	NAME(store)(c, at + 16, ADD(LOAD(bias + 16), LOAD(sums + 32 * 16)));
 }
 
-// multiply computes 32 outputs of two runs into sums, and meanwhile stores what is waiting.
+// multiply computes 32 outputs of two runs into sums, and stores the waiting outputs meanwhile.
 INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, float sums[2][2][16][16], waiting *before) {
 	_tile_zero(0);
 	_tile_zero(1);
@@ -97,7 +97,7 @@ INLINE NAME(multiply)(const conv *c, run a, run b, const float *w, float sums[2]
 }
 
 TARGET void NAME(conv)(conv c) {
-	float sums[2][2][2][16][16] __attribute__((aligned(64))); // in turns, [output / 16][tile][row][output]
+	float sums[2][2][2][16][16] __attribute__((aligned(64))); // alternating, [output / 16][tile][row][output]
 	waiting before = {0};
 	int turn = 0;
 	_tile_loadconfig(&tiles);
@@ -113,7 +113,7 @@ TARGET void NAME(conv)(conv c) {
 	_tile_release();
 }
 
-// Four independent products, in the registers of conv.
+// Four independent products, in the same registers as in conv.
 TARGET void NAME(peak)(int64_t n) {
 	_tile_loadconfig(&tiles);
 	_tile_zero(0);

@@ -1,5 +1,5 @@
-// A model of the tile instructions of AMX in plain C, so that processors without AMX can test the code around them. A file includes this
-// before tiles_amd64.h. Only the tile instructions are replaced.
+// A model of AMX's tile instructions in plain C, so that the code around them can be tested on processors without AMX. Include
+// this before tiles_amd64.h. Only the tile instructions are replaced.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@
 #define _tile_zero(tile) memset(model.data[tile], 0, sizeof model.data[tile])
 #define _tile_dpbf16ps(sum, a, b) multiply_bf16(sum, a, b)
 
-// model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so code that
-// forgets to configure them computes nothing. Each thread has its own state, which stays when the thread ends. initial-exec, because with
-// the default model of thread-local memory the program would need the dynamic linker as a library; only a pointer, because a program that
-// loads evald as a library has little room for such memory.
+// model is the processor's state: a tile has up to 16 rows of up to 64 bytes. Released tiles have no rows, so code that forgets
+// to configure them computes nothing. Each thread has its own state, which is not freed when the thread ends. initial-exec: the
+// default model of thread-local memory would need the dynamic linker as a library. Only a pointer: a program that loads evald as
+// a library has little room for such memory.
 struct tiles {
 	int rows[8], bytes[8];
 	uint8_t data[8][16][64];

@@ -7,17 +7,17 @@ package cpu
 //
 //	products[point] = weights at the point * values at the point
 //
-// is a 1x1 convolution over all tiles of a block, which the path's operation computes. The weights are evaluated at the points
-// once, when the network is packed; the inputs before, and the outputs after the products (winograd.h).
+// is a 1x1 convolution over all tiles of a block, which the path's operation computes. Weights are evaluated at the points once,
+// when the network is packed; inputs before, and outputs after the products (winograd.h).
 //
-// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304
-// that lie on the board. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that
-// tiles of all sizes share their weights.
+// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304 on the
+// board. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that tiles of all sizes share
+// their weights.
 
 // points is the number of points in each direction.
 const points = 6
 
-// winograd is a path's code for the three steps of a convolution, of which products computes some of the points.
+// winograd is a path's code for a convolution's three steps; products computes only the given points.
 type winograd struct{ in, products, out func(winogradCall) }
 
 // winogradCall is their argument.
@@ -58,7 +58,7 @@ func tilings(outputs int) (sizes []int) {
 	return sizes
 }
 
-// tiled says how a scratch's boards are cut into tiles.
+// tiled is the division of a scratch's boards into tiles.
 type tiled struct {
 	positions        int // positions computed together
 	tiles            []winogradTile
@@ -68,7 +68,7 @@ type tiled struct {
 	points, products []float32              // values at the points, and their products: [slot][width]
 }
 
-// newTiled cuts boards of rows and columns into tiles, for the memory layout of Scratch.
+// newTiled divides boards of rows and columns into tiles, for the memory layout of Scratch.
 func newTiled(rows, columns, padded, positions, width int) *tiled {
 	t := &tiled{positions: positions}
 	stride := columns + 1
@@ -117,7 +117,7 @@ func newTiled(rows, columns, padded, positions, width int) *tiled {
 	return t
 }
 
-// products is the number of products for one position, one input and one output.
+// products returns the number of products per position, input and output.
 func products(rows, columns int) (sum int) {
 	for _, m := range tilings(rows) {
 		for _, n := range tilings(columns) {
@@ -127,14 +127,14 @@ func products(rows, columns int) (sum int) {
 	return sum
 }
 
-// direct is the same number without winograd: all taps that are on the board.
+// direct returns the same number without winograd: all taps on the board.
 func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
 
-// pays reports whether winograd saves so many products that the work before and after them is worth it.
+// pays reports whether winograd saves enough products to outweigh its additional work.
 func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
 
-// Products are the numbers of multiply-adds in the two 3x3 convolutions of a residual block on this path, for one position, one
-// input and one output, if no input is zero.
+// Products returns the numbers of multiply-adds in the two 3x3 convolutions of a residual block on this path, per position, input
+// and output, if no input is zero.
 func (p Path) Products(rows, columns int) (first, second int) {
 	k, err := p.kernel()
 	if err != nil || k.winograd == nil || !pays(rows, columns) {
@@ -146,8 +146,8 @@ func (p Path) Products(rows, columns int) (first, second int) {
 	return products(rows, columns), products(rows, columns)
 }
 
-// atPoints evaluates the weights [out][in][9] of a 3x3 convolution at each point, and packs them for the kernel as 1x1
-// convolutions without bias, whose weights stand one after the other.
+// atPoints evaluates the weights [out][in][9] of a 3x3 convolution at each point, and packs them as consecutive 1x1 convolutions
+// without bias.
 func (k *kernel) atPoints(weight []float32, out int) *layer {
 	powers := [points][3]float64{{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}}
 	var all *layer

@@ -1,8 +1,8 @@
-// Winograd's convolution (winograd.go), for vectors of LANES floats: from inputs to their values at the points, to products, and to
-// outputs. It is included after direct.h, which lists the macros and has the operation.
+// Winograd's convolution (winograd.go), for vectors of LANES floats: from inputs to their values at the points, to products, and
+// to outputs. It is included after direct.h, which lists the macros and has the operation.
 //
 // A tile of m outputs in a line, 3 or 4, has m + 2 inputs d, and values v at the points 0, 1, -1, 2, -2 (only if m is 4) and
-// infinity, whose number is 5.
+// infinity (number 5).
 
 INLINE NAME(points)(const int m, const VEC *d, VEC *v) {
 	if (m == 3) {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// bfloat16 is the upper half of x, rounded to nearest, ties to even. NaN stays NaN.
+// bfloat16 returns the upper half of x, rounded to nearest, ties to even. NaN stays NaN.
 func bfloat16(x float32) uint16 {
 	b := math.Float32bits(x)
 	if x != x {
@@ -14,13 +14,13 @@ func bfloat16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// pair packs two values as bfloat16 into one word, the first in the low half. The word is not a number to compute with.
+// pair packs two values as bfloat16 into one word, the first in the low half. The word is not a number.
 func pair(low, high float32) float32 {
 	return math.Float32frombits(uint32(bfloat16(low)) | uint32(bfloat16(high))<<16)
 }
 
-// twoWeights packs two weights into one word. The word itself, as a float32, is the bfloat16 number in its upper half with the lower one as
-// the rest of its digits: of those words it is the nearest to high. So no instruction is needed to take high out.
+// twoWeights packs two weights into one word. The word itself, as a float32, is approximately high: a bfloat16 in its upper half,
+// followed by the lower half's bits. Among such words it is the nearest to high, so no instruction is needed to extract high.
 func twoWeights(low, high float32) float32 {
 	const infinite = 0x7f80
 	rest, b := uint32(bfloat16(low)), math.Float32bits(high)

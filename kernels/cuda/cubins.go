@@ -17,7 +17,7 @@ import (
 //go:embed ptx/cubins.tar.zst
 var cubins []byte
 
-// cubinFiles are the files of the archive, by name.
+// cubinFiles returns the archive's files, by name.
 var cubinFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	in, err := zstd.NewReader(bytes.NewReader(cubins))
 	if err != nil {
@@ -39,15 +39,15 @@ var cubinFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	}
 })
 
-// Cubin is the machine code of a kernel's module that runs on a compute capability, or nil if there is only the PTX: that for
-// the same architecture, or for the latest one before with the same major number.
+// Cubin returns the machine code of a kernel's module for a compute capability: that of the same architecture, or of the latest
+// earlier one with the same major number. It returns nil if there is only PTX.
 func (k Kernel) Cubin(major, minor int) []byte {
 	all, err := cubinFiles()
 	if err != nil {
-		return nil // the archive is part of the program, and a test reads it
+		return nil // the archive is part of the program and covered by a test
 	}
 	if exact := all[fmt.Sprintf("%s.sm_%d%da", k.Module, major, minor)]; exact != nil {
-		return exact // runs on that one alone
+		return exact // runs on this architecture alone
 	}
 	for ; minor >= 0; minor-- {
 		if cubin := all[fmt.Sprintf("%s.sm_%d%d", k.Module, major, minor)]; cubin != nil {

@@ -1,8 +1,8 @@
-// Package cuda has the network's kernels for GPUs: CUDA C++ sources, the PTX that is built from them, and what the host must
-// know to start them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
+// Package cuda has the network's kernels for GPUs: CUDA C++ sources, the PTX built from them, and the parameters for launching
+// them. Each kernel is the whole network in one launch. nn/gpu packs its weights and reads its answers.
 //
-//	device.h     what a kernel needs of the machine; each function is a few lines of PTX
-//	sm90.h       what only Hopper has: products of warpgroups, bulk copies, barriers in shared memory, clusters of blocks
+//	device.h     the GPU's instructions that kernels use; each function is a few lines of PTX
+//	sm90.h       instructions of Hopper alone: products of warpgroups, bulk copies, barriers in shared memory, clusters of blocks
 //	emu/         the same functions on the CPU, so that tests run the kernels' source without a GPU
 //	board.h      Job (the kernels' argument), bitboards into planes
 //	heads.h      pooling, the small layers, softmax, the answer
@@ -15,22 +15,22 @@
 //	hopper*.cu   their kernels, for 64, 128 and 256 channels
 //	any.cu       the network in global memory: the kernel for all other shapes
 //	build/       the program behind `make kernels`, which compiles them
-//	ptx/         what it compiled
-//	cubins.go    the same as machine code, for builds with the tag gpu
+//	ptx/         the compiled kernels
+//	cubins.go    the kernels as machine code, for builds with the tag gpu
 //
-// LOG.md has the predictions and, as they come, the measurements.
+// LOG.md has the predictions and the measurements.
 //
 // # Decisions
 //
-// What the tensor cores multiply and the residual stream are fp16, and all sums float32. Three bits more than bf16 has
-// make answers five times more exact at the same speed, so that the residual stream needs no second copy in float32. What
-// fp16 cannot hold, above 65504, is reported and never answered: a weight when a network is packed, an activation as
-// NOT_FINITE. The shipped networks stay below 200.
+// The inputs of products and the residual stream are fp16, all sums float32. Three more bits than bf16 make answers five times
+// more exact at the same speed, so that the residual stream needs no second copy in float32. Numbers that fp16 cannot hold, above
+// 65504, are reported as errors: a weight when a network is packed, an activation as NOT_FINITE. The shipped networks stay below
+// 200.
 //
-// The kernels are tested on the CPU: what C++ cannot say stands behind a dozen small functions with a twin in emu, and there
-// missing barriers and early reads go wrong every time. PTX is committed, with the hash of what it was compiled from, so that
-// building needs no CUDA. So is machine code for the architectures that people have, since a driver takes seconds to compile a
-// module, and in some containers lacks its compiler. PTX stands behind it, for all others.
+// The kernels are tested on the CPU: a dozen small functions wrap the GPU-only instructions; each has a CPU emulation in emu,
+// which makes missing barriers and early reads fail every time. PTX is committed, with a hash of its sources, so that building
+// needs no CUDA. So is machine code for the common architectures, because a driver takes seconds to compile a module, and in some
+// containers lacks its compiler. All other architectures use the PTX.
 package cuda
 
 import _ "embed"
@@ -39,19 +39,19 @@ import _ "embed"
 
 // Kernel is one entry point. Networks are padded with zeros to its number of channels.
 type Kernel struct {
-	Name     string // in PTX
-	Module   string // that has it, with others; a driver loads whole modules
-	PTX      string // of the module, which a driver compiles; Cubin has it compiled
-	Arch     int    // the oldest architecture that runs it, by compute capability: 80 is sm_80
-	Exact    bool   // no other architecture runs it; its weights are packed in tiles for products of warpgroups
+	Name     string // of the entry point in PTX
+	Module   string // that contains it and other kernels; a driver loads whole modules
+	PTX      string // of the module, for drivers to compile; Cubin has the compiled form
+	Arch     int    // the oldest architecture that it runs on, by compute capability: 80 is sm_80
+	Exact    bool   // it runs on no other architecture; its weights are packed in tiles for products of warpgroups
 	Few      bool   // for few boards, see wide.h and few.h
 	Channels int    // C; 0: any multiple of 16, in global memory
-	Rows     int    // how many cells, of all boards together, a block of threads takes at a time
-	Threads  int    // how many a block has
-	Cluster  int    // how many blocks share the outputs of the same boards, of which a grid has a multiple; 1: each block is alone
-	Shared   int    // bytes of dynamic shared memory of a block; above 48 KiB the host must raise the function's limit first
-	Chunk    int    // bytes of weights that are copied at a time
-	Keep     int    // bytes of shared memory for what the heads keep: (2V + F + 2A + 3) float32 for each board
+	Rows     int    // cells, of all boards together, that a block of threads computes at a time
+	Threads  int    // threads per block
+	Cluster  int    // blocks that share the outputs of the same boards; a grid has a multiple of it; 1: no cluster
+	Shared   int    // bytes of dynamic shared memory per block; above 48 KiB the host must raise the function's limit first
+	Chunk    int    // bytes of weights per copy
+	Keep     int    // bytes of shared memory for the heads' values: (2V + F + 2A + 3) float32 for each board
 }
 
 var (
@@ -71,8 +71,8 @@ var (
 	anySize string
 )
 
-// Kernels lists the kernels. Widths and sizes are those in tower*.cu. A network that several hold is evaluated by the first of
-// them and its family (Kernel.Family), unless a device has shown that the kernel for Hopper is faster there.
+// Kernels lists the kernels. Widths and sizes are those in tower*.cu. If several kernels fit a network, the first one and its
+// family (Kernel.Family) evaluate it, unless a device has shown that the kernel for Hopper is faster there.
 func Kernels() []Kernel {
 	return []Kernel{
 		tower("tower_64", "tower64", tower64, 64, 8, 64, 4),
@@ -94,13 +94,13 @@ func Kernels() []Kernel {
 	}
 }
 
-// Family names the kernels that take the same packed weights and give the same bits, so that each batch may have another one.
+// Family identifies kernels that take the same packed weights and give the same bits, so that each batch may use another one.
 type Family struct {
 	Channels int
 	Exact    bool
 }
 
-// Family returns the kernel's.
+// Family returns the kernel's family.
 func (k Kernel) Family() Family { return Family{k.Channels, k.Exact} }
 
 // The largest board of the kernels for Hopper, and the bytes of a tile of weights: 16 inputs and 64 outputs in fp16.
@@ -132,8 +132,8 @@ func hopperWide(name, module, ptx string) Kernel {
 	}
 }
 
-// FewRows is the rows of a board in few.h: its cells, and a cell of zeros behind each row of the board. FewColumns is the most columns,
-// for which there are zeros enough before and behind.
+// FewRows is the number of rows of a board in few.h: its cells, and a cell of zeros after each row of the board. FewColumns is
+// the maximum number of columns, for which there are enough zeros before and after.
 const FewRows, FewColumns = 64, 8
 
 // few mirrors Few in few.h.
@@ -149,13 +149,13 @@ func few(name, module, ptx string, channels, boards, stages, chunk int) Kernel {
 	}
 }
 
-// arch is the architecture that all other PTX is compiled for. It runs on every later one.
+// arch is the architecture for which all other PTX is compiled. It runs on every later one.
 const arch = 80
 
-// JobBytes is the size of Job in board.h, which is the only argument of a kernel.
+// JobBytes is the size of Job in board.h, the only argument of a kernel.
 const JobBytes = 88
 
-// MaxCells is more than the cells of any board.
+// MaxCells exceeds the number of cells of any board.
 const MaxCells = 128
 
 // tower mirrors Shape in tower.h.

@@ -13,20 +13,20 @@ import (
 type Choice struct {
 	Path   kernel.Path
 	Why    string
-	Rates  map[kernel.Path]float64 // that decided, of kernels/cpu.Rates; nil: the order of kernels/cpu.Paths did
-	Failed []error                 // self-tests of paths that would have been chosen otherwise
+	Rates  map[kernel.Path]float64 // from kernels/cpu.Rates; nil: not measured, the order of kernels/cpu.Paths decided
+	Failed []error                 // self-tests of paths that would otherwise have been chosen
 }
 
-// A path that is less exact than float32 must be worth it. Paths whose rates are about equal are chosen by their order, so that noise
-// does not choose.
+// A path less exact than float32 is chosen only if it is `worth` times as fast. Paths with at least `equal` times the rate of the
+// fastest are chosen by their order, so that noise does not decide.
 const (
 	worth = 1.15
 	equal = 0.95
 )
 
-// counted is a path's rate as it counts in the choice: that of tiles double. The two threads of a core share its unit for tiles. On a machine that is shared with others, a neighbour
-// that used it left amx between a quarter and a third of its rate for seconds at a time, and other paths about 0.6: so a low rate of tiles is
-// likely a bad moment, and the choice is kept for long.
+// counted returns a path's rate as the choice counts it: rates of tiles double, because the two threads of a core share its unit
+// for tiles. On a shared machine, a neighbour's use of that unit cut the rate of amx to between a quarter and a third for seconds
+// at a time, and those of other paths to 0.6. A low rate of tiles is therefore likely to be temporary, but the choice lasts.
 func counted(rates map[kernel.Path]float64, p kernel.Path) float64 {
 	if p.Tiles() {
 		return 2 * rates[p]
@@ -34,9 +34,9 @@ func counted(rates map[kernel.Path]float64, p kernel.Path) float64 {
 	return rates[p]
 }
 
-// Choose chooses among Paths by rates that are measured when this machine first has a network of this many blocks and channels, and
-// kept (rates.go). If they can neither be read nor kept, nothing is measured, and the first of the paths is chosen. A path
-// that fails its self-test is left out.
+// Choose chooses among Paths by rates, which are measured when this machine first has a network with this many blocks and
+// channels, and stored (rates.go). If rates can neither be read nor stored, nothing is measured, and the first path is chosen. A
+// path that fails its self-test is left out.
 func Choose(c net.Config, ranges bool) Choice {
 	rates, err := thisMachine().rates(c)
 	return choose(pathsFor(ranges), rates, err, kernel.SelfTest)
@@ -62,9 +62,9 @@ func choose(paths []kernel.Path, rates map[kernel.Path]float64, unmeasured error
 	}
 }
 
-// fastest is the fastest path, if it is float32 throughout or worth it, and why.
+// fastest returns the fastest float32 path, or the fastest other path if that is `worth` times as fast, and the reason.
 func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, string) {
-	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // of those that are about as fast as the fastest, which has most
+	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // the first path whose rate is about the highest, and the highest rate
 		for _, p := range paths {
 			if fits(p) {
 				most = max(most, counted(rates, p))
@@ -75,7 +75,7 @@ func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, s
 		}
 		return p, most
 	}
-	exact, most := first(kernel.Path.Exact) // there is always plain Go
+	exact, most := first(kernel.Path.Exact) // never empty: plain Go is always there
 	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && counted(rates, p) >= worth*most }); p != "" {
 		why := fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
 		if rates[p] < worth*most {
@@ -99,8 +99,8 @@ func pathsFor(ranges bool) []kernel.Path {
 	return slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.Int8() && !ranges })
 }
 
-// Int8Gain is how many times as fast a network without ranges would be computed if it had some (Int8) and the path that would
-// then be chosen; 0 if it has some, if that would not be worth it, or if nothing was measured.
+// Int8Gain returns how many times as fast a network without ranges would be with them (Int8), and the path that would then be
+// chosen; 0 if it already uses 8 bits, if the gain is not worth it, or if nothing was measured.
 func (c Choice) Int8Gain() (gain float64, by kernel.Path) {
 	if c.Rates == nil || c.Path.Int8() {
 		return 0, ""

@@ -156,7 +156,7 @@ func TestRatesDamaged(t *testing.T) {
 	}
 }
 
-// Without a folder that can be written nothing is measured, and nobody waits for ever.
+// Without a writable folder nothing is measured, and no process waits forever.
 func TestRatesWithoutCache(t *testing.T) {
 	m, count := testMachine(t)
 	gametest.OK(t, os.MkdirAll(m.path(6, 64), 0o755)) // in the file's place

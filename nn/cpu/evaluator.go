@@ -5,7 +5,8 @@
 // 1e-4 of the reference's. On the paths with bfloat16 or 8 bits (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
 // for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
 //
-// A network is computed by one path, which Choose chooses by its shape (choice.go) and by rates that are measured once (rates.go).
+// Each network is computed by one path. Choose chooses it by the network's shape (choice.go) and by rates measured once
+// (rates.go).
 package cpu
 
 import (
@@ -28,7 +29,7 @@ type Backend struct {
 	workers []worker
 }
 
-// New packs a network for the path that Choose chooses. It does not keep the network.
+// New packs a network for the path that Choose returns. It does not keep the network.
 func New(n *net.Network) (*Backend, Choice) {
 	c := Choose(n.Config(), hasRanges(n))
 	e, err := NewPath(n, c.Path)
@@ -59,7 +60,7 @@ func (e *Backend) Path() kernel.Path { return e.tower.Path() }
 // Attributes implements eval.Backend. The rows are enough for blocks on all cores.
 func (e *Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
-// Threads is the largest number of goroutines that compute, over all callers together.
+// Threads is the maximum number of goroutines that compute at once, for all callers together.
 func (e *Backend) Threads() int { return e.pool.Workers() }
 
 // weights returns a network's tensors in the form that the kernels take.
@@ -80,11 +81,10 @@ func weights(n *net.Network) (w kernel.Network, err error) {
 	return w, err
 }
 
-// Compute implements eval.Backend. No more than Threads goroutines compute at once, however many callers there are;
-// further callers wait. A cancelled context is noticed between blocks. If the network's output is not finite, the error
-// names the first such row.
+// Compute implements eval.Backend. At most Threads goroutines compute at once; further callers wait. A cancelled context is
+// noticed between blocks. If the network's output is not finite, the error names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
-	block := min(e.tower.Block(b.Board.Rows(), b.Board.Columns()), (len(b.Pos)+e.Threads()-1)/e.Threads()) // so that every goroutine gets some
+	block := min(e.tower.Block(b.Board.Rows(), b.Board.Columns()), (len(b.Pos)+e.Threads()-1)/e.Threads()) // so that every goroutine gets some rows
 	if err := e.pool.Do(ctx, b, len(b.Pos), max(1, block)); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
 	}
@@ -98,7 +98,7 @@ type worker struct {
 	answerer net.Answerer
 }
 
-// fit makes the memory fit a board.
+// fit allocates the memory for a board unless it fits already.
 func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	if w.scratch == nil || !w.scratch.Fits(board.Rows(), board.Columns()) {
 		w.scratch = t.NewScratch(board.Rows(), board.Columns())
@@ -106,8 +106,7 @@ func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	}
 }
 
-// answer fills the rows from first up to last of a batch, at most as many as the scratch has positions. The error names the
-// row that failed.
+// answer fills rows first to last-1 of a batch, at most scratch.Positions. The error names the row that failed.
 func (e *Backend) answer(k int, b *eval.Batch, first, last int) error {
 	w, n := &e.workers[k], last-first
 	w.fit(e.tower, b.Board)

@@ -16,13 +16,13 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// beyondRange is how many values of a channel are within its range for one that is beyond. A smaller number makes steps finer, and
-// more values are multiplied in float32.
+// beyondRange is the number of values of a channel per value that exceeds its range. A smaller number makes the steps finer and
+// leaves more values to float32.
 const beyondRange = 512
 
-// Int8 returns a copy of a network for paths with 8 bits (kernels/cpu). Its ranges are those of the positions, which are to be like
-// those that it will be asked for, and its weights are rounded to what 8 bits can say: the copy's answers on all paths differ
-// from the network's a little. A symmetric network stays symmetric. One thread computes; the error is that of a context that has ended.
+// Int8 returns a copy of a network for paths with 8 bits (kernels/cpu). Ranges are measured on the positions, which should be
+// typical of later requests. Weights are rounded to the steps of 8 bits, so the copy's answers differ slightly from the network's
+// on all paths. A symmetric network stays symmetric. One thread computes; the only error is that of a context that has ended.
 func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.Position) (*net.Network, error) {
 	ranges, err := measureRanges(ctx, n, b, positions)
 	if err != nil {
@@ -49,7 +49,7 @@ func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.P
 	return rounded, nil
 }
 
-// measureRanges returns what one value in beyondRange of each channel exceeds before each block.
+// measureRanges returns, for each block and input channel, the value that one in beyondRange exceeds.
 func measureRanges(ctx context.Context, n *net.Network, b *game.Board, positions []game.Position) ([][]float32, error) {
 	e, err := NewPath(n, kernel.Float32())
 	if err != nil {
@@ -117,7 +117,7 @@ func (t *top) cut() {
 	t.values = t.values[:min(t.limit, len(t.values))]
 }
 
-// last is the smallest of the `limit` largest values, or of all if there are fewer.
+// last returns the smallest of the limit largest values, or of all values if there are fewer.
 func (t *top) last() float32 {
 	t.cut()
 	if len(t.values) == 0 {

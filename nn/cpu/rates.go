@@ -17,14 +17,15 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// machine keeps the rates of its paths, so that answers do not change from one start to the next: a file for each number of blocks and
-// channels. Who writes the file measures; all others wait for it, so that measurements do not disturb each other.
+// machine stores the rates of its paths, one file for each number of blocks and channels, so that answers do not change from one
+// start to the next. The process that writes the file measures; all others wait for it, so that measurements do not disturb each
+// other.
 type machine struct {
 	dir                string // "" if there is none
 	processor, program string
 	paths              []kernel.Path
 	measure            func(blocks, channels int) map[kernel.Path]float64
-	patience           time.Duration // for another process that measures
+	patience           time.Duration // how long to wait for another process that measures
 }
 
 // measurement is the content of a file.
@@ -45,8 +46,8 @@ func thisMachine() machine {
 	return m
 }
 
-// programVersion is another one after each change of this program. A program that was built without the version of its source is known
-// by its file.
+// programVersion changes with each version of this program. A program built without version information is identified by its
+// file.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -72,7 +73,7 @@ func programVersion() string {
 	return v
 }
 
-// path is the file's. Machines that share a home have files of their own.
+// path returns the file's path. Machines that share a home directory have different files.
 func (m machine) path(blocks, channels int) string {
 	return filepath.Join(m.dir, fmt.Sprintf("%dx%d-%s.json", blocks, channels, m.id()))
 }
@@ -81,8 +82,8 @@ func (m machine) id() string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, m.processor, m.paths)))
 }
 
-// rates are those of the file. If there is none, or one that is damaged or of another program, they are measured and kept. The
-// error says why there are none.
+// rates returns the rates in the file. If the file is missing, damaged or from another version of the program, they are measured
+// and stored. The error says why there are none.
 func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 	if len(m.paths) < 2 {
 		return nil, errors.New("all others are plain Go")
@@ -108,7 +109,7 @@ func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 			return nil, err
 		}
 		defer w.Abort()                             // does nothing after Commit
-		if rates := m.read(path, c); rates != nil { // of one that had the file until now
+		if rates := m.read(path, c); rates != nil { // another process has just written them
 			return rates, nil
 		}
 		rates := m.measure(c.Blocks, c.Channels)
@@ -119,14 +120,14 @@ func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 		if err == nil {
 			err = w.Commit()
 		}
-		if err != nil { // without the file the next start would measure others
+		if err != nil { // without the file, the next start would measure different rates
 			return nil, err
 		}
 		return rates, nil
 	}
 }
 
-// read is nil unless a file has rates of this machine, this program and these blocks and channels, and of all paths.
+// read returns nil unless the file has the rates of all paths for this machine, this program and these blocks and channels.
 func (m machine) read(path string, c net.Config) map[kernel.Path]float64 {
 	var was measurement
 	text, err := durable.ReadFile(path, 1<<16)
@@ -144,7 +145,7 @@ func (m machine) read(path string, c net.Config) map[kernel.Path]float64 {
 	return was.Rates
 }
 
-// Measured are the blocks and channels of the networks for which this machine has rates, the smallest first.
+// Measured returns the blocks and channels for which this machine has rates, smallest first.
 func Measured() (all []net.Config) {
 	m := thisMachine()
 	files, _ := os.ReadDir(m.dir) // none if it is not there

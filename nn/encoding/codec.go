@@ -13,18 +13,18 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Codec turns positions of one board into a network's inputs, and its outputs into answers. It does not change, and is safe for concurrent
-// use.
+// Codec turns positions of one board into a network's inputs, and its outputs into answers. It is immutable and safe for
+// concurrent use.
 type Codec struct {
-	Inputs []Input // all that the network takes, the planes first
+	Inputs []Input // all inputs of the network, the planes first
 	Value  Output
 	Policy Output
-	Batch  int // positions that every run has, or 0 if the number is free
+	Batch  int // number of positions in every run, or 0 if it is free
 
 	board    *game.Board
 	describe Description
 	planes   []compiled
-	cells    []int // by bit, the cell's number within a plane
+	cells    []int // the cell's number within a plane, by the cell's bit
 	// The value of plane p in cell c is at p*planeStep + c*cellStep.
 	planeStep, cellStep int
 }
@@ -32,27 +32,27 @@ type Codec struct {
 // Input is an input of the network.
 type Input struct {
 	Name  string
-	Type  onnx.Type // of its numbers; Fill takes those of Go's type, and bytes for Bool
-	Shape []int     // of one position: N comes before it
-	Size  int       // numbers of one position
+	Type  onnx.Type // of its elements; Fill takes the Go type, and bytes for Bool
+	Shape []int     // of one position, without the batch
+	Size  int       // number of elements of one position
 	mask  bool
 }
 
-// Output is an output of the network. Its numbers are float32.
+// Output is a float32 output of the network.
 type Output struct {
 	Name  string
-	Shape []int // of one position: N comes before it
-	Size  int   // numbers of one position
+	Shape []int // of one position, without the batch
+	Size  int   // number of elements of one position
 }
 
-// compiled is a plane ready for use: what a cell's value is made of.
+// compiled is a plane ready for use: the terms of a cell's value.
 type compiled struct {
-	cell     [2][3]float64 // by who is to move (the first player is 0), and what is in the cell: nothing, an own stone, one of the other side
+	cell     [2][3]float64 // by mover (the first player is 0) and content of the cell: nothing, own stone, other stone
 	playable float64
 	parity   float64
 }
 
-// NewCodec checks that a description, a board and the inputs and outputs of a file fit each other. The errors name the field to change.
+// NewCodec checks that a description, a board and a file's inputs and outputs fit each other. Errors name the field to change.
 func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -74,7 +74,8 @@ func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error)
 	return c, nil
 }
 
-// ForPlanes is a codec of inputs alone, for a network that is no file: its one input is the planes of a description, as float32.
+// ForPlanes returns a codec without a file, for a network whose one input is the planes of a description, as float32. It has no
+// outputs.
 func ForPlanes(d Description, board *game.Board) (*Codec, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -88,10 +89,10 @@ func ForPlanes(d Description, board *game.Board) (*Codec, error) {
 	return c, nil
 }
 
-// Description is what the codec was made of.
+// Description returns the codec's description.
 func (c *Codec) Description() Description { return c.describe }
 
-// order prepares the planes and the places of their cells.
+// order prepares the planes and the positions of their cells.
 func (c *Codec) order() {
 	b, d := c.board, c.describe
 	h, w := b.Rows(), b.Columns()
@@ -110,7 +111,7 @@ func (c *Codec) order() {
 		c.planeStep, c.cellStep = 1, len(d.Planes)
 	}
 	for _, text := range d.Planes {
-		p, _ := parsePlane(text) // it has been validated
+		p, _ := parsePlane(text) // already validated
 		var x compiled
 		for mover := range x.cell {
 			own, other := p[fFirst], p[fSecond]
@@ -125,13 +126,13 @@ func (c *Codec) order() {
 	}
 }
 
-// shape is that of the input for one position.
+// shape returns the shape of the input for one position.
 func (c *Codec) shape() []int {
 	h, w, planes := c.board.Rows(), c.board.Columns(), len(c.planes)
 	return map[Layout][]int{NCHW: {planes, h, w}, NHWC: {h, w, planes}, NHW: {h, w}, NF: {planes * h * w}, Patterns: {pattern.Each}}[c.describe.Layout]
 }
 
-// actionShapes are the shapes that the policy and the mask may have for one position.
+// actionShapes returns the possible shapes of policy and mask for one position.
 func (c *Codec) actionShapes() [][]int {
 	h, w := c.board.Rows(), c.board.Columns()
 	if c.describe.Policy.Actions == Columns {
@@ -176,7 +177,7 @@ func (c *Codec) findInputs(file *onnx.Info) error {
 	return c.addInput(mask, "mask", fmt.Sprintf("policy: actions %s on %v", d.Policy.Actions, c.board.Rules()), true, c.actionShapes()...)
 }
 
-// addInput adds an input, which must have one of the shapes that what asks for.
+// addInput adds an input, which must have one of the shapes. what describes it in errors.
 func (c *Codec) addInput(v onnx.Value, field, what string, mask bool, shapes ...[]int) error {
 	if !slices.Contains([]onnx.Type{onnx.Float32, onnx.Float64, onnx.Uint8, onnx.Int8, onnx.Int32, onnx.Int64, onnx.Bool}, v.Type) {
 		return fieldError(field, v.Name, fmt.Sprintf("it takes %v: export the network with an input of float32", v.Type))
@@ -189,7 +190,7 @@ func (c *Codec) addInput(v onnx.Value, field, what string, mask bool, shapes ...
 	return c.sameBatch(v, field)
 }
 
-// checkNumbers says which plane has values that the input's type has not.
+// checkNumbers returns an error that names a plane whose values do not fit the input's type.
 func (c *Codec) checkNumbers(t onnx.Type) error {
 	for _, text := range c.describe.Planes {
 		p, _ := parsePlane(text)
@@ -226,8 +227,8 @@ func (c *Codec) findOutputs(file *onnx.Info) error {
 	return err
 }
 
-// findOutput finds an output by its name, or if that is "", the only one beside another that has one of the shapes. If several may have it, one
-// whose dimensions are fixed is preferred.
+// findOutput finds an output by name. If name is "", it returns the only output other than beside that has one of the shapes; if
+// there are several, one with fixed dimensions is preferred.
 func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, shapes [][]int) (Output, error) {
 	var found []onnx.Value
 	for _, v := range file.Outputs {
@@ -253,15 +254,15 @@ func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, sh
 	return Output{v.Name, shape, product(shape)}, c.sameBatch(v, field)
 }
 
-// free reports whether a dimension beside the number of positions is free.
+// free reports whether a dimension other than the batch is free.
 func free(v onnx.Value) bool {
 	return len(v.Shape) == 0 || slices.ContainsFunc(v.Shape[1:], func(d onnx.Dim) bool { return d.Size < 0 })
 }
 
-// fit returns the first of the shapes for one position that an input or output can have.
+// fit returns the first of the shapes for one position that an input or output allows.
 func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, error) {
 	if v.Shape == nil {
-		return shapes[min(1, len(shapes)-1)], nil // the file does not say it; the run will
+		return shapes[min(1, len(shapes)-1)], nil // the file does not give the shape; the run will
 	}
 	for _, shape := range shapes {
 		if len(v.Shape) != len(shape)+1 {
@@ -284,7 +285,7 @@ func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, er
 	return nil, fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and %s takes %s", onnx.Dims(v.Shape), what, strings.Join(wants, " or ")))
 }
 
-// sameBatch takes over the number of positions of an input or output, which is the same in all that fix it.
+// sameBatch records the batch size of an input or output. All that fix it must agree.
 func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	if len(v.Shape) == 0 || v.Shape[0].Size < 0 {
 		return nil
@@ -297,7 +298,7 @@ func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	return nil
 }
 
-// product is how many numbers a shape has.
+// product returns the number of elements of a shape.
 func product(shape []int) int {
 	numbers := 1
 	for _, n := range shape {
@@ -314,7 +315,7 @@ func sized(shape []int) []onnx.Dim {
 	return all
 }
 
-// list is inputs or outputs for people.
+// list formats inputs or outputs for errors.
 func list(values []onnx.Value) string {
 	var texts []string
 	for _, v := range values {

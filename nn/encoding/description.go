@@ -1,5 +1,5 @@
-// Package encoding is what other people's networks see and answer. A Description has it in eight fields, a Codec turns positions into a
-// network's inputs and its outputs into answers, and Diagnose finds out with solved positions whether the description is the right one.
+// Package encoding describes the inputs and outputs of other programs' networks. A Description has eight fields, a Codec turns
+// positions into a network's inputs and its outputs into answers, and Diagnose checks a description with solved positions.
 //
 // Read the files in this order:
 //
@@ -8,21 +8,21 @@
 //	ours.go                   the descriptions of evald's own exports
 //	codec.go                  a description, a board and a file that fit each other
 //	fill.go, decode.go        inputs of positions, and answers from outputs
-//	known.go, diagnose.go     positions whose results are known, and what they say of a description
+//	known.go, diagnose.go     positions of known result, and the check of a description with them
 //
 // # A description
 //
-//	rules: 7x6x4               the one game of the network; any, or left out: every game whose board fits its input
-//	input: obs                 left out: the only input beside the mask
+//	rules: 7x6x4               the only game of the network; any (the default): every game whose board fits the input
+//	input: obs                 default: the only input beside the mask
 //	layout: NCHW               or NHWC, NHW (one plane), NF (flat: plane by plane, each row by row)
 //	planes: [own, other, ones] in the network's order, each a sum such as own-other or 0.5*ones+0.5*player
 //	rows: top                  the first row of a plane: top or bottom
-//	mask: legal                an input that takes the legal moves, 1 or true, in the order of the policy; left out: none
+//	mask: legal                an input for the legal moves, 1 or true, in the order of the policy; default: none
 //	value: {output: v, kind: tanh, for: mover}
 //	policy: {output: p, kind: logits, actions: columns}
 //
-// What is left out has the value shown in the first line of its kind: NCHW, planes [own, other], rows top, a value of kind tanh for the mover,
-// and logits of columns; outputs are found by their sizes. So the shortest description is {}.
+// Defaults are NCHW, planes [own, other], rows top, a value of kind tanh for the mover, and logits of columns; outputs are found
+// by their sizes. So the shortest description is {}.
 //
 // Planes are sums of these, each with a factor before it if it is not 1:
 //
@@ -30,22 +30,22 @@
 //	first, second  stones of the player who began, and of the other
 //	empty          cells without a stone
 //	playable       cells in which the next stone may land
-//	ones           1 everywhere; a number alone, such as 0.5, is that many ones
-//	player         everywhere 0 if the player who began is to move, else 1
-//	parity         rows that the side to move will fill, as package nn/net defines them
-//	inarow         everywhere a quarter of the number in a row, as package nn/net has it
+//	ones           1 everywhere; a number alone, such as 0.5, is a multiple of ones
+//	player         0 everywhere if the player who began is to move, else 1
+//	parity         rows that the side to move will fill, as defined by package nn/net
+//	inarow         a quarter of the number in a row everywhere, as in package nn/net
 //
-// Kinds of values: tanh, a number from -1 (lost) to 1 (won); linear, the same of networks that may exceed it, which is cut off; wdl,
-// probabilities of win, draw and loss; wdl_logits, their logits. A value is for the mover (the side to move), for the other side, or for the first
-// or second player.
+// Kinds of values: tanh, a number from -1 (lost) to 1 (won); linear, the same but clipped, for networks that may exceed the
+// range; wdl, probabilities of win, draw and loss; wdl_logits, their logits. A value is for the mover (the side to move), for the
+// other side, or for the first or second player.
 //
-// Kinds of policies: logits, probs, log_probs. Actions are columns, or cells [rows, columns] in the order of the planes; with gravity the
-// cell is the one in which the stone lands.
+// Kinds of policies: logits, probs, log_probs. Actions are columns, or cells [rows, columns] in the order of the planes; with
+// gravity, the cell is where the stone lands.
 //
 // # Decisions
 //
-// A number v becomes the probabilities (1+v)/2 of a win and (1-v)/2 of a loss, none of a draw: searches ask for the difference alone, and the
-// network does not say more.
+// A number v becomes the probabilities (1+v)/2 of a win and (1-v)/2 of a loss, without draws: searches use only the difference,
+// and the network gives no more.
 package encoding
 
 import (
@@ -57,33 +57,33 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Description is what a network sees and answers. Parse makes a valid one.
+// Description describes a network's inputs and outputs. Parse returns a valid one.
 type Description struct {
-	Rules  string   `yaml:"rules"`                 // of its game, or Any
+	Rules  string   `yaml:"rules"`                 // of the network's game, or Any
 	Input  string   `yaml:"input,omitempty"`       // "": the only one beside Mask
 	Layout Layout   `yaml:"layout"`                // of the input
 	Planes []string `yaml:"planes,flow,omitempty"` // sums; none for Patterns
-	Rows   Rows     `yaml:"rows"`                  // the first one of a plane
-	Mask   string   `yaml:"mask,omitempty"`        // an input that takes the legal moves, or ""
+	Rows   Rows     `yaml:"rows"`                  // the first row of a plane
+	Mask   string   `yaml:"mask,omitempty"`        // an input for the legal moves, or ""
 	Value  Value    `yaml:"value,flow"`
 	Policy Policy   `yaml:"policy,flow"`
 }
 
-// Value is how a network says who wins.
+// Value describes the output for the result.
 type Value struct {
 	Output string      `yaml:"output,omitempty"` // "": the only output of that size
 	Kind   ValueKind   `yaml:"kind"`
 	For    Perspective `yaml:"for"`
 }
 
-// Policy is how a network says which move is good.
+// Policy describes the output for moves.
 type Policy struct {
 	Output  string     `yaml:"output,omitempty"` // "": the only output of that size
 	Kind    PolicyKind `yaml:"kind"`
 	Actions Actions    `yaml:"actions"`
 }
 
-// Any are the rules of a network for every game.
+// Any is Rules of a network for every game.
 const Any = "any"
 
 // Layout is the order of dimensions: N positions, C planes, H rows, W columns, F all of a position's numbers.
@@ -98,19 +98,19 @@ const (
 	Patterns Layout = "patterns" // the numbers of pattern.AppendRows: exports of evald's networks of pattern tables
 )
 
-// Rows is where a plane begins.
+// Rows is the order of a plane's rows.
 type Rows string
 
-// The rows.
+// The values of Rows: the row with which a plane begins.
 const (
 	Top    Rows = "top"
 	Bottom Rows = "bottom"
 )
 
-// ValueKind is what the numbers of a value are.
+// ValueKind is the meaning of a value's numbers.
 type ValueKind string
 
-// The kinds of values. WDL are three numbers, and the others are one.
+// The kinds of values. WDL and WDLLogits have three numbers, the others one.
 const (
 	Tanh      ValueKind = "tanh"
 	Linear    ValueKind = "linear"
@@ -118,7 +118,7 @@ const (
 	WDLLogits ValueKind = "wdl_logits"
 )
 
-// Perspective is for whom a value is good.
+// Perspective is the side for which a high value is good.
 type Perspective string
 
 // The perspectives.
@@ -129,7 +129,7 @@ const (
 	Second Perspective = "second"
 )
 
-// PolicyKind is what the numbers of a policy are.
+// PolicyKind is the meaning of a policy's numbers.
 type PolicyKind string
 
 // The kinds of policies.
@@ -139,7 +139,7 @@ const (
 	LogProbs PolicyKind = "log_probs"
 )
 
-// Actions is what a policy has numbers of.
+// Actions is the unit of a policy: columns or cells.
 type Actions string
 
 // The actions.
@@ -148,15 +148,15 @@ const (
 	Cells   Actions = "cells"
 )
 
-// maxPlanes is far above what networks have.
+// maxPlanes is far above the number in any network.
 const maxPlanes = 64
 
-// fieldError is the error of a field's value.
+// fieldError returns the error for a field's value.
 func fieldError(field, value, want string) error {
 	return fmt.Errorf("description: %s %s: %s", field, short.Quote(value), want)
 }
 
-// oneOf is an error if the value is none of those allowed.
+// oneOf returns an error if the value is not allowed.
 func oneOf[T ~string](field string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -169,7 +169,7 @@ func oneOf[T ~string](field string, value T, allowed ...T) error {
 	return fieldError(field, string(value), "must be "+strings.Join(names[:last], ", ")+" or "+names[last])
 }
 
-// withDefaults fills in what is left out.
+// withDefaults fills in omitted fields.
 func (d Description) withDefaults() Description {
 	or := func(value *string, usual string) {
 		if *value == "" {
@@ -189,7 +189,7 @@ func (d Description) withDefaults() Description {
 	return d
 }
 
-// Validate says which field has a wrong value and what is allowed. What is left out is wrong too: Parse fills it in.
+// Validate returns an error that names an invalid field and the allowed values. Omitted fields are invalid: Parse fills them in.
 func (d Description) Validate() error {
 	for _, err := range []error{
 		oneOf("layout", d.Layout, NCHW, NHWC, NHW, NF, Patterns),

@@ -12,23 +12,23 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Run answers a batch with the network as a description reads it: it fills WDL and Policy. Descriptions differ from the one given in planes,
-// rows and whom the value is for.
+// Run evaluates a batch with the network according to a description: it fills WDL and Policy. Descriptions differ from the given
+// one only in planes, rows and the value's perspective.
 type Run func(ctx context.Context, d Description, b *eval.Batch) error
 
-// Report is what known positions say of a description.
+// Report is the result of checking a description with known positions.
 type Report struct {
-	Positions  int // whose results are known; too few on some boards to say anything
+	Positions  int // number of known positions; too few on some boards for any conclusion
 	Given      Score
 	Best       Score       // of Fits
-	Fits       Description // the one that fits best: the one given, unless another one is clearly better
+	Fits       Description // the best description: the given one, unless another is clearly better
 	Asymmetric float64     // mean difference of values, 0 to 2, between positions and their mirror images; only for information
 }
 
-// Score says how well a network answers known positions. One that knows nothing has 0.5 and 0.
+// Score is a network's accuracy on known positions. A network that knows nothing has 0.5 and 0.
 type Score struct {
 	Value  float64 // share of positions whose value is on the right side of the median
-	Policy float64 // mean probability of moves that keep a win, beyond that of a move at random
+	Policy float64 // mean probability of moves that keep a win, minus that of random moves
 }
 
 func (s Score) String() string {
@@ -47,18 +47,18 @@ func (e *MisfitError) Error() string {
 		r.Positions, r.Given, strings.Join(e.Lines, " and "), r.Best)
 }
 
-// When another description counts as better: these are far from what chance, or a network that knows nothing, comes to.
+// Another description counts as better beyond these limits, which chance and networks that know nothing stay far below.
 const (
 	minErrors     = 5   // standard errors of the mean difference
 	minDifference = 0.1 // of the sum of both scores
-	minSum        = 0.4 // of both scores beyond those of a network that knows nothing
+	minSum        = 0.4 // of both scores above those of a network that knows nothing
 )
 
-// Diagnose compares a description with those that it may have been mistaken for: own and other exchanged, or first and second; sides by turns in
-// place of players, or the other way round; rows from the other end; values for somebody else; and all of these together. The network answers some
-// hundred positions of a board whose results the solver proves at once, under each. If another description is clearly better, the error is a
-// *MisfitError which says what to change. A network that has learned nothing fits every description. Answers that are not
-// finite are an error too.
+// Diagnose compares a description with likely mistakes: own and other exchanged, or first and second; sides to move in place of
+// players, or the reverse; the opposite order of rows; values from another perspective; and all combinations. For each, the
+// network evaluates some hundred positions whose results the solver proves at once. If another description is clearly better, the
+// error is a *MisfitError with the fields to change. A network that has learned nothing fits every description. Answers that are
+// not finite are an error too.
 func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (Report, error) {
 	all, err := findKnown(ctx, board)
 	if err != nil {
@@ -67,7 +67,7 @@ func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (R
 	return diagnose(ctx, d, board, all, run)
 }
 
-// diagnose is Diagnose with positions that are found already.
+// diagnose is Diagnose on positions already found.
 func diagnose(ctx context.Context, d Description, board *game.Board, all []known, run Run) (r Report, err error) {
 	r = Report{Positions: len(all), Fits: d}
 	t := &trial{known: all, batch: eval.NewBatch(board, len(all)), run: run}
@@ -85,7 +85,7 @@ func diagnose(ctx context.Context, d Description, board *game.Board, all []known
 		}
 		if i == 0 {
 			best, given = got, got
-		} else if difference, off := got.than(best); difference > 2*off { // the first ones change less
+		} else if difference, off := got.than(best); difference > 2*off { // earlier variants change less
 			best = got
 		}
 	}
@@ -98,13 +98,13 @@ func diagnose(ctx context.Context, d Description, board *game.Board, all []known
 	return r, &MisfitError{r, changes(d, r.Fits)}
 }
 
-// variant is a description and how many fields differ from the one given.
+// variant is a description and the number of fields in which it differs from the given one.
 type variant struct {
 	Description
 	changed int
 }
 
-// variants are the description and those that it may have been mistaken for, in the order of the fields that differ.
+// variants returns the description and its likely mistakes, by number of fields that differ.
 func variants(d Description) []variant {
 	inputs := []variant{{d, 0}}
 	add := func(change func(Description) Description) {
@@ -134,11 +134,11 @@ func variants(d Description) []variant {
 	return all
 }
 
-// each changes planes. Those that stay equal keep their text.
+// each changes planes. Planes that stay equal keep their text.
 func each(planes []string, change func(plane) plane) []string {
 	changed := make([]string, len(planes))
 	for i, text := range planes {
-		p, _ := parsePlane(text) // it has been validated
+		p, _ := parsePlane(text) // already validated
 		if changed[i] = text; change(p) != p {
 			changed[i] = change(p).String()
 		}
@@ -146,7 +146,7 @@ func each(planes []string, change func(plane) plane) []string {
 	return changed
 }
 
-// changes are the lines of YAML in which a description differs from the one given.
+// changes returns the lines of YAML in which d differs from the given description.
 func changes(given, d Description) (lines []string) {
 	if !slices.Equal(given.Planes, d.Planes) {
 		lines = append(lines, "planes: ["+strings.Join(d.Planes, ", ")+"]")
@@ -172,15 +172,15 @@ type trial struct {
 	cache []answers
 }
 
-// answers are those under one way to fill the input.
+// answers are the network's answers for one way to fill the input.
 type answers struct {
 	planes []string
 	rows   Rows
-	values []float64 // for the mover, if the description given is right in whom values are for
-	policy []float64 // the probability of good moves, beyond that of a move at random; 0 in lost positions
+	values []float64 // for the mover, according to the perspective of the given description
+	policy []float64 // probability of good moves, minus that of a random move; 0 in lost positions
 }
 
-// result is how a variant answers each position: whether its value is right (1, 0, or 1/2 at the median), and answers.policy.
+// result is a variant's accuracy on each position: its value right (1) or wrong (0), 1/2 at the median, and answers.policy.
 type result struct {
 	Score
 	of    variant
@@ -188,7 +188,7 @@ type result struct {
 	gain  []float64
 }
 
-// than is how much better a result is than another one, on average, and the standard error of that.
+// than returns the mean difference between two results, and its standard error.
 func (r result) than(other result) (mean, off float64) {
 	n := float64(len(r.value))
 	var sum, squares float64
@@ -200,7 +200,7 @@ func (r result) than(other result) (mean, off float64) {
 	return mean, math.Sqrt(max(0, squares/n-mean*mean) / n)
 }
 
-// score runs the network if no variant with the same input came before.
+// score runs the network, unless an earlier variant had the same input.
 func (t *trial) score(ctx context.Context, given Description, v variant) (r result, err error) {
 	at := slices.IndexFunc(t.cache, func(a answers) bool { return a.rows == v.Rows && slices.Equal(a.planes, v.Planes) })
 	if at < 0 {
@@ -274,7 +274,7 @@ func (t *trial) answer(ctx context.Context, d Description) error {
 	return nil
 }
 
-// asymmetry is the mean difference of values between the positions and their mirror images.
+// asymmetry returns the mean difference of values between positions and their mirror images.
 func (t *trial) asymmetry(ctx context.Context, d Description) (sum float64, err error) {
 	if len(t.known) == 0 {
 		return 0, nil

@@ -7,13 +7,13 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Number is Go's type of an input's numbers. Bytes are those of Bool too.
+// Number is the Go type of an input's elements; uint8 also serves for Bool.
 type Number interface {
 	float32 | float64 | uint8 | int8 | int32 | int64
 }
 
-// Fill writes input number in of c.Inputs for positions [N] into dst [N*Size], the first ones of a run. It allocates nothing. It panics if dst
-// does not have that length. No game should be over.
+// Fill writes input c.Inputs[in] of positions [N] into dst [N*Size]. It allocates nothing. It panics if dst has another length.
+// No game should be over.
 func Fill[T Number](c *Codec, in int, pos []game.Position, dst []T) {
 	input := &c.Inputs[in]
 	if len(dst) != len(pos)*input.Size {
@@ -44,7 +44,7 @@ func fillMask[T Number](c *Codec, p game.Position, row []T) {
 	}
 }
 
-// action is the place of a landing cell, by its bit, in the policy and the mask.
+// action returns the index in policy and mask of a landing cell, given by its bit.
 func (c *Codec) action(bit int) int {
 	if c.describe.Policy.Actions == Columns {
 		return c.board.Action(bit)
@@ -58,7 +58,7 @@ func fillPlanes[T Number](c *Codec, p game.Position, row []T) {
 	sets := [3]game.Bits{1: p.Own, 2: p.Other()}
 	sets[0] = b.Full().AndNot(p.All)
 	var playable game.Bits
-	// The player to move fills every second row of the last column: package net explains it.
+	// The player to move fills every second row of the last column, as package net explains.
 	evenRow := (b.Cells() - h + p.Plies()) & 1
 	for i := range c.planes {
 		plane := &c.planes[i]
@@ -92,7 +92,7 @@ func fillPlanes[T Number](c *Codec, p game.Position, row []T) {
 	}
 }
 
-// fillCells writes one value into all cells of a plane.
+// fillCells writes one value to all cells of a plane.
 func fillCells[T Number](at []T, cells, step int, value T) {
 	if step == 1 {
 		at = at[:cells]

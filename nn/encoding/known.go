@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// known is a position that the side to move wins or loses, whatever it is worth to a network.
+// known is a position with a proved result, a win or a loss.
 type known struct {
 	position game.Position
 	won      bool
@@ -18,15 +18,15 @@ type known struct {
 
 // Sizes of the set of known positions.
 const (
-	perClass    = 64   // of each class: who is to move, and whether they win
-	minKnown    = 64   // fewer say nothing
-	lateCells   = 32   // cells that are empty at most on boards of more than 42, so that the nodes suffice
-	probeNodes  = 1000 // of the solver, for a result and again for each move
+	perClass    = 64   // of each class: mover and result
+	minKnown    = 64   // fewer allow no conclusion
+	lateCells   = 32   // maximum number of empty cells on boards of more than 42, so that the nodes suffice
+	probeNodes  = 1000 // of the solver, for the result and for each move
 	maxAttempts = 60 * perClass
 )
 
-// findKnown returns positions of a board whose results the solver proves, the same at each call. Random moves lead there. Of the positions of
-// each player half are won, so that a network which only tells the players apart gets half of them right.
+// findKnown returns positions from random play whose results the solver proves, the same at each call. Half of each player's
+// positions are won, so that a network which only tells the players apart is right in half of them.
 func findKnown(ctx context.Context, b *game.Board) ([]known, error) {
 	prober, err := solver.NewProber(b, probeNodes)
 	if err != nil {
@@ -69,7 +69,7 @@ func findKnown(ctx context.Context, b *game.Board) ([]known, error) {
 	return all, nil
 }
 
-// play is the position after random moves, fewer if hardly any is left that does not end the game.
+// play returns the position after random moves, fewer if nearly all moves end the game.
 func play(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
 	for range plies {
 		legal := b.Legal(p)

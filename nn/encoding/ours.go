@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// ErrNone says that metadata has no description, and that the network is none of evald's own.
+// ErrNone means that metadata has no description, and that evald did not write the network.
 var ErrNone = fmt.Errorf("the file's metadata has no %s, and it is none of evald's own networks: describe what it sees and answers", MetadataKey)
 
-// FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks that evald model export writes need none. ErrNone
-// is the error of others.
+// FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks written by evald model export need
+// none. For others, the error is ErrNone.
 func FromMetadata(metadata map[string]string) (Description, error) {
 	text, described := metadata[MetadataKey]
 	switch {
@@ -28,7 +28,7 @@ func FromMetadata(metadata map[string]string) (Description, error) {
 	return Description{}, ErrNone
 }
 
-// ofConvolutions describes what onnx.Marshal writes.
+// ofConvolutions describes the files of onnx.Marshal.
 func ofConvolutions() Description {
 	return Description{
 		Rules: Any, Input: "planes", Layout: NCHW, Planes: []string{"own", "other", "playable", "parity", "inarow"}, Rows: Top,
@@ -37,7 +37,7 @@ func ofConvolutions() Description {
 	}
 }
 
-// ofTables describes what onnx.MarshalPattern writes.
+// ofTables describes the files of onnx.MarshalPattern.
 func ofTables() Description {
 	return Description{
 		Rules: game.Connect4.String(), Input: "rows", Layout: Patterns, Rows: Top, Mask: "legal",

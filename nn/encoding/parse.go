@@ -13,13 +13,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// MetadataKey names the entry of a file's metadata_props that has its description, in YAML.
+// MetadataKey is the key of a file's metadata_props that has the description, in YAML.
 const MetadataKey = "evald.description"
 
-// maxText is far above the length of a description in bytes.
+// maxText is far above the bytes of a description.
 const maxText = 1 << 16
 
-// Parse reads a description from YAML, fills in what is left out, and validates it. Unknown and repeated fields are errors.
+// Parse parses a description in YAML, fills in omitted fields, and validates it. Unknown and repeated fields are errors.
 func Parse(text []byte) (Description, error) {
 	var d Description
 	node, err := document(text)
@@ -43,7 +43,7 @@ func Parse(text []byte) (Description, error) {
 	return d, d.Validate()
 }
 
-// Marshal returns the description as YAML, which Parse reads.
+// Marshal returns the description as YAML, for Parse.
 func (d Description) Marshal() []byte {
 	text, err := yaml.Marshal(d)
 	if err != nil {
@@ -52,10 +52,10 @@ func (d Description) Marshal() []byte {
 	return text
 }
 
-// document returns the mapping that a text is. An empty text is an empty mapping.
+// document parses a text that is one mapping. An empty text is an empty mapping.
 func document(text []byte) (*yaml.Node, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the text has %d bytes, and may have %d", len(text), maxText)
+		return nil, fmt.Errorf("the text has %d bytes, must have at most %d", len(text), maxText)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var node, more yaml.Node
@@ -70,7 +70,7 @@ func document(text []byte) (*yaml.Node, error) {
 	return node.Content[0], nil
 }
 
-// fields calls the function of each field of a mapping. prefix is before the names in errors.
+// fields returns a parser that calls the function of each field of a mapping. Errors begin with prefix and the field's name.
 func fields(prefix string, set map[string]func(*yaml.Node) error) func(*yaml.Node) error {
 	return func(node *yaml.Node) error {
 		if node.Kind != yaml.MappingNode {
@@ -95,7 +95,7 @@ func fields(prefix string, set map[string]func(*yaml.Node) error) func(*yaml.Nod
 	}
 }
 
-// names lists the fields that there are.
+// names lists the existing fields.
 func names(set map[string]func(*yaml.Node) error) string {
 	var all []string
 	for name := range set {
@@ -105,7 +105,7 @@ func names(set map[string]func(*yaml.Node) error) string {
 	return strings.Join(all, ", ")
 }
 
-// word reads one word.
+// word returns a parser of one word.
 func word[T ~string](into *T) func(*yaml.Node) error {
 	return func(node *yaml.Node) error {
 		if node.Kind != yaml.ScalarNode || node.Tag == "!!null" || node.Value == "" {
@@ -116,7 +116,7 @@ func word[T ~string](into *T) func(*yaml.Node) error {
 	}
 }
 
-// readPlanes reads a list of planes, or one plane.
+// readPlanes parses a list of planes, or one plane.
 func (d *Description) readPlanes(node *yaml.Node) error {
 	list := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// features are what planes are sums of. The package documentation defines them.
+// features are the terms of planes. The package documentation defines them.
 var features = []string{"own", "other", "first", "second", "empty", "playable", "ones", "player", "parity", "inarow"}
 
 const (
@@ -30,7 +30,7 @@ type plane [fCount]float64
 // maxPlane is the length of a plane's text in bytes.
 const maxPlane = 200
 
-// parsePlane reads a sum such as 0.5*ones+0.5*player: terms with a sign between them, each a feature, a number, or a number times a feature.
+// parsePlane parses a sum such as 0.5*ones+0.5*player: terms with signs, each a feature, a number, or a number times a feature.
 func parsePlane(text string) (p plane, err error) {
 	wrong := func(why string) (plane, error) {
 		return p, fieldError("planes", text, why+": want a sum such as own-other or 0.5*ones+0.5*player of "+strings.Join(features, ", "))
@@ -73,11 +73,11 @@ func parsePlane(text string) (p plane, err error) {
 	return p, nil
 }
 
-// termEnd is the length of the first term of a text: up to a sign that is not that of a power of ten.
+// termEnd returns the length of a text's first term: up to a sign that does not belong to an exponent.
 func termEnd(text string) int {
 	for i := range len(text) {
 		if sign := text[i] == '+' || text[i] == '-'; sign && i == 0 {
-			return 0 // an empty term, which is wrong
+			return 0 // an empty term, which is invalid
 		} else if sign && !(text[i-1] == 'e' && i > 1 && (text[i-2] >= '0' && text[i-2] <= '9' || text[i-2] == '.')) {
 			return i
 		}
@@ -85,7 +85,7 @@ func termEnd(text string) int {
 	return len(text)
 }
 
-// String is a sum that parsePlane reads.
+// String returns a sum in the format of parsePlane.
 func (p plane) String() string {
 	var b strings.Builder
 	for i, factor := range p {
@@ -109,26 +109,26 @@ func (p plane) String() string {
 	return b.String()
 }
 
-// swapped is the plane with the sides exchanged.
+// swapped returns the plane with the sides exchanged.
 func (p plane) swapped() plane {
 	p[fOwn], p[fOther] = p[fOther], p[fOwn]
 	p[fFirst], p[fSecond] = p[fSecond], p[fFirst]
 	return p
 }
 
-// relative is the plane with the sides named by turns in place of players, and the other way round.
+// relative returns the plane with sides to move in place of players, and the reverse.
 func (p plane) relative() plane {
 	p[fOwn], p[fFirst] = p[fFirst], p[fOwn]
 	p[fOther], p[fSecond] = p[fSecond], p[fOther]
 	return p
 }
 
-// whole reports whether all values of the plane are whole numbers.
+// whole reports whether all values of the plane are integers.
 func (p plane) whole() bool {
 	return p[fInARow] == 0 && !slices.ContainsFunc(p[:], func(x float64) bool { return x != math.Trunc(x) })
 }
 
-// truth reports whether all values of the plane are 0 or 1, which is so of a feature alone.
+// truth reports whether all values of the plane are 0 or 1, which holds only for single features.
 func (p plane) truth() bool {
 	terms := 0
 	for _, factor := range p {
@@ -142,7 +142,7 @@ func (p plane) truth() bool {
 	return terms <= 1 && p[fInARow] == 0
 }
 
-// size is a bound of the plane's values.
+// size returns an upper bound of the plane's absolute values.
 func (p plane) size() (sum float64) {
 	for _, factor := range p {
 		sum += math.Abs(factor)

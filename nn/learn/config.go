@@ -1,26 +1,26 @@
-// Package learn is the loop from random weights, or from another network, to a strong network. In each generation the best
-// network plays games against itself, a new network is trained on the latest games, exact scores and matches measure it, and
-// it is promoted if it is better than the best one.
+// Package learn trains strong networks by self-play, from random weights or from another network. In each generation, the best
+// network plays games against itself, a new network is trained on the latest games, and exact scores and matches measure it. It
+// is promoted if it beats the best network.
 //
-// A run is a folder. Everything in it follows from its configuration alone. So a run that was killed at any moment
-// continues where it stopped, and ends with the same networks, bit for bit. In a continuous run (Config.Continuous) the number of
-// games also depends on time.
+// A run is a folder. Everything in it is determined by the configuration, so a run that was killed at any moment can be resumed,
+// and ends with the same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on
+// time.
 //
 //	config.json            the effective configuration
-//	positions/random.txt   positions of each kind of play with their exact scores, which every network is measured on
+//	positions/random.txt   positions of each kind of play with their exact scores, on which every network is measured
 //	000/games/             records of the generation's games
-//	000/games-001/         further ones (Config.Continuous)
+//	000/games-001/         further games (Config.Continuous)
 //	000/train/             its training run
 //	000/gate.parquet       the match with the best network before it
 //	000/opponent-1.parquet the match with a fixed opponent
-//	000/generation.json    its results; if the file is there, the generation is complete
-//	networks/000.safetensors  networks that were promoted; init.safetensors: the one that the run began with (Config.Init)
-//	best.safetensors       the last of them
-//	generations.jsonl      one line a generation, with ratings over all matches so far
+//	000/generation.json    its results; written when the generation is complete
+//	networks/000.safetensors  promoted networks; init.safetensors: the network that the run began with (Config.Init)
+//	best.safetensors       the last promoted network
+//	generations.jsonl      one line per generation, with ratings over all matches so far
 //	events.out.tfevents.*  the same for TensorBoard
 //
-// A run of several games has one network for all of them. Then positions, games and labels have a folder for each game, such
-// as 000/games/5x4x4, and each match has a file for each game, such as 000/gate-5x4x4.parquet.
+// A run of several games has one network for all of them. Positions, games and labels then have a folder for each game, such as
+// 000/games/5x4x4, and each match has a file for each game, such as 000/gate-5x4x4.parquet.
 //
 //	config.go              Config: what a run depends on, its defaults and presets
 //	run.go                 Run: the folder of a run, and the loop
@@ -36,24 +36,23 @@
 //
 // # Decisions
 //
-// The first generation's games are the heuristic's: a random network's games teach less, and cost more. The loop
-// searches by Gumbel with few visits: a record costs a fraction, and many positions teach more than better targets
-// for few. A match's verdict is asked for after whole rounds of games, so that a run does not depend on which game
-// ended first.
+// The heuristic plays the first generation's games: those of a random network teach less and cost more. Searches select with
+// Gumbel and few visits: each record costs a fraction, and many positions teach more than better targets for few. The sequential
+// test is evaluated after whole rounds of games, so that a run does not depend on which game ends first.
 //
-// Several games divide the numbers of games and steps by the shares in Config.Rules, and each has at least one game. The
-// configuration has no table of the values that depend on the board's size, but ByBoard in their place. The test and the ratings
-// count a match's games on all boards together, because one network is promoted for all of them.
+// The numbers of games and steps are divided among several games by the shares in Config.Rules; each has at least one game.
+// Values that depend on the board's size are ByBoard rather than tables. The test and the ratings count a match's games on all
+// boards together, because one network is promoted for all of them.
 //
-// A run that begins with a network lets it play the first games and the first gate. So a network that became worse by the
-// training, for instance because of a large learning rate, is not promoted.
+// In a run that begins with a network, that network plays the first games and the first gate. So a network that training has made
+// worse, for instance because of a large learning rate, is not promoted.
 //
-// A continuous run has the steps of its configured number of games, however many are played. With steps for all games, a training
-// would be longer if more games came during the one before, and the next one even more so.
+// A continuous run trains for the steps of its configured number of games, however many are played. Otherwise more games during
+// one training would make the next one longer, which would bring still more games.
 //
-// The preset fast takes networks of pattern tables, because a network of convolutions (3x32) that learned from the same
-// records for twice the processor time was no better with a search of 100 visits. Half of its games begin where a
-// probe proves the result at once: no game would come to such positions.
+// The preset fast uses networks of pattern tables, because a network of convolutions (3x32) that learned from the same records
+// for twice the processor time was no better with a search of 100 visits. Half of its games begin where a probe proves the result
+// at once: no game would reach such positions.
 package learn
 
 import (
@@ -69,22 +68,22 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Config is everything that decides what a run learns. The number of generations is not part of it.
+// Config determines what a run learns. The number of generations is not part of it.
 type Config struct {
-	Preset  string `json:"preset,omitempty"` // whose settings the run began with; it has no effect of its own
+	Preset  string `json:"preset,omitempty"` // the preset that set the other fields; it has no effect of its own
 	Rules   string `json:"rules"`            // game.ParseMix: a game, or several with their shares
 	Network string `json:"network"`          // net.ParseConfig, or pattern.ParseShape on 7x6x4
 	Seed    uint64 `json:"seed"`
 
-	// Init is the SHA-256 of the file of the network that the run begins with, in hexadecimal; "" if it begins with random
-	// weights. Initial is the content of that file; it may be nil if the run's folder has the copy. See BeginWith.
+	// Init is the SHA-256, in hexadecimal, of the file of the network that the run begins with; "" for random weights. Initial is
+	// that file's content; it may be nil if the run's folder has the copy. See BeginWith.
 	Init    string `json:"init,omitempty"`
 	Initial []byte `json:"-"`
 
-	// FirstGames are played by the bitsquares heuristic, because a random network knows nothing. In each later generation
-	// the best network plays Games. With Init all generations have Games. The heuristic is fast, so its searches have
-	// FirstFactor times the visits; FirstFactor may be ByBoard. The run sets Rules, Network and Seed of SelfPlay, of which
-	// OpeningPlies and TemperaturePlies may be ByBoard. Several games share these numbers of games.
+	// FirstGames are the games of the first generation. The bitsquares heuristic plays them, because a random network knows
+	// nothing; it is fast, so its searches have FirstFactor times the visits. The best network plays Games in each later
+	// generation, and in all generations with Init. Several games share these numbers. The run sets Rules, Network and Seed of
+	// SelfPlay. FirstFactor, OpeningPlies and TemperaturePlies may be ByBoard.
 	FirstGames  int             `json:"first_games"`
 	FirstFactor int             `json:"first_factor"`
 	Games       int             `json:"games"`
@@ -92,47 +91,47 @@ type Config struct {
 
 	Labels string `json:"labels"` // Outcome or Solver
 
-	// Continuous lets others (Run.PlayBy) play the games of the next generation while a generation's network is trained and
-	// measured, by the best network before it. So the heuristic plays the first two generations, and a generation has at least
-	// its number of games: further ones are played until the network is ready. How many depends on time. So such a run cannot be
-	// repeated.
+	// Continuous makes other machines (Run.PlayBy) play the next generation's games while a network is trained and measured. The
+	// best network before it plays them, so the heuristic plays the first two generations. A generation has at least its number
+	// of games; further games are played until the network is ready. Their number depends on time, so such a run is not
+	// repeatable.
 	Continuous bool `json:"continuous,omitempty"`
 
-	// A network learns from the last Window games, or from half of all games if that is more, in whole files. Several games
-	// share the Window. The number of steps is that of Passes passes over the new positions alone. Several games share the
-	// steps, and each step is of one game.
+	// A network learns from the last Window games, or from half of all games if that is more, in whole files. The number of steps
+	// is that of Passes passes over the new positions alone. Several games share the Window and the steps; each step is of one
+	// game.
 	Window int     `json:"window"`
 	Passes float64 `json:"passes"`
 	Batch  int     `json:"batch"`
-	LR     float64 `json:"lr"` // of the first generations; see rate
+	LR     float64 `json:"lr"` // of the first generations; see the method rate
 	L2     float64 `json:"l2"`
 	QShare float64 `json:"q_share"` // train.RecordOptions
 
-	// A network is promoted if it wins a match against the best one: by the sequential test between Elo0 and Elo1, or by
-	// points if the test has no verdict after GateGames. Several games share the games of a match.
+	// A network is promoted if it wins a match against the best network: by the sequential test between Elo0 and Elo1, or by
+	// points if the test is undecided after GateGames. Several games share the games of a match.
 	GateVisits int     `json:"gate_visits"` // may be ByBoard
 	GateGames  int     `json:"gate_games"`
 	Elo0       float64 `json:"elo0"`
 	Elo1       float64 `json:"elo1"`
 
-	Positions int   `json:"positions"` // of each game and kind of play (engine/sample); those with at most 30 empty cells are solved
-	Visits    []int `json:"visits"`    // of the searches that are measured on them; 0 is the network without a search
+	Positions int   `json:"positions"` // of each game and kind of play (engine/sample); only those with at most 30 empty cells are solved
+	Visits    []int `json:"visits"`    // of the searches that are measured on the positions; 0 is the network without search
 
-	Opponents     []string `json:"opponents"` // agents that each network plays against, with GateVisits
+	Opponents     []string `json:"opponents"` // agents that each network plays, with GateVisits
 	OpponentGames int      `json:"opponent_games"`
 }
 
 // The values of Config.Labels.
 const (
-	Outcome = "outcome" // learn what the search found and how the game ended
+	Outcome = "outcome" // learn the results of searches and games
 	Solver  = "solver"  // learn exact scores of the positions of the games, for experiments
 )
 
-// ByBoard, in place of a number, gives each game of a run the number that DefaultConfig has for that game alone.
+// ByBoard, as a number, stands for each game's own default in DefaultConfig.
 const ByBoard = -1
 
-// DefaultConfig is the configuration for one game or several. Small boards have fewer games, smaller networks and shorter
-// searches. Several games have the defaults of the largest board, except for the values that may be ByBoard, which are.
+// DefaultConfig returns the defaults for one or more games. Small boards have fewer games, smaller networks and shorter searches.
+// Several games have the defaults of the largest board, with ByBoard wherever it is allowed.
 func DefaultConfig(games game.Mix) Config {
 	cells := 0
 	for _, p := range games {
@@ -144,9 +143,9 @@ func DefaultConfig(games game.Mix) Config {
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
-	// With 48 visits Gumbel finds what PUCT needs about 100 visits for, so all searches can be full.
+	// With 48 visits, Gumbel plays as well as PUCT with about 100, so all searches can be full.
 	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
-	// A network is good at positions like those it has seen. So it must also see play that no search would choose.
+	// A network is accurate on positions like those it has seen, so it must also see play that no search would choose.
 	c.SelfPlay.Openings = selfplay.Mixed
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = cells*3/7, cells*2/5
 	if cells <= 24 {
@@ -163,12 +162,12 @@ func DefaultConfig(games game.Mix) Config {
 	return c
 }
 
-// byBoard are the values that may be ByBoard.
+// byBoard returns the fields that may be ByBoard.
 func (c *Config) byBoard() []*int {
 	return []*int{&c.FirstFactor, &c.GateVisits, &c.SelfPlay.OpeningPlies, &c.SelfPlay.TemperaturePlies}
 }
 
-// on is the configuration of one of the run's games, in which no value is ByBoard.
+// on returns the configuration of one of the run's games, without any ByBoard.
 func (c Config) on(rules game.Rules) Config {
 	own := DefaultConfig(game.Mix{{Rules: rules, Share: 1}})
 	c.Rules, c.SelfPlay.Rules = own.Rules, own.Rules
@@ -180,11 +179,11 @@ func (c Config) on(rules game.Rules) Config {
 	return c
 }
 
-// Fast is the preset for learning in little time on a processor: games end where they are proved, and on 7x6x4 a network of
-// pattern tables plays and learns many of them.
+// Fast is the preset for learning in little time on a CPU: games end when they are proved, and on 7x6x4 a network of pattern
+// tables plays and learns many games.
 const Fast = "fast"
 
-// Use puts the settings of a preset in place of those of DefaultConfig. If the run begins with a network, BeginWith comes first.
+// Use applies the settings of a preset to DefaultConfig's. If the run begins with a network, call BeginWith first.
 func (c *Config) Use(preset string) error {
 	if preset != Fast {
 		return fmt.Errorf("learn: preset is %q, want %s", preset, Fast)
@@ -199,7 +198,8 @@ func (c *Config) Use(preset string) error {
 		c.Network, c.FirstGames, c.FirstFactor = "pattern128x32x32", 200_000, 1
 	}
 	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.FullShare = 24, 6, 0.3
-	// Half of these openings are proved at once, and cost a probe. Plausible ones would cost five times as much as their games.
+	// Half of these openings are proved at once, at the cost of a probe. Plausible ones would cost five times as much as their
+	// games.
 	c.SelfPlay.Openings, c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = "", 34, 8
 	c.GateGames, c.Positions, c.OpponentGames = 100, 500, 20
 	return nil
@@ -236,7 +236,7 @@ func (c Config) Validate() error {
 	}
 	first := 1.0
 	if c.Init != "" {
-		first = 0 // there are none
+		first = 0 // there are no first games
 	}
 	for _, f := range []struct {
 		name            string
@@ -287,7 +287,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// games is the number of games of a generation, of all games of the run together.
+// games returns the number of games of a generation, over all games of the run.
 func (c Config) games(generation int) int {
 	if generation == 0 && c.Init == "" {
 		return c.FirstGames
@@ -300,9 +300,8 @@ func (c Config) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
 }
 
-// rate is the learning rate at the start of a generation; within the generation it falls to 0. The network before knows most
-// of what a generation learns, so later generations take smaller steps, to become more exact.
+// rate returns the learning rate at the start of a generation; within the generation it falls to 0. Later generations take
+// smaller steps, because the previous network already knows most of what they learn.
 func (c Config) rate(generation int) float64 { return c.LR / math.Sqrt(float64(max(1, generation))) }
 
-// seed is the seed of a generation.
 func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }

@@ -7,20 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// In a continuous run the games of the next generation are played while a generation's network is trained and measured. If they are
-// complete before the network is ready, the same player plays further series of games for that generation. When the network is ready,
-// the series under way is completed on all boards, so that each board keeps its share. Then the best network plays the games of the
+// In a continuous run, the next generation's games are played while a network is trained and measured. If they are complete
+// before the network is ready, the same player plays further series of games for that generation. When the network is ready, the
+// series under way is completed on all boards, so that each board keeps its share. The best network then plays the games of the
 // generation after that.
 //
-// Further series are small, because the learner waits for the last one. They add no training steps: otherwise more games would make
-// the training longer, during which even more games would be played for the next generation.
+// Further series are small, because the learner waits for the last one. They add no training steps: more games would make
+// training longer, and even more games would then be played for the next generation.
 
 const (
-	furtherPart = 4    // a further series has this part of a generation's games
-	mostSeries  = 1000 // of a generation; then workers wait
+	furtherPart = 4    // a further series has 1/furtherPart of a generation's games
+	mostSeries  = 1000 // of a generation; workers wait after that
 )
 
-// seriesGames is how many games a series has, of all games of the run together.
+// seriesGames returns the number of games of a series, over all games of the run.
 func (c Config) seriesGames(generation, series int) int {
 	if series == 0 {
 		return c.games(generation)
@@ -28,7 +28,7 @@ func (c Config) seriesGames(generation, series int) int {
 	return max(1, c.Games/furtherPart)
 }
 
-// batchNumber tells series apart, in their order. Of several games each has its number (selfplay.Batch).
+// batchNumber numbers series in order. With several games, each game has its own numbers (selfplay.Batch).
 func (c Config) batchNumber(generation, series int) int {
 	if !c.Continuous {
 		return generation
@@ -36,20 +36,21 @@ func (c Config) batchNumber(generation, series int) int {
 	return generation*mostSeries + series
 }
 
-// hasSeries reports whether a further series of games was begun.
+// hasSeries reports whether a further series of games has begun.
 func (r *Run) hasSeries(generation, series int) bool {
 	return r.Config.Continuous && series < mostSeries && exists(r.configOf(generation, series))
 }
 
-// ahead is the play of a generation's games while the generation before is trained and measured.
+// ahead is self-play for a generation while the generation before is trained and measured.
 type ahead struct {
 	plan
-	enough atomic.Bool   // no further series is wanted
+	enough atomic.Bool   // closed when play has ended
 	done   chan struct{} // closed at the end
-	err    error         // when done is closed
+	err    error         // valid once done is closed
 }
 
-// playAhead begins to play a generation's games in the background, if the run is continuous and has a Player. Its error cancels ctx.
+// playAhead starts to play a generation's games in the background, if the run is continuous and has a Player. An error there
+// cancels ctx.
 func (r *Run) playAhead(ctx context.Context, generation int) error {
 	if !r.Config.Continuous || r.player == nil {
 		return nil
@@ -69,7 +70,7 @@ func (r *Run) playAhead(ctx context.Context, generation int) error {
 	return nil
 }
 
-// games waits until a generation's games are complete, or plays them, and returns who played them.
+// games waits for a generation's games, or plays them, and returns their plan.
 func (r *Run) games(ctx context.Context, generation int) (plan, error) {
 	if r.both != nil {
 		r.both.learn("")
@@ -88,7 +89,7 @@ func (r *Run) games(ctx context.Context, generation int) (plan, error) {
 	return p, r.play(ctx, p, nil)
 }
 
-// playProgress reports how far the games are: briefly beside what the learner does meanwhile, or in full.
+// playProgress reports the progress of games: brief beside the learner's progress, full otherwise.
 func (r *Run) playProgress(brief, full string) {
 	if r.both == nil {
 		r.progress(full)
@@ -97,13 +98,13 @@ func (r *Run) playProgress(brief, full string) {
 	r.both.play(brief, full)
 }
 
-// both makes one line of progress of what a continuous run is doing: its games and its learning.
+// both combines the progress of games and learning in a continuous run into one line.
 type both struct {
 	say func(string)
 
 	mu          sync.Mutex
-	learning    string // empty: it waits for games
-	brief, full string // of the games; empty: there are none
+	learning    string // empty: waiting for games
+	brief, full string // of the games; empty: none under way
 }
 
 func (b *both) learn(text string) {
@@ -120,7 +121,7 @@ func (b *both) play(brief, full string) {
 	b.show()
 }
 
-// show reports the games first, because their part has about the same length always.
+// show puts the games first, because the length of their part hardly changes.
 func (b *both) show() {
 	switch {
 	case b.learning != "" && b.brief != "":

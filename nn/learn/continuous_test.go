@@ -325,7 +325,7 @@ func TestContinuousInterrupted(t *testing.T) {
 	}
 }
 
-// An error of those who play ends the run at once, with its message. The run is continued when they play again.
+// An error of the Player ends the run at once, with its message. The run resumes when the Player works again.
 func TestContinuousFails(t *testing.T) {
 	c, dir := tiny(t), t.TempDir()
 	c.Continuous = true
@@ -353,7 +353,7 @@ func TestContinuousFails(t *testing.T) {
 	gametest.OK(t, newPlayers(t).learn(t.Context(), dir, c, 2, nil, func(string) {}))
 	config := filepath.Join(dir, "002", "games", selfplay.ConfigFile)
 	gametest.OK(t, os.MkdirAll(filepath.Dir(config), 0o755))
-	for text, want := range map[string]string{"{": "unexpected end", `{"network": "007"}`: `network "007" is none that the run has promoted`} {
+	for text, want := range map[string]string{"{": "unexpected end", `{"network": "007"}`: `the run has not promoted network "007"`} {
 		gametest.OK(t, os.WriteFile(config, []byte(text), 0o644))
 		err := newPlayers(t).learn(t.Context(), dir, c, 3, nil, func(string) {})
 		if err == nil || !strings.Contains(err.Error(), config) || !strings.Contains(err.Error(), want) {

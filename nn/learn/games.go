@@ -18,10 +18,10 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// A generation's games are one series. In a continuous run further series may follow (continuous.go), each with folders of its own:
+// A generation's games are one series. A continuous run may add further series (continuous.go), each with its own folders:
 // games-001 beside games, and labels-001 beside labels.
 
-// seriesFolder is the path of something in the folder of a series, of games or labels.
+// seriesFolder returns a path in the folder of a series, of games or labels.
 func (r *Run) seriesFolder(generation int, kind string, series int, names ...string) string {
 	if series > 0 {
 		kind = fmt.Sprintf("%s-%03d", kind, series)
@@ -29,7 +29,7 @@ func (r *Run) seriesFolder(generation int, kind string, series int, names ...str
 	return r.folder(generation, append([]string{kind}, names...)...)
 }
 
-// series is how many series of games a generation has, or has begun. It is at least 1.
+// series returns the number of series of games that a generation has, begun ones included. It is at least 1.
 func (r *Run) series(generation int) int {
 	if generation < len(r.generations) {
 		return max(1, r.generations[generation].Series)
@@ -41,13 +41,13 @@ func (r *Run) series(generation int) int {
 	return n
 }
 
-// plan says who plays a generation's games.
+// plan is the player of a generation's games.
 type plan struct {
 	generation int
 	player     int // the number of a network, or beginning
 }
 
-// plan finds who plays a generation's games: in a continuous run the network that has begun them, or else the best network.
+// plan returns the player of a generation's games: in a continuous run the network that has begun them, or else the best network.
 func (r *Run) plan(generation int) (p plan, err error) {
 	p = plan{generation, r.best()}
 	if !r.Config.Continuous {
@@ -71,12 +71,12 @@ func (r *Run) plan(generation int) (p plan, err error) {
 		}
 	}
 	if c.Network != r.playerName(beginning) {
-		return p, fmt.Errorf("%s: network %q is none that the run has promoted: remove the generation's folder, and its games are played again", path, c.Network)
+		return p, fmt.Errorf("%s: the run has not promoted network %q: remove the generation's folder, and its games are played again", path, c.Network)
 	}
 	return p, nil
 }
 
-// configOf is the path of the file that is there if a series of games was begun.
+// configOf returns the path of the file that exists once a series of games has begun.
 func (r *Run) configOf(generation, series int) string {
 	return r.seriesFolder(generation, "games", series, r.sub(r.boards[0]), selfplay.ConfigFile)
 }
@@ -84,7 +84,7 @@ func (r *Run) configOf(generation, series int) string {
 // isHeuristic reports whether a player is the bitsquares heuristic, because the run began with no network.
 func (r *Run) isHeuristic(player int) bool { return player == beginning && r.Config.Init == "" }
 
-// playerName is the name of a player in records.
+// playerName returns a player's name in records.
 func (r *Run) playerName(player int) string {
 	if r.isHeuristic(player) {
 		return eval.Bitsquares.String()
@@ -92,8 +92,8 @@ func (r *Run) playerName(player int) string {
 	return name(player)
 }
 
-// play plays the games that are missing: those of the first series and of others that were begun, and then further series as long as
-// more, unless it is nil, reports true. It reads nothing that changes while a network is trained.
+// play plays the missing games: those of the first series and of all others that have begun, then further series while more,
+// unless it is nil, reports true. It reads nothing that changes while a network is trained.
 func (r *Run) play(ctx context.Context, p plan, more func() bool) error {
 	e, done := (*eval.Evaluator)(nil), func() {}
 	if r.player == nil {
@@ -113,7 +113,7 @@ func (r *Run) play(ctx context.Context, p plan, more func() bool) error {
 	return nil
 }
 
-// playBatch plays the games of a series on one board: with e, or by the run's Player.
+// playBatch plays the games of a series on one board, with e or by the run's Player.
 func (r *Run) playBatch(ctx context.Context, p plan, series, board, games int, e *eval.Evaluator) error {
 	b, by := r.boards[board], r.playerName(p.player)
 	batch := selfplay.Batch{
@@ -139,18 +139,18 @@ func (r *Run) playBatch(ctx context.Context, p plan, series, board, games int, e
 	return r.player(ctx, batch)
 }
 
-// selfPlay is the configuration of the games of a series on one board.
+// selfPlay returns the configuration of the games of a series on one board.
 func (r *Run) selfPlay(p plan, series int, b *game.Board) selfplay.Config {
 	own := r.Config.on(b.Rules())
 	c := own.SelfPlay
-	c.Network, c.Seed = r.playerName(p.player), r.Config.seed(p.generation)+uint64(series)<<32 // no other generation's seed is so far away
+	c.Network, c.Seed = r.playerName(p.player), r.Config.seed(p.generation)+uint64(series)<<32 // never the seed of another generation
 	if r.isHeuristic(p.player) {
 		c.Visits, c.FastVisits, c.Path = c.Visits*own.FirstFactor, c.FastVisits*own.FirstFactor, ""
 	}
 	return c
 }
 
-// evaluator is that of a network that was promoted or that the run began with, or the heuristic if there is no network yet.
+// evaluator opens a promoted network or the network that the run began with, or the heuristic if there is none.
 func (r *Run) evaluator(player int) (e *eval.Evaluator, done func(), err error) {
 	if r.isHeuristic(player) {
 		e, err = heuristic.New(eval.Bitsquares)
@@ -159,7 +159,7 @@ func (r *Run) evaluator(player int) (e *eval.Evaluator, done func(), err error) 
 	return r.evaluators(r.promoted(player), name(player))
 }
 
-// recordFiles are the files of records of a generation's games on a board.
+// recordFiles returns the files of records of a generation's games on a board.
 func (r *Run) recordFiles(generation int, b *game.Board) (files []string, err error) {
 	for series := range r.series(generation) {
 		some, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
@@ -201,7 +201,7 @@ func (r *Run) proved(generation int) (games int, err error) {
 	return games, nil
 }
 
-// windows are how many of the last games on each board a generation learns from.
+// windows returns the number of latest games, by board, that a generation learns from.
 func (r *Run) windows(generation int) []int {
 	windows, all := r.share(r.Config.Window), make([]int, len(r.boards))
 	for n := range generation + 1 {
@@ -217,8 +217,8 @@ func (r *Run) windows(generation int) []int {
 	return windows
 }
 
-// files are the records of the last games on a board that generation n learns from, and how many games they have: window or more,
-// in whole files.
+// files returns the records of the latest games on a board that generation n learns from, and their number of games: at least
+// window, in whole files.
 func (r *Run) files(n int, b *game.Board, window int) (files []string, games int, err error) {
 	kind := "games"
 	if r.Config.Labels == Solver {
@@ -242,7 +242,7 @@ func (r *Run) files(n int, b *game.Board, window int) (files []string, games int
 	return files, games, nil
 }
 
-// ofHeuristic reports whether any of the files is of games that the bitsquares heuristic played, in a generation up to the given one.
+// ofHeuristic reports whether the bitsquares heuristic played the games of any of the files, in generations up to g.
 func (r *Run) ofHeuristic(g *Generation, files []string) bool {
 	for _, played := range append(r.generations[:g.Number:g.Number], *g) {
 		for _, file := range files {

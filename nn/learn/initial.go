@@ -13,12 +13,12 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// beginning is, as the number of a generation, that of the network that the run began with (Config.Init).
+// beginning is the generation number of the network that the run began with (Config.Init).
 const beginning = -1
 
-// BeginWith lets a run begin with a network in place of random weights. network is the content of its file. The network
-// plays the games of the first generation, whose network begins with its weights and is promoted if it wins against it.
-// Config.Network becomes its shape, to which blocks may be added (net.Network.Grow).
+// BeginWith makes a run begin with a network, given as the content of its file, in place of random weights. That network plays
+// the first generation's games. The first generation trains from its weights and is promoted if it beats it. Config.Network
+// becomes its shape, to which blocks may be added (net.Network.Grow).
 func (c *Config) BeginWith(network []byte) error {
 	shape, err := shapeOf(network)
 	if err != nil {
@@ -29,13 +29,12 @@ func (c *Config) BeginWith(network []byte) error {
 	return nil
 }
 
-// sum is the SHA-256 of a file in hexadecimal.
 func sum(file []byte) string {
 	s := sha256.Sum256(file)
 	return hex.EncodeToString(s[:])
 }
 
-// shapeOf is the shape of the network in a file, of either kind.
+// shapeOf returns the shape of the network in a file, of either kind.
 func shapeOf(file []byte) (string, error) {
 	if pattern.Is(file) {
 		n, err := pattern.Parse(file)
@@ -51,7 +50,7 @@ func shapeOf(file []byte) (string, error) {
 	return n.Config().String(), nil
 }
 
-// checkInitial checks that the network that the run begins with can become one of the run's shape.
+// checkInitial checks that the initial network can become one of the run's shape.
 func (c Config) checkInitial() error {
 	if c.Initial == nil {
 		return nil
@@ -78,8 +77,7 @@ func (c Config) checkInitial() error {
 	return err
 }
 
-// keepInitial keeps a copy of the network that the run begins with in the run's folder, so that the run can be resumed without
-// the other file.
+// keepInitial copies the initial network into the run's folder, so that the run can be resumed without the original file.
 func (r *Run) keepInitial() error {
 	if r.Config.Init == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// label makes records of exact scores of the positions of a generation's games, if the run learns from such: a file for
-// each file of games. Positions that would take the solver long are left out. Records of finished games stay as they are.
+// label makes records of exact scores for the positions of a generation's games, if the run learns from these: one file for each
+// file of games. Positions that the solver would take long for are left out. Records of finished games stay as they are.
 func (r *Run) label(ctx context.Context, generation int) error {
 	if r.Config.Labels != Solver {
 		return nil
@@ -27,7 +27,7 @@ func (r *Run) label(ctx context.Context, generation int) error {
 	return nil
 }
 
-// labelSeries makes the records of exact scores for a series of games.
+// labelSeries labels the games of one series.
 func (r *Run) labelSeries(ctx context.Context, b *game.Board, generation, series int) error {
 	games, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
 	if err != nil {

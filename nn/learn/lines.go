@@ -11,7 +11,6 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// writeLines writes generations.jsonl.
 func (r *Run) writeLines() error {
 	var text bytes.Buffer
 	encode := json.NewEncoder(&text)
@@ -23,7 +22,7 @@ func (r *Run) writeLines() error {
 	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
-// openCurves begins a file for TensorBoard with the generations that are complete. It replaces what earlier files have.
+// openCurves begins a TensorBoard file with all complete generations. It replaces the points of earlier files.
 func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	w, err := tensorboard.Create(r.path(), 0)
 	if err != nil {
@@ -37,7 +36,7 @@ func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	return w, nil
 }
 
-// draw adds a generation to the curves.
+// draw adds a generation's points.
 func draw(w *tensorboard.Writer, g Generation) error {
 	promoted := float32(0)
 	if g.Promoted {

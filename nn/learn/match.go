@@ -15,21 +15,21 @@ import (
 
 // Meeting is the result of a match of a generation's network.
 type Meeting struct {
-	Against string  `json:"against"` // a network's number, init (Config.Init), or an agent
+	Against string  `json:"against"` // the opponent: a network's number, init (Config.Init), or an agent
 	Games   int     `json:"games"`
-	Pairs   [5]int  `json:"pairs"` // pairs of games on one opening by the network's points: 0, 0.5, 1, 1.5, 2
+	Pairs   [5]int  `json:"pairs"` // of games on one opening, by the network's points: 0, 0.5, 1, 1.5, 2
 	Points  float64 `json:"points"`
 	Ratio   float64 `json:"log_likelihood_ratio,omitempty"` // of the gate's sequential test
 }
 
-// The games of a match are played in rounds. If a run has several games, each round has its share of all of them. The sequential test is asked after whole rounds, so its verdict does not
-// depend on which game ended first.
+// The games of a match are played in rounds; each round has its share of all games of the run. The sequential test is evaluated
+// after whole rounds, so that its verdict does not depend on which game ends first.
 const roundPairs = 10
 
-// gamesAtOnce is enough games to fill the batches of the networks.
+// gamesAtOnce is enough to fill the networks' batches.
 const gamesAtOnce = 32
 
-// gate lets the new network play against the best one, and reports whether it is better.
+// gate plays the new network against the best one, and reports whether it is promoted.
 func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator) (promoted bool, err error) {
 	if r.noNetwork() {
 		return true, nil
@@ -55,8 +55,8 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator
 	return 2*m.Points > float64(m.Games), nil
 }
 
-// match lets the generation's network play against an agent, and keeps the games of each board in a file whose name begins so. For
-// the gate, best is the evaluator of the best network, whose name is against.Model, and the match ends with the verdict;
+// match plays the generation's network against an agent, and keeps the games of each board in a file whose name begins with file.
+// For the gate, best evaluates the best network, whose name is against.Model, and the match ends with the test's verdict;
 // otherwise best is nil.
 func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (result Meeting, err error) {
 	games := r.Config.OpponentGames
@@ -111,20 +111,20 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluato
 	return r.rounds(ctx, g, parts, pairs, best != nil)
 }
 
-// part is the part of a match that is played on one board.
+// part is a match's part on one board.
 type part struct {
 	*arena.Match
 	record   *arena.Record
-	openings [][]int // of the whole match; Match.Openings are those of the rounds so far
+	openings [][]int // of the whole match; Match.Openings has those of the rounds so far
 }
 
-// spec is the agent that plays for a network on a board.
+// spec returns the agent that plays with a network on a board.
 func (r *Run) spec(network string, b *game.Board) agent.Spec {
-	// Without probes, which would decide many games for both.
+	// No probes: they would decide many games for both sides.
 	return agent.Spec{Name: "mcts", Model: network, Visits: r.Config.on(b.Rules()).GateVisits, Exact: solver.NoProbes}
 }
 
-// batcher lets many games ask a network together, if that is faster.
+// batcher combines the requests of many games into batches, if that is faster.
 func batcher(e *eval.Evaluator) *eval.Evaluator {
 	if e.Backend().Attributes().Rows == 1 {
 		return eval.New(e.Backend(), eval.Options{})
@@ -132,7 +132,7 @@ func batcher(e *eval.Evaluator) *eval.Evaluator {
 	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
 }
 
-// rounds plays a match's pairs of games. If it is the gate's, it ends as soon as the test has a verdict.
+// rounds plays a match's pairs of games. The gate's match ends as soon as the test has a verdict.
 func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int, gate bool) (result Meeting, err error) {
 	all := 0
 	for _, p := range parts {
@@ -155,7 +155,7 @@ func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int
 			if err != nil {
 				return result, err
 			}
-			// A run that was killed may have some games of the next round already.
+			// A resumed run may already have some games of the next round.
 			result.add(slices.DeleteFunc(slices.Clone(p.record.Games()), func(g arena.Game) bool { return int(g.Number) > 2*n }), p.Players[0].Name)
 		}
 		if !gate {
@@ -169,7 +169,7 @@ func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int
 	return result, nil
 }
 
-// add counts games, in which the network has the name self.
+// add counts games of the network with the name self.
 func (m *Meeting) add(games []arena.Game, self string) {
 	m.Games += len(games)
 	for points, n := range arena.CountPairs(games, self) {
@@ -178,8 +178,8 @@ func (m *Meeting) add(games []arena.Game, self string) {
 	}
 }
 
-// rate computes the ratings of all networks by all matches of the run, on all boards together.
-func (r *Run) rate() {
+// updateRatings computes the ratings of all networks from all matches of the run, on all boards together.
+func (r *Run) updateRatings() {
 	players := map[string]int{}
 	for _, opponent := range r.Config.Opponents {
 		players[opponent] = len(players)

@@ -16,19 +16,19 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// solvable is how many cells of a position may be empty for the solver to need a few hundredths of a second at most.
+// solvable is the number of empty cells up to which the solver needs at most a few hundredths of a second.
 const solvable = 30
 
-// firstPly is the number of stones of the earliest positions that are solved.
+// firstPly returns the number of stones of the earliest positions that are solved.
 func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 
-// openPositions reads the run's positions of each game and kind of play, or makes them. Positions with more than 30 empty cells are
-// left out, because a run should not begin with hours of solving. So on 7x6 a position has 12 stones or more; a hundred of
-// 1000 openings (4 to 12 stones) are left, and solving 1000 of each kind takes a minute on two cores. Larger boards may have
+// openPositions reads or makes the run's positions of each game and kind of play. Positions with more than 30 empty cells are
+// left out, so that a run does not begin with hours of solving. On 7x6, positions therefore have at least 12 stones; of 1000
+// openings (4 to 12 stones) a hundred are left, and solving 1000 of each kind takes a minute on two cores. Larger boards may have
 // no positions of a kind.
 func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
-		return fmt.Errorf("%s: the networks of this run were measured on it alone, as evald no longer does: go on with the version that began the run, or begin another", old)
+		return fmt.Errorf("%s: the networks of this run were measured only on it, which evald no longer supports: resume the run with the version that began it, or begin another", old)
 	}
 	r.positions = nil
 	for _, b := range r.boards {
@@ -43,7 +43,7 @@ func (r *Run) openPositions(ctx context.Context) error {
 	return nil
 }
 
-// positionsOf reads or makes the file of one kind of play of a game.
+// positionsOf reads or makes the file for one kind of play of a game.
 func (r *Run) positionsOf(ctx context.Context, b *game.Board, kind sample.Kind) ([]score.Position, error) {
 	path := r.path("positions", r.sub(b), string(kind)+".txt")
 	text, err := os.ReadFile(path)
@@ -69,7 +69,7 @@ func (r *Run) positionsOf(ctx context.Context, b *game.Board, kind sample.Kind) 
 	return positions, nil
 }
 
-// solvedPositions makes the file of one kind of play of a game.
+// solvedPositions makes the file for one kind of play of a game.
 func (r *Run) solvedPositions(ctx context.Context, b *game.Board, kind sample.Kind) ([]byte, error) {
 	var games [][]int
 	if _, last := kind.Plies(b); last >= firstPly(b) {
@@ -99,7 +99,7 @@ func (r *Run) solvedPositions(ctx context.Context, b *game.Board, kind sample.Ki
 	return score.Seal(head, lines), nil
 }
 
-// solve finds exact scores, with as many threads as the run has.
+// solve computes exact scores on all of the run's threads.
 func (r *Run) solve(ctx context.Context, b *game.Board, positions []game.Position, what string) ([]score.Position, error) {
 	start, done := time.Now(), 0
 	return score.Solve(ctx, b, positions, score.SolveOptions{Threads: r.by.Threads, Solved: func(int, score.Position) error {
@@ -109,7 +109,7 @@ func (r *Run) solve(ctx context.Context, b *game.Board, positions []game.Positio
 	}})
 }
 
-// pace says how many positions are done since the start, how fast, and how long the rest will take.
+// pace returns the number of positions done, the rate and the remaining time.
 func pace(done, all int, start time.Time) string {
 	rate := float64(done) / time.Since(start).Seconds()
 	left := time.Duration(float64(all-done) / rate * float64(time.Second))

@@ -16,32 +16,31 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// Evaluators makes the evaluator of the network in a file; answers call it name. Call close when the evaluator is not needed any
-// more.
+// Evaluators opens the network in a file; answers call it name. The caller must call close when done.
 type Evaluators func(file, name string) (e *eval.Evaluator, close func(), err error)
 
-// Run is a run in a folder. Close it.
+// Run is a run in a folder. Close releases the folder.
 type Run struct {
 	Config     Config
 	evaluators Evaluators
-	progress   func(string)  // what is being done, many times a second
-	player     Player        // nil: this process plays
-	by         train.Compute // of the training
+	progress   func(string)  // called many times a second with a description of the current work
+	player     Player        // nil: this process plays the games
+	by         train.Compute // the implementation of training steps
 
 	mix         game.Mix
-	boards      []*game.Board // of the games of mix, in their order
+	boards      []*game.Board // of mix's games, in order
 	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
 
-	// Of a continuous run (continuous.go).
+	// Only in a continuous run (continuous.go).
 	ahead *ahead                  // nil: none
-	fail  context.CancelCauseFunc // ends Learn
+	fail  context.CancelCauseFunc // cancels Learn's context
 	both  *both                   // nil: the run is not continuous
 }
 
-// Open begins a run, or continues the one in the folder, which must have the same configuration. progress hears what is
-// being done, in words. by makes the training's steps.
+// Open begins a run, or resumes the one in the folder, which must have the same configuration. progress is called with
+// descriptions of the current work. by computes the training steps.
 func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -67,13 +66,13 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if !exists(r.path("config.json")) { // the network comes first, so that a run with a configuration can be resumed without --init
+	if !exists(r.path("config.json")) { // the network comes first, so that any run with a configuration can be resumed without --init
 		err = r.keepInitial()
 	}
 	if err == nil {
 		err = durable.KeepConfig(r.path("config.json"), c)
 	}
-	// A kill may have left half-written files in folders. Self-play and training sweep their own.
+	// A killed process may have left half-written files. Self-play and training clean their own folders.
 	folders := []string{r.path("networks")}
 	for _, b := range r.boards {
 		folders = append(folders, r.path("positions", r.sub(b)))
@@ -98,26 +97,25 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	return r, nil
 }
 
-// Player plays the games of a batch that are missing, as selfplay.Run does. It is called with all batches of a generation that is
-// not complete, in their order, also with those that have all their games. Calls do not overlap. A continuous run calls it while a
-// network is trained and measured, too.
+// Player plays the missing games of a batch, as selfplay.Run does. It is called with every batch of an incomplete generation, in
+// order, including batches that have all their games. Calls do not overlap. A continuous run also calls it while a network is
+// trained and measured.
 type Player func(context.Context, selfplay.Batch) error
 
-// PlayBy lets others play the games. Without it this process plays them, before each training.
+// PlayBy makes p play the games. Without it, this process plays them before each training.
 func (r *Run) PlayBy(p Player) { r.player = p }
 
-// Close lets other processes have the folder.
+// Close releases the folder for other processes.
 func (r *Run) Close() error { return r.dir.Close() }
 
 func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 
-// folder is the path of something in a generation's folder.
+// folder returns a path in a generation's folder.
 func (r *Run) folder(generation int, names ...string) string {
 	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
 }
 
-// sub is the name of a game's folder in a folder that has one for each game. It is empty if the run has one game, whose files
-// are in the folder itself.
+// sub returns the name of a game's own folder; "" in a run of one game, which has no such folders.
 func (r *Run) sub(b *game.Board) string {
 	if len(r.boards) == 1 {
 		return ""
@@ -125,7 +123,7 @@ func (r *Run) sub(b *game.Board) string {
 	return b.Rules().String()
 }
 
-// of names a game in what the run reports as its progress, if there are several.
+// of returns a game's name for progress reports; "" in a run of one game.
 func (r *Run) of(b *game.Board) string {
 	if len(r.boards) == 1 {
 		return ""
@@ -133,7 +131,7 @@ func (r *Run) of(b *game.Board) string {
 	return " of " + b.Rules().String()
 }
 
-// share is how many of n each game has by its share, and at least one.
+// share divides n among the games by their shares; each gets at least one.
 func (r *Run) share(n int) []int {
 	counts := r.mix.Counts(n)
 	for i := range counts {
@@ -142,10 +140,10 @@ func (r *Run) share(n int) []int {
 	return counts
 }
 
-// Generations are the generations that are complete.
+// Generations returns the complete generations.
 func (r *Run) Generations() []Generation { return r.generations }
 
-// readGenerations finds the generations that are complete.
+// readGenerations reads the complete generations.
 func (r *Run) readGenerations() error {
 	for {
 		n := len(r.generations)
@@ -167,13 +165,13 @@ func (r *Run) readGenerations() error {
 	}
 }
 
-// Learn goes through generations until there are so many, and reports each when it is complete. If ctx ends, Learn stops.
-// Only the games under way and the training steps since the last checkpoint are lost then.
+// Learn runs until the given number of generations is complete, and reports each one. If ctx ends, Learn stops; only games under
+// way and the training steps since the last checkpoint are lost.
 func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
 	inner, fail := context.WithCancelCause(ctx)
 	r.fail = fail
 	err := r.learn(inner, generations, report)
-	if err != nil && ctx.Err() == nil && inner.Err() != nil { // the games have failed, which has stopped all else
+	if err != nil && ctx.Err() == nil && inner.Err() != nil { // failed games have cancelled everything else
 		err = context.Cause(inner)
 	}
 	fail(nil)
@@ -191,8 +189,8 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 	if err := r.promote(); err != nil {
 		return err
 	}
-	r.rate()
-	if err := r.writeLines(); err != nil { // a kill may have come between a generation's end and its line
+	r.updateRatings()
+	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without its line
 		return err
 	}
 	curves, err := r.openCurves()
@@ -209,7 +207,7 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 		if err := r.promote(); err != nil {
 			return err
 		}
-		r.rate()
+		r.updateRatings()
 		g = r.generations[len(r.generations)-1]
 		err = errors.Join(r.writeLines(), draw(curves, g))
 		if report != nil {
@@ -222,7 +220,7 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 	return nil
 }
 
-// best is the number of the network that was promoted last, or else beginning.
+// best returns the number of the network promoted last, or beginning.
 func (r *Run) best() int {
 	for n := len(r.generations) - 1; n >= 0; n-- {
 		if r.generations[n].Promoted {
@@ -232,10 +230,10 @@ func (r *Run) best() int {
 	return beginning
 }
 
-// noNetwork reports whether there is no network to play games yet, so that the bitsquares heuristic plays them.
+// noNetwork reports whether no network can play games yet, so that the bitsquares heuristic plays them.
 func (r *Run) noNetwork() bool { return r.best() == beginning && r.Config.Init == "" }
 
-// name is the name of a generation's network.
+// name returns the name of a generation's network.
 func name(generation int) string {
 	if generation == beginning {
 		return "init"
@@ -243,15 +241,15 @@ func name(generation int) string {
 	return fmt.Sprintf("%03d", generation)
 }
 
-// network is the path of a generation's network.
+// network returns the path of a generation's network.
 func (r *Run) network(generation int) string { return r.folder(generation, "train", train.NetworkFile) }
 
-// promoted is the path of the network of a generation, if it was promoted, or of the one that the run began with.
+// promoted returns the path of a generation's promoted network, or of the network that the run began with.
 func (r *Run) promoted(generation int) string {
 	return r.path("networks", name(generation)+".safetensors")
 }
 
-// promote compares the networks that were promoted with what was learned, and writes those that are missing or differ.
+// promote compares the promoted networks with the trained ones, and copies those that are missing or differ.
 func (r *Run) promote() error {
 	for n, g := range r.generations {
 		if !g.Promoted {
@@ -267,7 +265,7 @@ func (r *Run) promote() error {
 	return r.copyNetwork(r.promoted(r.best()), r.path("best.safetensors"))
 }
 
-// copyNetwork copies a file of a network, if the copy is missing or differs.
+// copyNetwork copies a network's file, if the copy is missing or differs.
 func (r *Run) copyNetwork(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/nn/train/tables"
 )
 
-// train trains the generation's network, beginning with the one before.
+// train trains the generation's network, beginning with the network before it.
 func (r *Run) train(ctx context.Context, g *Generation) error {
 	c := r.Config
 	all, fresh, err := r.records(g)
@@ -68,8 +68,8 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// records opens the records of each game that a generation learns from. fresh is about how many of them are of the generation's own
-// games, without those of further series. The caller closes the records, also after an error.
+// records opens the records of each game that a generation learns from. fresh is the approximate number of them from the
+// generation's own games, without further series. The caller closes the records, even after an error.
 func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err error) {
 	played, windows := r.share(r.Config.games(g.Number)), r.windows(g.Number)
 	for i, b := range r.boards {
@@ -80,8 +80,7 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 		if len(files) == 0 {
 			return all, 0, fmt.Errorf("%v: its games have no positions to learn from: give it a larger share of --rules, or more games", b.Rules())
 		}
-		// If the heuristic played none of the games in the window, records that a heuristic answered in place of a network are
-		// left out.
+		// Records that a heuristic answered count only if the heuristic played games in the window.
 		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: r.ofHeuristic(g, files), QShare: r.Config.QShare}, files...)
 		if err != nil {
 			return all, 0, err
@@ -92,19 +91,19 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 	return all, fresh, nil
 }
 
-// training is the training run of a network of either kind.
+// training is a training run of a network of either kind.
 type training struct {
 	*train.Folder
 	train.Steps
-	about string // what makes the steps
+	about string // the implementation of the steps
 	close func() error
 }
 
-// tables reports whether the networks are of pattern tables (nn/pattern), and not of convolutions.
+// tables reports whether the networks are pattern tables (nn/pattern) rather than convolutions.
 func (r *Run) tables() bool { return pattern.IsShape(r.Config.Network) }
 
-// openLayers begins or continues the training of a network of convolutions, which begins with the one in a file, if that is not
-// empty.
+// openLayers begins or resumes the training of a network of convolutions. It begins with the network in the file before, unless
+// that is "".
 func (r *Run) openLayers(dir string, c train.Config, before string, all []*train.Records) (t training, err error) {
 	var initial *net.Network
 	if before != "" {

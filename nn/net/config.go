@@ -38,8 +38,8 @@ type Config struct {
 	Hidden       int `json:"hidden"`        // F, width of the value head's fully connected layer, 1..8192
 }
 
-// ParseConfig reads what String writes: "6x64" is 6 blocks of 64 channels with default heads, and "2x16/8/16" sets the
-// head channels to 8 and the hidden layer to 16.
+// ParseConfig parses the format of String: "6x64" is 6 blocks of 64 channels with default heads; "2x16/8/16" sets 8 head channels
+// and a hidden layer of 16.
 func ParseConfig(s string) (Config, error) {
 	c := Config{HeadChannels: DefaultHeadChannels, Hidden: DefaultHidden}
 	tower, heads, custom := strings.Cut(s, "/")
@@ -62,7 +62,7 @@ func ParseConfig(s string) (Config, error) {
 	return c, c.Validate()
 }
 
-// String is "6x64" for 6 blocks of 64 channels. Heads other than the default are added: "2x16/8/16".
+// String returns "6x64" for 6 blocks of 64 channels, followed by heads that differ from the default: "2x16/8/16".
 func (c Config) String() string {
 	s := fmt.Sprintf("%dx%d", c.Blocks, c.Channels)
 	if c.HeadChannels != DefaultHeadChannels || c.Hidden != DefaultHidden {
@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Parameters is the number of weights and biases of the network. Fields must be within their limits.
+// Parameters returns the number of weights and biases. Fields must be within their limits.
 func (c Config) Parameters() (n int) {
 	for _, s := range c.Specs() {
 		n += s.Size()

@@ -10,7 +10,7 @@
 //	planes.go                          planes of positions
 //	forward.go, layers.go, softmax.go  the reference forward pass
 //	evaluator.go                       the same as a Backend
-//	torch.go                           the same as a PyTorch module, torch_model.py
+//	torch.go                           the same network as a PyTorch module, torch_model.py
 //
 // # Shapes
 //
@@ -27,12 +27,12 @@
 //	3 parity    1 in rows that the side to move will fill, if the columns fill up to the end
 //	4 board     InARow/4 everywhere: exactly 1 for connect four
 //
-// Parity decides zugzwang, which decides most long games of Connect Four: late in the game one column is left, both sides
-// must play in it in turn, and a threat is worth something only to the side that gets to play on its row. Which side that is
-// depends on the number of stones on the whole board, which no stack of 3x3 convolutions can count. Row r (counted from 0 at
-// the BOTTOM) of the last column is played when Cells - Rows + r stones have been played. The side to move plays when the
-// number of stones has the parity of plies, so the plane is 1 if r + Cells - Rows + plies is even. On the empty 7x6 board
-// those are the rows r = 0, 2 and 4.
+// Parity decides zugzwang, which decides most long games of Connect Four: late in the game, both sides must play in turn in the
+// last open column, and a threat is worth something only to the side that gets to play on its row. Which side that is depends on
+// the number of stones on the whole board, which no stack of 3x3 convolutions can count. Row r (counted from 0 at the BOTTOM) of
+// the last column is played when Cells - Rows + r stones have been played. The side to move plays when the number of stones has
+// the parity of plies, so the plane is 1 if r + Cells - Rows + plies is even. On the empty 7x6 board those are the rows r = 0, 2
+// and 4.
 //
 // The board plane tells a network trained on several games which one it plays. It also shows where the edges are, since the
 // padding around it is zero.
@@ -65,10 +65,9 @@
 //
 // # Mirror images
 //
-// A network that package train starts is its own mirror image, weight by weight (Spec.Mirror): channels come in pairs, of
-// which one sees the board as the other sees its mirror image. A file of weights may hold another network, and nothing here
-// requires symmetry. If a network is symmetric, a position and its mirror image have the same value and mirrored policies,
-// up to rounding.
+// A network that package train starts is its own mirror image, weight by weight (Spec.Mirror): channels come in pairs, and one of
+// a pair sees the board as the other sees its mirror image. A file may hold any other network; nothing here requires symmetry. In
+// a symmetric network, a position and its mirror image have the same value and mirrored policies, up to rounding.
 //
 // # Tensors
 //
@@ -84,9 +83,9 @@
 //
 // # Exactness
 //
-// A position's result never depends on its batch: each position is computed by itself, in one fixed order of summation. On
-// one machine results are the same bit for bit. Other processor architectures may differ in the last bits, since Go may fuse
-// a multiplication with an addition there.
+// A position's result never depends on its batch: each position is computed separately, in a fixed order of summation. On one
+// machine, results are the same bit for bit. Other processor architectures may differ in the last bits, because Go may fuse
+// multiplications and additions there.
 package net
 
 // gorgonia.org/tensor requires a version of this package that panics with our Go release. The newer version is imported here

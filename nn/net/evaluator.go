@@ -9,15 +9,15 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Backend answers batches with the reference forward pass, on the CPU, one position at a time. Faster backends are
-// checked against it.
+// Backend evaluates batches with the reference forward pass, on the CPU, one position at a time. Faster backends are checked
+// against it.
 type Backend struct {
 	net     *Network
 	pool    *jobs.Pool[*eval.Batch]
 	workers []worker
 }
 
-// NewBackend makes a backend of a network, which must not change while it is in use. It uses up to GOMAXPROCS goroutines.
+// NewBackend returns a backend of a network, which must not change while in use. It uses up to GOMAXPROCS goroutines.
 func NewBackend(n *Network) *Backend {
 	e := &Backend{net: n, workers: make([]worker, runtime.GOMAXPROCS(0))}
 	e.pool = jobs.NewPool(len(e.workers), e.answer)
@@ -51,15 +51,14 @@ type worker struct {
 	answerer Answerer
 }
 
-// Answerer turns logits into answers. It has scratch memory and is for one goroutine at a time; the zero value is ready for
-// use.
+// Answerer turns logits into answers. Its scratch memory serves one goroutine at a time. The zero value is ready to use.
 type Answerer struct {
 	logits []float32 // [A]
 	legal  []bool    // [A]
 }
 
-// Answer fills row i of a batch from the logits of its position, wdl [3], gameover [4] and cells [H,W], with Source
-// eval.CPU. If one of them is not finite, the error (an eval.ErrNotFinite) names it and the row is unchanged.
+// Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source eval.CPU. If a logit is not
+// finite, the error (an eval.ErrNotFinite) names it and the row is unchanged.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string

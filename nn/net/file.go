@@ -25,9 +25,8 @@ const (
 // maxFile is the size of the largest network in bytes.
 const maxFile = safetensors.Overhead + 4*maxParameters
 
-// Parse reads a network from the bytes of a safetensors file, which it does not keep. The file must hold exactly the tensors
-// of the configuration in its metadata, in F32 or BF16. If it has a checksum, the checksum must be right. The error names
-// the tensor or field that is wrong.
+// Parse reads a network from the bytes of a safetensors file, which it does not keep. The file must hold exactly the tensors of
+// its configuration, in F32 or BF16. A checksum is optional but must be correct. The error names the invalid tensor or field.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	return n, wrap(err, "parse network")
@@ -94,7 +93,7 @@ func parse(file []byte) (*Network, error) {
 
 var reserved = []string{formatKey, configKey, safetensors.SumKey}
 
-// plain is the file without its checksum.
+// plain returns the file without its checksum.
 func (n *Network) plain() []byte { return joined(n.fileMetadata(), n.weights) }
 
 // fileMetadata is the file's metadata without the checksum.
@@ -108,7 +107,7 @@ func (n *Network) fileMetadata() map[string]string {
 	return metadata
 }
 
-// joined is the file of metadata and tensors, all F32.
+// joined returns the file with the metadata and tensors, all F32.
 func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte {
 	tensors := make([]safetensors.Tensor, 0, len(weights))
 	for name, t := range weights {
@@ -121,7 +120,7 @@ func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte
 	return safetensors.Join(metadata, tensors)
 }
 
-// ReadFile is Parse of a file. It fails if there are more bytes than any network needs.
+// ReadFile parses a file. It fails if the file is larger than any network.
 func ReadFile(path string) (*Network, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -139,8 +138,8 @@ func ReadFile(path string) (*Network, error) {
 	return n, wrap(err, "%s", path)
 }
 
-// Marshal returns the network as the bytes of a safetensors file, all F32, with its checksum. The same network always gives
-// the same bytes. The error names the weight that is not finite, or the key of Metadata that is reserved.
+// Marshal returns the network as a safetensors file, all F32, with its checksum. The same network always gives the same bytes.
+// The error names a weight that is not finite or a reserved key of Metadata.
 func (n *Network) Marshal() ([]byte, error) {
 	for _, key := range reserved {
 		if _, taken := n.Metadata[key]; taken {

@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// New makes a fresh network, always the same for the same configuration and seed. It is ready to train; until then its
-// outputs are nearly equal for all moves and outcomes.
+// New returns a fresh network, determined by configuration and seed. Until it is trained, its outputs are nearly equal for all
+// moves and outcomes.
 //
 // Layers followed by a relu are He-normal, with standard deviation sqrt(2/fan-in). In the blocks conv1 is also scaled by
 // 1/sqrt(Blocks) and conv2 is zero, so that the tower starts as the identity (Fixup). The output layers (wdl, gameover,
@@ -29,7 +29,7 @@ func New(c Config, seed uint64) (*Network, error) {
 	})
 }
 
-// NewSymmetric is New made Symmetric: of a value and its mirror, both become the one that comes first.
+// NewSymmetric is New made Symmetric: of each mirrored pair of weights, both become the first.
 func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	n, err := New(c, seed)
 	if err != nil {
@@ -44,8 +44,8 @@ func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	return n, nil
 }
 
-// Grow returns a copy of the network with c.Blocks blocks, which must not be fewer than it has. c must otherwise equal its
-// configuration. It has no Ranges. The added blocks come last and are fresh, drawn by seed: they change nothing until they are trained. A
+// Grow returns a copy of the network with c.Blocks blocks, at least as many as it has; c must otherwise equal its configuration.
+// The added blocks come last and are drawn from seed; they change nothing until they are trained. The copy has no Ranges. A
 // symmetric network stays symmetric.
 func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	if small := n.config; small.Blocks > c.Blocks || (Config{c.Blocks, small.Channels, small.HeadChannels, small.Hidden}) != c {
@@ -63,12 +63,12 @@ func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 		copy(grown.weights[s.Name].Float32s(), n.weights[s.Name].Float32s())
 	}
 	maps.Copy(grown.Metadata, n.Metadata)
-	delete(grown.Metadata, RangesKey) // new weights will have others
+	delete(grown.Metadata, RangesKey) // trained weights will have other ranges
 	return grown, nil
 }
 
-// NewScrambled makes a network for tests, always the same for the same configuration and seed, in which every weight and
-// bias differs from zero. A fresh network would not reveal a kernel that leaves out a second convolution or a bias.
+// NewScrambled returns a network for tests, determined by configuration and seed, in which every weight and bias differs from
+// zero. A fresh network would not reveal a kernel that leaves out a second convolution or a bias.
 func NewScrambled(c Config, seed uint64) (*Network, error) {
 	return initialise(c, seed, func(s Spec) float64 {
 		if len(s.Shape) == 1 {

@@ -2,8 +2,8 @@ package net
 
 import "slices"
 
-// The layers, each for one position. A fast kernel is correct if it agrees with the loop here. Activations are [channels, H,
-// W], row-major, with H*W = cells; the number of channels follows from the lengths.
+// The layers, each for one position; fast kernels are checked against these loops. Activations are [channels, H, W], row-major,
+// with H*W = cells; the number of channels follows from the lengths.
 
 // conv3x3 is a 3x3 convolution of x [I,H,W] into dst [O,H,W]:
 //
@@ -75,7 +75,7 @@ func linear(dst, x, weight, bias []float32) {
 	}
 }
 
-// relu sets negative values of x to zero. NaN stays, so that it is noticed.
+// relu sets negative values of x to zero. It keeps NaN, so that errors are noticed.
 func relu(x []float32) {
 	for i, v := range x {
 		if v < 0 {
@@ -84,7 +84,6 @@ func relu(x []float32) {
 	}
 }
 
-// add adds y to x.
 func add(x, y []float32) {
 	for i, v := range y {
 		x[i] += v

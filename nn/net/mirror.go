@@ -2,10 +2,10 @@ package net
 
 import "slices"
 
-// Mirror returns, for each value of the tensor, the index of the value that has its role in the mirror image of the board.
-// Channels and hidden units come in pairs 2i, 2i+1, of which one sees the board as the other sees its mirror image. If their
-// number is odd, the last is its own twin. The columns of a kernel are reversed. Planes and outputs do not come in pairs:
-// the own stones of the mirror image are the mirror image of the own stones.
+// Mirror returns, for each value of the tensor, the index of the value with its role on the mirrored board. Channels and hidden
+// units come in pairs 2i, 2i+1: one sees the board as the other sees its mirror image. If their number is odd, the last is its
+// own twin. The columns of a kernel are reversed. Planes and outputs do not come in pairs: mirroring the own stones gives the own
+// stones of the mirror image.
 //
 // If every value of a network equals its mirror (Symmetric), a mirrored position has the same value and the mirrored policy,
 // up to rounding. This is a group-equivariant network in the sense of Cohen and Welling (2016).

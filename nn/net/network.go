@@ -10,8 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Network is a configuration and its weights. It is safe for concurrent use as long as nobody writes to its tensors or
-// its Metadata.
+// Network is a configuration and its weights. It is safe for concurrent use as long as its tensors and Metadata are not written.
 type Network struct {
 	// Metadata is free text stored in the file, such as "evald.name". It does not contain the keys of the configuration, the
 	// format version and the checksum.
@@ -38,8 +37,8 @@ type layers struct {
 	policyConv, policyLogit      affine
 }
 
-// FromWeights makes a network of weights by name and shares their memory. There must be exactly the tensors of Config.Specs,
-// float32, row-major, of those shapes, and finite; the error names the tensor that is wrong.
+// FromWeights makes a network of named weights and shares their memory. The names must be exactly those of Config.Specs. Tensors
+// must be float32, row-major, finite and of the right shape; the error names the first that is not.
 func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	return n, nil
 }
 
-// check returns an error that names how the tensor, which may be nil, differs from the spec.
+// check returns an error that says how the tensor, which may be nil, differs from the spec.
 func (s Spec) check(t *tensor.Dense) error {
 	if t == nil {
 		return fmt.Errorf("is missing; its shape is %v", s.Shape)
@@ -97,7 +96,7 @@ func (n *Network) bind() {
 // Config is the network's shape.
 func (n *Network) Config() Config { return n.config }
 
-// Weight is the tensor of that name (see Config.Specs), sharing the network's memory; nil if there is none.
+// Weight returns the tensor with that name (see Config.Specs), which shares the network's memory; nil if there is none.
 func (n *Network) Weight(name string) *tensor.Dense { return n.weights[name] }
 
 // values returns the numbers of a tensor in row-major order, without a copy.

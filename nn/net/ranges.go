@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// RangesKey is the key of Ranges in Metadata, JSON.
+// RangesKey is the key of Ranges in Metadata; the value is JSON.
 const RangesKey = "evald.ranges"
 
-// Ranges are the largest inputs of the first convolutions of blocks that are to be expected, [block][channel], for backends
-// that compute them with 8 bits. They are nil if the network has none. They are in its Metadata; the error says what is wrong there.
+// Ranges returns the largest expected inputs of each block's first convolution, [block][channel], for backends that compute it
+// with 8 bits; nil if the Metadata has none. The error says how the Metadata is invalid.
 func (n *Network) Ranges() (ranges [][]float32, err error) {
 	text, ok := n.Metadata[RangesKey]
 	if !ok {
@@ -34,7 +34,7 @@ func (n *Network) Ranges() (ranges [][]float32, err error) {
 	return ranges, nil
 }
 
-// SetRanges sets the network's Ranges, which are then part of its file. They must be finite.
+// SetRanges stores Ranges, which must be finite, in the Metadata.
 func (n *Network) SetRanges(ranges [][]float32) {
 	text, err := json.Marshal(ranges)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// halves adds a constant of float16. The error names the first number that is too large.
+// halves adds a float16 constant. The error names the first number that is too large.
 func (g *graph) halves(name string, shape []int, values []float32) error {
 	words := make([]uint16, len(values))
 	for i, v := range values {
@@ -17,16 +17,16 @@ func (g *graph) halves(name string, shape []int, values []float32) error {
 	return nil
 }
 
-// half rounds a finite number to the nearest float16, ties to even. From 65520 it is infinity.
+// half rounds a finite number to the nearest float16, ties to even. Numbers from 65520 on become infinity.
 func half(x float32) uint16 {
 	sign := uint16(math.Float32bits(x) >> 16 & 0x8000)
 	size := math.Abs(float64(x))
 	switch {
 	case size >= 65520:
 		return sign | 0x7c00
-	case size < 0x1p-14: // subnormal numbers, of steps of 2^-24; rounding up to the first normal one gives its bits
+	case size < 0x1p-14: // subnormal, in steps of 2^-24; rounding up to the first normal number gives its bits
 		return sign | uint16(math.RoundToEven(size*0x1p24))
 	}
-	fraction, exponent := math.Frexp(size) // fraction is 1/2 up to 1, of which 11 bits are kept
+	fraction, exponent := math.Frexp(size) // fraction is in [1/2, 1); 11 bits of it are kept
 	return sign | uint16(exponent+13)<<10 + uint16(math.RoundToEven(fraction*0x1p11))
 }

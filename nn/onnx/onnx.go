@@ -1,15 +1,15 @@
-// Package onnx writes a network as an ONNX file, for onnxruntime, Netron and other programs that read the format.
-// MarshalPattern is for networks of pattern tables. What follows is about those of convolutions (Marshal), whose file has no
-// board size in it either: batch, rows and columns are free.
+// Package onnx writes networks as ONNX files, for ONNX Runtime, Netron and other programs. MarshalPattern is for networks of
+// pattern tables. The rest of this text is about networks of convolutions (Marshal). Like the network, the file depends on no
+// board size: batch, rows and columns are free.
 //
 // # Input
 //
-//	planes       float32 [N,5,H,W]  as package net defines them: own, other, playable, parity, board
+//	planes       float32 [N,5,H,W]  defined by package net: own, other, playable, parity, board
 //
 // # Outputs
 //
-// All are float32 and for the side to move. The first three are those of the network; the others are computed
-// from them so that users need not mask the policy.
+// All are float32 and for the side to move. The first three are the network's; the others are computed from them so that users
+// need not mask the policy.
 //
 //	wdl          [N,3]    logits of win, draw, loss
 //	gameover     [N,4]    logits of not over, own win, other's win, draw
@@ -24,13 +24,13 @@
 //
 // # Metadata
 //
-// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata. Read reads them, and what
-// else the head of any ONNX file says.
+// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata. Read returns these
+// and the rest of an ONNX file's header.
 //
 // # fp16
 //
-// With Options.FP16 the tower's weights and arithmetic are float16, which GPUs compute several times faster. Planes, heads and outputs
-// stay float32, because users would otherwise have to convert them, and because probabilities need the digits.
+// With Options.FP16, the tower's weights and arithmetic are float16, which GPUs compute several times faster. Planes, heads and
+// outputs stay float32: users need not convert them, and probabilities need the digits.
 package onnx
 
 import (
@@ -53,11 +53,11 @@ const (
 
 // Options of Marshal.
 type Options struct {
-	FP16 bool // the tower computes with float16, the heads with float32
+	FP16 bool // float16 in the tower, float32 in the heads
 }
 
-// Marshal returns the network as the bytes of an ONNX file. The same network always gives the same bytes. The name is for
-// people. The error names the weight that is not finite, or too large for float16.
+// Marshal returns the network as an ONNX file. The same network always gives the same bytes. name is for readers. The error names
+// a weight that is not finite, or too large for float16.
 func Marshal(n *net.Network, name string, o Options) ([]byte, error) {
 	config, err := json.Marshal(n.Config())
 	if err != nil {
@@ -88,12 +88,12 @@ func Marshal(n *net.Network, name string, o Options) ([]byte, error) {
 	return g.file(name, about, n.Metadata, own), nil
 }
 
-// inTower reports whether a weight is one of the stem or the blocks.
+// inTower reports whether a weight belongs to the stem or the blocks.
 func inTower(weight string) bool {
 	return strings.HasPrefix(weight, "stem.") || strings.HasPrefix(weight, "blocks.")
 }
 
-// file is a ModelProto with the graph. about is for people. If both metadata have a key, own is written.
+// file returns a ModelProto with the graph. about is for readers. If both metadata have a key, that of own is written.
 func (g *graph) file(name, about string, network, own map[string]string) []byte {
 	metadata := map[string]string{}
 	maps.Copy(metadata, network)
@@ -118,7 +118,7 @@ func (g *graph) network(c net.Config, o Options) {
 	g.input("planes", float32Type, "N", net.PlaneCount, "H", "W")
 	g.int64s("axis.rows", []int{1}, 1)
 	g.int64s("plane.playable", nil, 2)
-	g.int64s("shape.flat", []int{2}, 0, -1) // keeps N and flattens the rest
+	g.int64s("shape.flat", []int{2}, 0, -1) // keeps N and flattens the others
 	g.floats("minus.infinity", nil, []float32{-1e30})
 	g.floats("zero", nil, []float32{0})
 
@@ -151,8 +151,8 @@ func (g *graph) network(c net.Config, o Options) {
 	g.node("Squeeze", "cells", []string{logits, "axis.rows"})
 	g.node("Softmax", "outcome", []string{"wdl"}, integer("axis", 1))
 
-	// What follows from the network's own outputs: a softmax over the playable cells, summed over columns. The product with
-	// the mask makes illegal moves exactly 0, even if all moves are illegal.
+	// Outputs computed from the network's: a softmax over the playable cells, summed over columns. Multiplying by the mask makes
+	// illegal moves exactly 0, even if all moves are illegal.
 	playable := g.node("Gather", "playable", []string{"planes", "plane.playable"}, integer("axis", 1))
 	legal := g.node("Greater", "legal", []string{playable, "zero"})
 	masked := g.node("Where", "masked", []string{legal, "cells", "minus.infinity"})

@@ -9,13 +9,12 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// MarshalPattern returns a network of pattern tables as the bytes of an ONNX file. It computes the whole numbers of the
-// network in float32, exactly, unless a sum leaves 24 bits. The same network always gives the same bytes. The name is for
-// people.
+// MarshalPattern returns a network of pattern tables as an ONNX file. It computes the network's integers in float32, exactly
+// unless a sum exceeds 24 bits. The same network always gives the same bytes. name is for readers.
 //
 // Inputs:
 //
-//	rows         int64 [N,33]    the rows of the table that a position has (pattern.AppendRows)
+//	rows         int64 [N,33]    the position's rows of the table (pattern.AppendRows)
 //	legal        float32 [N,7]   1 for columns with room, 0 for full ones
 //
 // Outputs, float32 and for the side to move:
@@ -51,7 +50,7 @@ func (g *graph) patterns(w *kernel.Weights) {
 		g.int64s(fmt.Sprint("lane.", i), []int{1}, int64(b))
 	}
 
-	// The accumulator, whose lanes are two halves to be multiplied and what is added to the results.
+	// The accumulator: two halves of lanes to be multiplied, and the lanes that are added to the results.
 	each := g.node("Cast", "rows.float", []string{g.node("Gather", "rows.table", []string{"table", "rows"})}, integer("to", float32Type))
 	acc := g.node("Add", "acc", []string{g.node("ReduceSum", "rows.sum", []string{each, "axis"}, integer("keepdims", 0)), "bias"})
 	part := func(i int) string {
@@ -89,7 +88,7 @@ func (g *graph) patterns(w *kernel.Weights) {
 	g.output("policy", "N", columns)
 }
 
-// floats converts whole numbers.
+// floats converts integers.
 func floats[T int8 | int16 | int32](numbers []T) []float32 {
 	all := make([]float32, len(numbers))
 	for i, x := range numbers {

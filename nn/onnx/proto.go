@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs. The numbers of fields and of
-// element types are from that file.
+// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs, with its numbers of fields and
+// element types.
 
 // message is an encoded protocol buffer that is appended to.
 type message []byte
@@ -47,7 +47,7 @@ func (g *graph) marshal(name string) []byte {
 	return append(m, g.outputs...)
 }
 
-// attribute is an AttributeProto of one of its kinds, whose values have a field of their own.
+// attribute returns an AttributeProto of one kind, whose values are in the given field.
 func attribute(name string, field protowire.Number, kind int64, vs ...int64) (m message) {
 	m.text(1, name)
 	for _, v := range vs {
@@ -76,11 +76,11 @@ func (g *graph) node(op, output string, inputs []string, attributes ...message) 
 	return output
 }
 
-// tensor adds a constant TensorProto of a slice of numbers; a nil shape is a scalar.
+// tensor adds a constant TensorProto with the numbers in a slice; a nil shape is a scalar.
 func (g *graph) tensor(name string, kind int64, shape []int, values any) {
 	raw, err := binary.Append(nil, binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // values are of no fixed size
+		panic(err) // values have no fixed size
 	}
 	g.tensors.nest(5, func(m *message) {
 		for _, d := range shape {
@@ -108,7 +108,7 @@ func (g *graph) output(name string, shape ...any) {
 	g.outputs.nest(12, value(name, float32Type, shape))
 }
 
-// value is the ValueInfoProto of a tensor. A dimension is a number, or a name if it is free.
+// value returns the ValueInfoProto of a tensor. Fixed dimensions are numbers, free ones names.
 func value(name string, kind int64, shape []any) func(*message) {
 	return func(m *message) {
 		m.text(1, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Limits of Read, far above what networks for boards need.
+// Limits of Read, far above the needs of networks for boards.
 const (
 	maxFile       = 1 << 30 // bytes of a file
 	maxItems      = 1 << 18 // nodes, tensors, inputs, outputs and properties
@@ -22,7 +22,7 @@ const (
 	maxParameters = 1 << 31 // numbers in all tensors
 )
 
-// Info is what Read finds out about an ONNX file without running it.
+// Info is a description of an ONNX file, read without running it.
 type Info struct {
 	IR         int64             // version of the format
 	Producer   string            // the program that wrote the file, and its version
@@ -30,7 +30,7 @@ type Info struct {
 	Metadata   map[string]string // metadata_props
 	Inputs     []Value           // the graph's inputs that have no initializer, in order
 	Outputs    []Value           // in order
-	Nodes      int               // of the graph, of graphs within it and of functions
+	Nodes      int               // of the graph, its nested graphs and functions
 	Parameters int64             // numbers in initializers
 }
 
@@ -38,19 +38,19 @@ type Info struct {
 type Value struct {
 	Name  string
 	Type  Type
-	Shape []Dim // nil if the file does not say it
+	Shape []Dim // nil if the file does not give it
 }
 
 // Dim is one dimension of a Shape.
 type Dim struct {
-	Size int64  // -1 if it is free
-	Name string // of a free one, if it has a name
+	Size int64  // -1 if free
+	Name string // of a free dimension, if it has a name
 }
 
 // Type is the type of a tensor's elements, numbered as TensorProto.DataType of ONNX.
 type Type int32
 
-// The types that networks' inputs and outputs have.
+// The types of networks' inputs and outputs.
 const (
 	Float32 Type = float32Type
 	Uint8   Type = 2
@@ -70,12 +70,12 @@ func (t Type) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// Read reads what an ONNX file says about itself. It also refuses what a stranger's file must not do when a runtime opens it:
-// name other files (external data, nodes EPContext) or use operators that the runtime has not itself. The standard operators and those
-// of com.microsoft, which ONNX Runtime ships, are accepted, and functions of the file made of them. Errors name the node
-// or tensor. Read takes time in proportion to the size of the file, and little memory beside it.
+// Read parses an ONNX file's description. It also rejects untrusted content that would be dangerous in a runtime: references to
+// other files (external data, nodes EPContext) and operators that need additional libraries. It accepts the standard operators,
+// those of com.microsoft, which ONNX Runtime ships, and the file's functions made of them. Errors name the node or tensor. Read
+// takes time in proportion to the file's size, and little additional memory.
 //
-// Read does not check that the graph can run: a runtime does, in a process that may die.
+// Read does not check that the graph can run: the runtime does, in a process that may crash.
 func Read(content []byte) (*Info, error) {
 	info, err := read(content)
 	if err != nil {
@@ -86,10 +86,10 @@ func Read(content []byte) (*Info, error) {
 
 func read(content []byte) (*Info, error) {
 	if len(content) > maxFile {
-		return nil, fmt.Errorf("the file has %d bytes, and may have %d", len(content), maxFile)
+		return nil, fmt.Errorf("the file has %d bytes, must have at most %d", len(content), maxFile)
 	}
 	if len(content) >= 8 && bytes.Equal(content[4:8], []byte("ORTM")) {
-		return nil, errors.New("the file has ONNX Runtime's own format, which is not checked here: give the ONNX file that it was made from")
+		return nil, errors.New("the file has ONNX Runtime's own format, which evald does not check: give the original ONNX file")
 	}
 	w := walk{info: &Info{Opsets: map[string]int64{}, Metadata: map[string]string{}}, functions: map[operator]bool{}}
 	if err := w.model(content); err != nil {
@@ -106,7 +106,7 @@ type field struct {
 	bytes  []byte // if the kind is BytesType
 }
 
-// each calls visit with the fields of a message, in order, and adds nothing to its error.
+// each calls visit with each field of a message, in order, and returns its error unchanged.
 func each(message []byte, visit func(field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
@@ -124,7 +124,7 @@ func each(message []byte, visit func(field) error) error {
 			_, n = protowire.ConsumeFixed32(message)
 		case protowire.Fixed64Type:
 			_, n = protowire.ConsumeFixed64(message)
-		default: // groups, which ONNX has none of
+		default: // groups, which ONNX does not use
 			return damaged(fmt.Errorf("field %d has wire type %d", number, kind))
 		}
 		if n < 0 {
@@ -138,10 +138,10 @@ func each(message []byte, visit func(field) error) error {
 	return nil
 }
 
-// damaged is the error of bytes that are no message.
+// damaged returns the error for bytes that are not a valid message.
 func damaged(err error) error { return fmt.Errorf("the file is damaged or no ONNX: %w", err) }
 
-// message is the content of a field that is a message, a text or bytes.
+// message returns the content of a field that is a message, a text or bytes.
 func (f field) message() ([]byte, error) {
 	if f.kind != protowire.BytesType {
 		return nil, damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.BytesType))
@@ -149,7 +149,7 @@ func (f field) message() ([]byte, error) {
 	return f.bytes, nil
 }
 
-// text sets s to a field that is a text.
+// text sets s to the text in a field.
 func (f field) text(s *string) error {
 	b, err := f.message()
 	if err != nil {
@@ -162,7 +162,7 @@ func (f field) text(s *string) error {
 	return nil
 }
 
-// integer sets n to a field that is a whole number.
+// integer sets n to the integer in a field.
 func (f field) integer(n *int64) error {
 	if f.kind != protowire.VarintType {
 		return damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.VarintType))
@@ -171,7 +171,7 @@ func (f field) integer(n *int64) error {
 	return nil
 }
 
-// integers appends a field of repeated whole numbers, which is one of them or packed, up to a number of them.
+// integers appends the integers in a repeated field, single or packed, up to most of them.
 func (f field) integers(all []int64, most int) ([]int64, error) {
 	packed := f.bytes
 	if f.kind == protowire.VarintType {
@@ -192,7 +192,7 @@ func (f field) integers(all []int64, most int) ([]int64, error) {
 	return all, nil
 }
 
-// String is like "planes float32 [N,5,H,W]".
+// String returns a text such as "planes float32 [N,5,H,W]".
 func (v Value) String() string {
 	text := fmt.Sprintf("%s %v", short.Text(v.Name), v.Type)
 	if v.Shape == nil {
@@ -201,7 +201,7 @@ func (v Value) String() string {
 	return text + " " + Dims(v.Shape)
 }
 
-// Dims is a shape for people: [N,3,6,7].
+// Dims formats a shape: [N,3,6,7].
 func Dims(shape []Dim) string {
 	sizes := make([]string, len(shape))
 	for i, d := range shape {

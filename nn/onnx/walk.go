@@ -9,16 +9,16 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// walk goes through the messages of a file once. The names of fields are those of onnx.proto (proto.go has its address).
+// walk visits the messages of a file once. Names of fields are those of onnx.proto (proto.go has its address).
 type walk struct {
 	info      *Info
-	functions map[operator]bool // those of the file
-	used      []use             // operators of domains that only functions of the file can have
+	functions map[operator]bool // of the file
+	used      []use             // operators that only functions of the file can define
 	graphs    int
 	items     int
 }
 
-// item counts what is kept of the file, so that a forged one does not take memory many times its size.
+// item counts the stored items, so that a forged file cannot take memory many times its size.
 func (w *walk) item() error {
 	if w.items++; w.items > maxItems {
 		return fmt.Errorf("the file has more than %d nodes, tensors, inputs, outputs and properties", maxItems)
@@ -26,16 +26,15 @@ func (w *walk) item() error {
 	return nil
 }
 
-// operator is an operator by its name.
 type operator struct{ domain, name string }
 
-// use is where an operator is used.
+// use is a use of an operator.
 type use struct {
 	operator
 	at string
 }
 
-// domains are those whose operators ONNX Runtime has by itself.
+// domains are those of operators built into ONNX Runtime.
 var domains = []string{"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 
 func (w *walk) model(message []byte) error {
@@ -77,7 +76,7 @@ func (w *walk) model(message []byte) error {
 	}
 	for _, u := range w.used {
 		if !w.functions[u.operator] {
-			return fmt.Errorf("%s: the operator is one of domain %s, which ONNX Runtime has not by itself: export the network with standard operators", u.at, short.Quote(u.domain))
+			return fmt.Errorf("%s: its operator has domain %s, which is not built into ONNX Runtime: export the network with standard operators", u.at, short.Quote(u.domain))
 		}
 	}
 	if w.info.Producer = producer; version != "" {
@@ -106,7 +105,7 @@ func (w *walk) opset(message []byte) error {
 		}
 		return nil
 	})
-	if domain == "ai.onnx" { // another name of the same
+	if domain == "ai.onnx" { // a synonym
 		domain = ""
 	}
 	w.info.Opsets[domain] = version
@@ -156,13 +155,13 @@ func (w *walk) outer(message []byte) error {
 	})
 	w.info.Inputs = slices.DeleteFunc(w.info.Inputs, func(v Value) bool { return initializers[v.Name] })
 	if err == nil && w.info.Parameters > maxParameters {
-		return fmt.Errorf("the network has %d parameters, and may have %d", w.info.Parameters, maxParameters)
+		return fmt.Errorf("the network has %d parameters, must have at most %d", w.info.Parameters, maxParameters)
 	}
 	return err
 }
 
-// graph visits nodes and checks tensors of a graph, which is inside of what at names. also, if not nil, is called with each field
-// after its check.
+// graph visits nodes and checks tensors of a graph; at names the enclosing item. also, if not nil, is called with each checked
+// field.
 func (w *walk) graph(message []byte, at string, depth int, also func(field) error) error {
 	if depth > maxNesting {
 		return fmt.Errorf("%s: graphs are nested more than %d deep", at, maxNesting)
@@ -237,7 +236,7 @@ func (w *walk) node(message []byte, at string, depth int) error {
 	at = inside(at, fmt.Sprintf("node %s (%s)", short.Quote(name), short.Text(o.name)))
 	w.info.Nodes++
 	if o.name == "EPContext" {
-		return fmt.Errorf("%s: it may name other files: give the ONNX file that the program for one device was made from", at)
+		return fmt.Errorf("%s: it may name other files: give the original ONNX file, before it was compiled for a device", at)
 	}
 	if !slices.Contains(domains, o.domain) {
 		w.used = append(w.used, use{o, at})
@@ -264,7 +263,7 @@ func (w *walk) attribute(message []byte, at string, depth int) error {
 	})
 }
 
-// inside is the name of something within something else, if that has a name. Only the innermost two are named, because names of
+// inside returns the name of an item within another, if that has a name. Only the innermost two are named, because names of
 // nested graphs would otherwise grow with the depth.
 func inside(outer, inner string) string {
 	if outer == "" {
@@ -289,7 +288,7 @@ func checkSparse(message []byte, at, what string) error {
 	return nil
 }
 
-// tensor reads the name and the number of numbers of a TensorProto, and refuses data elsewhere.
+// tensor reads a TensorProto's name and number of elements, and rejects external data.
 func tensor(message []byte) (name string, numbers int64, err error) {
 	var dims []int64
 	location, external := int64(0), false
@@ -303,7 +302,7 @@ func tensor(message []byte) (name string, numbers int64, err error) {
 			external = true
 		case 14: // data_location
 			if err = f.integer(&location); location != 0 {
-				external = true // whatever a second one says
+				external = true // even if a later one differs
 			}
 		}
 		return err
@@ -321,13 +320,13 @@ func tensor(message []byte) (name string, numbers int64, err error) {
 		}
 		numbers *= d
 	}
-	if numbers > 8*int64(len(message)) { // the smallest types have 2 bits, and data may be shorter only in damaged files
+	if numbers > 8*int64(len(message)) { // the smallest types have 2 bits; only damaged files have less data
 		return name, 0, damaged(fmt.Errorf("it has %d numbers in %d bytes", numbers, len(message)))
 	}
 	return name, numbers, nil
 }
 
-// sparse is tensor of a SparseTensorProto, which has the name and the numbers of its values.
+// sparse is tensor for a SparseTensorProto: the name and number of its values.
 func sparse(message []byte) (name string, numbers int64, err error) {
 	err = each(message, func(f field) error {
 		switch f.number {
@@ -347,7 +346,7 @@ func sparse(message []byte) (name string, numbers int64, err error) {
 	return name, numbers, err
 }
 
-// readValue reads a ValueInfoProto. Its type must be that of a tensor.
+// readValue parses a ValueInfoProto, which must be a tensor.
 func readValue(f field, what string) (v Value, err error) {
 	isTensor := false
 	err = nest(f, func(m []byte) error {
@@ -419,7 +418,7 @@ func (v *Value) dimension(f field) error {
 		return err
 	case d.Size > math.MaxInt32:
 		return damaged(fmt.Errorf("a dimension is %d", d.Size))
-	case d.Size <= 0 && d.Name == "": // some programs write 0 for what is free
+	case d.Size <= 0 && d.Name == "": // some programs write 0 for a free dimension
 		d.Size = -1
 	case d.Name != "":
 		d.Size = -1

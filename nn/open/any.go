@@ -11,11 +11,11 @@ import (
 	"github.com/evald/evald/models"
 )
 
-// AnyModel is the network that ships for boards of many sizes and for three to six in a row.
+// AnyModel is the shipped network for boards of many sizes and for three to six in a row.
 const AnyModel = "any"
 
-// anyNetwork is AnyModel on the games of its range, and bitsquares on others. It is opened when it is asked for the first time: most
-// programs never meet another board.
+// anyNetwork is AnyModel on the games of its range, and bitsquares on others. The network is opened on first use: most programs
+// never see another board.
 type anyNetwork struct {
 	ranges game.Ranges
 	other  eval.Backend
@@ -26,7 +26,7 @@ type anyNetwork struct {
 	closed bool
 }
 
-// Shipped is the model that answers a game if Options name none: DefaultModel, AnyModel, or bitsquares.
+// Shipped returns the model that answers a game if Options name none: DefaultModel, AnyModel, or bitsquares.
 func Shipped(r game.Rules) string {
 	if e, _ := models.Find(DefaultModel); slices.Contains(e.Rules, r.String()) {
 		return DefaultModel
@@ -38,7 +38,7 @@ func Shipped(r game.Rules) string {
 	return eval.Bitsquares.String()
 }
 
-// newAny is AnyModel by the same options.
+// newAny returns AnyModel with the same options.
 func newAny(o Options) (*anyNetwork, error) {
 	entry, _ := models.Find(AnyModel)
 	ranges, err := game.ParseRanges(entry.Range)

@@ -16,22 +16,22 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// Foreign is a network in an ONNX file, somebody's own or one that evald has exported. ONNX Runtime computes it (nn/ort).
+// Foreign is a network in an ONNX file, from another program or exported by evald. ONNX Runtime computes it (nn/ort).
 type Foreign struct {
 	Info        *onnx.Info
-	Description encoding.Description // what it sees and answers
+	Description encoding.Description // of its inputs and outputs
 
 	content []byte
 }
 
-// ForeignConfig is what Parsed.Config calls all of these.
+// ForeignConfig is the Config of all Foreign networks.
 const ForeignConfig = "onnx"
 
-// foreignBytes is how many bytes of memory an open network takes for each of its file's, at most: the runtime has the file, its own form of it and
-// one for each size of batches.
+// foreignBytes is the maximum number of bytes of memory per byte of an open network's file: the runtime holds the file, its own
+// form of the network, and one more for each batch size.
 const foreignBytes = 10
 
-// parseForeign reads an ONNX file, which has its description in its metadata, or needs none because evald has written it.
+// parseForeign parses an ONNX file, whose metadata has its description. Files that evald has written need none.
 func parseForeign(content []byte) (*Foreign, error) {
 	info, err := onnx.Read(content)
 	if err != nil {
@@ -44,12 +44,12 @@ func parseForeign(content []byte) (*Foreign, error) {
 	return &Foreign{info, d, content}, nil
 }
 
-// DescriptionFile is where the description of an ONNX file may be: beside it, with the same name, ending in .yaml.
+// DescriptionFile returns the path of an ONNX file's description: the same name, ending in .yaml.
 func DescriptionFile(path string) string {
 	return strings.TrimSuffix(path, filepath.Ext(path)) + ".yaml"
 }
 
-// describeForeign gives an ONNX file the description of the file beside it. Without one the content stays.
+// describeForeign adds the description beside an ONNX file to its content, which stays unchanged if there is no description.
 func describeForeign(path string, content []byte) ([]byte, error) {
 	beside := DescriptionFile(path)
 	text, err := durable.ReadFile(beside, maxDescription)
@@ -66,10 +66,10 @@ func describeForeign(path string, content []byte) ([]byte, error) {
 	return onnx.WithMetadata(content, encoding.MetadataKey, string(d.Marshal()))
 }
 
-// maxDescription is far more bytes than a description needs.
+// maxDescription is far more than the bytes of any description.
 const maxDescription = 1 << 16
 
-// rules is the one game that the network is for; "" if it is for all that fit it.
+// rules returns the only game that the network supports; "" if it supports every game whose shapes fit.
 func (f *Foreign) rules() string {
 	if f.Description.Rules == encoding.Any {
 		return ""
@@ -77,7 +77,7 @@ func (f *Foreign) rules() string {
 	return f.Description.Rules
 }
 
-// codecs has the codec of each board, and is what nn/ort asks.
+// codecs has the codec of each board; nn/ort calls it.
 type codecs struct {
 	of *Foreign
 
@@ -85,7 +85,8 @@ type codecs struct {
 	all map[game.Rules]*encoding.Codec
 }
 
-// on is the codec of a board. The error says which field of the description, or which input of the file, does not fit it.
+// on returns the codec of a board. The error names the field of the description, or the input of the file, that does not fit the
+// board.
 func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
 	c.mu.RLock()
 	of := c.all[board.Rules()]
@@ -106,7 +107,7 @@ func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
 	return of, nil
 }
 
-// set makes the codec of a board one of another description, which has the same inputs and outputs. Nobody else uses the network meanwhile.
+// set replaces the codec of a board by that of another description with the same inputs and outputs. The network must be idle.
 func (c *codecs) set(d encoding.Description, board *game.Board) error {
 	of, err := encoding.NewCodec(d, board, c.of.Info)
 	if err == nil {
@@ -115,7 +116,7 @@ func (c *codecs) set(d encoding.Description, board *game.Board) error {
 	return err
 }
 
-// first is a board that the network fits: its own, or one of a few usual ones.
+// first returns a board that the network supports: its only game, or the first of some common ones.
 func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	games := []string{game.Connect4.String(), "5x4x4", "6x5x4", "8x8x4", "3x3x3free"}
 	if own := c.of.rules(); own != "" {
@@ -138,7 +139,7 @@ func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	return nil, nil, first
 }
 
-// codec is that of nn/ort.
+// codec returns the codec that nn/ort needs.
 func (c *codecs) codec(of *encoding.Codec) ort.Codec {
 	all := ort.Codec{Fill: c.fill, Answer: c.answer}
 	for i, in := range of.Inputs {
@@ -150,7 +151,7 @@ func (c *codecs) codec(of *encoding.Codec) ort.Codec {
 	return all
 }
 
-// free is the shape of an input or output for one position, in which what the file leaves free is the board's.
+// free returns the shape of an input or output for one position. Dimensions that the file leaves free become those of the board.
 func (c *codecs) free(values []onnx.Value, name string, shape []int) []int {
 	free := append([]int{}, shape...)
 	for _, v := range values {
@@ -175,7 +176,7 @@ func (c *codecs) free(values []onnx.Value, name string, shape []int) []int {
 	return free
 }
 
-// fill is ort.Codec.Fill. The board fits: foreignBackend has seen to it.
+// fill is ort.Codec.Fill. byRuntime has checked that the board fits.
 func (c *codecs) fill(board *game.Board, pos []game.Position, inputs []ort.Buffer) {
 	of, _ := c.on(board)
 	for i, in := range inputs {

@@ -21,15 +21,15 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Stored is the file of a model, and what is known of it.
+// Stored is a model's file and its entry in the manifest.
 type Stored struct {
-	models.Entry        // of a file outside of the store it has Name, File, SHA256, Config and Rules; Version is 0
+	models.Entry        // a file outside the store has Name, File, SHA256, Config and Rules only; Version is 0
 	Path         string // of the file; empty if it is inside the program
 	Content      []byte // of the file
 }
 
-// Label is what answers call the model: the name of a shipped one, NAME@VERSION of one of the user's store, or the name of
-// a file without its folder and extension.
+// Label returns the model's name in answers: the name of a shipped one, NAME@VERSION in the user's store, or a file's name
+// without folder and extension.
 func (s Stored) Label() string {
 	if s.Version > 0 && s.Path != "" {
 		return s.Ref()
@@ -37,7 +37,7 @@ func (s Stored) Label() string {
 	return s.Name
 }
 
-// Warning is a sentence for the user of a model whose answers mean nothing; empty if there is nothing to say.
+// Warning returns a sentence for the user if the model's answers are meaningless, or else "".
 func (s Stored) Warning() string {
 	if s.Version > 0 && !s.Trained {
 		return fmt.Sprintf("model %s is not trained; its answers mean nothing", s.Label())
@@ -45,8 +45,8 @@ func (s Stored) Warning() string {
 	return ""
 }
 
-// Find looks a name or NAME@VERSION up, first among the shipped models, then in the user's store; never among files. If ok
-// is false and there is no error, there is no model of that name. An error says what is wrong with the model or its store.
+// Find looks up NAME or NAME@VERSION, first among the shipped models, then in the user's store, never among files. If ok is false
+// and err nil, no model has that name. The error says what is wrong with the model or the store.
 func Find(ref string) (s Stored, ok bool, err error) {
 	if s, ok, err = Lookup(ref); err != nil || !ok {
 		return s, ok, err
@@ -62,14 +62,14 @@ func Find(ref string) (s Stored, ok bool, err error) {
 	return s, err == nil, err
 }
 
-// Lookup is Find without the content of the file.
+// Lookup is Find without reading the file.
 func Lookup(ref string) (s Stored, ok bool, err error) {
 	if entry, shipped := models.Find(ref); shipped {
 		return Stored{Entry: entry}, true, nil
 	}
 	store, err := models.UserStore()
 	if _, _, bad := models.ParseRef(ref); bad != nil || err != nil {
-		return Stored{}, false, nil // it is no name, or there is no store: it may be a path
+		return Stored{}, false, nil // not a valid name, or no store: it may be a path
 	}
 	entry, ok, err := store.Find(ref)
 	if err != nil || !ok {
@@ -78,14 +78,14 @@ func Lookup(ref string) (s Stored, ok bool, err error) {
 	return Stored{Entry: entry, Path: store.Path(entry)}, true, nil
 }
 
-// Parsed is the network of a model, which is of one of three kinds: the others are nil.
+// Parsed is a model's network, of one of three kinds; the other fields are nil.
 type Parsed struct {
-	Conv    *net.Network     // of convolutions, by evald's own kernels
+	Conv    *net.Network     // of convolutions, computed by evald's own kernels
 	Pattern *pattern.Network // of pattern tables
 	Foreign *Foreign         // of an ONNX file
 }
 
-// parse reads a network of any kind.
+// parse parses a network of any kind.
 func parse(content []byte) (p Parsed, err error) {
 	switch {
 	case onnx.Is(content):
@@ -98,8 +98,8 @@ func parse(content []byte) (p Parsed, err error) {
 	return p, err
 }
 
-// Open is Network for a network of any kind. AnyModel and bitsquares answer the games that one of pattern tables or of an ONNX file does
-// not know.
+// Open opens a network of any kind; see Network. AnyModel and bitsquares answer games that a network of pattern tables or an ONNX
+// file does not support.
 func (p Parsed) Open(name string, o Options) (*Opened, error) {
 	switch {
 	case p.Pattern != nil:
@@ -110,7 +110,7 @@ func (p Parsed) Open(name string, o Options) (*Opened, error) {
 	return Network(p.Conv, name, o)
 }
 
-// Config is the shape of the network: "9x64", "pattern256x64x32", ForeignConfig.
+// Config returns the network's shape: "9x64", "pattern256x64x32" or ForeignConfig.
 func (p Parsed) Config() string {
 	switch {
 	case p.Pattern != nil:
@@ -121,7 +121,7 @@ func (p Parsed) Config() string {
 	return p.Conv.Config().String()
 }
 
-// Parameters is how many numbers it has.
+// Parameters returns the number of weights and biases.
 func (p Parsed) Parameters() int {
 	switch {
 	case p.Pattern != nil:
@@ -132,7 +132,7 @@ func (p Parsed) Parameters() int {
 	return p.Conv.Config().Parameters()
 }
 
-// Metadata is the free text of its file.
+// Metadata returns the free text of the file.
 func (p Parsed) Metadata() map[string]string {
 	switch {
 	case p.Pattern != nil:
@@ -143,8 +143,8 @@ func (p Parsed) Metadata() map[string]string {
 	return p.Conv.Metadata
 }
 
-// Rules are the games that the network was trained on according to its file: those that evald.rules lists with commas, or else
-// that of its description, or those of the run of evald train that made it. None: the file names none.
+// Rules returns the games that the network was trained on, according to its file: the comma-separated games of evald.rules, or
+// else the game of its description, or else that of the run of evald train that made it; none if the file names none.
 func (p Parsed) Rules() []string {
 	if text := p.Metadata()["evald.rules"]; text != "" {
 		return strings.Split(text, ",")
@@ -163,7 +163,7 @@ func (p Parsed) Rules() []string {
 	}
 	games, err := game.ParseMix(run.Config.Rules)
 	if err != nil {
-		return []string{run.Config.Rules} // whoever needs the games reports it
+		return []string{run.Config.Rules} // a caller that needs the games reports an invalid one
 	}
 	rules := make([]string, len(games))
 	for i, p := range games {
@@ -172,7 +172,8 @@ func (p Parsed) Rules() []string {
 	return rules
 }
 
-// Range is the ranges of games that the network is for according to its file, beside those that it was trained on. They may not be valid.
+// Range returns the ranges of games that the network supports besides those it was trained on, according to its file. They may be
+// invalid.
 func (p Parsed) Range() []string {
 	if text := p.Metadata()["evald.range"]; text != "" {
 		return strings.Split(text, ",")
@@ -180,7 +181,7 @@ func (p Parsed) Range() []string {
 	return nil
 }
 
-// Model is Any for those who need a network of convolutions. The error of another one says so.
+// Model is Any for callers that need a network of convolutions; any other kind is an error.
 func Model(nameOrPath string) (Stored, *net.Network, error) {
 	s, p, err := Any(nameOrPath)
 	if err == nil && p.Conv == nil {
@@ -196,14 +197,14 @@ func Model(nameOrPath string) (Stored, *net.Network, error) {
 	return s, p.Conv, nil
 }
 
-// Any finds a model by its name, or else reads the safetensors or ONNX file at that path, and parses its network. The error of a
-// name that nobody knows lists the models that there are.
+// Any finds a model by name, or else reads the safetensors or ONNX file at that path, and parses its network. If there is
+// neither, the error lists the models.
 func Any(nameOrPath string) (Stored, Parsed, error) {
 	s, ok, err := Find(nameOrPath)
 	if !ok {
 		content, p, fileErr := File(nameOrPath)
 		switch {
-		case err != nil && fileErr != nil: // a store that cannot be read does not keep anybody from reading a file
+		case err != nil && fileErr != nil: // an unreadable store does not prevent reading a file
 			return Stored{}, Parsed{}, err
 		case errors.Is(fileErr, fs.ErrNotExist):
 			return Stored{}, Parsed{}, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
@@ -221,14 +222,14 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 	if s.Config = cmp.Or(s.Config, p.Config()); s.Config != p.Config() {
 		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), p.Config())
 	}
-	if !s.Trained && s.Path != "" { // an earlier version of evald may have imported it without the rules in its file
+	if !s.Trained && s.Path != "" { // earlier versions of evald imported networks without the rules in their files
 		s.Rules = p.Rules()
 		s.Trained = len(s.Rules) > 0
 	}
 	return s, p, nil
 }
 
-// Bytes is how many bytes of memory the model takes at most once it is open on the CPU, by any path.
+// Bytes returns the maximum number of bytes of memory that the open model uses on the CPU, on any path.
 func (s Stored) Bytes() (int64, error) {
 	shape := s.Config
 	if shape == ForeignConfig {
@@ -246,14 +247,14 @@ func (s Stored) Bytes() (int64, error) {
 		return int64(pattern.RowCount()) * int64(lanes) * 2, err
 	}
 	c, err := net.ParseConfig(shape)
-	return int64(c.Parameters()) * 24, err // packed for the kernels in up to three forms, of which Winograd's has four numbers for one
+	return int64(c.Parameters()) * 24, err // packed for the kernels in up to three forms; Winograd's has four numbers per weight
 }
 
-// maxFile is more bytes than any network needs.
+// maxFile is larger than any network.
 const maxFile = 1 << 30
 
-// File reads a safetensors or ONNX file and parses the network in it. An ONNX file may have its description beside it, in NAME.yaml; the
-// content has it in its metadata then.
+// File reads a safetensors or ONNX file and parses its network. The description of an ONNX file may be beside it, in NAME.yaml;
+// it is then added to the metadata of the returned content.
 func File(path string) ([]byte, Parsed, error) {
 	content, err := durable.ReadFile(path, maxFile)
 	if err != nil {
@@ -271,7 +272,7 @@ func File(path string) ([]byte, Parsed, error) {
 	return content, p, nil
 }
 
-// inStore names what the user's store has, for an error.
+// inStore lists the models of the user's store, for an error.
 func inStore() string {
 	if store, err := models.UserStore(); err == nil && store.Names() != "" {
 		return fmt.Sprintf(" nor in %s (%s)", store.Dir(), store.Names())

@@ -20,10 +20,10 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// PathVariable names the environment variable that chooses how the CPU computes networks.
+// PathVariable is the environment variable that selects the CPU's set of instructions; see Options.CPUPath.
 const PathVariable = "EVALD_CPU_PATH"
 
-// NoGPUError says why the backend GPU does not evaluate.
+// NoGPUError says why the backend GPU cannot evaluate.
 type NoGPUError struct {
 	Err error // wraps driver.ErrNone if there is no GPU; otherwise no GPU passes its self-test
 }
@@ -35,8 +35,8 @@ func (e *NoGPUError) Error() string {
 // Unwrap is why.
 func (e *NoGPUError) Unwrap() error { return e.Err }
 
-// Network opens a network, which must not change from then on; answers call it name. Options.Model and Exact are not
-// looked at, and the backend must be Auto, GPU or CPU. The network answers every game. Errors are those of Evaluator.
+// Network opens a network, which must not change from then on; answers call it name. Options.Model and Exact are ignored, and the
+// backend must compute networks. The network answers every game. Errors are those of Evaluator.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil {
 		return nil, err
@@ -61,32 +61,32 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	return e, err
 }
 
-// notOfNetworks is the error of a backend that computes no networks.
+// notOfNetworks is the error for a backend that computes no networks.
 func notOfNetworks(backend string) error {
 	return fmt.Errorf("backend %s: must be one of %s for a network, and a heuristic's name such as bitsquares without one", short.Quote(backend), strings.Join(Backends(), ", "))
 }
 
-// bitsquares answers what no network does.
+// bitsquares answers the games that no network supports.
 func bitsquares() eval.Backend { return heuristic.WithPower(heuristic.DefaultPower) }
 
 // evaluator is an Evaluator of a backend.
 func evaluator(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{}) }
 
-// mirroredName is behind the name of a model whose answers are means of a position and its mirror image.
+// mirroredName is appended to a model's name if its answers are means of a position and its mirror image.
 const mirroredName = ", mirrored"
 
-// mirror lets the evaluator answer the mean of each position and its mirror image, if the options ask for it.
+// mirror makes the evaluator answer the mean of each position and its mirror image, if the options ask for it.
 func (e *Opened) mirror(o Options) {
 	if !o.Mirror {
 		return
 	}
 	e.Evaluator = evaluator(eval.NewMirrored(e.Backend()))
-	e.mirrored, e.Model = true, e.Model+mirroredName // its answers are not the network's own, wherever they are kept
+	e.mirrored, e.Model = true, e.Model+mirroredName // named differently, because its answers are not the network's own
 	e.How += ", the mean of each position and its mirror image"
 }
 
-// fastest asks the GPU, if that fails the CPU, then the fast network (FastModel), and last bitsquares. A GPU that is there and does not work is
-// worth a note: it is the difference between hours and seconds.
+// fastest tries the GPU, then the CPU, then FastModel, and last bitsquares. A GPU that is present but fails is reported: without
+// it, work can take hours in place of seconds.
 func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	c, err := onCPU(n, name, o)
 	if err != nil {
@@ -113,7 +113,7 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	return e, nil
 }
 
-// fastestGPU is the network on GPUs, by evald's own kernels or, where ONNX Runtime can use a GPU too and is faster there, by it.
+// fastestGPU opens the network on GPUs: with evald's own kernels, or with ONNX Runtime where that uses the GPU faster.
 func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	key, providers := o.gpuProviders()
 	all := []contender{{GPU, func() (*Opened, error) { return onGPU(n, name, o) }}}
@@ -127,7 +127,7 @@ func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return o.fastestOf(fmt.Sprintf("%s; %v", key, n.Config()), all, func() (eval.Backend, error) { return net.NewBackend(n), nil }, game.MustBoard(game.Connect4))
 }
 
-// onGPU is the network on all GPUs that work, of those that the options name. Errors are *NoGPUError.
+// onGPU opens the network on all working GPUs among those in the options. Errors are *NoGPUError.
 func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	options := gpu.Options{Devices: o.GPUs, Event: o.Event}
 	if o.Backend == GPU {
@@ -143,7 +143,8 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }
 
-// onCPU is the network on the CPU, by the path that the options or the environment name, or else by the one that is chosen.
+// onCPU opens the network on the CPU, by the path that the options or the environment name, or else the path that cpu.Choose
+// chooses.
 func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 	var e *cpu.Backend
 	var c cpu.Choice
@@ -167,20 +168,20 @@ func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 	}, nil
 }
 
-// suggestInt8 notes that the user's own network would be computed faster if it had ranges.
+// suggestInt8 notes that the user's own network would be faster with ranges.
 func (o Options) suggestInt8(e *Opened) {
 	if gain, by := e.choice.Int8Gain(); gain > 0 && !e.OnGPU {
 		o.note("model %s would be computed %.1f times as fast here with 8 bits (path %s): evald model int8 %[1]s -o F.safetensors makes such a network", o.Model, gain, by)
 	}
 }
 
-// ModelOn is who is asked about positions of a game, as answers call it: the model, AnyModel, or bitsquares.
+// ModelOn returns the name, as in answers, of the model that answers a game: Model, AnyModel, or bitsquares.
 func (o *Opened) ModelOn(r game.Rules) string {
 	switch {
 	case o.Games == nil || slices.Contains(o.Games, r):
 		return o.Model
 	case o.any != nil && o.any.ranges.Contains(r):
-		if o.mirrored { // then it is too
+		if o.mirrored { // AnyModel is mirrored too
 			return AnyModel + mirroredName
 		}
 		return AnyModel
@@ -188,8 +189,7 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	return eval.Bitsquares.String()
 }
 
-// Close waits for the batches that are under way on GPUs and in ONNX Runtime, and gives their memory back. Otherwise there is nothing to
-// give back. Calls after the first do nothing.
+// Close waits for batches in progress on GPUs and in ONNX Runtime, and frees their memory. Later calls do nothing.
 func (o *Opened) Close() error {
 	var errs []error
 	if o.gpu != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// byRuntime is a network in ONNX Runtime, on the boards that it fits.
+// byRuntime is a network in ONNX Runtime, which checks that each board fits the network.
 type byRuntime struct {
 	*ort.Backend
 	codecs *codecs
@@ -33,7 +33,7 @@ func (r byRuntime) Compute(ctx context.Context, b *eval.Batch) error {
 	return r.Backend.Compute(ctx, b)
 }
 
-// runtimeOptions are those of ONNX Runtime for a backend's name.
+// runtimeOptions returns the options of ONNX Runtime for a backend.
 func (o Options) runtimeOptions(backend string) (ort.Options, error) {
 	r := o.ORT
 	switch backend {
@@ -58,7 +58,7 @@ func (o Options) runtimeOptions(backend string) (ort.Options, error) {
 	return r, nil
 }
 
-// by opens the network in ONNX Runtime as one backend does it.
+// by opens the network with one of ONNX Runtime's backends.
 func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	options, err := o.runtimeOptions(backend)
 	if err != nil {
@@ -82,8 +82,8 @@ func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	}, nil
 }
 
-// exported opens a network of evald's own in ONNX Runtime, as its export. On GPUs its tower computes with float16, as evald's own kernels
-// do there.
+// exported exports a network of evald's own and opens it in ONNX Runtime. On GPUs its tower computes with float16, as evald's own
+// kernels do.
 func exported(n *net.Network, name string, o Options) (*Opened, error) {
 	content, err := onnx.Marshal(n, name, onnx.Options{FP16: o.Backend == ORTCUDA || o.Backend == ORTTensorRT})
 	if err != nil {
@@ -96,7 +96,7 @@ func exported(n *net.Network, name string, o Options) (*Opened, error) {
 	return f.by(o.Backend, name, o)
 }
 
-// open opens an ONNX file, by the backend of the options.
+// open opens an ONNX file with the backend of the options.
 func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 	if err := f.check(name, o); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 	return e, nil
 }
 
-// fastest asks a GPU by the faster of ONNX Runtime's providers, if that fails the CPU, and last bitsquares.
+// fastest tries a GPU with the faster of ONNX Runtime's providers, then the CPU, and last bitsquares.
 func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 	e, err := f.by(ORTCPU, name, o)
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 	return g, nil
 }
 
-// onGPU is the network on a GPU, by the faster of ONNX Runtime's providers.
+// onGPU opens the network on a GPU with the faster of ONNX Runtime's providers.
 func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
 	board, _, err := (&codecs{of: f}).first()
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
 	for i, p := range providers {
 		all[i] = contender{p, func() (*Opened, error) { return f.by(p, name, o) }}
 	}
-	if len(all) == 0 { // its error says what is missing
+	if len(all) == 0 { // opening CUDA reports what is missing
 		all = []contender{{ORTCUDA, func() (*Opened, error) { return f.by(ORTCUDA, name, o) }}}
 	}
 	var reference *Opened
@@ -184,8 +184,8 @@ func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
 	return g, nil
 }
 
-// gpuProviders are the backends of ONNX Runtime that may work on a GPU of this machine, and a text that names the machine and the library. None
-// if there is no GPU, or no library that has them.
+// gpuProviders returns ONNX Runtime's backends that may work on this machine's GPUs, and a key that names the machine and the
+// library. There are none without a GPU, or without a library that has such providers.
 func (o Options) gpuProviders() (key string, all []string) {
 	found, err := driver.Find()
 	if err != nil || found.Devices[0].Emulated() {

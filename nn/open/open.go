@@ -1,17 +1,17 @@
-// Package open is the way in for programs that want positions evaluated. It turns a name into an evaluator that is ready,
-// on the fastest device that works, with other evaluators behind it in case that one fails. The example of Evaluator is a
-// whole program.
+// Package open is the entry point for programs that evaluate positions. It turns a name into a ready evaluator on the fastest
+// working device, with other evaluators as fallbacks. The example of Evaluator is a complete program.
 //
-// Evaluator opens by name, and Network opens a network that the program has in memory. Find and Model look a model up and
-// make no evaluator.
+// Evaluator opens a network by name; Network opens one that is in memory. Find and Model look models up without opening an
+// evaluator.
 //
-// Read open.go and network.go first; any.go and pattern.go: the networks that ship beside the default; model.go and search.go: files, their
-// names and metadata; foreign.go, onnxruntime.go: ONNX files; trial.go (trial_*.go), race.go: what is found out once about a file or a GPU.
+// Read open.go and network.go first; any.go and pattern.go: the networks that ship beside the default; model.go and search.go:
+// files, their names and metadata; foreign.go, onnxruntime.go: ONNX files; trial.go (trial_*.go), race.go: checks and
+// measurements that are made once for a file or a GPU.
 //
-// Environment variables count. EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is
-// Options.CPUPath of those that set none. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new
-// shape is opened, its paths on the CPU are measured for a tenth of a second, and the rates are kept there. EVALD_ORT_LIBRARY and
-// EVALD_PYTHON say where ONNX Runtime is (nn/ort).
+// Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
+// Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its
+// CPU paths are measured for a tenth of a second, and the rates are stored there. EVALD_ORT_LIBRARY and EVALD_PYTHON locate ONNX
+// Runtime (nn/ort).
 package open
 
 import (
@@ -34,68 +34,68 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// The backends that compute networks. Every other backend is a heuristic's name, such as "bitsquares".
+// The backends that compute networks. All other backends are heuristics' names, such as "bitsquares".
 const (
-	Auto = "auto" // the GPU, if it fails the CPU, then the network FastModel, and last bitsquares
-	GPU  = "gpu"  // the GPUs alone; batches are errors while none works
-	CPU  = "cpu"  // the CPU alone
+	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares
+	GPU  = "gpu"  // only the GPUs; batches are errors while none works
+	CPU  = "cpu"  // only the CPU
 
-	// ONNX Runtime alone (nn/ort), also for networks of convolutions, which are exported for it: by one of its providers, or for ORT the one
-	// that Options.ORT names.
+	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it. ORT uses the provider of Options.ORT, the others
+	// their own.
 	ORTCPU      = "ort-cpu"
 	ORTCUDA     = "ort-cuda"
 	ORTTensorRT = "ort-tensorrt"
 	ORT         = "ort"
 )
 
-// Backends are the names of all backends that compute networks, Auto first.
+// Backends returns the names of all backends that compute networks, Auto first.
 func Backends() []string { return []string{Auto, GPU, CPU, ORTCPU, ORTCUDA, ORTTensorRT, ORT} }
 
-// UsesGPUs reports whether a backend uses those that Options.GPUs names.
+// UsesGPUs reports whether a backend uses Options.GPUs.
 func UsesGPUs(backend string) bool {
 	return slices.Contains([]string{Auto, "", GPU, ORTCUDA, ORTTensorRT}, backend)
 }
 
-// DefaultModel is the name of the network that evaluates if Options name none.
+// DefaultModel is the network that evaluates 7x6x4 if Options name no model.
 const DefaultModel = "default"
 
-// Options say which evaluator is wanted. The zero value is the network that ships, by the backend Auto.
+// Options select an evaluator. The zero value selects the shipped networks and the backend Auto.
 type Options struct {
-	// Model is the network, of convolutions or of pattern tables (nn/pattern): the name of a shipped one, NAME or
-	// NAME@VERSION of the user's store, or the path of a safetensors file. If it is empty, the networks that ship evaluate
-	// the games that they are for, and bitsquares all others. It must be empty if the backend is a heuristic.
+	// Model names the network: a shipped one, NAME or NAME@VERSION of the user's store, or the path of a safetensors or ONNX
+	// file. If it is empty, the shipped networks evaluate the games that they support, and bitsquares all others. It must be
+	// empty if the backend is a heuristic.
 	Model string
 
-	// Backend says who evaluates: Auto, GPU, CPU or a heuristic's name. Empty is Auto.
+	// Backend is one of Backends or a heuristic's name. Empty means Auto.
 	Backend string
 
-	// GPUs are the numbers of the GPUs that the backends GPU and Auto use, as the driver counts them; none: all. If one is
-	// named, it must be there. GPULost hears, once, if the backend is GPU, that a fault has cost this process all of them: it
-	// gets no answers from then on.
+	// GPUs are the numbers of the GPUs that the backend uses, as the driver counts them; none means all. A GPU that is named must
+	// exist. GPULost is called once, only with the backend GPU, when a fault has cost this process all its GPUs: from then on it
+	// gets no answers.
 	GPUs    []int
 	GPULost func(err error)
 
-	// CPUPath is how the CPU computes networks of convolutions (kernels/cpu.Path), such as "avx512". Answers differ a little from
-	// one path to another. If it and the variable EVALD_CPU_PATH are empty, rates on this machine choose (nn/cpu.Choose).
+	// CPUPath names the CPU's set of instructions (kernels/cpu.Path) for networks of convolutions, such as "avx512". Answers
+	// differ slightly between paths. If CPUPath and the variable EVALD_CPU_PATH are empty, measured rates decide (nn/cpu.Choose).
 	CPUPath string
 
-	// ORT says where ONNX Runtime's library is, and settings of its provider. Its provider and plugin count for the backend ORT alone.
+	// ORT locates ONNX Runtime's library and sets up its provider. Only the backend ORT uses its Provider and Plugin.
 	ORT ort.Options
 
-	// Trial is a program with arguments that reads an ONNX file, its standard input, as ORTTrial does. Networks of ONNX files are opened
-	// in this process only after it has succeeded: the library that reads such a file is not made for those of strangers. None: no trial.
+	// Trial is the command line of a program that calls ORTTrial with an ONNX file on its standard input. ONNX files are opened
+	// in this process only after it has succeeded, because the library is not made for untrusted files. Empty: no trial.
 	Trial []string
 
-	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
-	// and errors are fewer.
+	// Mirror makes a network evaluate each position and its mirror image, and answer their mean. It costs twice the work and
+	// reduces errors.
 	Mirror bool
 
-	// Exact, if above 0, answers positions exactly whose result a solver finds within that many nodes; see eval.NewExact.
+	// Exact, if above 0, makes a solver answer positions that it can prove within that many nodes; see eval.NewExact.
 	Exact solver.Nodes
 
-	// Note hears, while the evaluator is opened, what a user should know of the choice: a GPU that does not work, a
-	// network that is not trained. Event hears later if a GPU fails, and if it works again; it is called concurrently.
-	// Both get a text without a line break at its end; one about several GPUs may have several lines. Either may be nil.
+	// Note is called while the evaluator is opened, with messages for the user about the choice: a GPU that does not work, an
+	// untrained network. Event is called later, concurrently, when a GPU fails and when it works again. Texts do not end in a
+	// line break; one about several GPUs may have several lines. Either function may be nil.
 	Note, Event func(text string)
 }
 
@@ -105,32 +105,33 @@ func (o Options) note(format string, args ...any) {
 	}
 }
 
-// Opened is an evaluator that is ready, and what is to be said of it. It is safe for concurrent use. Its caller closes it,
-// and uses it no more from then on.
+// Opened is a ready evaluator and its description. It is safe for concurrent use. The caller must close it, and must not use it
+// after that.
 type Opened struct {
 	*eval.Evaluator
 
-	Model   string // what answers call the model: "default", "mine@3", "bitsquares"
+	Model   string // the model's name in answers: "default", "mine@3", "bitsquares"
 	Version int    // of a stored or shipped network; 0 for others
-	Network bool   // a network answers, and not a heuristic
+	Network bool   // a network answers, not a heuristic
 	OnGPU   bool   // GPUs answer first
-	How     string // how answers are computed, for people
-	CPUPath string // by which the CPU computes the network, if it does; "" unless it is one of convolutions
+	How     string // how answers are computed, for users to read
+	CPUPath string // of the CPU's kernels; "" unless they compute a network of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest; AnyModel answers others, if Options name no model or one
-	// of pattern tables, and bitsquares the rest. Nil: the model answers every game.
+	// Games are the games that the model answers, in the order of its manifest. Of others, AnyModel answers those of its range,
+	// if Options name no model, a network of pattern tables or an ONNX file, and bitsquares the rest. Nil: the model answers
+	// every game.
 	Games []game.Rules
 
-	mirrored bool // Model says so too
+	mirrored bool // Model also says so
 
 	any    *anyNetwork  // nil unless AnyModel answers others
 	gpu    *gpu.Backend // nil if no GPU is used
 	ort    []io.Closer  // backends of ONNX Runtime
-	choice cpu.Choice   // of CPUPath; zero if it was named
+	choice cpu.Choice   // the choice of CPUPath; zero if it was named
 }
 
-// Evaluator opens the evaluator that the options ask for. The error names the option or the model that is wrong; if the
-// backend is GPU and there is none that works, it is a *NoGPUError.
+// Evaluator opens the evaluator that the options select. The error names the invalid option or model; with the backend GPU it is
+// a *NoGPUError if no GPU works.
 func Evaluator(o Options) (*Opened, error) {
 	e, err := named(o)
 	if err != nil {
@@ -142,7 +143,7 @@ func Evaluator(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// Prove is Options.Exact for an evaluator that is open.
+// Prove applies Options.Exact to an open evaluator.
 func (o *Opened) Prove(nodes solver.Nodes) {
 	o.Evaluator = o.WithExact(eval.NewExact(nodes))
 	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
@@ -177,7 +178,7 @@ func named(o Options) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Path != "" { // it is the user's own
+	if m.Path != "" { // the user's own
 		o.suggestInt8(e)
 	}
 	constants, err := n.Search()
@@ -203,7 +204,7 @@ func named(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// findGPUs finds the GPUs that must be there.
+// findGPUs checks that the GPUs named exist.
 func (o Options) findGPUs() error {
 	if len(o.GPUs) > 0 && !UsesGPUs(o.Backend) {
 		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
@@ -221,7 +222,7 @@ func (o Options) findGPUs() error {
 	return nil
 }
 
-// Devices are the counts of the GPUs that the evaluator uses; nil if it uses none.
+// Devices returns the counts of the evaluator's GPUs; nil if it uses none.
 func (o *Opened) Devices() []gpu.DeviceStats {
 	if o.gpu == nil {
 		return nil
@@ -229,13 +230,13 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 	return o.gpu.Stats()
 }
 
-// only leaves to the network the games that it was trained on, and the others, of which it knows less, to another backend.
+// only limits the network to the games that it was trained on; another backend answers all others.
 func (o *Opened) only(games []game.Rules, other eval.Backend) {
 	o.Games = games
 	o.Evaluator = evaluator(trained{o.Backend(), other, games})
 }
 
-// elsewhere leaves all but some games to AnyModel, and to bitsquares those that it does not know either.
+// elsewhere leaves all other games to AnyModel, which leaves those outside its range to bitsquares.
 func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
 	if o.any, err = newAny(options); err != nil {
 		return err
@@ -245,7 +246,7 @@ func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
 	return nil
 }
 
-// trained is a backend that asks the network about some games, and another backend about the rest.
+// trained evaluates the games that the network was trained on with the network, and all others with another backend.
 type trained struct {
 	network, other eval.Backend
 	games          []game.Rules // that the network was trained on

@@ -237,7 +237,7 @@ func TestRulesOfFile(t *testing.T) {
 }
 
 // A heuristic answers every game by itself.
-// What a model is said to take is what it takes, or somewhat more.
+// A model takes at most the memory that Stored.Bytes reports, and not much less.
 func TestBytes(t *testing.T) {
 	heap := func() int64 {
 		var m runtime.MemStats
@@ -319,7 +319,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Without a GPU, asking for one is an error that says so, and Auto goes on with the CPU.
+// Without a GPU, the backend GPU is an error that says so, and Auto uses the CPU.
 func TestNoGPU(t *testing.T) {
 	if _, err := driver.Find(); !errors.Is(err, driver.ErrNone) {
 		t.Skip("this machine has a GPU, or one that does not work")

@@ -11,11 +11,11 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// FastModel is the network of pattern tables that ships. It stands behind networks of convolutions.
+// FastModel is the shipped network of pattern tables, the fallback of networks of convolutions.
 const FastModel = "default-fast"
 
-// ofTables opens a network of pattern tables, which knows 7x6x4 alone. At 100 ms a move AnyModel is ahead of all heuristics on other boards
-// (engine/arena/LOG.md), so it answers these.
+// ofTables opens a network of pattern tables, which supports only 7x6x4. AnyModel answers other boards: at 100 ms a move it is
+// ahead of all heuristics there (engine/arena/LOG.md).
 func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	switch o.Backend {
 	case GPU:
@@ -33,8 +33,8 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	return e, e.elsewhere([]game.Rules{game.Connect4}, o)
 }
 
-// fast is FastModel for those that it stands in for. It is read when it is asked for the first time, which hardly ever happens.
-// Its errors, one of another board among them, send a batch on to the next stage.
+// fast is FastModel as a fallback. It is read on first use, which is rare. An error, such as for another board, sends the batch
+// on to the next fallback.
 type fast struct {
 	read func() (*pattern.Backend, error)
 }

@@ -25,7 +25,7 @@ func quick(t *testing.T) *pattern.Network {
 	return n
 }
 
-// A network of pattern tables in the store is opened by its name, and who needs convolutions is told.
+// A network of pattern tables in the store is opened by its name; callers that need convolutions get an error.
 func TestPatternOfStore(t *testing.T) {
 	t.Setenv("EVALD_MODELS", t.TempDir())
 	content := gametest.Must(quick(t).Marshal())(t)

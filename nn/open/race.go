@@ -19,20 +19,20 @@ import (
 
 // contender is a way to compute a network on a GPU.
 type contender struct {
-	name string // of its backend
+	name string // of the backend
 	open func() (*Opened, error)
 }
 
-// How contenders are compared. Products of float16 and sums in another order move answers by 0.003 at most (nn/gpu); a wrong kernel moves some of
-// them by a tenth and more.
+// Limits of the comparison of contenders are compared. float16 products and sums in another order change answers by at most 0.003
+// (nn/gpu); a defective kernel changes some of them by a tenth or more.
 const (
 	raceRows  = 1024
-	raceTime  = 100 * time.Millisecond // of each, after a batch that is not counted
+	raceTime  = 100 * time.Millisecond // of each, after one batch that is not counted
 	mostApart = 0.02
 )
 
-// fastestOf opens the contender that is fastest here. It is measured once for a key, which names everything that the result depends on, and kept in
-// the user's cache. Without a cache it is measured each time. Errors are those of race.
+// fastestOf opens the fastest contender. It is measured once and stored in the user's cache under a key, which must name
+// everything that the result depends on. Without a cache it is measured each time. Errors are those of race.
 func (o Options) fastestOf(key string, all []contender, reference func() (eval.Backend, error), board *game.Board) (*Opened, error) {
 	if len(all) == 1 {
 		return all[0].open()
@@ -73,13 +73,13 @@ func (o Options) fastestOf(key string, all []contender, reference func() (eval.B
 	return e, nil
 }
 
-// raced is the content of a file of the cache.
+// raced is the content of a cache file.
 type raced struct {
 	Key    string `json:"key"`
 	Winner string `json:"winner"`
 }
 
-// raceFile is the file of a key; "" without a cache.
+// raceFile returns the path for a key; "" without a cache.
 func raceFile(key string) string {
 	dir, err := durable.CacheDir()
 	if err != nil {
@@ -88,7 +88,7 @@ func raceFile(key string) string {
 	return filepath.Join(dir, "gpu", fmt.Sprintf("fastest-%08x.json", crc32.ChecksumIEEE([]byte(key))))
 }
 
-// readRace is the winner in a file; "" if it is not there, damaged, or of another key.
+// readRace returns the winner in a file; "" if the file is missing, damaged, or for another key.
 func readRace(path, key string) string {
 	var was raced
 	text, err := durable.ReadFile(path, 1<<16)
@@ -101,9 +101,9 @@ func readRace(path, key string) string {
 	return was.Winner
 }
 
-// race opens all contenders, leaves out those that do not work or whose answers are not the reference's, and returns the fastest, which
-// says how fast each was, and its name. The others are closed. If none is left, there is only the error. Otherwise the error, which may be nil,
-// says what is wrong with those that were left out.
+// race opens all contenders, drops those that fail or whose answers differ from the reference's, and returns the fastest, with
+// all rates in its How, and its name. It closes the others. If fastest is nil, all have failed; otherwise failed, which may be
+// nil, says why contenders were dropped.
 func race(all []contender, reference eval.Backend, board *game.Board) (fastest *Opened, winner string, failed error) {
 	batch := raceBatch(board)
 	want := eval.NewBatch(board, raceRows)
@@ -139,14 +139,14 @@ func race(all []contender, reference eval.Backend, board *game.Board) (fastest *
 	return fastest, winner, failed
 }
 
-// measure is how many positions a second a backend answers. It is an error if an answer is not the wanted one.
+// measure returns a backend's rate in positions a second. Answers that differ from the wanted ones are an error.
 func measure(b eval.Backend, batch, want *eval.Batch) (rate float64, err error) {
 	ctx := context.Background()
 	if err := b.Compute(ctx, batch); err != nil {
 		return 0, err
 	}
 	if apart := max(furthest(batch.WDL, want.WDL), furthest(batch.Policy, want.Policy)); !(apart <= mostApart) {
-		return 0, fmt.Errorf("its answers are up to %.3g away from those of the CPU, and may be %v", apart, mostApart)
+		return 0, fmt.Errorf("its answers differ from the CPU's by up to %.3g, more than %v", apart, mostApart)
 	}
 	start, rows := time.Now(), 0
 	for time.Since(start) < raceTime {
@@ -158,7 +158,7 @@ func measure(b eval.Backend, batch, want *eval.Batch) (rate float64, err error) 
 	return float64(rows) / time.Since(start).Seconds(), nil
 }
 
-// furthest is the largest difference; NaN if one is.
+// furthest returns the largest difference; NaN if any is NaN.
 func furthest(a, b []float32) (most float64) {
 	for i := range a {
 		most = max(most, math.Abs(float64(a[i])-float64(b[i])))
@@ -166,7 +166,7 @@ func furthest(a, b []float32) (most float64) {
 	return most
 }
 
-// raceBatch is unfinished positions of random play.
+// raceBatch returns unfinished positions of random play.
 func raceBatch(board *game.Board) *eval.Batch {
 	b := eval.NewBatch(board, raceRows)
 	r := rand.New(rand.NewPCG(1, 1))

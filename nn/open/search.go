@@ -9,10 +9,10 @@ import (
 	"github.com/evald/evald/nn/onnx"
 )
 
-// searchKey is the key of a file's metadata that has the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
+// searchKey is the metadata key for the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
 const searchKey = "evald.search"
 
-// Search is the constants of searches with the network, according to its file (evald match --tune writes them); nil: the file has none.
+// Search returns the constants of searches in the network's file (evald match --tune writes them); nil if it has none.
 func (p Parsed) Search() (*eval.Search, error) {
 	text := p.Metadata()[searchKey]
 	if text == "" {
@@ -30,7 +30,7 @@ func (p Parsed) Search() (*eval.Search, error) {
 	return &eval.Search{CPUCT: *given.CPUCT, FPU: *given.FPU}, nil
 }
 
-// WithSearch is the network's file with these constants of searches in place of its own.
+// WithSearch returns the network's file with its constants of searches replaced.
 func (p Parsed) WithSearch(s eval.Search) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// check finds out whether a file can be opened without harm and whether its description fits it, each once for a version of the library: the user's
-// cache remembers it.
+// check finds out whether a file can be opened without harm and whether its description fits. The user's cache stores both
+// results for each version of the library.
 func (f *Foreign) check(name string, o Options) error {
 	l, err := ort.Open(o.ORT)
 	if err != nil {
@@ -42,14 +42,14 @@ func (f *Foreign) check(name string, o Options) error {
 		if err := step.do(name, o); err != nil {
 			return err
 		}
-		if none == nil { // if it cannot be written, the next start checks again
+		if none == nil { // if it cannot be stored, the next start checks again
 			_ = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(mark, nil, 0o644))
 		}
 	}
 	return nil
 }
 
-// diagnose compares the description with others on positions whose results are known. What evald itself has exported needs none.
+// diagnose compares the description with others on positions of known result. Files that evald has exported need no description.
 func (f *Foreign) diagnose(name string, o Options) error {
 	if f.Info.Metadata[encoding.MetadataKey] == "" {
 		return nil
@@ -79,14 +79,15 @@ func (f *Foreign) diagnose(name string, o Options) error {
 	return nil
 }
 
-// muchAsymmetric is a mean difference of values, 0 to 2, that is worth a note. That of `default` is 0.07 (75 positions of 7x6x4).
+// muchAsymmetric is the mean difference of values, 0 to 2, above which a note is worth it. `default` has 0.07 (75 positions of
+// 7x6x4).
 const muchAsymmetric = 0.2
 
-// trialTime is how long another process may take to open a network.
+// trialTime is the time limit for another process that opens a network.
 const trialTime = 2 * time.Minute
 
-// try lets the program of Options.Trial open the file first. If the file makes the library crash, hang or take all memory, that
-// process ends and not this one.
+// try makes the program of Options.Trial open the file first. If the file makes the library crash, hang or use up all memory,
+// only that process ends.
 func (f *Foreign) try(name string, o Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()
@@ -99,9 +100,9 @@ func (f *Foreign) try(name string, o Options) error {
 		err = c.Start()
 	}
 	if err == nil {
-		err = limitTrial(c.Process.Pid) // before it has the file
+		err = limitTrial(c.Process.Pid) // before it gets the file
 		if err == nil {
-			_, _ = in.Write(f.content) // if it ends before it has read all, its status says why
+			_, _ = in.Write(f.content) // if it ends before it has read everything, its status says why
 		}
 		_ = in.Close()
 		err = errors.Join(err, c.Wait())
@@ -110,29 +111,29 @@ func (f *Foreign) try(name string, o Options) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be meant to harm", name, trialTime)
+		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be malicious", name, trialTime)
 	case errors.As(err, &exit) && exit.ExitCode() == trialRefused:
 		line := said.LastLine()
-		_, text, named := strings.Cut(line, "model "+trialName+": ") // before it is the program's name
+		_, text, named := strings.Cut(line, "model "+trialName+": ") // before that text is the program's name
 		if !named {
 			_, text, _ = strings.Cut(line, ": ")
 		}
 		return fmt.Errorf("model %s: %s", name, cmp.Or(text, line))
 	case errors.As(err, &exit):
-		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or meant to harm. It said: %s", name, err, said.LastLine())
+		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or malicious. Its last message: %s", name, err, said.LastLine())
 	}
 	return fmt.Errorf("model %s: to try it in another process: %w", name, err)
 }
 
-// trialRefused is the exit status of a trial that found out by itself what is wrong. A program of Go that panics has another.
+// trialRefused is the exit status of a trial that has reported an error. A Go program that panics has another status.
 const trialRefused = 1
 
-// trialName is what a trial calls the model in its errors.
+// trialName is the model's name in a trial's errors.
 const trialName = "of the trial"
 
-// ORTTrial is what the program of Options.Trial does: it reads an ONNX file from in, opens it on the CPU with the library of that path, or the
-// usual one if it is "", and lets it answer one position. If there is an error, its last line is to be the program's last on its standard
-// error, and 1 its exit status.
+// ORTTrial implements the program of Options.Trial: it reads an ONNX file from in, opens it on the CPU with the library at that
+// path, or the usual one if that is "", and evaluates one position. If it returns an error, the program must exit with status 1,
+// with the last line of the error as its last line on standard error.
 func ORTTrial(ctx context.Context, in io.Reader, library string) error {
 	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {

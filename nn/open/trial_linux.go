@@ -2,13 +2,13 @@ package open
 
 import "golang.org/x/sys/unix"
 
-// The most that a trial may take: memory in bytes, and processor time in seconds.
+// Limits of a trial: memory in bytes, processor time in seconds.
 const (
 	trialMemory = 8 << 30
 	trialCPU    = 100
 )
 
-// limitTrial bounds what another process may take from now on.
+// limitTrial limits the resources of another process from now on.
 func limitTrial(pid int) error {
 	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: trialMemory, unix.RLIMIT_CPU: trialCPU, unix.RLIMIT_CORE: 0} {
 		if err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {

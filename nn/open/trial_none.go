@@ -2,5 +2,5 @@
 
 package open
 
-// limitTrial does nothing: networks of ONNX files are opened on Linux alone.
+// limitTrial does nothing: ONNX files are opened only on Linux.
 func limitTrial(int) error { return nil }

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Backend answers batches with a model. It is safe for concurrent use.
+// Backend evaluates batches with a model. It is safe for concurrent use.
 type Backend struct {
 	library   *Library
 	model     Model
@@ -23,31 +23,31 @@ type Backend struct {
 	signature Signature
 	source    eval.Source
 	sizes     []int // of batches, ascending
-	slots     int   // calls at once of a session
+	slots     int   // concurrent calls of a session
 	threads   int
 
 	open   sync.RWMutex // read-locked by calls
 	closed bool
 
-	mu     sync.Mutex // for what follows
+	mu     sync.Mutex // guards boards and clock
 	boards []*boardSessions
 	clock  uint64
 }
 
-// boardSessions are the sessions for boards of one size.
+// boardSessions are the sessions for one board size.
 type boardSessions struct {
 	rows, columns, actions int
-	sessions               []*session // by the sizes of batches
-	calls                  int        // under way
-	used                   uint64     // the clock at the last call
+	sessions               []*session // by batch size
+	calls                  int        // in progress
+	used                   uint64     // clock of the last call
 }
 
-// maxBoards is how many sizes of boards have sessions; the one that was not used for longest makes room.
+// maxBoards is the number of board sizes with sessions; the least recently used one is replaced.
 const maxBoards = 8
 
-// New opens a model. It reads it, compares its inputs and outputs with the codec's, and proves with a small model of its own
-// that the provider computes. The sessions are made when they are needed, or by Prepare. Errors name the model, and a misfit lists
-// all inputs and outputs of the model.
+// New opens a model. It reads the model, compares inputs and outputs with the codec, and runs a small model of its own to prove
+// that the provider works. Sessions are made on first use, or by Prepare. Errors name the model; an error about inputs or outputs
+// lists them all.
 func New(m Model, c Codec, o Options) (*Backend, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -76,14 +76,13 @@ func New(m Model, c Codec, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Signature is what the model says of itself.
+// Signature returns the model's description of itself.
 func (b *Backend) Signature() Signature { return b.signature }
 
-// Library is ONNX Runtime's library.
+// Library returns ONNX Runtime's library.
 func (b *Backend) Library() *Library { return b.library }
 
-// Attributes implements eval.Backend. Answers are not promised to be the same bits in batches of all sizes: that depends on the
-// provider and on the model.
+// Attributes implements eval.Backend. Answers may differ in their last bits between batch sizes, depending on provider and model.
 func (b *Backend) Attributes() eval.Attributes {
 	rows := 1024
 	if b.options.onCPU() {
@@ -92,7 +91,7 @@ func (b *Backend) Attributes() eval.Attributes {
 	return eval.Attributes{Rows: bucket(b.sizes, rows)}
 }
 
-// Prepare makes the sessions that a batch of that many rows needs. On TensorRT that takes seconds to minutes, once for a model.
+// Prepare makes the sessions for a batch of that many rows. On TensorRT that takes seconds to minutes, once per model.
 func (b *Backend) Prepare(board *game.Board, rows int) error {
 	b.open.RLock()
 	defer b.open.RUnlock()
@@ -112,7 +111,7 @@ func (b *Backend) Prepare(board *game.Board, rows int) error {
 	}
 }
 
-// Compute implements eval.Backend. It splits large batches. A context that ends, ends the run of the model.
+// Compute implements eval.Backend. It splits large batches. If ctx ends, the model's run ends too.
 func (b *Backend) Compute(ctx context.Context, batch *eval.Batch) error {
 	if err := b.compute(ctx, batch); err != nil {
 		return b.wrap(err)
@@ -158,7 +157,7 @@ var errClosed = errors.New("the backend is closed")
 
 func (b *Backend) wrap(err error) error { return fmt.Errorf("model %s: %w", b.model.Name, err) }
 
-// place is the place in sizes of the batch for n rows.
+// place returns the index in sizes of the batch size for n rows.
 func (b *Backend) place(n int) int {
 	for i, size := range b.sizes {
 		if n <= size {
@@ -168,7 +167,7 @@ func (b *Backend) place(n int) int {
 	return len(b.sizes) - 1
 }
 
-// enter is the sessions for a board, which stay until leave.
+// enter returns the sessions for a board, which stay open until leave.
 func (b *Backend) enter(board *game.Board) *boardSessions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +192,7 @@ func (b *Backend) leave(of *boardSessions) {
 	b.mu.Unlock()
 }
 
-// newBoard makes room for a board's sessions. b.mu is held.
+// newBoard adds a board's sessions, in place of others if necessary. b.mu is held.
 func (b *Backend) newBoard(board *game.Board) *boardSessions {
 	if len(b.boards) >= maxBoards {
 		oldest := -1
@@ -221,10 +220,10 @@ func (s *boardSessions) close() {
 	}
 }
 
-// String is like "ONNX Runtime 1.31.1, cuda".
+// String returns a text such as "ONNX Runtime 1.31.1, cuda".
 func (b *Backend) String() string { return fmt.Sprintf("%v, %s", b.library, b.options.provider()) }
 
-// Close waits for calls under way and frees all memory of the model. Later calls fail.
+// Close waits for calls in progress and frees the model's memory. Later calls fail.
 func (b *Backend) Close() error {
 	b.open.Lock()
 	defer b.open.Unlock()

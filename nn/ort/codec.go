@@ -13,34 +13,34 @@ import (
 
 // Codec turns positions into a network's inputs and its outputs into answers. Fill and Answer are called concurrently.
 type Codec struct {
-	// Inputs are all inputs of the model, Outputs those of its outputs that Answer needs. New compares both with the model.
+	// Inputs are all inputs of the model, Outputs only those that Answer needs. New compares both with the model.
 	Inputs, Outputs []Tensor
 
-	// Fill writes the inputs of every position: inputs[i] is Inputs[i], with len(pos) rows. It must write every value, because the
-	// memory still has those of an earlier call.
+	// Fill writes the inputs of every position: inputs[i] is Inputs[i], with len(pos) rows. It must write every value, because
+	// the memory still has the values of an earlier call.
 	Fill func(board *game.Board, pos []game.Position, inputs []Buffer)
 
 	// Answer fills WDL and Policy of b from the outputs: outputs[i] is Outputs[i], with len(b.Pos) rows. The Backend sets Source.
-	// Its error names the row and what is wrong with it.
+	// The error names the row and its fault.
 	Answer func(b *eval.Batch, outputs []Buffer) error
 }
 
-// Tensor is an input or output of a model, as a Codec sees it. Its first dimension in the model is the batch.
+// Tensor is an input or output for a Codec. In the model, its first dimension is the batch.
 type Tensor struct {
 	Name  string
 	Type  Type
-	Shape []int // of one position, without the batch; sizes, or those of the board (Rows, Columns, Cells, Actions)
+	Shape []int // of one position, without the batch; fixed sizes, or the board's (Rows, Columns, Cells, Actions)
 }
 
-// Sizes of a Tensor that are the board's.
+// Sizes of a Tensor that depend on the board.
 const (
 	Rows    = -1 - iota
 	Columns // columns of the board
 	Cells   // rows times columns
-	Actions // moves that a position may have: columns with gravity, else cells
+	Actions // possible moves: columns with gravity, else cells
 )
 
-// shape is the tensor's shape for n positions on a board.
+// shape returns the tensor's shape for n positions on a board.
 func (t Tensor) shape(board *game.Board, n int) []int64 {
 	shape := []int64{int64(n)}
 	for _, size := range t.Shape {
@@ -59,7 +59,7 @@ func (t Tensor) shape(board *game.Board, n int) []int64 {
 	return shape
 }
 
-// String is like "obs float32 [N,3,rows,columns]".
+// String returns a text such as "obs float32 [N,3,rows,columns]".
 func (t Tensor) String() string {
 	sizes := []string{"N"}
 	for _, size := range t.Shape {
@@ -72,10 +72,10 @@ func (t Tensor) String() string {
 	return fmt.Sprintf("%s %v [%s]", t.Name, t.Type, strings.Join(sizes, ","))
 }
 
-// Type is the type of a tensor's elements, by ONNX's number (TensorProto.DataType).
+// Type is the type of a tensor's elements, with ONNX's number (TensorProto.DataType).
 type Type int
 
-// The types that a Buffer can be seen as. A model may have others where the Codec does not touch them.
+// The types of Buffers. Tensors of the model that the Codec does not use may have others.
 const (
 	Float32 Type = 1
 	Uint8   Type = 2
@@ -92,7 +92,7 @@ var typeNames = map[Type]string{
 	Float16: "float16", Float64: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }
 
-// String is like "float32".
+// String returns a text such as "float32".
 func (t Type) String() string {
 	if name, ok := typeNames[t]; ok {
 		return name
@@ -100,7 +100,7 @@ func (t Type) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// size is the bytes of an element; 0: of a type that a Buffer does not have.
+// size returns the bytes of an element; 0 for types that a Buffer cannot have.
 func (t Type) size() int {
 	switch t {
 	case Uint8, Int8, Bool:
@@ -115,9 +115,9 @@ func (t Type) size() int {
 	return 0
 }
 
-// Buffer is a tensor of positions in the memory that the library computes on, rows first. The methods named by types are views of
-// it: writing to them writes an input. They are valid during the call of Fill or Answer that gets the Buffer, and panic if the
-// tensor has another type.
+// Buffer is a tensor of positions in the memory that the library computes on, rows first. The methods named after types return
+// views of that memory: writing to them writes an input. They are valid during the call of Fill or Answer that receives the
+// Buffer, and panic if the tensor has another type.
 type Buffer struct {
 	kind Type
 	at   unsafe.Pointer
@@ -125,31 +125,31 @@ type Buffer struct {
 	row  int // elements of a row
 }
 
-// Type is the type of the elements.
+// Type returns the type of the elements.
 func (b Buffer) Type() Type { return b.kind }
 
-// Row is the number of elements of one position.
+// Row returns the number of elements of one position.
 func (b Buffer) Row() int { return b.row }
 
-// Float32s is the tensor's elements.
+// Float32s returns the tensor's elements.
 func (b Buffer) Float32s() []float32 { return view[float32](b, Float32) }
 
-// Float64s is the tensor's elements.
+// Float64s returns the tensor's elements.
 func (b Buffer) Float64s() []float64 { return view[float64](b, Float64) }
 
-// Float16s is the bits of the tensor's elements.
+// Float16s returns the bits of the tensor's elements.
 func (b Buffer) Float16s() []uint16 { return view[uint16](b, Float16) }
 
-// Int64s is the tensor's elements.
+// Int64s returns the tensor's elements.
 func (b Buffer) Int64s() []int64 { return view[int64](b, Int64) }
 
-// Int32s is the tensor's elements.
+// Int32s returns the tensor's elements.
 func (b Buffer) Int32s() []int32 { return view[int32](b, Int32) }
 
-// Int8s is the tensor's elements.
+// Int8s returns the tensor's elements.
 func (b Buffer) Int8s() []int8 { return view[int8](b, Int8) }
 
-// Uint8s is the tensor's elements. Those of Bool are 0 or 1.
+// Uint8s returns the tensor's elements. Those of Bool are 0 or 1.
 func (b Buffer) Uint8s() []uint8 { return view[uint8](b, Uint8, Bool) }
 
 func view[T any](b Buffer, want ...Type) []T {

@@ -15,13 +15,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// candidate is a library that may be there, and why it is looked for.
+// candidate is a possible library, and the reason to try it.
 type candidate struct {
 	path string // with a slash, or a name for the system's loader
-	from string // "" if the system's loader finds it
+	from string // "" for the system's loader
 }
 
-// candidates are the libraries in the order in which Open tries them, and the places that have none, for the error.
+// candidates returns the libraries in the order in which Open tries them, and, for the error, the places without any.
 func candidates(asked string) (found []candidate, missing []string) {
 	if asked != "" {
 		return []candidate{{absolute(asked), "asked for"}}, nil
@@ -49,7 +49,7 @@ func candidates(asked string) (found []candidate, missing []string) {
 	return append(found, candidate{path: "libonnxruntime.so"}, candidate{path: "libonnxruntime.so.1"}), missing
 }
 
-// absolute makes a name a path, so that the system's loader does not look for it elsewhere.
+// absolute turns a name into a path, so that the system's loader does not search for it.
 func absolute(name string) string {
 	if abs, err := filepath.Abs(name); err == nil {
 		return abs
@@ -57,12 +57,12 @@ func absolute(name string) string {
 	return name
 }
 
-// packages are the folders that a Python imports from. It has pythonTime to answer.
+// packages returns the folders from which a Python imports. Python has pythonTime to answer.
 func packages(python string) (folders []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, python, "-c", "import json, sys; print(json.dumps([p for p in sys.path if p]))")
-	c.WaitDelay = time.Second // for processes that it has started and that keep its output open
+	c.WaitDelay = time.Second // for child processes that keep its output open
 	var said short.Tail
 	c.Stderr = &said
 	out, err := c.Output()
@@ -81,7 +81,7 @@ func packages(python string) (folders []string, err error) {
 // pythonTime is a variable for tests.
 var pythonTime = 10 * time.Second
 
-// wheels are the libraries of the packages onnxruntime, onnxruntime-gpu and alike in the folders.
+// wheels returns the libraries of the packages onnxruntime, onnxruntime-gpu and similar ones in the folders.
 func wheels(folders []string) (paths []string) {
 	for _, folder := range folders {
 		some, _ := filepath.Glob(filepath.Join(quoteGlob(folder), "onnxruntime", "capi", "libonnxruntime.so*"))
@@ -94,8 +94,8 @@ var globEscaper = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`
 
 func quoteGlob(folder string) string { return globEscaper.Replace(folder) }
 
-// nvidia are NVIDIA's libraries, in the order in which they need each other: a library that was opened by its path is found by all
-// that need it by name later.
+// nvidia are NVIDIA's libraries, in the order of their dependencies: libraries opened by path are found by later ones that need
+// them by name.
 var nvidia = []string{
 	"libnvJitLink.so", "libcudart.so", "libnvrtc.so", "libcublasLt.so", "libcublas.so", "libcufft.so", "libcurand.so", "libcudnn.so",
 }
@@ -103,8 +103,8 @@ var nvidia = []string{
 // tensorRT are the libraries of the package tensorrt.
 var tensorRT = []string{"libnvinfer.so", "libnvinfer_plugin.so", "libnvonnxparser.so"}
 
-// providerLibraries are the paths of NVIDIA's libraries in the packages beside the library, in the order in which they are to be opened. It is
-// empty if the library is none of a Python package, or there are no such packages.
+// providerLibraries returns the paths of NVIDIA's libraries in the Python packages beside the library, in the order in which they
+// must be opened. It returns none if the library is not in a Python package, or if there are no such packages.
 func providerLibraries(library string, tensorrt bool) (paths []string) {
 	site := filepath.Dir(filepath.Dir(filepath.Dir(library))) // of onnxruntime/capi/libonnxruntime.so
 	names, folders := nvidia, []string{filepath.Join(quoteGlob(site), "nvidia", "*", "lib")}
@@ -120,7 +120,7 @@ func providerLibraries(library string, tensorrt bool) (paths []string) {
 	return paths
 }
 
-// remedy is what a user does about an error of a provider; "" if that is not known.
+// remedy returns the advice for a provider's error; "" if there is none.
 func remedy(provider, text string) string {
 	packages := map[string]string{CUDA: "'onnxruntime-gpu[cuda,cudnn]'", TensorRT: "'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"}[provider]
 	switch {
@@ -136,8 +136,8 @@ func remedy(provider, text string) string {
 	return ""
 }
 
-// oneLine makes one short line of a text of the library, without the places in the library's source that it begins with and the
-// details that a failure of CUDA ends with.
+// oneLine shortens a text of the library to one line, without the source locations at its beginning and the details of CUDA
+// failures at its end.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for {
@@ -151,8 +151,8 @@ func oneLine(text string) string {
 	return short.To(strings.TrimRight(text, ". "), 400)
 }
 
-// sourcePlace is a file of the library's source with a line and a function, which has its parameters if the file has its folder; or the library's
-// own name and code of an error.
+// sourcePlace matches a location in the library's source: file, line and function, with the parameters if the file has its
+// folder; or the library's name and error code.
 var sourcePlace = regexp.MustCompile(`/\S+\.\w+:\d+ [^()]*\([^()]*(?:\([^()]*\)[^()]*)*\)(?: const)?(?: \[with [^\]]*\])?:? ` +
 	`|\b\w+\.(?:h|cc|cpp):\d+ [\w:]+ ` +
 	`|\[ONNXRuntimeError\] : \d+ : \w+ : `)

@@ -22,31 +22,32 @@ import (
 // Supported reports whether this program can open ONNX Runtime.
 const Supported = true
 
-// oldest is the oldest version of ONNX Runtime that has all that evald calls, 1.oldest.
+// oldest is the oldest supported version of ONNX Runtime, 1.oldest.
 const oldest = 16
 
 // Library is ONNX Runtime's library. It is opened once and stays open until the program ends.
 type Library struct {
-	Path    string // or the name by which the system's loader has found it
+	Path    string // or the name by which the system's loader found it
 	From    string // what named the path: "asked for", "EVALD_ORT_LIBRARY" or "EVALD_PYTHON"; "" for the system's loader
 	Version string // such as "1.31.1"
 
 	c       *C.ort_library
 	api     int
-	mu      sync.Mutex // for what follows, and held while a provider is loaded
-	plugins []string   // that were registered
-	opened  []string   // libraries of NVIDIA
+	mu      sync.Mutex // guards the fields below, and is held while a provider is loaded
+	plugins []string   // registered ones
+	opened  []string   // of NVIDIA's
 }
 
-// libraries are those that are open, by path, and by what Open was asked for: Python is asked once.
+// libraries are the open libraries, by path and by the argument of Open, so that Python runs once.
 var libraries = struct {
 	sync.Mutex
 	open  map[string]*Library
 	found map[[3]string]*Library
 }{open: map[string]*Library{}, found: map[[3]string]*Library{}}
 
-// Open opens the library that Options.Library names, or else the variable EVALD_ORT_LIBRARY, or else that of the package onnxruntime of the
-// Python that EVALD_PYTHON names, or else the system's. The error lists where it was looked for, why each place failed, and the way out.
+// Open opens the library of Options.Library, or else of the variable EVALD_ORT_LIBRARY, or else of the package onnxruntime in the
+// Python that EVALD_PYTHON names, or else the system's. The error lists the places that were tried, why each failed, and the way
+// out.
 func Open(o Options) (*Library, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
@@ -71,7 +72,7 @@ func Open(o Options) (*Library, error) {
 		strings.Join(failed, "; "))
 }
 
-// open opens a library, or returns the one that is open. libraries is locked.
+// open opens a library, unless it is open already. libraries is locked.
 func open(from candidate) (*Library, error) {
 	if l := libraries.open[from.path]; l != nil {
 		return l, nil
@@ -87,8 +88,8 @@ func open(from candidate) (*Library, error) {
 	return l, nil
 }
 
-// Providers are the names of the providers that the library was built with, and of those of registered plugins. That a provider is
-// built in does not mean that what it needs is installed.
+// Providers returns the names of the providers built into the library, and of those of registered plugins. The dependencies of a
+// built-in provider may still be missing.
 func (l *Library) Providers() []string {
 	text := C.ort_providers(l.c)
 	defer C.free(unsafe.Pointer(text))
@@ -97,10 +98,10 @@ func (l *Library) Providers() []string {
 	return slices.Compact(names)
 }
 
-// String is like "ONNX Runtime 1.31.1".
+// String returns a text such as "ONNX Runtime 1.31.1".
 func (l *Library) String() string { return "ONNX Runtime " + l.Version }
 
-// failure is an error of the shim, whose text it frees.
+// failure returns an error of the shim and frees its text.
 func failure(text C.ort_error) error {
 	if text == nil {
 		return nil
@@ -109,14 +110,14 @@ func failure(text C.ort_error) error {
 	return errors.New(oneLine(C.GoString(text)))
 }
 
-// logged is the last error that the library has logged since the last call, as one line; "" if there is none.
+// logged returns the last error logged since the previous call, as one line; "" if there is none.
 func (l *Library) logged() string {
 	text := C.ort_log(l.c)
 	defer C.free(unsafe.Pointer(text))
 	return oneLine(C.GoString(text))
 }
 
-// Inspect reads a model without preparing to run it. The error says why it is no model that the library can run.
+// Inspect reads a model without preparing to run it. The error says why the library cannot run it.
 func Inspect(m Model, o Options) (Signature, error) {
 	l, err := Open(o)
 	if err != nil {
@@ -163,13 +164,13 @@ func (l *Library) options(threads int) (options unsafe.Pointer, err error) {
 
 func (l *Library) freeOptions(options unsafe.Pointer) { C.ort_options_free(l.c, options) }
 
-// session makes a session of a model. The library copies what it needs of the file.
+// session makes a session of a model. The library copies the parts of the file that it needs.
 func (l *Library) session(options unsafe.Pointer, m Model) (session unsafe.Pointer, err error) {
 	err = failure(C.ort_session_new(l.c, options, unsafe.Pointer(&m.Data[0]), C.size_t(len(m.Data)), &session))
 	return session, err
 }
 
-// ports are the inputs of a session, or its outputs.
+// ports returns a session's inputs or outputs.
 func (l *Library) ports(session unsafe.Pointer, output C.int) (ports []Port, err error) {
 	var n C.size_t
 	if err := failure(C.ort_ports(l.c, session, output, &n)); err != nil {

@@ -21,7 +21,7 @@ type Library struct{ Path, From, Version string }
 // Open returns an error.
 func Open(Options) (*Library, error) { return nil, errNone }
 
-// Providers are none.
+// Providers returns none.
 func (*Library) Providers() []string { return nil }
 
 func (*Library) String() string { return "no ONNX Runtime" }
@@ -29,19 +29,19 @@ func (*Library) String() string { return "no ONNX Runtime" }
 // Inspect returns an error.
 func Inspect(Model, Options) (Signature, error) { return Signature{}, errNone }
 
-// Backend answers batches with a model. This build has none.
+// Backend evaluates batches with a model. This build has none.
 type Backend struct{}
 
 // New returns an error.
 func New(Model, Codec, Options) (*Backend, error) { return nil, errNone }
 
-// Signature is empty.
+// Signature returns an empty one.
 func (*Backend) Signature() Signature { return Signature{} }
 
-// Library is nil.
+// Library returns nil.
 func (*Backend) Library() *Library { return nil }
 
-// Attributes are empty.
+// Attributes returns empty ones.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{} }
 
 // Prepare returns an error.

@@ -10,10 +10,10 @@ import (
 // Model is an ONNX file.
 type Model struct {
 	Name string // for errors
-	Data []byte // the file's content; not changed, and kept while the Backend is open
+	Data []byte // the file's content; it must not change, and is kept while the Backend is open
 }
 
-// Providers with code of their own here. Any other name is passed on to the library.
+// Providers with code of their own here. Other names are passed to the library.
 const (
 	CPU      = "cpu"
 	CUDA     = "cuda"
@@ -24,23 +24,24 @@ const (
 type Options struct {
 	Library string // path of libonnxruntime.so; "": see Open
 
-	// Provider computes: CPU ("" is the same), CUDA, TensorRT, or the name of another that the library or Plugin has, such as
-	// "XNNPACK" or "OpenVINOExecutionProvider". Settings are its options by ONNX Runtime's names, such as "device_id".
+	// Provider is CPU ("" is the same), CUDA, TensorRT, or the name of another one in the library or Plugin, such as "XNNPACK" or
+	// "OpenVINOExecutionProvider". Settings are its options under ONNX Runtime's names, such as "device_id".
 	Provider string
 	Settings map[string]string
 
-	// Plugin is the path of a library with the provider, "" for those of ONNX Runtime itself. It needs ONNX Runtime 1.22.
+	// Plugin is the path of a library that contains the provider; "" for ONNX Runtime's own. It needs ONNX Runtime 1.22.
 	Plugin string
 
-	// Threads of one call on the CPU; 0: GOMAXPROCS.
+	// Threads of one call on the CPU; 0 means GOMAXPROCS.
 	Threads int
 
-	// Batch, if not 0, is the only size of batches: smaller ones are padded to it and larger ones split. For answers that
-	// must not depend on how many rows a caller sends at once.
+	// Batch, if not 0, is the only batch size: smaller batches are padded to it and larger ones split. Answers then do not depend
+	// on the number of rows in a caller's batch.
 	Batch int
 }
 
-// OptionsOf are options as users write them: library, provider and plugin by these names, and settings of the provider by its own.
+// OptionsOf parses options in users' notation: library, provider and plugin under these names, all others as settings of the
+// provider.
 func OptionsOf(text map[string]string) Options {
 	o := Options{Settings: map[string]string{}}
 	for key, value := range text {
@@ -65,7 +66,7 @@ func (o Options) provider() string {
 	return o.Provider
 }
 
-// onCPU reports whether the library's own code for CPUs computes.
+// onCPU reports whether the library's own CPU code computes.
 func (o Options) onCPU() bool { return o.provider() == CPU }
 
 func (o Options) source() eval.Source {
@@ -89,18 +90,18 @@ func (o Options) check() error {
 	case o.onCPU() && len(o.Settings) > 0:
 		return fmt.Errorf("ONNX Runtime: provider %s has no settings", CPU)
 	case o.onCPU() && o.Plugin != "":
-		return fmt.Errorf("ONNX Runtime: plugin %s: name the provider that it has", o.Plugin)
+		return fmt.Errorf("ONNX Runtime: plugin %s: name its provider", o.Plugin)
 	}
 	return nil
 }
 
-// maxBatch is the largest batch of one call of the library.
+// maxBatch is the largest batch of one library call.
 const maxBatch = 4096
 
-// buckets are the sizes that batches are padded to, ascending.
+// buckets are the batch sizes, ascending.
 var buckets = []int{1, 8, 64, 256, 1024, maxBatch}
 
-// bucket is the smallest of the sizes that has room for n rows, or the largest.
+// bucket returns the smallest size with room for n rows, or the largest.
 func bucket(sizes []int, n int) int {
 	for _, size := range sizes {
 		if n <= size {
@@ -110,7 +111,7 @@ func bucket(sizes []int, n int) int {
 	return sizes[len(sizes)-1]
 }
 
-// Signature is what a model says of itself.
+// Signature is a model's description of itself.
 type Signature struct {
 	Inputs, Outputs []Port
 	Metadata        map[string]string // metadata_props
@@ -120,16 +121,16 @@ type Signature struct {
 type Port struct {
 	Name  string
 	Type  Type
-	Shape []Dim // nil if it is no tensor; empty if it is a scalar or of unknown rank
+	Shape []Dim // nil if it is not a tensor; empty for a scalar or an unknown rank
 }
 
-// Dim is a size of a tensor: fixed, or free and then -1, perhaps with a name.
+// Dim is a size of a tensor: fixed, or free (-1), possibly with a name.
 type Dim struct {
 	Size int64
 	Name string
 }
 
-// String is like "obs float32 [N,3,6,7]".
+// String returns a text such as "obs float32 [N,3,6,7]".
 func (p Port) String() string {
 	if p.Shape == nil {
 		return p.Name + " (no tensor)"
@@ -148,7 +149,7 @@ func (p Port) String() string {
 	return fmt.Sprintf("%s %v [%s]", p.Name, p.Type, strings.Join(sizes, ","))
 }
 
-// String is all inputs and outputs with types and shapes.
+// String lists all inputs and outputs with types and shapes.
 func (s Signature) String() string {
 	list := func(ports []Port) string {
 		texts := make([]string, len(ports))
@@ -160,8 +161,8 @@ func (s Signature) String() string {
 	return "inputs " + list(s.Inputs) + "; outputs " + list(s.Outputs)
 }
 
-// accept is an error if a codec does not fit the model. It lists all inputs and outputs of the model. The shapes of outputs of
-// unknown rank are the library's to check when it runs.
+// accept returns an error if a codec does not fit the model; it lists all the model's inputs and outputs. The library checks
+// outputs of unknown rank when it runs.
 func (s Signature) accept(c Codec) error {
 	complain := func(format string, args ...any) error {
 		return fmt.Errorf("%s; the model has %v", fmt.Sprintf(format, args...), s)
@@ -227,7 +228,7 @@ func (p Port) fits(t Tensor) bool {
 	return true
 }
 
-// batches are the sizes of batches for this model: Options.Batch, the one that the model fixes, or the buckets.
+// batches returns the batch sizes for this model: Options.Batch, the model's fixed size, or the buckets.
 func (s Signature) batches(o Options) ([]int, error) {
 	sizes := buckets
 	if o.Batch > 0 {
@@ -246,8 +247,8 @@ func (s Signature) batches(o Options) ([]int, error) {
 	return sizes, nil
 }
 
-// freeSizes are the sizes of the model's free dimensions with a name, for inputs of these shapes. It is an error if the model fixes
-// another size, or has one name for two sizes.
+// freeSizes returns the sizes of the model's named free dimensions for inputs of these shapes. It is an error if the model fixes
+// another size or uses one name for two sizes.
 func (s Signature) freeSizes(inputs []Tensor, shapes [][]int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for i, t := range inputs {

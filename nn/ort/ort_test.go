@@ -132,7 +132,7 @@ func near(t *testing.T, got, want float32) {
 	}
 }
 
-// positions are random ones whose games go on.
+// positions returns random unfinished positions.
 func positions(board *game.Board, n int) *eval.Batch {
 	b := eval.NewBatch(board, n)
 	copy(b.Pos, gametest.Positions(gametest.Rand(uint64(n)), board, n, true))
@@ -226,10 +226,10 @@ func TestMisfits(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]ort.Options{
-		"ONNX Runtime: threads -1: must be at least 0":             {Threads: -1},
-		"ONNX Runtime: batch 5000: must be from 0 to 4096":         {Batch: 5000},
-		"ONNX Runtime: provider cpu has no settings":               {Settings: map[string]string{"a": "b"}},
-		"ONNX Runtime: plugin p.so: name the provider that it has": {Plugin: "p.so"},
+		"ONNX Runtime: threads -1: must be at least 0":     {Threads: -1},
+		"ONNX Runtime: batch 5000: must be from 0 to 4096": {Batch: 5000},
+		"ONNX Runtime: provider cpu has no settings":       {Settings: map[string]string{"a": "b"}},
+		"ONNX Runtime: plugin p.so: name its provider":     {Plugin: "p.so"},
 	} {
 		if _, err := ort.New(m, planes(), o); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)

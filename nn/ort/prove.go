@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// prove computes a model of one addition with the provider, so that one that cannot work is known before the first position: without a
-// GPU, for example, the library finds that only when it makes a session.
+// prove runs an addition with the provider, so that a provider that cannot work is known before the first position: without a
+// GPU, for example, the library fails only when it makes a session.
 func (l *Library) prove(o Options) error {
 	options, err := l.options(1)
 	if err != nil {

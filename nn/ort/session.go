@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// session is the model prepared for batches of one size on boards of one size.
+// session is a model prepared for one batch size on one board size.
 type session struct {
 	of      *Backend
 	batch   int
@@ -27,21 +27,21 @@ type session struct {
 	mu   sync.Mutex // held while the session is made
 	c    unsafe.Pointer
 	run  sync.Mutex    // held while a GPU computes
-	free chan *slot    // those that no call uses
-	room chan struct{} // a place for each slot that is not made yet
+	free chan *slot    // idle slots
+	room chan struct{} // a place for each slot not made yet
 }
 
-// slot is the memory of one call at a time.
+// slot is the memory of a call.
 type slot struct {
 	c               *C.ort_slot
 	part            eval.Batch
 	inputs, outputs []Buffer
 	watch           chan context.Context // starts a watch; closed at the end
-	ran             chan struct{}        // ends it
-	watched         chan bool            // its answer: whether the run was told to end
+	ran             chan struct{}        // ends the watch
+	watched         chan bool            // its result: whether it ended the run
 }
 
-// newSession is a session that is not made yet.
+// newSession returns a session that is not open yet.
 func (b *Backend) newSession(board *game.Board, batch int) *session {
 	s := &session{of: b, batch: batch, free: make(chan *slot, b.slots), room: make(chan struct{}, b.slots)}
 	for range b.slots {
@@ -56,8 +56,8 @@ func (b *Backend) newSession(board *game.Board, batch int) *session {
 	return s
 }
 
-// open makes the session, if it is not made yet. The batch, and the sizes of the board where the model leaves them free, are fixed, so
-// that the library can prepare everything that depends on them alone.
+// open opens the session unless it is open. Batch size, and board sizes that the model leaves free, are fixed, so that the
+// library can prepare everything that depends on them.
 func (s *session) open(board *game.Board) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,9 +97,9 @@ func (s *session) open(board *game.Board) error {
 	return nil
 }
 
-// take is a slot, when one is free. If there is no error, s.free gets it back.
+// take waits for a free slot. Unless it fails, the caller must return the slot to s.free.
 func (s *session) take(ctx context.Context) (*slot, error) {
-	select { // a slot that is there is better than a new one
+	select { // an idle slot is better than a new one
 	case p := <-s.free:
 		return p, nil
 	default:
@@ -112,14 +112,14 @@ func (s *session) take(ctx context.Context) (*slot, error) {
 	select {
 	case p := <-s.free:
 		return p, nil
-	case <-s.room: // of a slot that could not be made
+	case <-s.room: // the place of a slot that could not be made
 		return s.newSlot()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// newSlot makes a slot in a place that was taken from s.room, which gets it back after an error.
+// newSlot makes a slot for a place taken from s.room; after an error it returns the place.
 func (s *session) newSlot() (*slot, error) {
 	b := s.of
 	p := &slot{watch: make(chan context.Context), ran: make(chan struct{}), watched: make(chan bool)}
@@ -143,7 +143,7 @@ func (s *session) newSlot() (*slot, error) {
 	return p, nil
 }
 
-// add makes the memory of a tensor, all zeros: rows that no position has filled must be numbers, too.
+// add allocates a tensor's memory, all zeros: padding rows must be finite, too.
 func (p *slot) add(buffers *[]Buffer, t Tensor, shape []int64, index int) error {
 	name := C.CString(t.Name)
 	defer C.free(unsafe.Pointer(name))
@@ -160,7 +160,7 @@ func (p *slot) add(buffers *[]Buffer, t Tensor, shape []int64, index int) error 
 	return nil
 }
 
-// compute answers rows i up to j of a batch, which are no more than the session's, with a slot. It allocates nothing.
+// compute answers rows i to j-1 of a batch, at most the session's batch size, with a slot. It allocates nothing.
 func (s *session) compute(ctx context.Context, p *slot, b *eval.Batch, i, j int) error {
 	p.part = b.Slice(i, j)
 	defer func() { p.part = eval.Batch{} }()
@@ -184,7 +184,7 @@ func (s *session) compute(ctx context.Context, p *slot, b *eval.Batch, i, j int)
 	return p.part.Finite()
 }
 
-// runSlot runs the model on a slot. If the context can end, a goroutine watches it meanwhile.
+// runSlot runs the model on a slot. If the context can end, a goroutine watches it.
 func (s *session) runSlot(ctx context.Context, p *slot) error {
 	if !s.of.options.onCPU() {
 		s.run.Lock()
@@ -212,7 +212,7 @@ func (s *session) runSlot(ctx context.Context, p *slot) error {
 	return nil
 }
 
-// watcher ends a run when its context ends, for one run after the other.
+// watcher ends each run whose context ends, one run after the other.
 func (p *slot) watcher() {
 	for ctx := range p.watch {
 		select {
@@ -226,7 +226,7 @@ func (p *slot) watcher() {
 	}
 }
 
-// explain is the error of a run, with the shapes of the inputs.
+// explain returns a run's error with the shapes of the inputs.
 func (s *session) explain(text C.ort_error) error {
 	if text == nil {
 		return nil
@@ -238,7 +238,7 @@ func (s *session) explain(text C.ort_error) error {
 	return fmt.Errorf("run with %s: %w", strings.Join(inputs, ", "), failure(text))
 }
 
-// close frees the session. No call uses it.
+// close frees the session, which must be idle.
 func (s *session) close() {
 	for len(s.free) > 0 {
 		p := <-s.free

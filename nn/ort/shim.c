@@ -1,6 +1,6 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-/* ONNX Runtime's library is opened while the program runs. It offers a table of functions that only ever grows: a function keeps
+/* ONNX Runtime's library is opened at run time. It offers a table of functions that only ever grows: a function keeps
  * its place in all later versions. So this file names the places of those that evald calls (SLOTS), and needs no header of ONNX
  * Runtime. All of its objects are void * here. */
 #include <dlfcn.h>
@@ -117,7 +117,7 @@ char *ort_log(ort_library *l) {
 	return t;
 }
 
-/* The first thing in the library: its two ways in. */
+/* The two entry points of the library. */
 struct base {
 	void *const *(*table)(uint32_t api);
 	const char *(*version)(void);
@@ -154,7 +154,7 @@ ort_error ort_open(const char *path, int oldest, ort_library **out) {
 	l->version = version;
 	l->api = api;
 	pthread_mutex_init(&l->mutex, NULL);
-	ort_error e = check(l, l->create_env(keep_log, l, warning, "evald", &l->env)); /* from here on the library stays open */
+	ort_error e = check(l, l->create_env(keep_log, l, warning, "evald", &l->env)); /* from here on, the library stays open */
 	if (!e) e = check(l, l->disable_telemetry(l->env));
 	if (!e) e = check(l, l->default_allocator(&l->allocator));
 	*out = l;
@@ -344,7 +344,7 @@ void ort_slot_free(ort_slot *s) {
 	ort_library *l = s->library;
 	for (size_t i = 0; i < s->inputs + s->outputs; i++) {
 		free((void *)s->names[i]);
-		l->release_value(s->values[i]); /* and NULL is none */
+		l->release_value(s->values[i]); /* NULL is allowed */
 	}
 	if (s->run_options) l->release_run_options(s->run_options);
 	free(s->names);

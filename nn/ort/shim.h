@@ -1,11 +1,11 @@
-/* What Go calls of ONNX Runtime. See shim.c. */
+/* The functions of ONNX Runtime for Go. See shim.c. */
 #ifndef EVALD_ORT_SHIM_H
 #define EVALD_ORT_SHIM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A library that is open, with its environment. It stays open until the program ends. */
+/* An open library with its environment. It stays open until the program ends. */
 typedef struct ort_library ort_library;
 
 /* A function that can fail returns its error as text that the caller frees, or NULL. */
@@ -33,7 +33,7 @@ void ort_session_free(ort_library *l, void *session);
 /* An input or output of a session. rank is -1 if it is no tensor. */
 enum { ort_max_rank = 8 };
 typedef struct {
-	char *name; /* to be freed, and so are dim_names, where NULL is no name */
+	char *name; /* to be freed, as are dim_names, where NULL means no name */
 	int type, rank;
 	int64_t dims[ort_max_rank];
 	char *dim_names[ort_max_rank];

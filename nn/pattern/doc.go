@@ -1,11 +1,11 @@
-// Package pattern is a second kind of network, for plain processors: a table of patterns and small dense layers. It knows one
-// board, 7x6x4. Package kernels/cpu/pattern computes it in whole numbers.
+// Package pattern is a second kind of network, for CPUs: a table of patterns and small dense layers. It supports one board,
+// 7x6x4. Package kernels/cpu/pattern computes it with integers.
 //
 // # Rows of the table
 //
-// A position has 33 rows of the table, one of each group. Everything is seen from the side to move. Cells have two
-// bits, counted from the line's left end: 0 empty, 1 own stone, 2 other stone, 3 playable, that is, empty with the next stone
-// of its column landing there. So a line of n cells has 4^n patterns.
+// A position selects 33 rows of the table, one from each group. Everything is seen from the side to move. Cells have two bits,
+// counted from the line's left end: 0 empty, 1 own stone, 2 other stone, 3 playable (the next stone of its column would land
+// there). So a line of n cells has 4^n patterns.
 //
 //	6 groups    rows of the board, from the bottom, of 7 cells
 //	12 groups   diagonals of 4 to 6 cells, rising to the right and then falling, each from the highest left to the lowest right
@@ -14,32 +14,32 @@
 //	            other side does. With h stones there are 4^(6-h) patterns, after those with fewer stones
 //	1 group     the number of stones, 0 to 42
 //
-// The threats are what lines alone cannot show: which cell they need, and how many stones below are still to fall. Playable
+// Threats show the information that lines lack: which cell a line needs, and how many stones must fall below it first. Playable
 // cells tell a line which of its gaps can be filled now.
 //
 // # Results
 //
 //	out[0:3]    logits of win, draw, loss for the side to move, times Unit
-//	out[3:10]   logits of the moves by column, times Unit; illegal ones mean nothing
-//	out[10:16]  nothing, 0
+//	out[3:10]   logits of the moves by column, times Unit; those of illegal moves are meaningless
+//	out[10:16]  unused, 0
 //
 // # Files
 //
 // A safetensors file with metadata evald.kind = "pattern", evald.format = "1" or "2" and evald.config = {"lanes": L, "hidden":
-// [H1, H2]}. evald.sha256 is the checksum of the file without it, as Marshal writes it.
+// [H1, H2]}. evald.sha256 is the checksum of the file without that key, as Marshal writes it.
 //
-//	rows      [K]       I32   the rows of the table that are not all 0, ascending
-//	table     [K,L]     I16   those rows; in format 2 I8, and a row is factor times what is here
-//	factor    [K]       I16   in format 2 alone: 1 to 255
+//	rows      [K]       I32   indices of the table's rows that are not all 0, ascending
+//	table     [K,L]     I16   those rows; I8 in format 2, where a row is its factor times these numbers
+//	factor    [K]       I16   only in format 2: 1 to 255
 //	bias      [L]       I16
 //	dense.0.weight [H1,(L-16)/2], dense.1.weight [H2,H1], dense.2.weight [16,H2]   I8
 //	dense.0.bias [H1], dense.1.bias [H2], dense.2.bias [16]                        I32
 //
 // # Decisions
 //
-// The file has whole numbers, so that every machine has the same network, and what was measured is what is used. Real has the
-// real numbers that they stand for. LOG.md has why the rows are these, and what they reach.
+// The file holds integers, so that every machine computes exactly the network that was measured. Real has the real numbers that
+// they represent. LOG.md explains the choice of rows and has the accuracy.
 //
-// Rows of bytes are a form of the file alone. In memory the table is int16, which needs no product for each number. Training
-// rounds rows to what bytes can say (Real.Round), so a network that was read is the one that was trained, in both forms.
+// Only files store rows as bytes. In memory the table is int16, which needs no multiplication for each number. Training rounds
+// rows to multiples of a byte (Real.Round), so that a network read from either form is the trained one.
 package pattern

@@ -12,14 +12,14 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Backend answers batches of 7x6x4 with a network, with Source eval.Fast.
+// Backend evaluates batches of 7x6x4 with a network, with Source eval.Fast.
 type Backend struct {
 	net     *kernel.Net
 	pool    *jobs.Pool[*eval.Batch]
 	workers []worker
 }
 
-// NewBackend packs a network, which must not change while it is in use, for the fastest path of this machine.
+// NewBackend packs a network, which must not change while in use, for the fastest path of this machine.
 func NewBackend(n *Network) *Backend {
 	e, err := NewBackendPath(n, kernel.Best())
 	if err != nil {
@@ -42,17 +42,17 @@ func NewBackendPath(n *Network, p kernel.Path) (*Backend, error) {
 	return e, nil
 }
 
-// Attributes implements eval.Backend. A block is computed at once, but a row alone costs little more.
+// Attributes implements eval.Backend. Blocks are computed together, but a single row costs little more.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
 
 // Path is the path that the backend uses.
 func (e *Backend) Path() kernel.Path { return e.net.Path() }
 
-// block is how many positions are computed at once: enough for the call of C to cost nothing.
+// block is the number of positions per call: enough to make the cost of calling C negligible.
 const block = 128
 
-// Compute implements eval.Backend. Rows are shared among up to GOMAXPROCS goroutines, a block each at least. A cancelled
-// context is noticed between blocks. Another board than 7x6x4 is an error.
+// Compute implements eval.Backend. Up to GOMAXPROCS goroutines share the rows, at least one block each. A cancelled context is
+// noticed between blocks. Boards other than 7x6x4 are an error.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if b.Board.Rules() != game.Connect4 {
 		return fmt.Errorf("evaluate: a pattern network knows %v alone, not %v: use a convolutional network or a heuristic", game.Connect4, b.Board.Rules())
@@ -69,7 +69,7 @@ type worker struct {
 	out  [block * kernel.Outputs]int32
 }
 
-// answer fills the batch's rows from first up to last, at most block.
+// answer fills rows first to last-1 of the batch, at most one block.
 func (w *worker) answer(n *kernel.Net, b *eval.Batch, first, last int) {
 	rows := w.rows[:0]
 	for _, p := range b.Pos[first:last] {
@@ -81,7 +81,7 @@ func (w *worker) answer(n *kernel.Net, b *eval.Batch, first, last int) {
 	}
 }
 
-// answer fills row i of a batch from the network's results.
+// answer fills row i of a batch from out, the network's results.
 func answer(b *eval.Batch, i int, out []int32) {
 	var logits [10]float32
 	for k := range logits {

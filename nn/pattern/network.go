@@ -46,7 +46,7 @@ var maxFile = int64(safetensors.Overhead) + int64(RowCount())*(4+2*kernel.MaxLan
 // RowCount is the number of rows of a table.
 func RowCount() int { return int(groups[len(groups)-1]) }
 
-// New checks weights, which it keeps. The error names the part that is wrong.
+// New returns a network with these weights, which it keeps. The error names the invalid part.
 func New(w kernel.Weights) (*Network, error) {
 	if err := w.Check(groups); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (n *Network) String() string {
 	return fmt.Sprintf("%s%dx%dx%d", kind, n.Weights.Lanes, s[1], s[2])
 }
 
-// ParseShape reads what String writes. The error says what is wrong with it.
+// ParseShape parses the format of String.
 func ParseShape(s string) (lanes, h1, h2 int, err error) {
 	rest, ok := strings.CutPrefix(s, kind)
 	parts := strings.Split(rest, "x")
@@ -79,10 +79,10 @@ func ParseShape(s string) (lanes, h1, h2 int, err error) {
 	return sizes[0], sizes[1], sizes[2], nil
 }
 
-// IsShape reports whether a shape is meant to be one of pattern tables, right or wrong.
+// IsShape reports whether a shape, valid or not, means a network of pattern tables.
 func IsShape(s string) bool { return strings.HasPrefix(s, kind) }
 
-// Parameters is the number of weights, of rows that are all 0 too.
+// Parameters is the number of weights, including rows that are all 0.
 func (n *Network) Parameters() int {
 	count := len(n.Weights.Table) + len(n.Weights.Bias)
 	for _, l := range n.Weights.Dense {
@@ -91,14 +91,14 @@ func (n *Network) Parameters() int {
 	return count
 }
 
-// Is reports whether a file says that it is a network of pattern tables.
+// Is reports whether a file declares itself a network of pattern tables.
 func Is(file []byte) bool {
 	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
 	return err == nil && metadata[kindKey] == kind
 }
 
-// Parse reads a network from the bytes of a file. If it has a checksum, the checksum must be right. The error names the
-// tensor or field that is wrong.
+// Parse reads a network from the bytes of a file. A checksum is optional but must be correct. The error names the invalid tensor
+// or field.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	if err != nil {
@@ -211,7 +211,7 @@ func parse(file []byte) (*Network, error) {
 	return n, nil
 }
 
-// dtype is the type of a tensor's numbers as files name it.
+// dtype returns the name that files use for the type of a tensor's numbers.
 func dtype(numbers any) string {
 	switch numbers.(type) {
 	case []int8:
@@ -222,7 +222,7 @@ func dtype(numbers any) string {
 	return "I32"
 }
 
-// plain is the file of a format without its checksum.
+// plain returns the file in one format, without its checksum.
 func (n *Network) plain(format string) []byte {
 	return safetensors.Join(n.fileMetadata(format), n.tensors(format))
 }
@@ -238,7 +238,7 @@ func (n *Network) fileMetadata(format string) map[string]string {
 	return metadata
 }
 
-// format is inBytes if every row is a factor times numbers that fit bytes.
+// format returns inBytes if every row is a factor times bytes.
 func (n *Network) format() string {
 	lanes := n.Weights.Lanes
 	for row := range slices.Chunk(n.Weights.Table, lanes) {
@@ -252,7 +252,7 @@ func (n *Network) format() string {
 // maxFactor times a byte fits an int16.
 const maxFactor = 1<<15/128 - 1
 
-// factorOf is the greatest common divisor of a row's numbers, 1 if all are 0, and the largest of their sizes.
+// factorOf returns the greatest common divisor of a row's numbers (1 if all are 0) and the largest absolute value.
 func factorOf(row []int16) (factor, most int) {
 	for _, x := range row {
 		size := max(int(x), -int(x))
@@ -277,7 +277,7 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 	for r := range w.Rows() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
 		zero := !slices.ContainsFunc(row, func(x int16) bool { return x != 0 })
-		if zero && (r+1 < w.Rows() || len(rows) > 0) { // a tensor has a row at least
+		if zero && (r+1 < w.Rows() || len(rows) > 0) { // a tensor has at least one row
 			continue
 		}
 		if rows = append(rows, int32(r)); format == inWords {
@@ -314,7 +314,7 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 	return all
 }
 
-// ReadFile is Parse of a file.
+// ReadFile parses a file.
 func ReadFile(path string) (*Network, error) {
 	file, err := durable.ReadFile(path, maxFile)
 	if err != nil {
@@ -327,8 +327,8 @@ func ReadFile(path string) (*Network, error) {
 	return n, nil
 }
 
-// Marshal returns the network as the bytes of a file, with its checksum. The same network always gives the same bytes. The
-// error names the key of Metadata that is reserved, or the weights that are wrong.
+// Marshal returns the network as a file, with its checksum. The same network always gives the same bytes. The error names a
+// reserved key of Metadata or invalid weights.
 func (n *Network) Marshal() ([]byte, error) {
 	for _, key := range reserved {
 		if _, taken := n.Metadata[key]; taken {

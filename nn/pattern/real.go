@@ -6,7 +6,7 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
 
-// Real is a network of real numbers, as training has it. Weights of layers lie by input, unlike those of a Network.
+// Real is a network with real numbers, as in training. Unlike in a Network, the weights of its layers are ordered by input.
 type Real struct {
 	Lanes int
 	Bias  []float32 // [Lanes]
@@ -20,21 +20,20 @@ type RealLayer struct {
 	Bias   []float32 // [out]
 }
 
-// The numbers that stand for 1, and for a layer's weight of 1. Package kernels/cpu/pattern defines them.
+// The integers that represent a weight of 1, by layer. Package kernels/cpu/pattern defines them.
 var weightUnits = [3]float64{64, 64, 32}
 
 const (
-	laneUnit  = 255 // of a lane that goes into the layers
-	extraUnit = 127 // of the last lanes, which are added to the results
-	layerUnit = 127 // of a layer's output
+	laneUnit  = 255 // 1 in a lane that goes into the layers
+	extraUnit = 127 // 1 in the last lanes, which are added to the results
+	layerUnit = 127 // 1 in a layer's output
 )
 
-// MaxWeight is the largest weight of a layer that whole numbers can say.
+// MaxWeight is the largest weight of a layer that an integer can represent.
 func MaxWeight(layer int) float32 { return float32(127 / weightUnits[layer]) }
 
-// Round is the network in whole numbers. The numbers of a row of the table are multiples of a whole number: the smallest
-// from step on with which they are factors of bytes. A larger step makes a smaller file once it is packed. The error
-// names what does not fit whole numbers.
+// Round converts the network to integers. The numbers of a table row become bytes times a factor: the smallest, from step on, for
+// which they fit. A larger step makes the compressed file smaller. The error names values that do not fit.
 func (r *Real) Round(step int) (*Network, error) {
 	w := kernel.Weights{Lanes: r.Lanes, Bias: make([]int16, r.Lanes), Table: make([]int16, len(r.Table))}
 	for i, x := range r.Bias {
@@ -69,7 +68,7 @@ func (r *Real) Round(step int) (*Network, error) {
 	return New(w)
 }
 
-// unit is the number that stands for 1 in the lane of number i of a row or several.
+// unit returns the integer that represents 1 at index i of a row, or of several rows.
 func (r *Real) unit(i int) float64 {
 	if i%r.Lanes < r.Lanes-kernel.Outputs {
 		return laneUnit
@@ -80,7 +79,7 @@ func (r *Real) unit(i int) float64 {
 // whole is x rounded, at most most away from 0.
 func whole(x, most float64) float64 { return min(max(math.Round(x), -most), most) }
 
-// Real is the network in real numbers. Rounding those with a step of 1 gives the network again, if its rows fit bytes.
+// Real converts the network to real numbers. Rounding them with step 1 restores it, if its rows fit bytes.
 func (n *Network) Real() *Real {
 	w := &n.Weights
 	r := &Real{Lanes: w.Lanes, Bias: make([]float32, w.Lanes), Table: make([]float32, len(w.Table))}

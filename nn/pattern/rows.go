@@ -9,25 +9,26 @@ import (
 // Each is the number of rows of the table that a position has.
 const Each = 33
 
-// board is the one that the tables are made for.
+// board is the only board of these tables.
 var board = game.MustBoard(game.Connect4)
 
 // line is a row or a diagonal: its cells are the bits start, start+stride and so on, from left to right.
 type line struct {
 	start, stride, length int
 
-	// Those of its bits that are set in x are, one behind the other, x >> start & mask * magic >> gatherBit.
+	// For board bits x, the line's bits in order are x >> start & mask * magic >> gatherBit.
 	mask, magic uint64
 }
 
-// gatherBit is where the product has the cells. It is at least (stride-1) * (length-1), so that magic has no bits below 0.
+// gatherBit is the position of the gathered bits in the product. It is at least (stride-1) * (length-1), so that magic has no
+// bits below 0.
 const gatherBit = 36
 
 var (
 	lines  = makeLines()
-	groups = makeGroups()        // the first row of each group, and last the number of rows
+	groups = makeGroups()        // the first row of each group, then the number of rows
 	spread = makeSpread()        // bit i of the index is bit 2i of the value
-	above  = makeAbove()         // by the stones in a column, the first of its patterns of threats
+	above  = makeAbove()         // by the number of stones in a column, its first pattern of threats
 	full   = board.Full().Lo     // all cells
 	bottom = full &^ (full << 1) // the lowest cell of each column
 )
@@ -100,7 +101,7 @@ func makeAbove() (first [8]int32) {
 	return first
 }
 
-// AppendRows appends the rows of the table that a position of 7x6x4 has, one of each group. Its game must not be over.
+// AppendRows appends the table rows of a position of 7x6x4, one from each group. The game must not be over.
 func AppendRows(rows []int32, p game.Position) []int32 {
 	own, all := p.Own.Lo, p.All.Lo
 	other, playable := all^own, (all+bottom)&full

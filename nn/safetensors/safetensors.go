@@ -1,4 +1,4 @@
-// Package safetensors reads and writes files of tensors in the format of that name.
+// Package safetensors reads and writes files in the safetensors format.
 //
 // A safetensors file is
 //
@@ -7,8 +7,8 @@
 //	              padded with spaces
 //	the data      of all tensors, little-endian and row-major; offsets count from here
 //
-// The reader trusts nothing: it works on bytes already in memory, and checks that shapes, offsets and data agree. So the
-// caller may allocate what a Section says.
+// The reader trusts nothing: it works on bytes already in memory, and checks that shapes, offsets and data agree. The caller may
+// therefore allocate memory according to a tensor's shape.
 package safetensors
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Overhead is the most bytes of a file beside its data.
+// Overhead is the maximum number of bytes in a file besides its data.
 const Overhead = lengthSize + maxHeader
 
 const (
@@ -39,7 +39,7 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// SumKey is the key of a file's checksum in its metadata: Sum of the file without that key. Other programs may leave it out.
+// SumKey is the metadata key of a file's checksum: the Sum of the file without that key. The checksum is optional.
 const SumKey = "evald.sha256"
 
 // Tensor is one tensor of a file.
@@ -50,7 +50,7 @@ type Tensor struct {
 	Data  []byte // little-endian and row-major
 }
 
-// section is a tensor that is read.
+// section is a tensor that has been read.
 type section struct {
 	Tensor
 	from, to int // range of bytes in the data
@@ -59,8 +59,8 @@ type section struct {
 // widths are the bytes per value of the types.
 var widths = map[string]int{"F32": 4, "BF16": 2, "I8": 1, "I16": 2, "I32": 4}
 
-// Split checks the file's structure and returns its metadata and its tensors in the order of their data, which lies in file.
-// The types may be those given, of F32, BF16, I8, I16 and I32. The error names the tensor or field that is wrong.
+// Split checks the file's structure and returns its metadata and tensors, in the order of their data. Data shares memory with
+// file. Only the given types are accepted, a subset of F32, BF16, I8, I16 and I32. The error names the invalid tensor or field.
 func Split(file []byte, dtypes ...string) (metadata map[string]string, tensors []Tensor, err error) {
 	if len(file) < lengthSize {
 		return nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
@@ -87,7 +87,7 @@ func Split(file []byte, dtypes ...string) (metadata map[string]string, tensors [
 	return metadata, tensors, nil
 }
 
-// parseHeader reads the JSON. The decoder refuses keys that are there twice.
+// parseHeader parses the JSON header. The decoder rejects duplicate keys.
 func parseHeader(header []byte, dtypes []string) (metadata map[string]string, sections []section, err error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, errors.New("header does not begin with {")
@@ -113,15 +113,15 @@ func parseHeader(header []byte, dtypes []string) (metadata map[string]string, se
 	return metadata, sections, nil
 }
 
-// description is a tensor in the header.
+// description is a tensor's entry in the header.
 type description struct {
 	Dtype   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
 	Offsets []int  `json:"data_offsets"` // from and to
 }
 
-// parseSection reads the description of one tensor and checks its type, its shape, and that offsets and shape give the same
-// number of bytes.
+// parseSection parses one tensor's entry and checks its type, its shape, and that offsets and shape give the same number of
+// bytes.
 func parseSection(name string, text jsontext.Value, dtypes []string) (s section, err error) {
 	var d description
 	if err := DecodeObject(string(text), &d); err != nil {
@@ -214,8 +214,7 @@ func marshal(value any) []byte {
 	return text
 }
 
-// DecodeObject reads the one JSON object of a metadata text into a struct. An unknown name is an error, and one that is there
-// twice.
+// DecodeObject decodes a metadata text, one JSON object, into a struct. Unknown and duplicate names are errors.
 func DecodeObject(text string, into any) error {
 	return reworded(jsonv2.Unmarshal([]byte(text), into, jsonv2.RejectUnknownMembers(true)))
 }
@@ -240,13 +239,13 @@ func reworded(err error) error {
 // shapeText formats numbers from a file for an error message, shortened if they are many.
 func shapeText(numbers []int) string { return short.Text(fmt.Sprint(numbers)) }
 
-// Sum is the sha256 of a file as Join writes it, in hexadecimal digits.
+// Sum returns the sha256 of a file written by Join, in hexadecimal digits.
 func Sum(file []byte) string { return fmt.Sprintf("%x", sha256.Sum256(file)) }
 
-// CheckSum compares a checksum with the file without it.
+// CheckSum compares a checksum with that of the file, given without the checksum.
 func CheckSum(sum string, file []byte) error {
 	if got := Sum(file); got != sum {
-		return fmt.Errorf("the file is damaged: what it holds has sha256 %s, and metadata %s is %s; a program that changes a network must leave that out",
+		return fmt.Errorf("the file is damaged: its sha256 is %s, but metadata %s is %s; a program that changes a network must remove that key",
 			got, SumKey, short.Quote(sum))
 	}
 	return nil

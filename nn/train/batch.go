@@ -14,11 +14,11 @@ import (
 // Example is one position to learn from. Everything is from the point of view of the side to move.
 type Example struct {
 	Position game.Position
-	Policy   []float32  // [A] target, sums to 1 over legal actions; empty if there is none
-	WDL      [3]float32 // target, sums to 1; all 0 if there is none
+	Policy   []float32  // [A] target, sums to 1 over legal actions; empty: no target
+	WDL      [3]float32 // target, sums to 1; all 0: no target
 	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
-	Solved   bool       // the policy's moves are equally good, as a solver or the rules found: see Weights.Taste
+	Solved   bool       // the policy's moves are equally good, according to a solver or the rules: see Weights.Taste
 }
 
 // Mirror returns the example of the mirror image.
@@ -38,7 +38,7 @@ type Batch struct {
 	planes   *tensor.Dense // [N,H,W,5]
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
-	cells    *tensor.Dense // [N,H*W] the policy by the cell where the stone would land, top row first, as crossEntropy takes it; absent in other cells
+	cells    *tensor.Dense // [N,H*W] the policy by landing cell, top row first, as crossEntropy takes it; absent in other cells
 }
 
 // NewBatch makes a batch with room for n examples.
@@ -52,11 +52,11 @@ func NewBatch(b *game.Board, n int) *Batch {
 	}
 }
 
-// fillRows is how many rows are worth a goroutine.
+// fillRows is the number of rows per goroutine.
 const fillRows = 256
 
-// Fill copies the examples into the batch. There must be exactly as many as it has room for. The error names the example and
-// the field that is wrong.
+// Fill copies the examples into the batch. Their number must be the batch's size. The error names the example and the invalid
+// field.
 func (t *Batch) Fill(examples []Example) error {
 	if n := t.wdl.Shape()[0]; len(examples) != n {
 		return fmt.Errorf("batch of %d has %d examples", n, len(examples))
@@ -77,7 +77,7 @@ func (t *Batch) Fill(examples []Example) error {
 	return cmp.Or(errs...)
 }
 
-// row writes example i into the tensors. planar is memory for the planes of one position.
+// row writes example i into the tensors. planar is scratch memory for one position's planes.
 func (t *Batch) row(i int, e Example, planar []float32) error {
 	b := t.board
 	switch {

@@ -20,8 +20,7 @@ import (
 //	            one, and for trained tensors the solver's first and (AdamW) second moment
 //	32 bytes    SHA-256 of everything before
 //
-// There is no random state in it: the random numbers of a step and its place in the data follow from the seed and the step's
-// number.
+// It has no random state: the random numbers of a step and its place in the data follow from the seed and the step's number.
 const (
 	magic               = "evald checkpoint 1\n"
 	maxCheckpointHeader = 1 << 16
@@ -32,10 +31,10 @@ type checkpointHeader struct {
 	Step   int    `json:"step"`
 }
 
-// Checkpoint returns the whole state of the run as bytes, as it was when the Trainer's computer was last asked (fetch).
+// Checkpoint returns the run's state as of the last fetch from the Trainer's computer.
 func (t *Trainer) Checkpoint() []byte { return PackCheckpoint(t.config.Header(t.step), t.state()) }
 
-// PackCheckpoint makes a checkpoint of a header (Header) and of the numbers that the steps change.
+// PackCheckpoint joins a header (Header) and the numbers that steps change.
 func PackCheckpoint(header []byte, state [][]float32) []byte {
 	size := len(magic) + 4 + len(header) + sha256.Size
 	for _, part := range state {
@@ -45,13 +44,13 @@ func PackCheckpoint(header []byte, state [][]float32) []byte {
 	file = binary.LittleEndian.AppendUint32(file, uint32(len(header)))
 	file = append(file, header...)
 	for _, part := range state {
-		file, _ = binary.Append(file, binary.LittleEndian, part) // fails for other types alone
+		file, _ = binary.Append(file, binary.LittleEndian, part) // can only fail for other types
 	}
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...)
 }
 
-// Header is the header of a checkpoint: the configuration and the steps done as JSON.
+// Header returns a checkpoint's header: the configuration and the number of steps done, as JSON.
 func (c Config) Header(steps int) []byte {
 	header, err := json.Marshal(checkpointHeader{c, steps})
 	if err != nil {
@@ -60,7 +59,7 @@ func (c Config) Header(steps int) []byte {
 	return header
 }
 
-// state returns everything that the steps change, in the order of the file.
+// state returns all numbers that steps change, in the file's order.
 func (t *Trainer) state() (parts [][]float32) {
 	for _, s := range t.net.Config().Specs() {
 		parts = append(parts, t.net.Weight(s.Name).Float32s())
@@ -84,8 +83,8 @@ func (t *Trainer) Restore(file []byte) error {
 	return t.computer.send()
 }
 
-// UnpackCheckpoint reads a checkpoint of the same configuration into state, and returns the steps done. If it returns an
-// error, nothing has changed.
+// UnpackCheckpoint reads a checkpoint of the same configuration into state, and returns the steps done. If it returns an error,
+// nothing has changed.
 func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err error) {
 	header, data, err := splitCheckpoint(file)
 	if err != nil {
@@ -102,7 +101,7 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 		return 0, fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, c.Steps)
 	}
 	for _, part := range state {
-		n, _ := binary.Decode(data, binary.LittleEndian, part) // fails if data is too short alone
+		n, _ := binary.Decode(data, binary.LittleEndian, part) // can only fail if data is too short
 		data = data[n:]
 	}
 	return header.Step, nil

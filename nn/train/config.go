@@ -8,16 +8,16 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Config is everything except the data that decides a run's weights: the same Config and data give the same weights.
+// Config is everything except the data that determines a run's weights: the same Config and data give the same weights.
 type Config struct {
-	Task      string  `json:"task"`               // free text for readers of the file; it has no effect
+	Task      string  `json:"task"`               // free text for readers; it has no effect
 	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64; or pattern128x64x32
-	Init      string  `json:"init"`               // the name of the initial weights' file, without its folder; "" for fresh ones
+	Init      string  `json:"init"`               // file name of the initial weights, without folder; "" for a fresh network
 	Rules     string  `json:"rules"`              // game.ParseMix, such as 7x6x4, or 5x4x4,7x6x4=2 for steps of two games
-	Records   int64   `json:"records"`            // how many the run learns from, so that it is not resumed with others
+	Records   int64   `json:"records"`            // number of records, so that the run is not resumed with others
 	QShare    float64 `json:"q_share"`            // see RecordOptions
 	HeldOut   float64 `json:"held_out,omitempty"` // see RecordOptions
-	TasteOf   string  `json:"taste_of,omitempty"` // the checksum of the network whose taste is learned, see WithTaste; "" for none
+	TasteOf   string  `json:"taste_of,omitempty"` // checksum of the network whose taste is learned, see WithTaste; "" for none
 	Batch     int     `json:"batch"`              // examples per step
 	Steps     int     `json:"steps"`              // of the whole run
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up
@@ -25,33 +25,33 @@ type Config struct {
 	Warmup    int     `json:"warmup"`             // steps over which the rate rises from 0
 	Optimizer string  `json:"optimizer"`          // Muon or AdamW; Adam for networks of pattern tables
 	L2        float64 `json:"l2"`                 // decoupled weight decay
-	Clip      float64 `json:"clip"`               // largest norm of the gradient of all parameters together; 0 means no limit
+	Clip      float64 `json:"clip"`               // maximum norm of the gradient over all parameters; 0 means no limit
 	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no average
 	Seed      uint64  `json:"seed"`
 	Weights   Weights `json:"weights"` // of the losses
 }
 
-// The values of Config.Schedule and Config.Optimizer. Config.Validate takes all but Adam.
+// The values of Config.Schedule and Config.Optimizer. Config.Validate accepts all but Adam.
 const (
 	Cosine = "cosine"
 	Muon   = "muon"
 	AdamW  = "adamw"
-	Adam   = "adam" // of rows of tables that a batch touches, see package tables
+	Adam   = "adam" // for networks of pattern tables, see package tables
 )
 
-// Bounds that keep a mistyped number from taking all memory or all time.
+// Bounds that keep a mistyped number from using up all memory or time.
 const (
 	maxBatch = 1 << 16
 	maxSteps = 1 << 30
 )
 
-// ForTables is the configuration for a network of pattern tables, which learns by Adam alone.
+// ForTables returns the configuration for a network of pattern tables, which trains with Adam.
 func (c Config) ForTables() Config {
 	c.Optimizer, c.EMA, c.Clip, c.L2, c.Weights.GameOver = Adam, 0, 0, 0, 0
 	return c
 }
 
-// Validate names the field that is out of range in its error. Otherwise it returns the network's shape and the games.
+// Validate returns the network's shape and the games, or an error that names the field out of range.
 func (c Config) Validate() (net.Config, game.Mix, error) {
 	network, err := net.ParseConfig(c.Network)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c Config) Validate() (net.Config, game.Mix, error) {
 	return network, mix, err
 }
 
-// Check is Validate of all but Network and Optimizer, which other kinds of networks have of their own.
+// Check is Validate without Network and Optimizer, which other kinds of networks validate themselves.
 func (c Config) Check() (game.Mix, error) {
 	mix, err := game.ParseMix(c.Rules)
 	if err != nil {
@@ -94,8 +94,8 @@ func (c Config) Check() (game.Mix, error) {
 	return mix, nil
 }
 
-// Rate is the learning rate of a step, counted from 0. It rises linearly over Warmup steps. After that it falls to 0 at the
-// end along half a cosine.
+// Rate returns the learning rate of a step, counted from 0. It rises linearly over Warmup steps, then falls to 0 along half a
+// cosine.
 func (c Config) Rate(step int) float64 {
 	if step < c.Warmup {
 		return c.LR * float64(step+1) / float64(c.Warmup+1)
@@ -104,8 +104,7 @@ func (c Config) Rate(step int) float64 {
 	return c.LR * (1 + math.Cos(math.Pi*done)) / 2
 }
 
-// decay is the decay of the moving average at a step. It is smaller at first, so that the initial weights are soon
-// forgotten.
+// decay returns the decay of the moving average at a step. It starts smaller, so that the initial weights are soon forgotten.
 func (c Config) decay(step int) float64 {
 	return min(c.EMA, float64(1+step)/float64(10+step))
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// foretold says how games ended, given the value q that a search assigned to one of their positions: probabilities of win,
-// draw and loss of the side that q favours, for values of |q| at equal distances from 0 to 1. It turns one number into
-// three.
+// foretold converts the value q of a search to probabilities of win, draw and loss for the side that q favours, according to how
+// the records' games ended. It has values of |q| at equal distances from 0 to 1.
 //
-// A formula could do that only for one kind of play. How draws become rarer from q = 0, where nearly all games are drawn, to
-// q = 1 depends on the game and on how well it is played. And a search that prefers quick wins gives late ones a |q| well
-// below 1, though they are just as certain.
+// No formula fits all kinds of play. How fast draws become rarer between q = 0, where nearly all games are drawn, and q = 1
+// depends on the game and the players' strength. A search that prefers quick wins also gives late ones a |q| well below 1,
+// although they are just as certain.
 type foretold [foretoldSteps + 1][3]float32
 
 const foretoldSteps = 40
@@ -32,8 +31,8 @@ func (f *foretold) wdl(q float32) [3]float32 {
 	return wdl
 }
 
-// calibrationChunks is how many chunks of records are counted, spread evenly over all of them. That is enough for the rates,
-// and takes less than a second to read.
+// calibrationChunks is the number of chunks of records that are counted, spread evenly over all of them: enough for the rates,
+// and read in less than a second.
 const calibrationChunks = 64
 
 // calibrate counts how the records' games ended.

@@ -7,13 +7,13 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// local makes steps in this process, with gorgonia's graph and our kernels. It uses the memory of the Trainer's networks.
+// local computes steps in this process, with gorgonia's graph and our kernels. It uses the memory of the Trainer's networks.
 type local struct {
 	*Trainer
 	pool    *conv.Pool
 	solver  *solver
-	graphs  []*graph // by game; nil until they are needed
-	judging []*graph // the same of the moving average
+	graphs  []*graph // by game; nil until first used
+	judging []*graph // of the moving average, likewise
 }
 
 func newGorgonia(t *Trainer, threads int) (*local, error) {
@@ -24,7 +24,7 @@ func newGorgonia(t *Trainer, threads int) (*local, error) {
 	return l, err
 }
 
-// graph is that of a game, made when it is first asked for.
+// graph returns a game's graph, made on first use.
 func (l *local) graph(graphs []*graph, game int, n *net.Network, rows int, gradients bool) (g *graph, err error) {
 	if graphs[game] == nil {
 		graphs[game], err = newGraph(n, l.lessons[game].Board, rows, l.config.Weights, gradients, l.pool)

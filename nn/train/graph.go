@@ -12,15 +12,15 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Weights are the factors of the losses in their sum. A loss of weight 0 is left out, and parameters that only it would
-// train do not change.
+// Weights are the factors of the losses in their sum. A loss of weight 0 is left out, and parameters that affect no other loss do
+// not change.
 type Weights struct {
 	WDL      float64 `json:"wdl"`
 	Policy   float64 `json:"policy"`
 	GameOver float64 `json:"gameover"`
 
-	// Taste is the part of the policy's loss, 0 to 1, in which a network learns how Example.Policy shares its probability among moves that are
-	// equally good. In the rest it may choose among them. It counts for training alone, not for measuring.
+	// Taste, 0 to 1, is the part of the policy's loss in which a network learns the distribution of Example.Policy among equally
+	// good moves. In the rest, it is free to choose among them. Taste affects training only, not measuring.
 	Taste float64 `json:"taste,omitempty"`
 }
 
@@ -52,11 +52,11 @@ type Losses struct {
 	WDL, Policy, GameOver *Term
 }
 
-// graph is the network and its losses for batches of one size on one board, as a gorgonia graph with the machine that runs
-// it. The graph uses the memory of the network's tensors: a step of the solver changes the network.
+// graph is the network and its losses for batches of one size on one board, as a gorgonia graph with the machine that runs it. It
+// uses the memory of the network's tensors: a step of the solver changes the network.
 type graph struct {
 	batch  *Batch
-	params gorgonia.Nodes // those that a loss depends on, in the order of net.Config.Specs
+	params gorgonia.Nodes // those that affect a loss, in the order of net.Config.Specs
 	seen   Losses
 	total  *gorgonia.Node
 	vm     gorgonia.VM
@@ -65,8 +65,8 @@ type graph struct {
 	nodes  *gorgonia.ExprGraph
 }
 
-// newGraph builds the graph of n for batches of rows positions. With gradients each run also computes the gradients of
-// params. pool computes the kernels; results do not depend on its threads.
+// newGraph builds the graph of n for batches of rows positions. With gradients, each run also computes the gradients of params.
+// pool runs the kernels; its number of threads does not change results.
 func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, pool *conv.Pool) (*graph, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool
 	return g, nil
 }
 
-// run computes the losses of the batch, and adds their gradients to those stored in params.
+// run computes the losses of the batch, and adds their gradients to those in params.
 func (g *graph) run() (*Losses, error) {
 	defer g.vm.Reset()
 	if err := g.vm.RunAll(); err != nil {
@@ -97,7 +97,7 @@ func (g *graph) run() (*Losses, error) {
 	return &g.seen, nil
 }
 
-// measure is run of as many examples as the batch has room for.
+// measure computes the losses of examples, as many as the batch's size.
 func (g *graph) measure(examples []Example) (*Losses, error) {
 	if err := g.batch.Fill(examples); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (g *graph) close() {
 	}
 }
 
-// build adds the network and those of its losses whose weight is not 0.
+// build adds the network and its losses of non-zero weight.
 func (g *graph) build(w Weights) {
 	stem := g.layer("stem", true)
 	stem.first = true
@@ -154,7 +154,7 @@ func (g *graph) layer(name string, relu bool) layer {
 	return layer{pool: g.pool, weight: weight, bias: bias, relu: relu}
 }
 
-// data is a node that shares a tensor's memory.
+// data returns a node that shares a tensor's memory.
 func (g *graph) data(name string, t *tensor.Dense) *gorgonia.Node {
 	return gorgonia.NewTensor(g.nodes, tensor.Float32, t.Dims(), gorgonia.WithShape(t.Shape()...), gorgonia.WithName(name), gorgonia.WithValue(t))
 }

@@ -17,15 +17,15 @@ type layer struct {
 	pool         *conv.Pool
 	weight, bias *gorgonia.Node
 	relu         bool
-	first        bool // its input is data, so no gradient of it is needed
+	first        bool // its input is data, which needs no gradient
 }
 
-// apply is y = conv(x) + bias, then + residual if it is not nil, then relu if the layer has one, all in one operation.
-// weight is [O,I,k,k] with k = 1 or 3, x [N,H,W,I], residual and y [N,H,W,O]. A fully connected layer, with x [N,I] and
-// weight [O,I], is a 1x1 convolution on boards of one cell.
+// apply returns y = conv(x) + bias, then + residual if it is not nil, then relu if the layer has one, as one operation. weight is
+// [O,I,k,k] with k = 1 or 3, x [N,H,W,I], residual and y [N,H,W,O]. A fully connected layer, with x [N,I] and weight [O,I], is a
+// 1x1 convolution on boards of one cell.
 //
-// Backward, g is the gradient of y, set to zero where the relu gave zero. x gets the transposed convolution of g, weight the
-// products of g and x, bias the sum of g, and residual g itself.
+// In the backward pass, g is the gradient of y, set to zero where the relu gave zero. The gradient of x is the transposed
+// convolution of g, that of weight the products of g and x, that of bias the sum of g, and that of residual g itself.
 func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	s := shapeOf(x, l.weight)
 	out := x.Shape().Clone()
@@ -60,7 +60,6 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	return o.apply(in...)
 }
 
-// shapeOf is the shape of the convolution of x [N,H,W,I] or [N,I] with weight [O,I,k,k] or [O,I].
 func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	in, w := x.Shape(), weight.Shape()
 	s := conv.Shape{N: in[0], I: w[1], O: w[0], H: 1, W: 1, K: 1}
@@ -73,7 +72,7 @@ func shapeOf(x, weight *gorgonia.Node) conv.Shape {
 	return s
 }
 
-// inputGrad is the gradient of x. back is the gradient of y, followed by y itself if the kernel must apply the relu's
+// inputGrad returns the gradient of x. back is the gradient of y, followed by y itself if the kernel must apply the relu's
 // gradient.
 func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *gorgonia.Node {
 	o := &op{name: "conv input gradient", shape: x.Shape()}
@@ -87,8 +86,8 @@ func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *g
 	return o.apply(append(gorgonia.Nodes{l.weight}, back...)...)
 }
 
-// parameterGrads are the gradients of weight and bias. One kernel computes both, but an operation has one result. So the
-// bias gradient is kept in a buffer, and a second operation only copies it.
+// parameterGrads returns the gradients of weight and bias. One kernel computes both, but an operation has one result. The bias
+// gradient is therefore kept in a buffer, which a second operation copies.
 func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) (weight, bias *gorgonia.Node) {
 	sum := make([]float32, s.O)
 	o := &op{name: "conv weight gradient", shape: l.weight.Shape()}
@@ -105,12 +104,12 @@ func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Node
 	return weight, fetch.apply(weight)
 }
 
-// reluGrad is g wherever y, the output of a relu, is positive, and 0 elsewhere.
+// reluGrad returns g where y, the output of a relu, is positive, and 0 elsewhere.
 func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	o := &op{name: "relu gradient", shape: y.Shape()}
 	o.run = func(dst []float32, in [][]float32) {
 		y, g := in[0][:len(dst)], in[1][:len(dst)]
-		for i := range dst { // without a branch, which would be unpredictable
+		for i := range dst { // branchless: a branch would be unpredictable
 			bits := int32(math.Float32bits(y[i]))
 			positive := uint32((-bits &^ bits) >> 31) // all ones or none
 			dst[i] = math.Float32frombits(math.Float32bits(g[i]) & positive)
@@ -119,8 +118,8 @@ func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	return o.apply(y, g)
 }
 
-// pool is the mean and then the maximum of each channel over the cells: x [N,H,W,V] to [N,2V]. The gradient of a maximum is
-// divided equally among the cells that have it, so that a mirror image gets the mirrored gradient.
+// pool returns the mean and then the maximum of each channel over the cells: x [N,H,W,V] to [N,2V]. The gradient of a maximum is
+// divided equally among the cells that attain it, so that a mirror image gets the mirrored gradient.
 func pool(x *gorgonia.Node) *gorgonia.Node {
 	in := x.Shape()
 	N, cells, V := in[0], in[1]*in[2], in[3]

@@ -7,23 +7,23 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// absent marks a class that a row does not have, such as an illegal move. Its logit is ignored.
+// absent marks a class that does not exist in a row, such as an illegal move. Its logit is ignored.
 var absent = float32(math.Inf(-1))
 
 // Term is one loss with its counts, over one step or several.
 type Term struct {
 	Loss  float64 // cross-entropy in nats, mean over the rows that have a target, weighted by the rows' weights
 	Rows  []int   // [K] number of rows by their most likely class in the target
-	Right []int   // [K] those of them in which the network has the same most likely class
+	Right []int   // [K] of these, the rows in which the network has the same most likely class
 }
 
-// Count is the number of rows that have a target.
+// Count returns the number of rows with a target.
 func (t *Term) Count() int { return sum(t.Rows) }
 
-// Accuracy is the share of rows that are right, 0 if there are none.
+// Accuracy returns the share of rows that are right, 0 if there are none.
 func (t *Term) Accuracy() float64 { return float64(sum(t.Right)) / max(1, float64(t.Count())) }
 
-// add adds another step's rows, and averages the loss by the number of rows. Either may be nil.
+// add adds another step's rows, and averages the losses by their numbers of rows. Either may be nil.
 func (t *Term) add(other *Term) *Term {
 	if other == nil {
 		return t
@@ -31,7 +31,7 @@ func (t *Term) add(other *Term) *Term {
 	if t == nil {
 		t = &Term{}
 	}
-	if more := len(other.Rows) - len(t.Rows); more > 0 { // a policy has as many classes as its board has cells
+	if more := len(other.Rows) - len(t.Rows); more > 0 { // a policy has a class for each cell of its board
 		t.Rows, t.Right = append(t.Rows, make([]int, more)...), append(t.Right, make([]int, more)...)
 	}
 	a, b := sum(t.Rows), sum(other.Rows)
@@ -52,14 +52,13 @@ func sum(of []int) (n int) {
 	return n
 }
 
-// crossEntropy is the cross-entropy of targets [N,K] against the softmax of logits, which are N rows of K in any shape:
+// crossEntropy returns the cross-entropy of targets [N,K] against the softmax of logits, N rows of K in any shape:
 //
 //	sum over rows and classes of target * -log softmax(logit)   /   sum of weights
 //
-// A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that it does
-// not have. If several classes are equally right, their targets are negative: minus the row's weight times the share that each
-// should have among them. The row's loss is that of all of them together, however they share it, and for the part taste, 0 to 1,
-// the cross-entropy of these shares:
+// A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that do not exist.
+// If several classes are equally right, their targets are negative: minus the row's weight times the share wanted for each. The
+// row's loss is then that of their summed probability; its part taste, 0 to 1, is the cross-entropy of the shares:
 //
 //	weight * ((1-taste) * -log (sum over right classes of softmax(logit))  +  taste * sum over right classes of share * -log softmax(logit))
 //
@@ -80,7 +79,7 @@ func crossEntropy(logits, targets *gorgonia.Node, taste float64, seen *Term) *go
 	return o.apply(logits, targets)
 }
 
-// measure computes the loss and counts the rows. The class of a row with several right ones is the likeliest of these.
+// measure computes the loss and counts the rows. A row with several right classes counts as the likeliest of these.
 func (t *Term) measure(logits, targets []float32, taste float64) {
 	clear(t.Rows)
 	clear(t.Right)
@@ -124,10 +123,10 @@ func (t *Term) measure(logits, targets []float32, taste float64) {
 	}
 }
 
-// rowSums are what the loss and the gradient of a row have in common.
+// rowSums are the sums that a row's loss and gradient share.
 type rowSums struct {
 	weight  float64 // 0 if the row has no target
-	several bool    // its targets are several right classes
+	several bool    // several classes are right
 	log     float64 // of the sum of exp(logit) over the row's classes
 	right   float64 // the same over the right classes
 }
@@ -164,7 +163,7 @@ func sumsOf(logits, targets []float32) (s rowSums) {
 }
 
 // crossEntropyGrad writes scale * weight * (softmax(logit) - target) / sum of weights, and 0 for absent classes. The target of
-// several right classes is their part of the softmax, made to sum to 1, mixed with the shares that are wanted.
+// several right classes is their part of the softmax, normalised, mixed with the wanted shares.
 func crossEntropyGrad(dst, logits, targets []float32, classes int, taste float64, scale float32) {
 	all := 0.0
 	clear(dst)

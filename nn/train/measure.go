@@ -11,8 +11,8 @@ import (
 // measureBatch is the number of positions measured at once.
 const measureBatch = 1024
 
-// Measure computes the losses and the accuracy of a network on that many examples of the source, rounded up to whole batches
-// of 1024. progress, if not nil, is called with the number done so far.
+// Measure computes the losses and accuracies of a network on a number of examples of the source, rounded up to whole batches of
+// 1024. progress, if not nil, is called with the number done so far.
 func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
 	g, err := newGraph(n, b, measureBatch, w, false, conv.NewPool(0))
 	if err != nil {
@@ -22,7 +22,7 @@ func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, 
 	return MeasureBy(ctx, g.measure, source, examples, progress)
 }
 
-// MeasureBy is Measure with a function that computes the losses of a batch of 1024 examples.
+// MeasureBy is Measure with a function that computes a batch's losses.
 func MeasureBy(ctx context.Context, losses func([]Example) (*Losses, error), source Source, examples int, progress func(done int)) (all Losses, err error) {
 	batch := make([]Example, measureBatch)
 	for step := 0; step*measureBatch < examples; step++ {

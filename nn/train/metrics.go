@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// Metrics is a line of a run's metrics: means over the steps since the line before, or since the run was started or resumed.
+// Metrics is a line of a run's metrics: means over the steps since the previous line, or since the run was started or resumed.
 // Losses are in nats.
 type Metrics struct {
 	Step int     `json:"step"` // the last step
@@ -16,13 +16,13 @@ type Metrics struct {
 	Norm float64 `json:"gradient_norm"`
 	Loss float64 `json:"loss"` // the weighted sum
 	Heads
-	HeldOut   *Heads  `json:"held_out,omitempty"` // losses on Run.HeldOut after the last step, of the network as it would be saved; in some lines only
+	HeldOut   *Heads  `json:"held_out,omitempty"` // losses on Run.HeldOut after the last step, of the network as it would be saved; only in some lines
 	PerSecond float64 `json:"positions_per_second"`
 
 	Games map[string]Heads `json:"games,omitempty"` // HeldOut by game, if the run has several
 }
 
-// Heads are the losses one by one; those that the run does not have are nil.
+// Heads are the losses by head; those that the run does not train are nil.
 type Heads struct {
 	WDL      *Metric `json:"wdl,omitempty"`
 	Policy   *Metric `json:"policy,omitempty"`
@@ -32,7 +32,7 @@ type Heads struct {
 // Metric is one of the losses.
 type Metric struct {
 	Loss     float64 `json:"loss"`
-	Accuracy float64 `json:"accuracy"` // share of rows in which the network and the target have the same most likely class
+	Accuracy float64 `json:"accuracy"` // share of rows whose most likely class is the same in network and target
 }
 
 // means are sums over some steps.
@@ -53,7 +53,7 @@ func (m *means) add(r Report) {
 	m.losses.add(&r.Losses)
 }
 
-// metrics makes a line from the means over the steps, of which r is the last.
+// metrics returns a line with the means over the steps; r is the last step.
 func (m *means) metrics(r Report, batch int) Metrics {
 	n := float64(m.steps)
 	return Metrics{
@@ -62,7 +62,7 @@ func (m *means) metrics(r Report, batch int) Metrics {
 	}
 }
 
-// Heads are the losses as metrics.
+// Heads returns the losses as metrics.
 func (l *Losses) Heads() Heads { return Heads{l.WDL.metric(), l.Policy.metric(), l.GameOver.metric()} }
 
 func (t *Term) metric() *Metric {
@@ -72,7 +72,7 @@ func (t *Term) metric() *Metric {
 	return &Metric{t.Loss, t.Accuracy()}
 }
 
-// scalars are the TensorBoard curves of a line.
+// scalars returns a line's TensorBoard curves.
 func (m Metrics) scalars() []tensorboard.Scalar {
 	curves := []tensorboard.Scalar{
 		{Tag: "loss/total", Value: float32(m.Loss)},
@@ -90,7 +90,7 @@ func (m Metrics) scalars() []tensorboard.Scalar {
 	return curves
 }
 
-// scalars are the curves of the losses; records is appended to their names.
+// scalars returns the losses' curves; records is appended to their names.
 func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
 	for _, c := range h.Curves() {
 		if c.Metric != nil {
@@ -101,13 +101,13 @@ func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
 	return curves
 }
 
-// Curve is one of the losses with its name; its Metric is nil if the run does not have that loss.
+// Curve is a loss with its name; Metric is nil if the run does not train it.
 type Curve struct {
 	Name string
 	*Metric
 }
 
-// Curves are the losses with their names.
+// Curves returns the losses with their names.
 func (h Heads) Curves() []Curve {
 	return []Curve{{"wdl", h.WDL}, {"policy", h.Policy}, {"gameover", h.GameOver}}
 }

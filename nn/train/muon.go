@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-// muonScale makes a step of Muon about as large as one of AdamW at the same rate. It was found by trial: 0.2, as in Liu et
-// al., "Muon is Scalable for LLM Training" (2025), learns more slowly here, and so does 1.
+// muonScale makes a step of Muon about as large as one of AdamW at the same rate. It was tuned: both 0.2, as in Liu et al., "Muon
+// is Scalable for LLM Training" (2025), and 1 learn more slowly here.
 const muonScale = 0.5
 
-// muon is the scratch memory for the steps of a weight [rows, columns], rows <= columns.
+// muon is scratch memory for the steps of a weight [rows, columns], rows <= columns.
 type muon struct {
 	rows, columns int
 	update        []float32 // [rows,columns]
@@ -24,9 +24,9 @@ func newMuon(rows, columns int) *muon {
 	return &muon{rows, columns, matrix(), matrix(), matrix(), square(), square()}
 }
 
-// orthogonalise replaces update = U S Vᵀ by about U Vᵀ, with singular values of 0.7 to 1.2 instead of 1. It does five steps
-// of the Newton-Schulz iteration with the coefficients of Jordan et al., "Muon" (2024). Matrix products are 1x1 convolutions
-// in which each row of x is a cell.
+// orthogonalise replaces update = U S Vᵀ by about U Vᵀ, with singular values of 0.7 to 1.2 instead of 1: five steps of the
+// Newton-Schulz iteration with the coefficients of Jordan et al., "Muon" (2024). Matrix products are 1x1 convolutions in which
+// each row of x is a cell.
 func (m *muon) orthogonalise(pool *conv.Pool) {
 	square := 0.0
 	for _, v := range m.update {

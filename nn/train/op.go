@@ -10,9 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// op is an operation of our own in gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function
-// of its inputs. gorgonia owns the result's memory and passes it again in the next run, so that a step allocates next to
-// nothing.
+// op is an operation of our own in gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function of its
+// inputs. gorgonia owns the result's memory and reuses it in the next run, so that a step allocates next to nothing.
 type op struct {
 	name  string       // includes the parameters: gorgonia merges nodes with the same name and inputs
 	in    []int        // dimensions of the inputs; 0 is a scalar
@@ -27,8 +26,7 @@ type op struct {
 	wrt  []bool
 }
 
-// apply adds the operation to the graph of its inputs. It panics if shapes do not fit, because the configuration has been
-// validated before.
+// apply adds the operation to the graph of its inputs. It panics if shapes do not fit: the configuration has been validated.
 func (o *op) apply(in ...*gorgonia.Node) *gorgonia.Node {
 	for _, n := range in {
 		o.in = append(o.in, len(n.Shape()))
@@ -43,7 +41,7 @@ func must(n *gorgonia.Node, err error) *gorgonia.Node {
 	return n
 }
 
-// Type is the operation's signature. It is made anew each time because gorgonia modifies it.
+// Type returns the operation's signature, a new one each time because gorgonia modifies it.
 func (o *op) Type() hm.Type {
 	types := make([]hm.Type, 0, len(o.in)+1)
 	for _, d := range append(o.in[:len(o.in):len(o.in)], len(o.shape)) {
@@ -58,7 +56,7 @@ func (o *op) Type() hm.Type {
 
 func (o *op) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) { return o.shape.Clone(), nil }
 
-// Do is the first run, before the result has memory.
+// Do computes the first run, before the result has memory.
 func (o *op) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	if len(o.shape) == 0 {
 		return o.UsePreallocDo(gorgonia.NewF32(0), inputs...)
@@ -66,7 +64,7 @@ func (o *op) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	return o.UsePreallocDo(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(o.shape...)), inputs...)
 }
 
-// UsePreallocDo is every later run.
+// UsePreallocDo computes every later run.
 func (o *op) UsePreallocDo(result gorgonia.Value, inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	in := make([][]float32, len(inputs))
 	for i, v := range inputs {

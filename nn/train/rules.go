@@ -8,19 +8,18 @@ import (
 
 // Sources of positions that teach the rules: whether and how a game is over, and what the next stones decide.
 //
-// The positions come from two kinds of play. In a random game every legal move is equally likely until the game ends. In a
-// long game no winning move is played while another one is legal, so that boards fill up; it stops after a random number of
-// moves. NaturalPositions and RulePositions show each position from either side with probability 1/2, no matter whose turn
-// it really is.
+// The positions come from two kinds of play. In a random game, every legal move is equally likely until the game ends. In a long
+// game, no winning move is played while another is legal, so that boards fill up; it stops after a random number of moves.
+// NaturalPositions and RulePositions show each position from either side with probability 1/2, regardless of the side to move.
 
-// NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the
-// first stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are
-// drawn. seed must not be that of a run whose network is measured.
+// NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the first
+// stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are drawn. The seed
+// must differ from that of the run whose network is measured.
 func NaturalPositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forMeasuring, func(s sampler, _ int) Example { return s.example(s.natural()) })
 }
 
-// draw is a source of what next draws for each place of a batch. use is one of random numbers.
+// draw is a source whose examples next draws; i is the index in the batch. use selects the random numbers.
 func draw(b *game.Board, seed uint64, use int, next func(s sampler, i int) Example) Source {
 	return func(step int, dst []Example) error {
 		s := sampler{b, randomOf(seed, use, step)}
@@ -31,30 +30,30 @@ func draw(b *game.Board, seed uint64, use int, next func(s sampler, i int) Examp
 	}
 }
 
-// RulePositions is a source to learn the end of a game from: of 4 positions 2 are not over, 1 is won and 1 drawn. Half of
-// the first two kinds come from random games and half from long ones; drawn games are long ones. If no such position is
-// found, a natural one takes its place.
+// RulePositions is a source that teaches the end of a game: of 4 positions, 2 are not over, 1 is won and 1 drawn. Half of the
+// first two kinds come from random games and half from long ones; drawn games are long ones. If no such position is found, a
+// natural one replaces it.
 func RulePositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forLearning, func(s sampler, i int) Example {
 		return s.example(s.wanted([...]game.Result{game.Ongoing, game.Loss, game.Ongoing, game.Draw}[i%4]))
 	})
 }
 
-// DecidedPositions is a source to learn what the rules decide before the game is over (game.Board.Outlook). Of 4 positions 2
-// are won, mostly with the next stone, 1 is lost, and in 1 a single move keeps the other side from winning at once. If the
-// rules decide the game, the targets are its result and the right moves with equal probabilities. If every move loses at
-// once, there is no policy target; if only the right move is known, there is no value target. Half of the positions come
-// from random games and half from long ones. If no such position is found, a natural one takes its place.
+// DecidedPositions is a source that teaches which games the rules decide before they are over (game.Board.Outlook). Of 4
+// positions, 2 are won, mostly with the next stone, 1 is lost, and in 1 a single move prevents an immediate loss. If the rules
+// decide the game, the targets are its result and the right moves with equal probabilities. If every move loses at once, there is
+// no policy target; if only the right move is known, there is no value target. Half come from random games and half from long
+// ones. If no such position is found, a natural one replaces it.
 func DecidedPositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forDeciding, func(s sampler, i int) Example {
 		return s.decided([...]game.Result{game.Win, game.Loss, game.Win, game.Ongoing}[i%4])
 	})
 }
 
-// tries is how many positions are drawn to find a wanted one.
+// tries is the maximum number of positions drawn to find a wanted one.
 const tries = 100
 
-// decided is an example with that result by the rules. For Ongoing it is one with a single move to play.
+// decided returns an example with that result by the rules; for Ongoing, one with a single move to play.
 func (s sampler) decided(result game.Result) Example {
 	for range tries {
 		p := s.natural()
@@ -71,7 +70,7 @@ func (s sampler) decided(result game.Result) Example {
 	return s.example(s.natural())
 }
 
-// outlook makes the example of what the rules foresee.
+// outlook returns the example for an outlook.
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	e := Example{Position: p, Weight: 1, GameOver: game.NotOver, WDL: o.Result.WDL()}
 	if o.Result != game.Loss || o.Plies > 0 {
@@ -90,7 +89,7 @@ type sampler struct {
 	r     *rand.Rand
 }
 
-// example makes an example of a position, seen from a random side, with its gameover class.
+// example returns a position's example, seen from a random side, with its gameover class.
 func (s sampler) example(p game.Position) Example {
 	if s.r.IntN(2) == 1 {
 		p.Own = p.Other()
@@ -99,7 +98,7 @@ func (s sampler) example(p game.Position) Example {
 	return Example{Position: p, Weight: 1, GameOver: int(result.GameOver()), WDL: result.WDL()}
 }
 
-// natural draws a game and a number of plies until the game lasts that long.
+// natural draws games and numbers of plies until a game lasts that long.
 func (s sampler) natural() game.Position {
 	for {
 		plies := 1 + s.r.IntN(s.board.Cells())
@@ -109,7 +108,7 @@ func (s sampler) natural() game.Position {
 	}
 }
 
-// random is the position of a random game after that many plies, or its last one and false if it ended before.
+// random returns the position of a random game after plies moves, or its last position and false if it ended before.
 func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	for range plies {
 		if s.board.Result(p) != game.Ongoing {
@@ -120,7 +119,7 @@ func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	return p, true
 }
 
-// long is the position of a long game after that many plies, or an earlier one if every move wins or the board is full.
+// long returns the position of a long game after plies moves, or an earlier one if every move wins or the board is full.
 func (s sampler) long(plies int) (p game.Position) {
 	for range plies {
 		quiet := s.board.Legal(p).AndNot(s.board.Wins(p))
@@ -137,7 +136,7 @@ func (s sampler) pick(set game.Bits) game.Bits {
 	return set.Nth(s.r.IntN(set.OnesCount()))
 }
 
-// wanted is a position with that result for the side to move: Ongoing, Loss (the other side has won) or Draw.
+// wanted returns a position with that result for the side to move: Ongoing, Loss (the other side has won) or Draw.
 func (s sampler) wanted(result game.Result) game.Position {
 	cells := s.board.Cells()
 	for range tries {

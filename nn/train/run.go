@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// The files of a run's folder, beside TensorBoard's.
+// Files in a run's folder, besides TensorBoard's.
 const (
 	ConfigFile     = "config.json"
 	CheckpointFile = "checkpoint"
@@ -23,19 +23,18 @@ const (
 	MetricsFile    = "metrics.jsonl"
 )
 
-// Steps makes the steps of a run: a Trainer, or that of another kind of network.
+// Steps computes the steps of a run: a Trainer, or that of another kind of network.
 type Steps interface {
-	Done() int                                          // steps made so far
-	Step() (Report, error)                              // makes the next one; after an error the state is useless
+	Done() int                                          // number of steps done
+	Step() (Report, error)                              // makes the next step; after an error the state is useless
 	Judge(game int, examples []Example) (Losses, error) // of the network as it would be saved, on examples of a game of Config.Rules
-	Files() (network, checkpoint []byte, err error)     // what a folder keeps
-	Restore(checkpoint []byte) error                    // goes on from there; after an error nothing has changed
+	Files() (network, checkpoint []byte, err error)     // the files that a folder keeps
+	Restore(checkpoint []byte) error                    // resumes from a checkpoint; after an error nothing has changed
 }
 
-// Folder is the folder of a run. It holds the checkpoint to resume from, the network learned so far, and the metrics. The
-// caller must Close it.
+// Folder is a run's folder. It holds the checkpoint, the network so far, and the metrics. The caller must Close it.
 type Folder struct {
-	HeldOut [][]Example // by game of Config.Rules; measured now and then for the metrics, if there are any; set it before Train
+	HeldOut [][]Example // by game of Config.Rules; may be empty; measured regularly for the metrics; set it before Train
 
 	config  Config
 	games   game.Mix
@@ -96,13 +95,13 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also refuses the folder of a run of another kind
+	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also rejects the folder of a run of another kind
 		return nil, err
 	}
 	return f, f.openMetrics()
 }
 
-// openMetrics drops metrics of steps after the checkpoint's from the file, and starts a new file for TensorBoard.
+// openMetrics removes lines of steps after the checkpoint, and starts a new TensorBoard file.
 func (f *Folder) openMetrics() error {
 	path := f.dir.Path(MetricsFile)
 	old, err := ReadMetrics(path)
@@ -117,8 +116,8 @@ func (f *Folder) openMetrics() error {
 	return err
 }
 
-// Train makes the remaining steps. It saves the run every saveEvery and when it returns, except if a step fails. It returns
-// early with the error of a cancelled context or any other error. progress, if not nil, is called after every step.
+// Train makes the remaining steps. It saves the run every saveEvery and on return, unless a step fails. It returns early with the
+// error of a cancelled context or any other error. progress, if not nil, is called after every step.
 func (f *Folder) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
 	saved := time.Now()
 	for f.steps.Done() < f.config.Steps && err == nil {
@@ -127,7 +126,7 @@ func (f *Folder) Train(ctx context.Context, saveEvery time.Duration, progress fu
 		}
 		var report Report
 		if report, err = f.steps.Step(); err != nil {
-			return err // these weights are not worth keeping
+			return err // the state is useless
 		}
 		err = f.note(report)
 		if progress != nil {
@@ -174,7 +173,7 @@ func (f *Folder) note(report Report) (err error) {
 	return f.curves.Scalars(time.Now(), report.Step, m.scalars()...)
 }
 
-// judge measures HeldOut for a line of metrics, all together and, if there are several games, each by itself.
+// judge measures HeldOut for a line of metrics, as a whole and by game if there are several.
 func (f *Folder) judge(m *Metrics) error {
 	var all Losses
 	for i, examples := range f.HeldOut {
@@ -198,10 +197,9 @@ func (f *Folder) judge(m *Metrics) error {
 	return nil
 }
 
-// linesBetween is the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next; 0 if
-// there is nothing to measure. Measuring
-// an example takes one forward pass; a training step costs about three per example. So one measured example for 30 trained
-// ones takes about 1% of the time.
+// linesBetween returns the number of metrics lines, one per `every` steps, between measurements of HeldOut; 0 if there is nothing
+// to measure. Measuring an example takes one forward pass; a training step costs about three per example. So one measured example
+// per 30 trained ones takes about 1% of the time.
 func (f *Folder) linesBetween(every int) int {
 	measured := 0
 	for _, examples := range f.HeldOut {
@@ -224,7 +222,7 @@ func (f *Folder) Close() (err error) {
 	return err
 }
 
-// ReadMetrics reads a run's metrics in the order of steps. It skips a last line that was cut off by a kill.
+// ReadMetrics reads a run's metrics in the order of steps. It skips an incomplete last line, which a killed process may leave.
 func ReadMetrics(path string) ([]Metrics, error) {
 	return durable.ReadJournal[Metrics](path, "which only curves are drawn from")
 }

@@ -14,13 +14,13 @@ import (
 // Constants of the optimizers.
 const (
 	muonMomentum = 0.95
-	Beta1        = 0.9   // Adam's
-	Beta2        = 0.999 // Adam's
+	Beta1        = 0.9   // of Adam
+	Beta2        = 0.999 // of Adam
 	epsilon      = 1e-8
 )
 
-// solver is one of two optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, so a run could
-// not be resumed.
+// solver is one of two optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, which resuming a run
+// needs.
 //
 //	AdamW  Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019)
 //	Muon   for the blocks' weights: the orthogonal matrix nearest to the momentum (Jordan et al., "Muon: An optimizer for
@@ -58,8 +58,8 @@ func newMoments(rule string, s net.Spec, symmetric bool) *moments {
 	return m
 }
 
-// Step changes every parameter by its gradient, and sets the gradients to 0. If a gradient is not finite, it returns an
-// error and changes nothing.
+// Step changes every parameter by its gradient, and sets the gradients to 0. If a gradient is not finite, it returns an error and
+// changes nothing.
 func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	grads := make([][]float32, len(model))
 	square := 0.0
@@ -100,7 +100,7 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	return nil
 }
 
-// diverged is the error of a gradient with such a norm.
+// diverged returns the error for a gradient with this norm.
 func diverged(norm float64) error {
 	return fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate or a limit on the norm may help", norm)
 }
@@ -117,7 +117,7 @@ func symmetrise(values []float32, mirror []int32) {
 
 func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
 
-// adam is one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
+// adam makes one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
 func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, steps int) {
 	size, eps := AdamSize(rate, steps)
 	for i, g := range grad {
@@ -129,14 +129,14 @@ func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, ste
 	}
 }
 
-// AdamSize is the rate and epsilon of Adam and AdamW in one of its steps, counted from 1. Bias correction is the same for all values,
-// so it is put into them.
+// AdamSize returns the step size and epsilon of Adam and AdamW at a step, counted from 1. Both include the bias correction, which
+// is the same for all values.
 func AdamSize(rate float64, steps int) (size, eps float32) {
 	second := math.Sqrt(1 - math.Pow(Beta2, float64(steps)))
 	return float32(rate * second / (1 - math.Pow(Beta1, float64(steps)))), float32(epsilon * second)
 }
 
-// orthogonal is one step of Muon with Nesterov momentum.
+// orthogonal makes one step of Muon with Nesterov momentum.
 func (m *moments) orthogonal(pool *conv.Pool, w, grad []float32, rate float64, scale, keep float32) {
 	for i, g := range grad {
 		g *= scale

@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Survey is what was counted in the records before training. A record counts if its weight is not 0 and no heuristic
-// answered it, unless heuristics are learned from too.
+// Survey counts the records before training. A record counts if its weight is not 0 and no heuristic answered it, unless
+// RecordOptions.Heuristics is set.
 type Survey struct {
 	Records  int64
 	Ignored  int64    // answered by heuristics
@@ -32,7 +32,7 @@ func (s *Survey) add(rec *record.Record, heuristics bool) {
 	}
 }
 
-// survey reads all records once and decides which are held out. So errors in the files are found before training begins.
+// survey reads all records once and decides which are held out, so that errors in the files are found before training begins.
 func (r *Records) survey() error {
 	rows := r.reader.Rows()
 	if r.options.HeldOut > 0 {
@@ -65,9 +65,9 @@ func (r *Records) survey() error {
 	return nil
 }
 
-// split decides which records are held out: whole games, chosen by the seed and the game's number. Consecutive rows without
-// a number belong to one game as long as each follows from the one before by a move, as self-play writes them. Such games
-// are numbered in the order of the rows.
+// split decides which records are held out: whole games, chosen by the seed and the game's number. Consecutive rows without a
+// number belong to one game as long as each follows from the one before by a move, as self-play writes them. Such games are
+// numbered in the order of the rows.
 type split struct {
 	seed  uint64
 	share float64

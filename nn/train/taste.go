@@ -8,12 +8,12 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// TasteShare is the Weights.Taste of runs whose examples are WithTaste.
+// TasteShare is Weights.Taste in runs that use WithTaste.
 const TasteShare = 0.25
 
-// WithTaste lets e share the policy of those examples of s whose moves are equally good. Exact results say nothing of which of these to
-// prefer: in a lost position not even of any move. A network that learns from them alone forgets what is hard to answer, and loses to
-// weaker ones.
+// WithTaste makes e distribute the policy of s's examples among equally good moves. Exact results do not say which of these to
+// prefer; in a lost position they do not distinguish moves at all. A network that learns from them alone forgets which moves are
+// hard to answer, and loses to weaker opponents.
 func WithTaste(s Source, b *game.Board, e *eval.Evaluator) Source {
 	var batch eval.Batch
 	return func(step int, dst []Example) error {
@@ -54,11 +54,10 @@ func several(policy []float32) bool {
 	return n > 1
 }
 
-// leastShare is the least that a move has of what equally good ones share, before they are made to sum to 1: none may be 0, which
-// says that a move is bad.
+// leastShare is the minimum share of an equally good move, before normalisation: a share of 0 would mean that the move is bad.
 const leastShare = 1e-3
 
-// shared is taste [A], restricted to the moves of policy [A].
+// shared returns taste [A], restricted to the moves of policy [A] and normalised.
 func shared(policy, taste []float32) []float32 {
 	total, of := float32(0), make([]float32, len(policy))
 	for a, p := range policy {

@@ -24,9 +24,9 @@ import (
 //go:embed torch_trainer.py
 var torchTrainer string
 
-// torchBegin comes before the two files. An interrupt in the terminal reaches Python too, but the run must be saved after it.
-// A file in the folder at hand is not a module. Threads that wait sleep: if they spin, they hold up the one they wait for
-// where processors are busy.
+// torchBegin comes before the two files. Python ignores an interrupt in the terminal, because the run must still be saved. It
+// imports no modules from the current folder. Waiting threads sleep: on busy processors, spinning would delay the thread that
+// they wait for.
 const torchBegin = `import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path = [p for p in sys.path if p]
@@ -34,14 +34,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic products
 `
 
-// torch makes steps in a Python process, which holds the state: the weights of the trained tensors, their moving average and
-// the moments. Everything else stays here: examples, schedule, files. torch_trainer.py documents what is said between the two.
+// torch computes steps in a Python process, which holds the state: the weights of the trained tensors, their moving average and
+// the moments. Examples, schedule and files stay here. torch_trainer.py documents the protocol.
 type torch struct {
 	*Trainer
 	python string
-	how    string // what computes, in Python's words
+	how    string // a description of the device and precision, from Python
 	specs  []net.Spec
-	judged []*Batch // by game; nil until they are needed
+	judged []*Batch // by game; nil until first used
 
 	cmd    *exec.Cmd
 	in     *bufio.Writer
@@ -49,10 +49,10 @@ type torch struct {
 	pipe   io.Closer
 	errors short.Tail
 
-	ahead *feed // of batches; nil before the first step
+	ahead *feed // nil before the first step
 }
 
-// torchRun is what Python must know of a run.
+// torchRun is the description of a run that Python needs.
 type torchRun struct {
 	Network   net.Config `json:"network"`
 	Batch     int        `json:"batch"`
@@ -68,7 +68,7 @@ type torchRun struct {
 	BFloat16  bool       `json:"bfloat16"` // as in Compute
 }
 
-// startTorch starts Python and gives it the state.
+// startTorch starts Python and sends it the state.
 func startTorch(t *Trainer, by Compute) (*torch, error) {
 	if err := t.config.Weights.check(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 	return p, nil
 }
 
-// start starts the process, and tells it of the run.
+// start starts the process, and sends it the run.
 func (p *torch) start(run torchRun, mirror []int32) error {
 	begin, err := json.Marshal(run)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *torch) start(run torchRun, mirror []int32) error {
 	return p.send()
 }
 
-// write sends numbers, and what was written before.
+// write sends numbers, and everything written before.
 func (p *torch) write(numbers ...any) error {
 	for _, n := range numbers {
 		bytes, err := binary.Append(nil, binary.LittleEndian, n)
@@ -156,7 +156,7 @@ func (p *torch) write(numbers ...any) error {
 	return nil
 }
 
-// read fills numbers, a slice, with an answer.
+// read reads an answer into numbers, a slice.
 func (p *torch) read(numbers any) error {
 	if binary.Read(p.out, binary.LittleEndian, numbers) != nil {
 		return p.died()
@@ -164,7 +164,7 @@ func (p *torch) read(numbers any) error {
 	return nil
 }
 
-// died waits for the end of a process that does not answer, and returns what it said last.
+// died waits for the end of a process that does not answer, and returns the last line of its standard error.
 func (p *torch) died() error {
 	if p.cmd == nil {
 		return p.failed("it has ended")
@@ -175,10 +175,10 @@ func (p *torch) died() error {
 	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.LastLine()))
 }
 
-// failed is the error of a process. It names the ways out.
+// failed returns an error of the process, with the ways out.
 func (p *torch) failed(why string) error {
-	way := "the same command goes on from the checkpoint, also with gorgonia"
-	if p.how == "" { // it has not begun
+	way := "the same command resumes from the checkpoint, also with gorgonia"
+	if p.how == "" { // it has not started
 		way = "install PyTorch there (pip install torch), let EVALD_PYTHON name a Python that has it, or train with gorgonia, which needs none"
 	}
 	return fmt.Errorf("PyTorch: %s: %s; %s", p.python, why, way)
@@ -191,14 +191,14 @@ func (p *torch) close() {
 	}
 	if p.cmd != nil {
 		p.pipe.Close()
-		_ = p.cmd.Wait() // it ends because its input has ended; its status does not matter
+		_ = p.cmd.Wait() // its input has ended, so it ends; its status does not matter
 		p.cmd = nil
 	}
 }
 
 func (p *torch) about() string { return p.how }
 
-// step is that of one of two optimizers: see solver.
+// step makes a step with one of two optimizers: see solver.
 func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if p.ahead == nil || p.ahead.next != p.Trainer.step {
 		if p.ahead != nil {
@@ -239,7 +239,7 @@ func (p *torch) judge(game int, examples []Example) (*Losses, error) {
 	return l, err
 }
 
-// result reads the answer to a batch. cells is the number of cells of its board.
+// result reads the answer to a batch. cells is the number of cells of the batch's board.
 func (p *torch) result(cells int) (l *Losses, norm float64, err error) {
 	l = &Losses{}
 	terms := []struct {
@@ -268,7 +268,7 @@ func (p *torch) result(cells int) (l *Losses, norm float64, err error) {
 	return l, norm, nil
 }
 
-// parts are the slices of the Trainer's state in the order in which Python has it.
+// parts returns the slices of the Trainer's state in Python's order.
 func (p *torch) parts() (all [][]float32) {
 	of := func(part func(s net.Spec) []float32) {
 		for _, s := range p.specs {
@@ -310,15 +310,15 @@ func (p *torch) send() error {
 // packed is a batch as it is sent.
 type packed struct {
 	bytes []byte
-	cells int // of its board
+	cells int // of the batch's board
 }
 
-// pack packs a batch: the board's rows, columns and last plane, the targets, and a byte a cell.
+// pack packs a batch: the board's rows, columns and last plane, the targets, and one byte per cell.
 func pack(b *Batch) packed {
 	planes := b.planes.Float32s()
 	data, _ := binary.Append(nil, binary.LittleEndian, []float32{float32(b.board.Rows()), float32(b.board.Columns()), planes[net.PlaneCount-1]})
 	for _, t := range []*tensor.Dense{b.wdl, b.cells, b.gameover} {
-		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // fails for other types alone
+		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // can only fail for other types
 	}
 	for ; len(planes) > 0; planes = planes[net.PlaneCount:] {
 		bits := byte(0)
@@ -330,7 +330,7 @@ func pack(b *Batch) packed {
 	return packed{data, b.board.Cells()}
 }
 
-// feed is the batches of the steps to come, made in a goroutine of its own while Python is busy.
+// feed is the batches of the next steps, made in a separate goroutine while Python is busy.
 type feed struct {
 	next    int // the step of the batch that take returns
 	batches chan fed
@@ -342,10 +342,10 @@ type fed struct {
 	err error
 }
 
-// batchesAhead is how many batches are made before they are needed. Records are decoded many batches at once.
+// batchesAhead is the number of batches made ahead. Records are decoded for many batches at once.
 const batchesAhead = 64
 
-// feed begins with the batch of a step.
+// feed starts with the batch of step from.
 func (p *torch) feed(from int) *feed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &feed{from, make(chan fed, batchesAhead), cancel}
@@ -382,9 +382,9 @@ func (f *feed) take() (packed, error) {
 	return next.packed, next.err
 }
 
-// stop returns when the source is not used any more.
+// stop waits until the source is no longer used.
 func (f *feed) stop() {
 	f.cancel()
-	for range f.batches { // until it is closed
+	for range f.batches { // until closed
 	}
 }

@@ -217,7 +217,7 @@ func TestTorchFails(t *testing.T) {
 		}
 		ways := []string{"pip install torch", "EVALD_PYTHON", "gorgonia, which needs none"}
 		if name == "ends later" {
-			ways = []string{"goes on from the checkpoint"}
+			ways = []string{"resumes from the checkpoint"}
 		}
 		for _, want := range append(ways, "PyTorch: "+python, c.want) {
 			if err == nil || !strings.Contains(err.Error(), want) {

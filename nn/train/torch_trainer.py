@@ -1,11 +1,11 @@
 """The steps of package train in PyTorch. torch.go starts Python with the text of torch_model.py and of this file, and
-speaks with it over stdin and stdout. Both ends count on little-endian numbers.
+exchanges messages with it over stdin and stdout. All numbers are little-endian.
 
     a line of JSON    the run: see torchRun in torch.go
     int32 [P]         the mirror of each trained value, if the network is symmetric
- -> a line of JSON    {"about": what computes}
+ -> a line of JSON    {"about": the device and precision}
 
-and then, as often as Go wants, one of
+and then, any number of times, one of
 
     "P", the state                       replaces the state
     "G"                 -> the state
@@ -14,7 +14,7 @@ and then, as often as Go wants, one of
 
 The state is float32: the P trained values (those of AdamW, then Muon's), their moving average if there is one, the
 first moments, and AdamW's second moments. A batch is of one board: float32 H, W and the last plane's value; rows as package train
-defines them, float32 wdl [N,3], policy by cell [N,H*W], gameover [N,4]; and a byte a cell with planes 0 to 3 in its lowest bits. The
+defines them, float32 wdl [N,3], policy by cell [N,H*W], gameover [N,4]; and a byte per cell with planes 0 to 3 in its lowest bits. The
 result is float64: the gradient's norm, and for each loss of the run its value, its rows by class, and those of them that are right.
 """
 import contextlib
@@ -29,7 +29,7 @@ from torch.func import functional_call
 from torch.linalg import vector_norm
 
 pipe_in, pipe_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)  # whatever else is printed must not come between the answers
+os.dup2(2, 1)  # all other output must not mix with the answers
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
 

@@ -11,37 +11,37 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Source fills dst with the examples of a step, counted from 0. The same step always gets the same examples, so a killed run
-// can be resumed.
+// Source fills dst with the examples of a step, counted from 0. The same step always gets the same examples, so that a run can be
+// resumed.
 type Source func(step int, dst []Example) error
 
-// Compute says what makes the steps of a run, and on how many threads. A run may go on with another Compute than it began
-// with. gorgonia gives the same weights bit for bit with any number of threads, PyTorch and gorgonia nearly the same.
+// Compute selects the implementation of a run's steps and its threads. A run may be resumed with another Compute. gorgonia's
+// weights are the same bit for bit with any number of threads; PyTorch's and gorgonia's are nearly the same.
 type Compute struct {
 	Threads int    // 0 for all processors
-	Python  string // a Python that has PyTorch, which then makes the steps; "" for gorgonia in this process
+	Python  string // a Python with PyTorch, which then computes the steps; "" for gorgonia in this process
 
-	// BFloat16 lets PyTorch multiply in bfloat16 on the CPU, where that is clearly faster. The weights stay float32.
+	// BFloat16 makes PyTorch multiply in bfloat16 on the CPU if that is clearly faster. The weights stay float32.
 	BFloat16 bool
 }
 
-// Lesson is the examples of one game of a run, whose steps the games of Config.Rules share. Its source is asked for the steps of this game
-// alone, counted from 0.
+// Lesson is the examples of one game of a run. The games of Config.Rules share its steps; the source is called with the steps of
+// this game alone, counted from 0.
 type Lesson struct {
 	Board  *game.Board
 	Source Source
 }
 
-// computer makes the steps of a Trainer, and may keep a copy of its state.
+// computer computes the steps of a Trainer, and may keep a copy of its state.
 type computer interface {
-	// step makes the step after t.step: it changes the weights by the gradient of the losses of the step's batch, and the
-	// moving average by the weights. norm is that of the gradient before clipping. After an error the state is useless.
+	// step makes the step after t.step: it updates the weights by the gradient of the batch's losses, and then their moving
+	// average. norm is the gradient's, before clipping. After an error the state is useless.
 	step(rate, keep float64) (l *Losses, norm float64, err error)
 
-	judge(game int, examples []Example) (*Losses, error) // of the moving average on measureBatch examples
+	judge(game int, examples []Example) (*Losses, error) // losses of the moving average on measureBatch examples
 
-	fetch() error // brings the Trainer's state up to date
-	send() error  // takes the Trainer's state over
+	fetch() error // updates the Trainer's state
+	send() error  // takes over the Trainer's state
 	about() string
 	close()
 }
@@ -49,11 +49,11 @@ type computer interface {
 // Trainer makes the steps of one run. It is not safe for concurrent use.
 type Trainer struct {
 	config   Config
-	lessons  []Lesson // by their place in Config.Rules
+	lessons  []Lesson // in the order of Config.Rules
 	turns    *game.Turns
 	net      *net.Network        // the weights that the steps change
 	average  *net.Network        // the moving average, or net itself
-	moments  map[string]*moments // the solver's, by the names of the trained tensors
+	moments  map[string]*moments // the solver's, by name of the trained tensor
 	computer computer
 	examples []Example
 	step     int // steps done
@@ -68,9 +68,8 @@ type Report struct {
 	Losses
 }
 
-// New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow),
-// or with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must Close the
-// Trainer.
+// New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow), or
+// with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must Close the Trainer.
 func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer, error) {
 	shape, mix, err := c.Validate()
 	if err != nil {
@@ -111,7 +110,7 @@ func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer
 	return t, nil
 }
 
-// sameGames checks that there is a lesson for each game, in their order.
+// sameGames checks that there is a lesson for each game, in order.
 func sameGames(mix game.Mix, lessons []Lesson) error {
 	for i, p := range mix {
 		if i >= len(lessons) || lessons[i].Board.Rules() != p.Rules {
@@ -124,17 +123,17 @@ func sameGames(mix game.Mix, lessons []Lesson) error {
 	return nil
 }
 
-// Close ends the goroutines and processes that made the steps. It may be called twice.
+// Close ends the goroutines and processes that compute the steps. It may be called twice.
 func (t *Trainer) Close() { t.computer.close() }
 
-// About says in words what makes the steps.
+// About describes the implementation of the steps.
 func (t *Trainer) About() string { return t.computer.about() }
 
-// Done is the number of steps made so far.
+// Done returns the number of steps done.
 func (t *Trainer) Done() int { return t.step }
 
-// Network is the moving average of the weights so far, or the weights themselves if there is no average. It changes with
-// the steps, at the latest when a Run is saved.
+// Network returns the moving average of the weights, or the weights themselves if there is no average. Steps change it, at the
+// latest when a Run is saved.
 func (t *Trainer) Network() *net.Network { return t.average }
 
 // Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
@@ -149,7 +148,7 @@ func (t *Trainer) Step() (Report, error) {
 	return Report{t.step, began, rate, norm, *losses}, nil
 }
 
-// Judge measures the moving average, or the weights themselves if there is none, on examples of a game of Config.Rules.
+// Judge measures Network on examples of a game of Config.Rules.
 func (t *Trainer) Judge(game int, examples []Example) (Losses, error) {
 	judge := func(batch []Example) (*Losses, error) { return t.computer.judge(game, batch) }
 	return MeasureBy(context.Background(), judge, func(step int, dst []Example) error {
@@ -161,21 +160,20 @@ func (t *Trainer) Judge(game int, examples []Example) (Losses, error) {
 	}, len(examples), nil)
 }
 
-// trainingKey is the key of the network's metadata that holds the checkpoint's header.
+// trainingKey is the network's metadata key of the checkpoint's header.
 const trainingKey = "evald.training"
 
-// rangeKey is the key of the network's metadata that lists the ranges of games (game.Ranges) that it is for, beside those that it was trained
+// rangeKey is the network's metadata key of the ranges of games (game.Ranges) that it supports besides those that it was trained
 // on.
 const rangeKey = "evald.range"
 
-// Files brings the state up to date, and returns the network, with the checkpoint's header in its metadata, and the
-// checkpoint.
+// Files fetches the state and returns two files: the network, with the checkpoint's header in its metadata, and the checkpoint.
 func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	if err := t.computer.fetch(); err != nil {
 		return nil, nil, err
 	}
 	t.Network().Metadata[trainingKey] = string(t.config.Header(t.step))
-	delete(t.Network().Metadata, rangeKey) // it may be that of the network that training began with
+	delete(t.Network().Metadata, rangeKey) // it may come from the initial network
 	if t.config.Rules == game.AnyMix {
 		t.Network().Metadata[rangeKey] = strings.Join(game.AnyRange().Strings(), ",")
 	}
@@ -185,7 +183,7 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	return network, t.Checkpoint(), nil
 }
 
-// fill puts the examples of a step into the batch of the step's game, one of those that batch makes for each.
+// fill fills the batch of a step's game with the step's examples. batch returns the batch for each game.
 func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, error) {
 	turn, had := t.turns.At(step)
 	lesson := t.lessons[turn]
@@ -205,7 +203,7 @@ func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, 
 	return b, b.Fill(t.examples)
 }
 
-// The uses of random numbers. Each use has its own sequence for every step.
+// The uses of random numbers. Each use has a separate sequence for every step.
 const (
 	forMirrors = iota + 1
 	forLearning
@@ -217,7 +215,6 @@ const (
 	forHoldingOutUnnumbered
 )
 
-// randomOf returns the random numbers of one use at one step.
 func randomOf(seed uint64, use, step int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(use)<<40+uint64(step)))
 }

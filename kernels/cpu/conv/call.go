@@ -23,7 +23,7 @@ import (
 	_ "github.com/evald/evald/kernels/cpu/vector" // its headers
 )
 
-// inC is a path whose functions are C.
+// inC returns a path whose functions are C.
 func inC(name cpu.Path, path *C.train_path) kernels {
 	return kernels{
 		name: name, path: uintptr(unsafe.Pointer(path)), sizes: sizesC, weights: weightsC, gradients: gradientsC, forward: forwardC, sums: sumsC,

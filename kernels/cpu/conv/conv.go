@@ -10,7 +10,7 @@ type Shape struct {
 	K    int // rows and columns of the kernel: 3, with a border of zeros around the board, or 1
 }
 
-// lengths are the numbers of elements of x, y and weight. It panics if the shape is invalid: a bug in the calling program.
+// lengths returns the numbers of elements of x, y and weight. It panics if the shape is invalid, which is a bug in the caller.
 func (s Shape) lengths() (in, out, weights int) {
 	if s.N < 0 || s.I < 1 || s.O < 1 || s.H < 1 || s.W < 1 || s.K != 1 && s.K != 3 {
 		panic(fmt.Sprintf("conv: shape %+v: N must be at least 0, K 1 or 3, the others at least 1", s))
@@ -18,13 +18,13 @@ func (s Shape) lengths() (in, out, weights int) {
 	return s.N * s.I * s.H * s.W, s.N * s.O * s.H * s.W, s.O * s.I * s.K * s.K
 }
 
-// Then is what follows a convolution in the same pass over memory. The zero value does nothing.
+// Then is the operations after a convolution in the same pass over memory. The zero value does nothing.
 type Then struct {
 	Add  []float32 // like y, added to the result (a residual connection), or nil; may be y itself
-	ReLU bool      // finally, negative results become zero; NaN stays, so that it is noticed
+	ReLU bool      // at the end, negative results become zero; NaN stays, so that errors are noticed
 }
 
-// Grad is what surrounds the gradient with respect to a layer's input. The zero value does nothing. With it a tower's
+// Grad is the operations around the gradient with respect to a layer's input. The zero value does nothing. With it, a tower's
 // backward pass needs no separate steps for its ReLUs and residual connections:
 //
 //	dx = (convᵀ(dy where Y > 0) + Add) where X > 0
@@ -38,7 +38,7 @@ type Grad struct {
 //
 //	y[n,r,c,o] = bias[o] + sum over i, kr, kc of weight[o,i,kr,kc] * x[n,r+kr-b,c+kc-b,i]
 //
-// with x [N,H,W,I], weight [O,I,K,K], bias [O] or nil, y [N,H,W,O]; then says what follows. y must not overlap x.
+// with x [N,H,W,I], weight [O,I,K,K], bias [O] or nil, y [N,H,W,O], followed by the operations of then. y must not overlap x.
 func (p *Pool) Forward(y, x, weight, bias []float32, s Shape, then Then) {
 	in, out, weights := s.lengths()
 	length("y", y, out, false)
@@ -61,7 +61,7 @@ func (p *Pool) Forward(y, x, weight, bias []float32, s Shape, then Then) {
 //
 //	dx[n,r,c,i] = sum over o, kr, kc of weight[o,i,kr,kc] * dy[n,r-kr+b,c-kc+b,o]
 //
-// and g says what is done before and after. dx must not overlap dy.
+// with the operations of g before and after. dx must not overlap dy.
 func (p *Pool) InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	in, out, weights := s.lengths()
 	length("dx", dx, in, false)
@@ -80,8 +80,8 @@ func (p *Pool) InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	p.convolve()
 }
 
-// WeightGrad is the gradient of Forward with respect to weight and bias, into dweight [O,I,K,K] and dbias [O] or nil, which
-// are overwritten:
+// WeightGrad computes the gradients of Forward with respect to weight and bias. It overwrites dweight [O,I,K,K] and dbias [O] or
+// nil:
 //
 //	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,r,c,o] * x[n,r+kr-b,c+kc-b,i]
 //	dbias[o]           = sum over n, r, c of dy[n,r,c,o]

@@ -2,11 +2,11 @@ package conv
 
 import "github.com/evald/evald/kernels/cpu"
 
-// kernels is one way to compute: with some of the processor's instructions, or in plain Go. train.h documents the functions;
-// a slice is nil if the argument there is NULL.
+// kernels is one implementation: with a set of the processor's instructions, or in plain Go. train.h documents the functions; a
+// slice is nil where the argument there is NULL.
 type kernels struct {
 	name      cpu.Path
-	path      uintptr // dims.path for the functions
+	path      uintptr // dims.path of the functions
 	sizes     func(d *dims) (scratch, weights, sums int)
 	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
 	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
@@ -16,37 +16,37 @@ type kernels struct {
 
 // dims is train_dims of train.h.
 type dims struct {
-	path                          uintptr // the address of a train_path of C, which is no memory of Go; 0 for plain Go
+	path                          uintptr // the address of a C train_path, not Go memory; 0 for plain Go
 	n, block, i, o, h, w, k, relu int32
 }
 
-// arguments are the caller's buffers, and how a kernel reads the weights.
+// arguments are the caller's buffers, and the layout of the weights.
 type arguments struct {
 	y, x, xMask, bias, add, mask []float32 // y = relu(conv(x where xMask > 0) + bias + add) where mask > 0
 	weight                       []float32
 	so, si                       int // strides of weight by output and input channel
 	flip                         bool
-	dweight, dy                  []float32 // for a gradient with respect to the weights; y and x are those of the forward pass
+	dweight, dy                  []float32 // for a gradient with respect to the weights; y and x are then the forward pass's
 }
 
-// job is the convolution in progress. The gradient with respect to the input is here a convolution too, from O to I
-// channels, with weights rotated by 180 degrees.
+// job is the convolution in progress. The gradient with respect to the input is a convolution too, from O to I channels, with
+// weights rotated by 180 degrees.
 type job struct {
 	*kernels
 	d dims
 	arguments
-	part, parts int // boards per piece of work, and the number of partial gradients
+	part, parts int // boards per piece of work, and number of partial gradients
 
 	u, sums, dbiases buffer // transformed weights, partial gradients with respect to weights and bias
 }
 
 const (
-	blockTiles   = 48      // about how many tiles of 2x2 are transformed together
-	pieceBlocks  = 4       // the most blocks in a piece of work
+	blockTiles   = 48      // approximate number of 2x2 tiles transformed together
+	pieceBlocks  = 4       // maximum blocks in a piece of work
 	channelSlice = 8       // input channels whose weights are transformed in one piece
-	maxParts     = 16      // the most partial gradients
-	minPart      = 8       // the fewest boards for a partial gradient
-	maxSums      = 8 << 20 // floats in all partial gradients together; limits their number if there are many channels
+	maxParts     = 16      // maximum number of partial gradients
+	minPart      = 8       // minimum boards per partial gradient
+	maxSums      = 8 << 20 // floats in all partial gradients; limits their number if there are many channels
 )
 
 // prepare sets the pool's job to a convolution from i to o channels.
@@ -63,7 +63,7 @@ func (p *Pool) convolve() {
 	_, size, _ := j.sizes(&j.d)
 	j.u.of(size)
 	p.run(channelSlices(int(j.d.i)), (*job).weightsPiece)
-	// Boards do not depend on each other, so the size of a piece may depend on the number of threads.
+	// Boards are independent, so the size of a piece may depend on the number of threads.
 	j.part = int(j.d.block) * max(1, min(pieceBlocks, int(j.d.n/j.d.block)/(4*len(p.workers))))
 	p.run((int(j.d.n)+j.part-1)/j.part, (*job).forwardPiece)
 	j.arguments = arguments{}
@@ -97,7 +97,7 @@ func (j *job) gradientsPiece(_ *worker, piece int) {
 	j.gradients(j.dweight, j.sums.floats, j.parts, i, min(i+channelSlice, int(j.d.i)), &j.d)
 }
 
-// prepare sets w's sizes to those of the job with n boards, and returns scratch memory for them.
+// prepare sets w's sizes to the job's, with n boards, and returns scratch memory for them.
 func (w *worker) prepare(j *job, n int) []float32 {
 	w.d = j.d
 	w.d.n = int32(n)
@@ -105,7 +105,7 @@ func (w *worker) prepare(j *job, n int) []float32 {
 	return w.scratch.of(size)
 }
 
-// rows is x[from:to] for rows of the given width, or nil if x is nil.
+// rows returns x[from:to] in rows of the given width, or nil if x is nil.
 func rows(x []float32, from, to, width int) []float32 {
 	if x == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/kernels/cpu"
 )
 
-// paths are the ways to compute that this processor and build have, the fastest first.
+// paths returns the implementations that this processor and build support, the fastest first.
 func paths() []*kernels {
 	var all []*kernels
 	for i := range vectorKernels {
@@ -21,7 +21,7 @@ func paths() []*kernels {
 	return append(all, &plain)
 }
 
-// fastest is the first path that computes what plain Go computes. So a path that is wrong on some machine is not used there.
+// fastest returns the first path that agrees with plain Go, so that a path that is wrong on a machine is not used there.
 var fastest = sync.OnceValue(func() *kernels {
 	all := paths()
 	return all[slices.IndexFunc(all, func(k *kernels) bool { return k == &plain || selfTest(k) == nil })]
@@ -38,7 +38,7 @@ func selfTest(k *kernels) error {
 	return nil
 }
 
-// normals are random numbers of a normal distribution with mean 0.
+// normals returns normally distributed random numbers with mean 0.
 func normals(r *rand.Rand, n int, deviation float64) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -47,7 +47,7 @@ func normals(r *rand.Rand, n int, deviation float64) []float32 {
 	return x
 }
 
-// selfTestResults are those of a 1x1 and a 3x3 convolution and of their gradients, one after the other.
+// selfTestResults returns the results of a 1x1 and a 3x3 convolution and of their gradients, one after the other.
 func selfTestResults(k *kernels) []float32 {
 	p := newPool(1, k)
 	r := rand.New(rand.NewPCG(1, 2))

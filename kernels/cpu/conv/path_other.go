@@ -2,5 +2,5 @@
 
 package conv
 
-// vectorKernels need cgo, and amd64 or arm64.
+// vectorKernels is empty: they need cgo, and amd64 or arm64.
 var vectorKernels []kernels

@@ -2,13 +2,13 @@ package conv
 
 import "github.com/evald/evald/kernels/cpu"
 
-// plain computes in Go alone, with the loops of Forward over planes with a border of zeros. So all rows of outputs are one
-// run, and the values computed for the border between them are dropped.
+// plain computes in plain Go, with the loops of Forward over planes with a border of zeros. All rows of outputs are one run, and
+// the values for the border between them are dropped.
 var plain = kernels{
 	name: cpu.Go, sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
 }
 
-// plane is the size of a channel with its border, and the width of the border: one cell, or none for a 1x1 kernel.
+// plane returns the size of a channel with its border, and the width of the border: one cell, or none for a 1x1 kernel.
 func (d *dims) plane() (size, border int) {
 	border = int(d.k) / 2
 	return (int(d.h) + 2*border) * (int(d.w) + 2*border), border
@@ -49,7 +49,7 @@ func plainGradients(dweight, sums []float32, partials, i0, i1 int, d *dims) {
 	}
 }
 
-// plainLoad copies a board x of the given channels into planes [channels][plane], with zero wherever mask is not positive.
+// plainLoad copies a board x of the given channels into planes [channels][plane], with zero where mask is not positive.
 func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	size, border := d.plane()
 	clear(planes)
@@ -62,7 +62,7 @@ func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	}
 }
 
-// padded is the index of a cell in its plane.
+// padded returns the index of a cell in its plane.
 func (d *dims) padded(cell, border int) int {
 	w := int(d.w)
 	return (cell/w+border)*(w+2*border) + cell%w + border
@@ -147,7 +147,7 @@ func plainSums(sums, dbias, x, dy, y, scratch []float32, d *dims) {
 	}
 }
 
-// sumTaps adds to each element of the kernel the products of gradients and the cells that it multiplies.
+// sumTaps adds to each element of the kernel the products of gradients and the cells that the element multiplies.
 func sumTaps(w *[9]float32, grad, plane []float32, stride int) {
 	a, b, c := plane[:len(grad)+2], plane[stride:][:len(grad)+2], plane[2*stride:][:len(grad)+2]
 	var w0, w1, w2, w3, w4, w5, w6, w7, w8 float32

@@ -8,8 +8,8 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Pool owns the memory of the kernels and bounds their goroutines. After the first call with a shape, nothing is allocated for
-// it again. A Pool runs one kernel at a time; calls from several goroutines wait for each other.
+// Pool owns the kernels' memory and limits their goroutines. After the first call with a shape, that shape needs no further
+// allocations. A Pool runs one kernel at a time; concurrent calls wait for each other.
 type Pool struct {
 	kernels *kernels
 	workers []worker
@@ -22,7 +22,7 @@ type Pool struct {
 // step computes a piece of a job.
 type step func(*job, *worker, int)
 
-// worker is what one goroutine has: its scratch memory, and the sizes that it passes to a kernel.
+// worker is a goroutine's state: its scratch memory, and the sizes that it passes to a kernel.
 type worker struct {
 	scratch buffer
 	d       dims
@@ -38,7 +38,7 @@ func (b *buffer) of(size int) []float32 {
 	return b.floats[:size]
 }
 
-// NewPool makes a pool that works on the given number of threads, including the caller's; 0 means GOMAXPROCS.
+// NewPool returns a pool that uses the given number of threads, including the caller's; 0 means GOMAXPROCS.
 func NewPool(threads int) *Pool { return newPool(threads, fastest()) }
 
 func newPool(threads int, k *kernels) *Pool {
@@ -53,7 +53,7 @@ func newPool(threads int, k *kernels) *Pool {
 	return p
 }
 
-// run runs a step of the job for every piece from 0 to pieces-1, on all threads. Which thread takes which piece is
+// run runs a step of the job for every piece from 0 to pieces-1, on all threads. The assignment of pieces to threads is
 // undefined, so no result may depend on it.
 func (p *Pool) run(pieces int, s step) {
 	_ = p.pool.Do(context.Background(), s, pieces, 1) // no step fails

@@ -1,6 +1,6 @@
 //go:build cgo && (amd64 || arm64)
 
-// What all paths share: the sizes, and the call of the path that was asked for. train_layout.h says how the kernels work.
+// Shared by all paths: the sizes, and calls of the requested path. train_layout.h explains the kernels.
 
 #include "train_layout.h"
 

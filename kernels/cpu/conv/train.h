@@ -1,10 +1,10 @@
-// The kernels in C. train.c says how they work.
+// The kernels in C. train_layout.h explains them.
 #ifndef TRAIN_H
 #define TRAIN_H
 
 #include <stdint.h>
 
-// train_dims is the sizes of a layer as the running pass sees it: an input gradient is a convolution from its O to its I
+// train_dims is the sizes of a layer as the current pass sees it: an input gradient is a convolution from its O to its I
 // channels. It is dims of job.go.
 typedef struct {
 	uintptr_t path;     // the address of a train_path, as a number because Go does not pass memory with pointers in it
@@ -33,12 +33,12 @@ void train_gradients(float *dweight, float *sums, int partials, int i0, int i1, 
 void train_forward(float *y, const float *x, const float *x_mask, const float *u, const float *bias, const float *add,
 	const float *y_mask, float *scratch, const train_dims *d);
 
-// train_sums computes from dy (where y > 0, unless y is NULL) and x the transformed gradient with respect to the weights,
-// and the gradient with respect to the bias.
+// train_sums computes from dy (where y > 0, unless y is NULL) and x the transformed gradient with respect to the weights, and the
+// gradient with respect to the bias.
 void train_sums(float *sums, float *dbias, const float *x, const float *dy, const float *y, float *scratch,
 	const train_dims *d);
 
-// train_path is the functions above in the instructions of one path.
+// train_path is the functions above, for one path.
 typedef struct {
 	void (*weights)(float *, const float *, int64_t, int64_t, int, int, int, const train_dims *);
 	void (*gradients)(float *, float *, int, int, int, const train_dims *);

@@ -1,13 +1,13 @@
-// The functions of train.h for vectors of LANES floats. The file that includes this includes the header of its instructions
-// before (vector/doc.go), and defines NAME and TARGET as for vector/microkernel.h, and PANEL, the vectors of a row of a
-// matrix product that are in registers at once: 2 or 4.
+// The functions of train.h for vectors of LANES floats. The including file first includes the header of its instructions
+// (vector/doc.go), and defines NAME and TARGET as for vector/microkernel.h, and PANEL, the number of vectors of a matrix
+// product's row that are in registers at once: 2 or 4.
 
 #define MAC FMA
 #include "../vector/microkernel.h"
 #include "train_layout.h"
 
-// tile computes c[r*cr + ..] = (add ? c[r*cr + ..] : 0) + sum over k of a[r*ar + k*ak] * b[k*bk + ..] for r < rows, and as
-// many columns as the vectors have.
+// tile computes c[r*cr + ..] = (add ? c[r*cr + ..] : 0) + sum over k of a[r*ar + k*ak] * b[k*bk + ..] for r < rows, and for the
+// columns of the vectors.
 INLINE NAME(tile)(const int rows, const int vectors, float *c, int64_t cr, const float *a, int64_t ar, int64_t ak, const float *b,
 	int64_t bk, int depth, int add) {
 	const float *row[ROWS];

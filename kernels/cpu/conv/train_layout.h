@@ -3,18 +3,17 @@
 //
 //	outputs = A' [ sum over i of (G w G') * (B' d B) ] A
 //
-// where * is element by element. So each of the 16 elements is a matrix product [tiles, I] x [I, O]. That costs 16
-// multiplications per tile and pair of channels, and the plain loop takes 36. All entries of A and B are 0, 1 and -1, and
-// those of G are 0, 1/2 and 1, so the error stays near that of the plain loop. The gradient with respect to the weights is
-// the transposed formula,
+// where * is element by element. Each of the 16 elements is a matrix product [tiles, I] x [I, O]. That takes 16 multiplications
+// per tile and pair of channels, and the plain loop 36. All entries of A and B are 0, 1 and -1, and those of G are 0, 1/2 and 1,
+// so the error stays near that of the plain loop. The gradient with respect to the weights is the transposed formula,
 //
 //	dw = G' [ sum over tiles of (B' d B) * (A dy A') ] G
 //
 // and the gradient with respect to the input is a convolution of dy with the kernels rotated by 180 degrees. A 1x1 kernel is
 // just the matrix product, with cells in place of tiles.
 //
-// Channels are padded to a multiple of GROUP before boards are transformed. The transformed data of a few boards ("a block")
-// stay in the processor's second-level cache between the three steps.
+// Channels are padded to a multiple of GROUP before boards are transformed. The transformed data of a few boards ("a block") stay
+// in the second-level cache between the three steps.
 
 #include <string.h>
 
@@ -30,8 +29,8 @@ static inline int pad(int c) { return (c + GROUP - 1) / GROUP * GROUP; }
 static inline int points(const train_dims *d) { return d->k == 3 ? 16 : 1; }
 static inline int tiles(const train_dims *d) { return d->k == 3 ? (d->h + 1) / 2 * ((d->w + 1) / 2) : d->h * d->w; }
 
-// runs_of is the number of pieces in which the cells of a board are copied between rows of c and of pad(c) channels. If the
-// two are the same, that is one piece.
+// runs_of returns the number of pieces in which the cells of a board are copied between rows of c and of pad(c) channels: one
+// piece if the two are equal.
 static inline int runs_of(int c, int cells) { return c == pad(c) ? 1 : cells; }
 
 // Offsets in scratch memory: at its start a board with a row of zeros after it, then a block's transformed input and output.

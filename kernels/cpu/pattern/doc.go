@@ -1,18 +1,18 @@
-// Package pattern computes networks of pattern tables on the CPU in whole numbers. Package nn/pattern says what the rows of
-// the table are, and reads and writes such networks.
+// Package pattern computes networks of pattern tables on the CPU with integers. Package nn/pattern defines the rows of the table,
+// and reads and writes such networks.
 //
 // # Definition
 //
-// L lanes (Lanes), D = L - Outputs. All arithmetic is exact: no sum leaves its type, which Check makes sure of.
+// L lanes (Lanes), D = L - Outputs. All arithmetic is exact: Check makes sure that no sum overflows.
 //
-//	acc  [L] int16   bias + the rows of the table that the position has
+//	acc  [L] int16   bias + the position's rows of the table
 //	a    [D/2]       clamp(acc[i], 0, 255) * clamp(acc[i+D/2], 0, 255) >> 9, which is 0..127
 //	h1   [H1]        clamp((bias1 + weight1 a) >> 6, 0, 127)
 //	h2   [H2]        clamp((bias2 + weight2 h1) >> 6, 0, 127)
 //	out  [Outputs]   bias3 + weight3 h2 + 32 * acc[D+i], int32
 //
-// Weights are int8 and biases int32. In a network of real numbers 1 is 255 in the accumulator, 127 in a, h1 and h2, 64 in
-// weight1 and weight2, 32 in weight3, and Unit in out.
+// Weights are int8 and biases int32. The integers that represent 1 are 255 in the accumulator, 127 in a, h1 and h2, 64 in weight1
+// and weight2, 32 in weight3, and Unit in out.
 //
 // # Paths
 //
@@ -21,12 +21,12 @@
 //	neon         C, arm64
 //	go           plain Go, on every processor
 //
-// All give the same numbers. A path is used after it has proved that on the processor at hand (Best).
+// All give the same numbers. A path is used only after a self-test on the processor (Best).
 //
 // # Decisions
 //
-// The product of two halves of the accumulator is what lets a network of one table see that two patterns meet: with the same
-// tables it is better than the accumulator itself, and halves the work of the first layer.
+// Multiplying two halves of the accumulator lets a network of one table detect that two patterns coincide. With the same tables
+// it is more accurate than the accumulator itself, and halves the work of the first layer.
 package pattern
 
 // Outputs is the number of results of a network, and of lanes that are added to them.

@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// beforeGuard copies numbers to the end of a page, after which comes one that nobody may read.
+// beforeGuard copies numbers to the end of a page that an unreadable page follows.
 func beforeGuard[T any](t *testing.T, numbers []T) []T {
 	page := syscall.Getpagesize()
 	size := len(numbers) * int(unsafe.Sizeof(numbers[0]))

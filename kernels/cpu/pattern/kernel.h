@@ -1,4 +1,4 @@
-// The kernels of one set of instructions. Before this is included, it needs
+// The kernels of one set of instructions. The including file must define
 //
 //	NAME(x), TARGET     the names of the functions, and their instructions
 //	V16, N16            a vector of int16 and its length, with LOAD16, STORE16, ADD16
@@ -40,7 +40,7 @@ TARGET static inline void NAME(hidden)(const pattern_layer *l, const uint8_t *in
 
 // heads computes a position's results from its accumulator.
 TARGET static inline void NAME(heads)(const pattern_net *net, const int16_t *acc, int32_t *out) {
-	// The last store of a layer may reach beyond its inputs; what fills the last four has weights of 0.
+	// The last store of a layer may exceed its inputs; the padding to four has weights of 0.
 	uint8_t a[max_lanes / 2 + 64], h[max_lanes / 2 + 64];
 	int64_t half = (net->lanes - 16) / 2;
 	memset(a + half, 0, 4);
@@ -67,7 +67,7 @@ TARGET void NAME(pattern_forward)(pattern_net net, const int32_t *rows, int64_t 
 				for (int64_t i = 0; i < net.lanes; i += 32)
 					__builtin_prefetch(net.table + rows[k] * net.lanes + i);
 		for (int64_t next = 0; next < net.lanes; next += 2 * N16) {
-			// If the lanes are an odd number of vectors, the last two begin earlier, so that nothing beyond the table is read.
+			// For an odd number of vectors of lanes, the last two begin earlier, so that nothing beyond the table is read.
 			int64_t i = next + 2 * N16 <= net.lanes ? next : net.lanes - 2 * N16;
 			V16 s = LOAD16(net.bias + i), t = LOAD16(net.bias + i + N16);
 			for (int64_t k = 0; k < each; k++) {

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// AVX2. The products of two pairs of bytes are summed in an int16, which they cannot leave: 2 * 127 * 128 is less than 2^15.
+// AVX2. The products of two pairs of bytes are summed in an int16 without overflow: 2 * 127 * 128 is less than 2^15.
 #include "pattern.h"
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 //go:build cgo
 
-// NEON, which is on every arm64. All inputs of products are at most 127, so they are signed bytes too.
+// NEON, which every arm64 has. All inputs of products are at most 127, so they are signed bytes too.
 #include "pattern.h"
 #include <arm_neon.h>
 

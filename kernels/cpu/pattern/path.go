@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Path names one way to compute.
+// Path names a set of instructions and its implementation.
 type Path string
 
 // The paths, the fastest first.
@@ -24,10 +24,10 @@ type path struct {
 	forward func(n *Net, rows []int32, each int, out []int32)
 }
 
-// available are the paths that can run here, the fastest first.
+// available returns the paths that can run here, the fastest first.
 var available = sync.OnceValue(func() []path { return append(vectorPaths(), path{Go, forwardGo}) })
 
-// Paths are the paths that this processor and build can run, the fastest first. The last is always Go.
+// Paths returns the paths that this processor and build can run, the fastest first. The last is always Go.
 func Paths() []Path {
 	var all []Path
 	for _, p := range available() {
@@ -49,7 +49,7 @@ func (p Path) find() (path, error) {
 	return available()[i], nil
 }
 
-// Best is the fastest path that passes SelfTest here.
+// Best returns the fastest path that passes SelfTest here.
 var Best = sync.OnceValue(func() Path {
 	for _, p := range Paths() {
 		if SelfTest(p) == nil {
@@ -87,7 +87,7 @@ func SelfTest(p Path) error {
 	return nil
 }
 
-// Random are weights of so many rows, lanes and outputs of the hidden layers, whose sums keep within their types for up to
+// Random returns weights with these numbers of rows, lanes and outputs of the hidden layers, whose sums do not overflow for up to
 // 33 rows. Many activations are at neither end of their range.
 func Random(r *rand.Rand, rows, lanes, h1, h2 int) *Weights {
 	w := &Weights{Lanes: lanes, Bias: make([]int16, lanes), Table: make([]int16, rows*lanes)}

@@ -7,7 +7,7 @@ import "C"
 
 import "golang.org/x/sys/cpu"
 
-// vectorPaths are the C kernels whose instructions this processor has, the fastest first.
+// vectorPaths returns the C kernels that this processor supports, the fastest first.
 func vectorPaths() []path {
 	x := &cpu.X86
 	var all []path

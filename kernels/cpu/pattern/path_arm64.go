@@ -5,7 +5,7 @@ package pattern
 // #include "pattern.h"
 import "C"
 
-// vectorPaths is the C kernel for NEON, which every arm64 has.
+// vectorPaths returns the C kernel for NEON, which every arm64 has.
 func vectorPaths() []path {
 	return []path{{
 		NEON,

@@ -2,5 +2,5 @@
 
 package pattern
 
-// vectorPaths needs cgo, and amd64 or arm64, so there are none here.
+// vectorPaths returns none: they need cgo, and amd64 or arm64.
 func vectorPaths() []path { return nil }

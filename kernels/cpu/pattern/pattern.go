@@ -19,21 +19,21 @@ type Weights struct {
 	Dense [3]Layer // (Lanes-Outputs)/2 -> H1 -> H2 -> Outputs
 }
 
-// MaxLanes and MaxHidden bound a row and a hidden layer.
+// MaxLanes and MaxHidden limit a row and a hidden layer.
 const (
 	MaxLanes  = 1024
 	MaxHidden = 256
 )
 
-// Rows is the number of rows of the table.
+// Rows returns the number of rows of the table.
 func (w *Weights) Rows() int { return len(w.Table) / w.Lanes }
 
-// Sizes are the widths of the dense layers' inputs, and last of the output.
+// Sizes returns the widths of the dense layers' inputs, then the width of the output.
 func (w *Weights) Sizes() [4]int {
 	return [4]int{(w.Lanes - Outputs) / 2, len(w.Dense[0].Bias), len(w.Dense[1].Bias), len(w.Dense[2].Bias)}
 }
 
-// CheckShape returns an error that names the width that is out of range.
+// CheckShape returns an error that names a width out of range.
 func CheckShape(lanes, h1, h2 int) error {
 	if lanes%32 != 0 || lanes < 64 || lanes > MaxLanes {
 		return fmt.Errorf("lanes is %d, must be a multiple of 32 from 64 to %d", lanes, MaxLanes)
@@ -46,8 +46,8 @@ func CheckShape(lanes, h1, h2 int) error {
 	return nil
 }
 
-// Check returns an error that names the part with a wrong size, or a part whose sums might leave their types. groups are the
-// first rows of each group of the table and then the number of rows: a position has at most one row of each group.
+// Check returns an error that names a part with a wrong size, or whose sums might overflow. groups are the first rows of each
+// group of the table and then the number of rows: a position has at most one row of each group.
 func (w *Weights) Check(groups []int32) error {
 	sizes := w.Sizes()
 	if err := CheckShape(w.Lanes, sizes[1], sizes[2]); err != nil {
@@ -79,7 +79,7 @@ func (w *Weights) Check(groups []int32) error {
 // maxBias leaves room for the products of a layer: 512 inputs of 127 * 128, and 32 times an int16.
 const maxBias = 1 << 30
 
-// checkSums makes sure that no accumulator can leave int16, whatever rows a position has of the groups.
+// checkSums checks that no accumulator can overflow int16, for any choice of one row per group.
 func (w *Weights) checkSums(groups []int32) error {
 	low, high := make([]int, w.Lanes), make([]int, w.Lanes)
 	for lane, x := range w.Bias {
@@ -106,7 +106,7 @@ func (w *Weights) checkSums(groups []int32) error {
 	return nil
 }
 
-// Net is a network packed for a path. It may be used by many goroutines at once.
+// Net is a network packed for a path. It is safe for concurrent use.
 type Net struct {
 	path  path
 	lanes int
@@ -115,7 +115,7 @@ type Net struct {
 	dense [3]packed
 }
 
-// packed is a layer whose weights lie as [in/4, out, 4], with zeros for inputs that fill the last four.
+// packed is a layer with weights [in/4, out, 4], with zeros for the inputs that pad to four.
 type packed struct {
 	in, out int // in is a multiple of 4
 	weight  []int8
@@ -148,11 +148,10 @@ func New(w *Weights, p Path) (*Net, error) {
 	return n, nil
 }
 
-// Path is the path that the network was packed for.
+// Path returns the path that the network was packed for.
 func (n *Net) Path() Path { return n.path.name }
 
-// Forward computes the results of positions, out [N, Outputs], from their rows of the table, rows [N, each]. Rows must be in
-// the table.
+// Forward computes the results of positions, out [N, Outputs], from their rows of the table, rows [N, each], which must be valid.
 func (n *Net) Forward(rows []int32, each int, out []int32) {
 	if len(rows) > 0 {
 		n.path.forward(n, rows, each, out)

@@ -16,7 +16,7 @@ func forwardGo(n *Net, rows []int32, each int, out []int32) {
 
 // heads computes a position's results from its accumulator.
 func (n *Net) heads(acc []int16, out []int32) {
-	var a, h [MaxLanes/2 + 4]uint8 // the layers' inputs; what fills the last four stays 0
+	var a, h [MaxLanes/2 + 4]uint8 // the layers' inputs; the padding to four stays 0
 	half := (n.lanes - Outputs) / 2
 	for i := range half {
 		x, y := int(acc[i]), int(acc[half+i])

@@ -18,9 +18,9 @@
 // For vectors of 8 words of two bfloat16 each: those in the lower halves.
 #define LOWER_HALVES(v) (VEC) _mm256_slli_epi32((__m256i)(v), 16)
 
-// For vectors of 8 words of four bytes, and for processors with AVX-VNNI: sum, int32 in a VEC, plus the four products of each word's unsigned bytes
-// in a with signed ones in b; and int32 as float.
-// It is asm because gcc copies the sums of the intrinsic, until registers run out.
+// For vectors of 8 words of four bytes, on processors with AVX-VNNI: sum, int32 in a VEC, plus the four products of each word's
+// unsigned bytes in a with signed ones in b; and int32 as float. It is asm because gcc copies the intrinsic's sums until
+// registers run out.
 #define DOT_INT8(sum, a, b) dot_int8_avx2(sum, a, b)
 
 static inline __attribute__((always_inline, target("avxvnni"))) __m256 dot_int8_avx2(__m256 sum, __m256 a, __m256 b) {
@@ -30,7 +30,7 @@ static inline __attribute__((always_inline, target("avxvnni"))) __m256 dot_int8_
 
 #define FROM_INT32(v) _mm256_cvtepi32_ps((__m256i)(v))
 
-// Each lane of v, none of them negative, as the nearest number from 0 to 255, ties to even, at p, a byte each. NaN is 255.
+// Each lane of v, none negative, rounded to the nearest of 0 to 255, ties to even, at p, a byte each. NaN becomes 255.
 #define STORE_UINT8(p, v) store_uint8(p, _mm256_cvtps_epi32(v))
 
 static inline __attribute__((always_inline, target("avx2"))) void store_uint8(uint8_t *p, __m256i v) {

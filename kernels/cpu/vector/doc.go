@@ -1,12 +1,12 @@
-// Package vector is the C headers that the kernels in C of kernels/cpu and kernels/cpu/conv are made of. It has no code in Go.
+// Package vector is the C headers shared by the kernels of kernels/cpu and kernels/cpu/conv. It has no Go code.
 //
 // There is one header for each set of instructions, avx2_amd64.h, avx512_amd64.h and neon_arm64.h. Each defines the same
 // macros:
 //
-//	VEC, LANES           the vector type and its number of floats. gcc and clang have the operators of C for it
+//	VEC, LANES           the vector type and its number of floats; C operators work on it in gcc and clang
 //	REGISTER             the constraint of an asm operand in a vector register
 //	LOAD(p), STORE(p, v) from and to memory at any address
-//	SPREAD(p)            the word at p as the factor of a whole vector, in the form that FMA takes
+//	SPREAD(p)            the word at p as a factor for a whole vector, in the form that FMA takes
 //	FMA(sum, a, b)       sum + a*b, rounded once. a is made by SPREAD
 //	FMA_EACH(sum, a, b)  the same for vectors a and b
 //	ADD(a, b)            a + b
@@ -27,19 +27,18 @@
 // neon_arm64.h has MMLA_BF16, STORE_BF16, PAIR, LOWS and HIGHS, for processors with FEAT_BF16, and MMLA_INT8 for those with FEAT_I8MM.
 //
 // microkernel.h is the loop in which all kernels spend most of their time, the product of two matrices into a tile of sums in
-// registers. matrices.h is the same loop for instructions that multiply small matrices. A file of C includes the header of its instructions and then the templates, which name their functions by the
-// path.
+// registers. matrices.h is the same loop for instructions that multiply small matrices. A C file includes the header of its
+// instructions and then the templates, which name their functions after the path.
 //
 // # Decisions
 //
-// go build does not notice that a file outside of a package's folder has changed. So the headers are embedded in this
-// package, which the packages of the kernels import: if a header changes, this package does, and they are compiled again. The
-// linker leaves the texts out of programs.
+// go build does not notice changes of files outside a package's folder. So the headers are embedded in this package, which the
+// kernels' packages import: after a change of a header they are compiled again. The linker leaves the texts out of programs.
 package vector
 
 import "embed"
 
-// Headers are the headers.
+// Headers are the texts of the headers.
 //
 //go:embed *.h
 var Headers embed.FS

@@ -1,18 +1,17 @@
-// The microkernel for instructions that multiply matrices. It stands for microkernel.h, has the same function with the same
-// arguments, and is included in the same way. MAC(sum, a, b) is here the product of 2 rows of 2 words and 2 columns of 2
-// words, added to 2x2 sums: a is made by PAIR from two rows, b is [column][2 words] as it lies in memory, and sum is
-// [row][column].
+// The microkernel for instructions that multiply matrices. It replaces microkernel.h, with the same function and arguments, and
+// is included in the same way. MAC(sum, a, b) is the product of 2 rows of 2 words and 2 columns of 2 words, added to 2x2 sums: a
+// is made by PAIR from two rows, b is [column][2 words] as in memory, and sum is [row][column].
 //
-// So two vectors of 4 sums are not those of one row each, but the left and the right half of two rows. turn goes from one
-// form to the other. A step of 2 words costs 8 loads of b and 6 of a, three of which need an arithmetic instruction to join a
-// vector, for 24 instructions of 2x2x2 multiply-adds of words.
+// Two vectors of 4 sums are therefore the left and the right half of two rows, not one row each. turn converts between the two
+// forms. A step of 2 words needs 8 loads of b and 6 of a, three of which need an arithmetic instruction to join a vector, for 24
+// instructions of 2x2x2 multiply-adds of words.
 
 #include "inline.h"
 
 #define ROWS 6
 #define FACTOR(p) PAIR(p, p)
 
-// turn changes between [row][vector], for storing, and the halves of two rows, for multiply. Both ways are the same.
+// turn converts between [row][vector], for storing, and the halves of two rows, for multiply. It is its own inverse.
 INLINE NAME(turn)(const int rows, const int vectors, VEC sum[ROWS][PANEL]) {
 	UNROLLED for (int m = 0; m < rows; m += 2) {
 		UNROLLED for (int v = 0; v < vectors; v++) {

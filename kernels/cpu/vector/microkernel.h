@@ -1,10 +1,10 @@
-// The product of two matrices into a tile of ROWS by up to PANEL vectors of sums, which stay in registers. The file that
-// includes this includes the header of its instructions before, and defines
+// The product of two matrices into a tile of ROWS by up to PANEL vectors of sums, which stay in registers. The including file
+// first includes the header of its instructions, and defines
 //
 //	NAME(x)        x with the path's name
 //	TARGET         the attribute that allows the path's instructions
-//	PANEL          the most vectors in a row of sums
-//	MAC(sum, a, b) sum + a*b, or what else a word of a and a vector of b add to the sum. a is made by SPREAD
+//	PANEL          the maximum number of vectors in a row of sums
+//	MAC(sum, a, b) sum + a*b, or another product of a word of a and a vector of b. a is made by SPREAD
 //
 // A tile of 6x4 takes 24 of 32 registers for its sums, 6x2 takes 12 of 16. A word of each row then costs 4 (2) loads of b and
 // 6 of a for 24 (12) multiply-adds, so that loads are never the bottleneck. Compilers keep the arrays in registers because

@@ -14,22 +14,22 @@
 #define NONZERO(v) (15 & ~vaddvq_u32(vandq_u32(vceqzq_f32(v), (uint32x4_t){1, 2, 4, 8})))
 #define ABOVE(v, w) (15 & ~vaddvq_u32(vandq_u32(vcleq_f32(v, w), (uint32x4_t){1, 2, 4, 8})))
 
-// For vectors of 2 rows of 4 bfloat16, on processors with FEAT_BF16: MMLA_BF16(sum, a, b) is the 2x2 sums plus a times the transpose of b,
-// and STORE_BF16 stores v rounded to bfloat16 at p, 2 bytes each. PAIR has a row from each of two places, LOWS and HIGHS have
-// a half of each of two vectors.
+// For vectors of 2 rows of 4 bfloat16, on processors with FEAT_BF16: MMLA_BF16(sum, a, b) is the 2x2 sums plus a times the
+// transpose of b, and STORE_BF16 stores v rounded to bfloat16 at p, 2 bytes each. PAIR joins rows from two places; LOWS and HIGHS
+// join halves of two vectors.
 #define MMLA_BF16(sum, a, b) vbfmmlaq_f32(sum, vreinterpretq_bf16_f32(a), vreinterpretq_bf16_f32(b))
 #define STORE_BF16(p, v) vst1_bf16((bfloat16_t *)(p), vcvt_bf16_f32(v))
 #define PAIR(p, q) vcombine_f32(vld1_f32(p), vld1_f32(q))
 #define LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
 #define HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
 
-// For vectors of 2 rows of 8 bytes, and for processors with FEAT_I8MM: sum, int32 in a VEC, plus the 2x2 products of unsigned bytes in a
-// with the transpose of signed ones in b; and int32 as float.
+// For vectors of 2 rows of 8 bytes, on processors with FEAT_I8MM: sum, int32 in a VEC, plus the 2x2 products of unsigned bytes in
+// a with the transpose of signed ones in b; and int32 as float.
 #define MMLA_INT8(sum, a, b) \
 	vreinterpretq_f32_s32(vusmmlaq_s32(vreinterpretq_s32_f32(sum), vreinterpretq_u8_f32(a), vreinterpretq_s8_f32(b)))
 #define FROM_INT32(v) vcvtq_f32_s32(vreinterpretq_s32_f32(v))
 
-// Each lane of v, none of them negative, as the nearest number from 0 to 255, ties to even, at p, a byte each. NaN is 255.
+// Each lane of v, none negative, rounded to the nearest of 0 to 255, ties to even, at p, a byte each. NaN becomes 255.
 #define STORE_UINT8(p, v) store_uint8(p, v)
 
 static inline __attribute__((always_inline)) void store_uint8(uint8_t *p, float32x4_t v) {

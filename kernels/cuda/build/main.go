@@ -1,7 +1,7 @@
-// Command build compiles the GPU kernels to PTX, and records what they take of a GPU: `make kernels`, or go generate in
-// kernels/cuda, where it runs. It needs clang-19, and no CUDA toolkit; the record needs ptxas.
+// Command build compiles the GPU kernels to PTX and machine code, and records their use of registers and memory: `make kernels`,
+// or go generate in kernels/cuda, where it runs. It needs clang-19, and no CUDA toolkit; machine code and the record need ptxas.
 //
-//	ptx/*.ptx          the kernels, each file with the hash of its sources and of the compiler's flags
+//	ptx/*.ptx          the kernels, each file with a hash of its sources and of the compiler's flags
 //	ptx/resources.txt  registers, spills and shared memory of each kernel
 //	ptx/cubins.tar.zst the kernels as machine code, and the hashes of the PTX that they were assembled from
 package main
@@ -24,15 +24,15 @@ import (
 	"github.com/evald/evald/kernels/cuda"
 )
 
-// module is a file that is compiled, with what it includes.
+// module is a compiled file, with the files that it includes.
 type module struct {
 	name     string
 	files    []string
 	compiler []string
-	archs    []string // for which ptxas says what it takes
+	archs    []string // for which ptxas reports resources
 }
 
-// everywhere is the architectures that people have; the PTX for sm_80 runs on all of them.
+// everywhere is the common architectures; the PTX for sm_80 runs on all of them.
 var everywhere = []string{"sm_80", "sm_89", "sm_90a", "sm_100"}
 
 var modules = []module{
@@ -45,7 +45,7 @@ var modules = []module{
 	{"hopper256", []string{"hopper256.cu", "few.h", "hopper256.h", "hopper.h", "tower.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 }
 
-// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch). sm_90a runs on Hopper alone.
+// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch), sm_90a only on Hopper.
 var (
 	compiler       = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
 	hopperCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a --cuda-feature=+ptx80 -nocudainc -nocudalib -std=c++17 -O3 -S")
@@ -86,7 +86,7 @@ func build() error {
 
 func ptxFile(module string) string { return filepath.Join("ptx", module+".ptx") }
 
-// stamp is the first line of a PTX file: what it was compiled from.
+// stamp returns the first line of a PTX file, with a hash of its sources and of the compiler's flags.
 func (m module) stamp() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.compiler)
@@ -101,7 +101,7 @@ func (m module) stamp() (string, error) {
 	return fmt.Sprintf("// sources and flags: sha256 %x\n", h.Sum(nil)), nil
 }
 
-// compile is the PTX file of a module.
+// compile returns the PTX file of a module.
 func (m module) compile() ([]byte, error) {
 	first, err := m.stamp()
 	if err != nil {
@@ -117,14 +117,14 @@ func (m module) compile() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w\n%s(clang-19 is in Debian and Ubuntu: apt-get install clang-19)", run, err, log.Bytes())
 	}
-	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of it
-	// clang 19 can say only the most blocks of a cluster, which becomes their number (CLUSTER_KERNEL in sm90.h).
+	ptx = regexp.MustCompile(`(?m)^\s*(//.*)?\n`).ReplaceAll(ptx, nil) // comments and empty lines are a third of the file
+	// clang 19 can only set a cluster's maximum size; this makes it the size (CLUSTER_KERNEL in sm90.h).
 	ptx = regexp.MustCompile(`(?m)^\.maxclusterrank (\d+).*$`).ReplaceAll(ptx, []byte(".explicitcluster\n.reqnctapercluster $1, 1, 1"))
 	return append([]byte(first), ptx...), nil
 }
 
-// resources is what ptxas says of the kernels, as a table: registers of a thread, bytes that spill from registers, and the
-// shared memory that the host asks for.
+// resources returns ptxas's report on the kernels, as a table: registers per thread, bytes of spilled registers, and the shared
+// memory that the host requests.
 func resources(ptxas string) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-18s %-7s %9s %12s %11s %7s\n", "kernel", "arch", "registers", "spill stores", "spill loads", "shared")
@@ -140,7 +140,7 @@ func resources(ptxas string) (string, error) {
 	return text.String(), nil
 }
 
-// resources is the lines of a module's kernels for one architecture.
+// resources returns the lines of a module's kernels for one architecture.
 func (m module) resources(ptxas, arch string) (string, error) {
 	out, err := exec.Command(ptxas, "-v", "-arch="+arch, ptxFile(m.name), "-o", os.DevNull).CombinedOutput()
 	if err != nil {
@@ -167,10 +167,11 @@ func (m module) resources(ptxas, arch string) (string, error) {
 
 var assembled = regexp.MustCompile(`Function properties for (\w+)\n.* (\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers`)
 
-// serialised finds ptxas's words for products that wait for each other (C7508 to C7519), with which the kernel is right, and slow.
+// serialised matches ptxas's warnings of products that wait for each other (C7508 to C7519). The kernel is then correct, but
+// slow.
 var serialised = regexp.MustCompile(`\(C75\d\d\)`)
 
-// findPTXAS is the assembler of NVIDIA's toolkit: the one in EVALD_PTXAS, or that of the Python in EVALD_PYTHON.
+// findPTXAS returns the assembler of NVIDIA's toolkit: EVALD_PTXAS, or that of the Python in EVALD_PYTHON.
 func findPTXAS() (string, error) {
 	if path := os.Getenv("EVALD_PTXAS"); path != "" {
 		return path, nil
@@ -186,12 +187,12 @@ func findPTXAS() (string, error) {
 
 const cubinsFile = "ptx/cubins.tar.zst"
 
-// machines are the architectures that machine code is for. That of 8.0 runs on every later 8.x, and so on; Hopper's has the
-// instructions of 9.0 alone.
+// machines are the architectures of the machine code. That of 8.0 runs on every later 8.x, and so on; Hopper's has instructions
+// of 9.0 only.
 var machines = []string{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}
 
-// writeCubins assembles all modules into one archive. The files that people are likely to have differ little from each other:
-// together they take a fifth of what they take one by one.
+// writeCubins assembles all modules into one archive. Its files differ so little that the archive takes a fifth of the sum of the
+// files packed separately.
 func writeCubins(ptxas string) error {
 	var all bytes.Buffer
 	out, err := zstd.NewWriter(&all, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
@@ -230,7 +231,7 @@ func writeCubins(ptxas string) error {
 	return os.WriteFile(cubinsFile, all.Bytes(), 0o644)
 }
 
-// machines are those that the module's PTX can be assembled for.
+// machines returns the architectures for which the module's PTX can be assembled.
 func (m module) machines() []string {
 	if len(m.archs) == 1 {
 		return m.archs
@@ -238,13 +239,13 @@ func (m module) machines() []string {
 	return machines
 }
 
-// hashOf is the hash of a module's PTX.
+// hashOf returns the hash of a module's PTX.
 func hashOf(module string) (string, error) {
 	ptx, err := os.ReadFile(ptxFile(module))
 	return fmt.Sprintf("%x", sha256.Sum256(ptx)), err
 }
 
-// assemble is the machine code of a module. The same ptxas gives the same bytes.
+// assemble returns the machine code of a module. The same ptxas gives the same bytes.
 func (m module) assemble(ptxas, arch string) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "evald-cubin")
 	if err != nil {

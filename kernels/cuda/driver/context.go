@@ -24,17 +24,17 @@ import (
 	"gorgonia.org/cu"
 )
 
-// What a context holds. All are handles, which may be copied and are invalid in other contexts.
+// Objects of a context. All are handles, which may be copied and are invalid in other contexts.
 type (
 	Memory   = cu.DevicePtr // an address in the device's memory; arithmetic is allowed
 	Module   = cu.Module    // compiled kernels
 	Function = cu.Function  // a kernel
-	Stream   = cu.Stream    // a queue: its operations run in order, and at the same time as those of other streams
+	Stream   = cu.Stream    // a queue: its operations run in order, and concurrently with those of other streams
 	Event    = cu.Event     // a point in a Stream
 )
 
-// Context calls the driver on a Worker's thread. Errors are of type *Error. Calls that take a Stream return before the
-// operation is done. If it fails later, a later call returns the error, at the latest Wait.
+// Context calls the driver on a Worker's thread. Errors are of type *Error. Calls that take a Stream return before the operation
+// is done. If it fails later, a later call returns the error, at the latest Wait.
 type Context struct{}
 
 // Alloc allocates n > 0 bytes of the device's memory.
@@ -51,20 +51,20 @@ func (*Context) Upload(to Memory, from []byte) error {
 	if err := cu.MemcpyHtoD(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))); err != nil {
 		return wrap("cuMemcpyHtoD", err)
 	}
-	// The driver may return before the copy is done, in stream 0, which other streams do not wait for.
+	// The driver may return before the copy in stream 0 is done, and other streams do not wait for stream 0.
 	return wrap("cuStreamSynchronize", cu.NoStream.Synchronize())
 }
 
-// Host is pinned memory of the machine, so that copies between it and the device can run in a Stream.
+// Host is pinned host memory, so that copies to and from the device can run in a Stream.
 type Host struct {
 	bytes  []byte
 	device Memory
 }
 
-// Bytes is the memory itself, valid until it is freed. During a copy, or a kernel that uses it, it belongs to the device.
+// Bytes returns the memory, valid until it is freed. During a copy, or a kernel that uses it, it belongs to the device.
 func (h Host) Bytes() []byte { return h.bytes }
 
-// Device is the address at which kernels read and write this memory themselves, or 0 if the device cannot do that.
+// Device returns the address at which kernels access this memory directly, or 0 if the device does not support that.
 func (h Host) Device() Memory { return h.device }
 
 // AllocHost allocates n > 0 bytes of pinned memory.
@@ -78,7 +78,7 @@ func (c *Context) AllocHost(n int) (Host, error) {
 	switch result := C.cuMemHostGetDevicePointer(&address, p, 0); result {
 	case C.CUDA_SUCCESS:
 		h.device = Memory(address)
-	case C.CUDA_ERROR_INVALID_VALUE, C.CUDA_ERROR_NOT_SUPPORTED: // the device cannot; copies still work
+	case C.CUDA_ERROR_INVALID_VALUE, C.CUDA_ERROR_NOT_SUPPORTED: // not supported by the device; copies still work
 	default:
 		return Host{}, errors.Join(failed("cuMemHostGetDevicePointer", result), c.FreeHost(h))
 	}
@@ -114,8 +114,8 @@ func (*Context) Load(ptx string) (Module, error) {
 	return m, err
 }
 
-// LoadMachineCode loads a module that is compiled for the device's architecture. If the driver cannot use it, ok is false and
-// there is no error: the PTX may do.
+// LoadMachineCode loads a module compiled for the device's architecture. If the driver cannot use it, ok is false and err is nil:
+// the PTX may work.
 func (*Context) LoadMachineCode(cubin []byte) (m Module, ok bool, err error) {
 	m, err = cu.LoadDataEx(string(cubin))
 	err = wrap("cuModuleLoadDataEx", err)
@@ -125,8 +125,8 @@ func (*Context) LoadMachineCode(cubin []byte) (m Module, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// unusable are INVALID_IMAGE, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX_VERSION and INVALID_SOURCE: what drivers say of machine code for
-// another architecture, or that is newer than they are.
+// unusable are INVALID_IMAGE, NO_BINARY_FOR_GPU, UNSUPPORTED_PTX_VERSION and INVALID_SOURCE: the errors of drivers for machine
+// code of another architecture, or newer than they are.
 var unusable = []int{200, 209, 222, 300}
 
 // Unload frees a module of Load.
@@ -141,23 +141,21 @@ func (*Context) Function(m Module, name string) (Function, error) {
 	return f, nil
 }
 
-// AllowShared lets blocks of the kernel have up to n bytes of shared memory at launch, at most Device.Shared. The default is
-// 48 KiB.
+// AllowShared allows blocks of the kernel up to n bytes of shared memory at launch, at most Device.Shared. The default is 48 KiB.
 func (*Context) AllowShared(f Function, n int) error {
 	// cu does not have this call. A cu.Function is just the driver's handle.
 	handle := *(*C.CUfunction)(unsafe.Pointer(&f))
 	return failed("cuFuncSetAttribute", C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
-// Resident is the number of blocks, with that many threads and bytes of shared memory, that one multiprocessor runs at a
-// time.
+// Resident returns the number of blocks, with that many threads and bytes of shared memory, that one multiprocessor runs at once.
 func (*Context) Resident(f Function, threads, shared int) (int, error) {
 	n, err := f.MaxActiveBlocksPerMultiProcessor(threads, int64(shared))
 	return n, wrap("cuOccupancyMaxActiveBlocksPerMultiprocessor", err)
 }
 
-// Launch queues a kernel in the stream, as blocks with that many threads and bytes of shared memory. Its one argument is the
-// struct at this address, which must have no Go pointers and must not be part of a larger one. It is copied before the call
+// Launch queues a kernel in the stream, in blocks with that many threads and bytes of shared memory. Its only argument is the
+// struct at this address, which must contain no Go pointers and must not be part of a larger one. It is copied before the call
 // returns. Nothing is allocated.
 func (*Context) Launch(f Function, blocks, threads, shared int, s Stream, argument unsafe.Pointer) error {
 	return failed("cuLaunchKernel", C.launch(*(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(blocks), C.uint(threads), C.uint(shared), *(*C.CUstream)(unsafe.Pointer(&s)), argument))
@@ -193,20 +191,20 @@ func (*Context) NewEvent() (Event, error) {
 // DestroyEvent destroys an event.
 func (*Context) DestroyEvent(e Event) error { return wrap("cuEventDestroy", cu.DestroyEvent(&e)) }
 
-// Record puts the event after what is in the stream.
+// Record queues the event in the stream.
 func (*Context) Record(e Event, s Stream) error { return wrap("cuEventRecord", e.Record(s)) }
 
-// WaitEvent returns when everything before the event is done.
+// WaitEvent waits for the event.
 func (*Context) WaitEvent(e Event) error { return wrap("cuEventSynchronize", e.Synchronize()) }
 
-// Elapsed is the time between two events in milliseconds. Both must have happened.
+// Elapsed returns the milliseconds between two events that have happened.
 func (*Context) Elapsed(from, to Event) (float64, error) {
 	ms, err := from.Elapsed(to)
 	return ms, wrap("cuEventElapsedTime", err)
 }
 
-// Error is a call that failed, or that reports the failure of an earlier kernel or copy. After most failures on the device
-// every later call returns the same error until the context is destroyed.
+// Error is a failed call, or the later report of a failed kernel or copy. After most failures on the device, every later call
+// returns the same error until the context is destroyed.
 type Error struct {
 	Call string // as in the driver's documentation: cuMemAlloc
 	Code int    // CUresult
@@ -214,8 +212,8 @@ type Error struct {
 	Text string // the driver's description
 }
 
-// Fatal reports whether the error leaves the whole process unable to use the device, as CUDA says of it. A new context may work
-// nevertheless. If none can be made, as on an H100 after error 700, only a new process helps.
+// Fatal reports whether, according to CUDA's documentation, the error leaves the whole process unable to use the device. A new
+// context may work nevertheless. If none can be made, as on an H100 after error 700, only a new process helps.
 func (e *Error) Fatal() bool { return slices.Contains(fatal, e.Code) }
 
 // fatal are ECC_UNCORRECTABLE, NVLINK_UNCORRECTABLE, ILLEGAL_ADDRESS, LAUNCH_TIMEOUT, ASSERT, HARDWARE_STACK_ERROR to

@@ -1,23 +1,23 @@
 // Package driver gives access to the CUDA driver, if there is one.
 //
-// A program built with the tag gpu starts on every machine: no CUDA library is needed to build or run it. Find opens the
-// driver's library at run time, and says why if that fails. A Worker is an operating system thread with a context of a
-// device. The functions of a Context are the driver's, through gorgonia.org/cu.
+// A program built with the tag gpu starts on every machine: no CUDA library is needed to build or run it. Find opens the driver's
+// library at run time; its error says why that failed. A Worker is an operating system thread with a context of a device. A
+// Context's methods are the driver's functions, through gorgonia.org/cu.
 //
-// The tag needs cgo on linux/amd64, and a compiler and a linker that know the paths of our cuda.h and our loader; make build
-// does that. Without the tag Find returns an error that says so. EVALD_CUDA_DRIVER names the library to use instead of the
-// system's: an installation in an unusual place, or the fake driver of the tests (see fake).
+// The tag needs cgo on linux/amd64, and the paths of our cuda.h and loader for compiler and linker; make build sets them. Without
+// the tag, Find returns an error that says so. EVALD_CUDA_DRIVER names the library to use instead of the system's: an
+// installation in an unusual place, or the fake driver of the tests (see fake).
 //
 // # Decisions
 //
-// gorgonia.org/cu wants cuda.h and -lcuda, and ends a program that starts without a driver. So make build gives it a
-// header of ours and a static library of ours under that name: a jump through a table for each function, which Find
-// fills from the driver. Until then cuInit succeeds without doing anything, since the real one takes long and most
-// commands need no GPU; every other call fails.
+// gorgonia.org/cu needs cuda.h and -lcuda, and ends a program that starts without a driver. So make build gives it a header of
+// ours and a static library of ours under that name: a jump through a table for each function, which Find fills from the driver.
+// Until then cuInit succeeds without doing anything, since the real one takes long and most commands need no GPU; every other
+// call fails.
 //
-// The tag is gpu, because cuda is gorgonia's own and needs cuDNN. Without the tag, plain go build and go test work
-// everywhere. The Worker is ours, because cu's Ctx panics if a context cannot be made, frees by finalizers, and
-// destroys the context on another thread. The calls are cu's functions, but for the five that it lacks.
+// The tag is gpu, because cuda is gorgonia's own and needs cuDNN. Without the tag, plain go build and go test work everywhere.
+// The Worker is ours, because cu's Ctx panics if a context cannot be made, frees by finalizers, and destroys the context on
+// another thread. The calls are cu's functions, except the five that it lacks.
 package driver
 
 import (
@@ -27,30 +27,30 @@ import (
 	"strings"
 )
 
-// Driver is a CUDA driver that was found and initialised.
+// Driver is an initialised CUDA driver.
 type Driver struct {
 	Library string   `json:"library"` // the name or path that was opened
-	Version int      `json:"version"` // of CUDA that it supports: 12040 is 12.4
+	Version int      `json:"version"` // the supported version of CUDA: 12040 is 12.4
 	Devices []Device `json:"devices"` // at least one
 }
 
-// Folders are where WSL, container runtimes and distributions put the driver's libraries, not always in the way of the system's
-// loader. Find looks there too.
+// Folders are where WSL, container runtimes and distributions put the driver's libraries, which the system's loader does not
+// always search. Find searches them too.
 var Folders = []string{
 	"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/run/opengl-driver/lib",
 }
 
-// ErrNone is Find's error if there is no GPU: no driver, no device, or a program built without GPU support. Any other error
-// of Find is about a GPU that should work, or a driver that EVALD_CUDA_DRIVER names.
+// ErrNone is Find's error if there is no GPU: no driver, no device, or a program built without GPU support. All other errors of
+// Find concern a GPU that should work, or the driver named by EVALD_CUDA_DRIVER.
 var ErrNone = errors.New("no GPU")
 
-// none is an ErrNone that says why.
+// none is an ErrNone with a reason.
 type none string
 
 func (n none) Error() string        { return string(n) }
 func (n none) Is(target error) bool { return target == ErrNone }
 
-// noLibrary is the ErrNone of a machine without a driver. It is where the library was searched, and why each place failed.
+// noLibrary is the ErrNone of a machine without a driver. It lists the places searched, and why each failed.
 type noLibrary string
 
 func (noLibrary) Error() string {
@@ -58,7 +58,7 @@ func (noLibrary) Error() string {
 }
 func (noLibrary) Is(target error) bool { return target == ErrNone }
 
-// Details is Find's error with all that is known of it: if there is no driver, the places where it was searched.
+// Details returns Find's error in full: if there is no driver, with the places searched.
 func Details(err error) string {
 	if n, ok := errors.AsType[noLibrary](err); ok {
 		return "no CUDA driver library: " + string(n)
@@ -68,20 +68,20 @@ func Details(err error) string {
 
 // Device is a GPU.
 type Device struct {
-	Index           int    `json:"index"` // the driver's number, from 0, which may be another than nvidia-smi's
-	UUID            string `json:"uuid"`  // GPU-..., as nvidia-smi -L has it
-	PCI             string `json:"pci"`   // its address: 0000:01:00.0
+	Index           int    `json:"index"` // the driver's number, from 0, which may differ from nvidia-smi's
+	UUID            string `json:"uuid"`  // GPU-..., as in nvidia-smi -L
+	PCI             string `json:"pci"`   // the address: 0000:01:00.0
 	Name            string `json:"name"`
 	Major           int    `json:"major"` // compute capability: 9 and 0 are sm_90
 	Minor           int    `json:"minor"`
 	Memory          int64  `json:"memory_bytes"`
 	Multiprocessors int    `json:"multiprocessors"`
-	Shared          int    `json:"shared_bytes"` // the most shared memory of one block
-	Node            int    `json:"numa_node"`    // that it is attached to; -1: the machine has no NUMA, or does not say
+	Shared          int    `json:"shared_bytes"` // maximum shared memory of one block
+	Node            int    `json:"numa_node"`    // that it is attached to; -1: no NUMA, or unknown
 }
 
-// Select returns the devices with these numbers, in that order, or all if there are none. A number that is twice, or of no
-// device, is an error.
+// Select returns the devices with these numbers, in that order, or all if numbers is empty. Duplicate numbers and numbers without
+// a device are errors.
 func (d *Driver) Select(numbers []int) ([]Device, error) {
 	if len(numbers) == 0 {
 		return d.Devices, nil

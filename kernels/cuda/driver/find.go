@@ -27,8 +27,8 @@ const Supported = true
 func Find() (*Driver, error) { return find() }
 
 var find = sync.OnceValues(func() (*Driver, error) {
-	names, asked := []string{"libcuda.so.1"}, os.Getenv("EVALD_CUDA_DRIVER") // what the system's loader finds
-	for _, folder := range Folders {                                         // that it may not know
+	names, asked := []string{"libcuda.so.1"}, os.Getenv("EVALD_CUDA_DRIVER") // found by the system's loader
+	for _, folder := range Folders {                                         // which the loader may not search
 		names = append(names, filepath.Join(folder, "libcuda.so.1"))
 	}
 	if asked != "" {
@@ -129,8 +129,8 @@ func describe(index int) (Device, error) {
 	return device, nil
 }
 
-// node is the NUMA node that a device at this address of the PCI bus is attached to, as the kernel says in the folder
-// /sys/bus/pci/devices. It is -1 if the machine has no NUMA, or does not say.
+// node returns the NUMA node of the device at this address of the PCI bus, according to the kernel's folder /sys/bus/pci/devices.
+// It is -1 if the machine has no NUMA, or the node is unknown.
 func node(folder, pci string) int {
 	text, err := os.ReadFile(filepath.Join(folder, pci, "numa_node"))
 	if err != nil {

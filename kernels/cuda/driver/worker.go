@@ -15,14 +15,14 @@ import (
 // Worker is an operating system thread with a context of one device. The driver ties contexts to threads, so all work on the
 // device goes through Do.
 //
-// After a failure on the device (a kernel that faults, a memory error) every call in that context fails, and everything in
-// it is lost: Close the Worker and Start another one.
+// After a failure on the device (a kernel that faults, a memory error), every call in that context fails, and its contents are
+// lost: Close the Worker and Start another one.
 type Worker struct {
 	jobs  chan func(*Context)
 	quit  chan struct{}
 	ended chan struct{}
 	close sync.Once
-	err   error // of destroying the context; read it after ended
+	err   error // of destroying the context; valid after ended
 }
 
 // ErrClosed is returned by Do after Close.
@@ -42,7 +42,7 @@ func (d Device) Start() (*Worker, error) {
 
 func (w *Worker) run(d Device, started chan<- error) {
 	defer close(w.ended)
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the driver's state in the thread with it
+	runtime.LockOSThread() // never unlocked: the thread, and the driver's state in it, end with the goroutine
 	prefer(d.Node)
 	ctx, err := cu.Device(d.Index).MakeContext(cu.SchedAuto)
 	started <- wrap("cuCtxCreate", err)
@@ -61,9 +61,9 @@ func (w *Worker) run(d Device, started chan<- error) {
 	}
 }
 
-// prefer makes the kernel take memory for this thread from a NUMA node while that has some, and pinned memory with it: so
+// prefer makes the kernel allocate this thread's memory, including pinned memory, on a NUMA node while that has some, so that
 // copies between it and the device do not cross to another node. Without a node, or where a container forbids the call, memory
-// comes from the node on which the thread happens to run.
+// comes from the node on which the thread runs.
 func prefer(node int) {
 	if node < 0 || node > 63 {
 		return
@@ -85,8 +85,8 @@ func (w *Worker) Do(f func(c *Context) error) error {
 	}
 }
 
-// Close waits for the function in progress, if any, and destroys the context with all its memory, modules, streams and
-// events. Later calls return the same result.
+// Close waits for the function in progress, if any, and destroys the context with all its memory, modules, streams and events.
+// Later calls return the same result.
 func (w *Worker) Close() error {
 	w.close.Do(func() { close(w.quit) })
 	<-w.ended

@@ -29,7 +29,7 @@ struct Fiber {
 	void *arguments;
 	const std::function<bool()> *condition; // of UNTIL
 	const std::function<std::string()> *what;
-	std::vector<std::vector<Copy>> groups; // committed, the oldest group first
+	std::vector<std::vector<Copy>> groups; // committed, oldest first
 	std::vector<Copy> open;                // not yet committed
 };
 
@@ -37,7 +37,7 @@ struct Block {
 	u32 id;
 	std::vector<Fiber> fibers;
 	std::vector<char> memory;
-	std::vector<u16> shadows; // of each byte of memory: 1 + the thread that accessed it last and has not fenced; or 0
+	std::vector<u16> shadows; // for each byte of memory: 1 + the thread that accessed it last and has not fenced; or 0
 	bool ended;
 };
 
@@ -53,7 +53,7 @@ struct Machine {
 
 Block &self() { return machine.blocks[machine.rank]; }
 
-Unit unit; // apart from machine, since install is called before main, in no known order with machine's constructor
+Unit unit; // separate from machine: install is called before main, possibly before machine's constructor
 
 void enter() {
 	(*machine.body)();
@@ -84,7 +84,7 @@ std::vector<u32> order_of(u32 n) {
 
 const char *place(State s) { return s == DONE ? "the end" : s == BLOCK_WAIT ? "sync_block" : "a function of the warp"; }
 
-// run_warp runs a warp until all its lanes wait or are done. It reports whether any lane went on.
+// run_warp runs a warp until all its lanes wait or are done. It reports whether any lane made progress.
 bool run_warp(u32 warp) {
 	Fiber *lanes = &self().fibers[warp * WARP];
 	for (bool any = false;; any = true) {
@@ -109,7 +109,7 @@ bool run_warp(u32 warp) {
 	}
 }
 
-// release continues the threads of a block if all of them wait for it. It returns whether it did.
+// release resumes a block's threads if all of them wait for it, and reports whether it did.
 bool release() {
 	for (const Fiber &f : self().fibers)
 		if (f.state != BLOCK_WAIT) return false;
@@ -117,12 +117,12 @@ bool release() {
 	return true;
 }
 
-// stuck fails if nobody of the cluster can go on, and somebody is not at its end.
+// stuck fails if no thread of the cluster can make progress, and some have not ended.
 void stuck() {
 	for (const Block &b : machine.blocks)
 		for (u32 i = 0; i < b.fibers.size(); i++)
 			if (const Fiber &f = b.fibers[i]; f.state == UNTIL) {
-				machine.rank = &b - machine.blocks.data(); // what it waits for is in its block
+				machine.rank = &b - machine.blocks.data(); // the thing that it waits for is in its block
 				fail("block %u: deadlock: thread %u waits for %s", b.id, i, (*f.what)().c_str());
 			}
 	for (const Block &b : machine.blocks)
@@ -144,7 +144,7 @@ void start(Block &b, u32 id) {
 	}
 }
 
-// done reports whether all threads of the block are at their end.
+// done reports whether all threads of the block have ended.
 bool done() {
 	return std::all_of(self().fibers.begin(), self().fibers.end(), [](const Fiber &f) { return f.state == DONE; });
 }
@@ -164,14 +164,14 @@ bool run_block(u32 rank) {
 	return ran;
 }
 
-// favour chooses the block of a cluster that runs before the others for a while; or none.
+// favour chooses the block of a cluster, if any, that runs before the others for a while.
 void favour() {
 	u32 n = machine.blocks.size();
 	if (n > 1 && machine.launch.order > 1) machine.favoured = machine.random() % (2 * n);
 }
 
-// turn lets the cluster's warps run, and reports whether any lane went on. In the orders 0 and 1 a block runs as far as it can before
-// the next one does. So does in others a block that is favoured; in between the warps of all blocks run side by side.
+// turn runs the cluster's warps, and reports whether any lane made progress. In the orders 0 and 1, a block runs as far as it can
+// before the next one does. In other orders, so does a favoured block; in between, the warps of all blocks run side by side.
 bool turn() {
 	u32 n = machine.blocks.size(), warps = machine.launch.threads / WARP;
 	if (machine.launch.order < 2 || machine.favoured < n) {
@@ -260,7 +260,7 @@ u32 dice() { return machine.launch.order > 1 ? machine.random() : machine.launch
 void wait_until(const std::function<bool()> &condition, const std::function<std::string()> &what) {
 	Fiber &f = self().fibers[machine.thread];
 	f.condition = &condition, f.what = &what;
-	if (machine.launch.order > 1 && machine.random() % 4 == 0) pause(UNTIL); // others go first though it need not wait
+	if (machine.launch.order > 1 && machine.random() % 4 == 0) pause(UNTIL); // others run first, although it need not wait
 	while (!condition()) pause(UNTIL);
 }
 

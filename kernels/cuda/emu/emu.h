@@ -8,10 +8,10 @@
 //	an early read           the target of copy_async is 0xff until copy_wait has waited for its group
 //	an access past the end  addresses are checked, and buffers are between guard bytes
 //	a diverged warp         the lanes of a warp must wait at the same call
-//	a deadlock              a cluster in which nobody can go on ends with the names of those who wait, and for what
+//	a deadlock              if no thread of a cluster can make progress, all waiting threads are listed, with their reasons
 //
-// mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products
-// at once and rounds differently, so its results differ in the last bits.
+// mma adds the products one after another in float32, with ascending k, and rounds after each. A GPU adds several products at
+// once and rounds differently, so its results differ in the last bits.
 #pragma once
 
 #include <algorithm>
@@ -37,12 +37,10 @@ constexpr int WARP = 32;
 // of the lanes.
 typedef void (*Collective)(void *const (&lanes)[WARP]);
 
-// The functions that a fiber calls. wait returns after the whole warp has called it with the same collective and the
-// collective has run.
+// Functions for fibers. wait returns after the whole warp has called it with the same collective and the collective has run.
 void wait(Collective call, void *arguments);
 void wait_block();
-// wait_until returns when the condition, which may change with what other threads do, is true. `what` says in messages what
-// the thread waits for.
+// wait_until returns when the condition, which other threads may change, is true. `what` describes it in messages.
 void wait_until(const std::function<bool()> &condition, const std::function<std::string()> &what);
 u32 thread();
 u32 block();
@@ -51,7 +49,7 @@ u32 rank();  // of the block in its cluster
 u32 ranks(); // blocks of the cluster
 bool ended(u32 rank);
 
-// In is a visit to another block of the cluster: while it lives, rank, block, raw and unfenced are of that one.
+// In is a visit to another block of the cluster: during its lifetime, rank, block, raw and unfenced refer to that block.
 struct In {
 	u32 before;
 	explicit In(u32 rank);
@@ -64,23 +62,23 @@ void wait_copies(size_t pending);
 
 [[noreturn]] void fail(const char *format, ...);
 
-// Unit is a part of the machine that works beside the threads (sm90.cpp). begin is called for each cluster, and end for each block that
-// has ended. step does some of its pending work; if `idle`, nothing else can go on, and it must do some if there is any. It reports
-// whether it did.
+// Unit is a part of the machine that works beside the threads (sm90.cpp). begin is called for each cluster, and end for each
+// block that has ended. step does some of its pending work; if `idle`, no thread can make progress, and it must do some if there
+// is any. It reports whether it did.
 struct Unit {
 	void (*begin)(u32 blocks, u32 threads);
 	bool (*step)(bool idle, u32 random);
 	void (*end)();
 };
-bool install(Unit unit); // there is one at most
+bool install(Unit unit); // at most once
 
-// Shadows remember which bytes of the block's shared memory a thread has accessed since its last fence_async. unfenced returns a thread
-// that has accessed one of these bytes, or -1.
+// Shadows record which bytes of the block's shared memory a thread has accessed since its last fence_async. unfenced returns a
+// thread that has accessed one of these bytes, or -1.
 void clear_shadows(u32 thread);
 int unfenced(u32 offset, u32 size);
 char *raw(u32 offset, u32 size); // like shared, without a shadow
 void check_source(const void *from, size_t size); // fails unless a copy may read these bytes
-u32 dice();                      // a random number that the launch's order determines; 0 if the order is 0, 1 if it is 1
+u32 dice();                      // a random number determined by the launch's order; 0 if the order is 0, 1 if it is 1
 
 // Launch is one start of a kernel.
 struct Launch {
@@ -88,7 +86,7 @@ struct Launch {
 	u32 order;               // 0: warps and lanes ascending; 1: descending; otherwise shuffled, and this is the seed. See turn in emu.cpp
 	const void *from;        // the only memory that copy_async may read, and its size; if null, it may read any memory
 	size_t from_bytes;
-	u32 cluster = 1;         // how many blocks are a cluster
+	u32 cluster = 1;         // blocks per cluster
 };
 
 // run calls body as every thread of every block. If the kernel makes a mistake, run ends the process with a message.
@@ -104,7 +102,7 @@ Entry find(const char *name, Launch &launch);
 
 inline float from_f16(u32 half) { return std::bit_cast<_Float16>(static_cast<uint16_t>(half)); }
 
-// to_f16 rounds to the nearest fp16, and ties to even. What is too large becomes infinite.
+// to_f16 rounds to the nearest fp16, ties to even. Numbers that are too large become infinite.
 inline u32 to_f16(float x) { return std::bit_cast<uint16_t>(static_cast<_Float16>(x)); }
 
 inline u32 relu_f16(float x) {
@@ -163,8 +161,8 @@ struct LoadArguments {
 	const u32 *at;
 };
 
-// Counts is what launches since the start of the process took of shared memory. An ldmatrix reads its matrices in phases, one
-// for each. A phase reads 8 rows of 16 bytes. A wavefront is one turn of the memory, which has 32 banks of 4 bytes; a phase
+// Counts is the use of shared memory by all launches since the start of the process. An ldmatrix reads its matrices in phases,
+// one for each. A phase reads 8 rows of 16 bytes. A wavefront is one access to the memory, which has 32 banks of 4 bytes; a phase
 // takes more than one if different rows are in the same banks.
 struct Counts {
 	u64 phases, wavefronts;
@@ -185,8 +183,8 @@ inline void count_phase(const u32 (&rows)[8]) {
 	counts.phases++, counts.wavefronts += most;
 }
 
-// load is ldmatrix as the instruction is defined. The 8 rows of matrix i are at the addresses of lanes 8i to 8i+7. Lane l
-// receives elements 2*(l%4) and 2*(l%4)+1 of row l/4.
+// load is ldmatrix according to the instruction's definition. The 8 rows of matrix i are at the addresses of lanes 8i to 8i+7.
+// Lane l receives elements 2*(l%4) and 2*(l%4)+1 of row l/4.
 template <int M>
 void load(void *const (&lanes)[WARP]) {
 	typedef LoadArguments<M> Arguments;

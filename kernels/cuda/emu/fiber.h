@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Each swapcontext makes a system call for the signal mask. This would take most of the time of the emulation.
+// swapcontext makes a system call for the signal mask each time, which would take most of the emulation's time.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 namespace emu {

@@ -1,4 +1,4 @@
-// One kernel of tower.h and one of wide.h, for builds that take long.
+// One kernel of tower.h and one of wide.h, for slow builds.
 #include "../wide.h"
 
 KERNEL(tower_64_half, 128)(Job job) { tower<Shape<64, 4, 64, 2>>(job); }

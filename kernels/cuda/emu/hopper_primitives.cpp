@@ -1,5 +1,5 @@
-// Small kernels that check the emulation of Hopper's operations: emulate CASE ORDER. Most cases are one product with one
-// mistake. The output is what the product found, or the message of the emulation.
+// Small kernels that check the emulation of Hopper's operations: emulate CASE ORDER. Most cases are one product with one mistake.
+// The output is the product's result, or the emulation's message.
 #include "../sm90.h"
 
 #include <random>
@@ -23,7 +23,7 @@ static void plain(float (&c)[M][N], const float (&a)[M][K], const float (&b)[K][
 	}
 }
 
-// product multiplies 64x64 by 64x64 in one warpgroup, with the mistake that it is told.
+// product multiplies 64x64 by 64x64 in one warpgroup, with the given mistake.
 static void product(u32 order, const std::string &mistake) {
 	static float a[M][K], b[K][N], want[M][N], got[M][N];
 	for (auto &row : a) for (float &x : row) x = emu::from_f16(emu::to_f16(std::normal_distribution<float>()(numbers)));
@@ -82,7 +82,7 @@ static void product(u32 order, const std::string &mistake) {
 		if (is("early-fragments")) load(0), load(2);
 		start(1);
 		multiply_commit();
-		multiply_wait<1>(); // the first is computed, its fragments may be loaded again
+		multiply_wait<1>(); // the first is computed, so its fragments may be loaded again
 		load(2);
 		if (!is("no-second-fence")) multiply_fence();
 		start(2);
@@ -199,8 +199,8 @@ static void pairs(u32 order, bool barrier) {
 	printf("%x %x\n", seen[0], seen[1]);
 }
 
-// share lets two blocks of a cluster, of two warps each, send each other 16 bytes four times: each copies its own into the other, and
-// again once that has read them. It prints a digit for each time and block: what its second warp has read.
+// share makes two blocks of a cluster, of two warps each, send each other 16 bytes four times: each copies its own into the
+// other, and again once that has read them. It prints a digit for each time and block: the value that its second warp has read.
 static void share(u32 order, const std::string &mistake) {
 	constexpr u32 READY = 64, FREE = 72, TIMES = 4;
 	static u32 seen[TIMES][2];
@@ -239,7 +239,7 @@ static void share(u32 order, const std::string &mistake) {
 	printf("\n");
 }
 
-// lost lets a thread wait for a phase after which there has been another one.
+// lost makes a thread wait for a phase that another phase has already followed.
 static void lost(u32 order) {
 	run(order, 64, 16, [] {
 		if (thread_id() == 0) barrier_init(0, 1);
@@ -273,7 +273,7 @@ int main(int count, char **arguments) {
 	else if (name == "phases") {
 		static u32 order_of[4], next;
 		next = 0;
-		run(order, 64, 16, [] { // two warps take turns, by two barriers
+		run(order, 64, 16, [] { // two warps alternate, using two barriers
 			if (thread_id() == 0) barrier_init(0, 1), barrier_init(8, 1);
 			sync_block();
 			for (u32 i = 0; i < 2; i++) {

@@ -2,10 +2,9 @@
 //
 //	emulate KERNEL BLOCKS SHARED_BYTES ORDER < in > out
 //
-// The input has four parts, in native byte order: the twelve numbers of Job from n on, as int32; the sizes of weights,
-// positions, out and the scratch memory of a block, as uint64; the bytes of weights; the bytes of positions. The output is
-// the bytes of out. Bytes that the kernel did not write are 0xcd. The last line of the messages is what it took of shared
-// memory (emu::Counts).
+// The input has four parts, in native byte order: the twelve numbers of Job from n on, as int32; the sizes of weights, positions,
+// out and the scratch memory of a block, as uint64; the bytes of weights; the bytes of positions. The output is the bytes of out;
+// bytes that the kernel did not write are 0xcd. The last line of standard error is its use of shared memory (emu::Counts).
 #include <cstddef>
 
 #include "../board.h"

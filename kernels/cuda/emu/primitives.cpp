@@ -1,4 +1,4 @@
-// Small kernels that check the emulation itself: emulate CASE ORDER. Each case is one kernel and prints what it found.
+// Small kernels that check the emulation itself: emulate CASE ORDER. Each case is one kernel and prints its results.
 #include "../device.h"
 
 #include <random>
@@ -49,8 +49,8 @@ static void product(u32 order) {
 	printf("%s\n", memcmp(got, want, sizeof got) ? "differs" : "equal");
 }
 
-// relu_f16x2 returns the nearer of the two adjacent fp16. If both are equally near, it returns the even one. Negative
-// numbers become 0, and what is nearer to 2^16 than to the greatest fp16 becomes NaN.
+// relu_f16x2 returns the nearest fp16, ties to even. Negative numbers become 0, and numbers nearer to 2^16 than to the largest
+// fp16 become NaN.
 static void rounding(u32) {
 	constexpr u32 END = 0x7c00; // above the greatest fp16
 	static double values[END + 1];
@@ -74,7 +74,7 @@ static void rounding(u32) {
 	printf("%d wrong\n", wrong);
 }
 
-// Copies arrive when their group is waited for, and not before.
+// Copies arrive when their group is waited for, not before.
 static void copies(u32 order) {
 	static Quad from[2] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
 	run(order, 32, 32 * 32, [&] {

@@ -10,14 +10,14 @@ namespace {
 
 typedef uint16_t u16;
 
-constexpr int INPUTS = 16, OUTPUTS = 256, ROWS = 16; // of the product of one warp; outputs: at most
-constexpr int SUMS = OUTPUTS / 2, FRAGMENT = 4;      // registers of a thread
+constexpr int INPUTS = 16, OUTPUTS = 256, ROWS = 16; // of one warp's product; OUTPUTS is the maximum
+constexpr int SUMS = OUTPUTS / 2, FRAGMENT = 4;      // registers per thread
 constexpr u32 POISON_WORD = 0xffffffff;
 
 // Held are registers of all lanes of a warp that products in flight use. The program sees poison in them.
 struct Held {
 	u32 *at[WARP];
-	int count; // of registers in each lane
+	int count; // registers per lane
 	u32 value[WARP][SUMS];
 	int uses = 0;
 
@@ -51,7 +51,8 @@ struct Warp {
 	size_t started = 0; // products
 };
 
-// Wait is what a thread believes of a barrier: that it is in this phase when the wait ends, whose evenness is all that it asks for.
+// Wait is a thread's assumption about a barrier: the phase at the end of the wait. The wait itself checks only the phase's
+// parity.
 struct Wait {
 	bool any = false;
 	u32 parity;
@@ -60,10 +61,10 @@ struct Wait {
 
 struct Barrier {
 	u32 arrivals, missing;
-	long bytes = 0; // announced and not yet copied; of another block's copy, copied and not yet announced
+	long bytes = 0; // announced but not yet copied; for another block's copy, copied but not yet announced
 	u64 phase = 0;
 	int unfenced; // the thread that has not fenced its initialisation by fence_async, or -1
-	int hidden;   // the same for fence_barriers
+	int hidden;   // likewise for fence_barriers
 	std::vector<Wait> waits; // of each thread
 };
 
@@ -71,7 +72,7 @@ struct Bulk {
 	u32 by, rank; // blocks
 	u32 to, bytes, barrier;
 	const void *from;
-	std::string was = {}; // what there was to copy, if it is in shared memory
+	std::string was = {}; // the bytes to copy, if they are in shared memory
 };
 
 struct Named {
@@ -109,8 +110,8 @@ void look(u64 tile, int outputs, u16 (&seen)[INPUTS][OUTPUTS]) {
 	}
 }
 
-// look_rows reads the numbers of the warp's 16 rows of an operand in shared memory. It fails if a thread has accessed them and has not
-// called fence_async.
+// look_rows reads the warp's 16 rows of an operand in shared memory. It fails if a thread has accessed them and has not called
+// fence_async.
 void look_rows(u64 rows, u16 (&seen)[ROWS][INPUTS]) {
 	u32 start = (rows & 0x3fff) << 4, leading = (rows >> 16 & 0x3fff) << 4, stride = (rows >> 32 & 0x3fff) << 4;
 	for (int i = 0; i < ROWS; i++) {
@@ -162,7 +163,7 @@ void start(void *const (&lanes)[WARP]) {
 		fail("block %u, warp %u: descriptor %#llx is not of rows without a pattern", block(), thread() / WARP, rows);
 
 	std::vector<u64> &tiles = here().tiles[thread() / WARP / 4];
-	u64 both = tile ^ rows << 1; // tiles and rows differ in so many bits that this tells whether either is another one
+	u64 both = tile ^ rows << 1; // tiles and rows differ in enough bits to tell whether either has changed
 	if (w.started == tiles.size()) tiles.push_back(both);
 	if (tiles[w.started++] != both)
 		fail("block %u, warp %u: its product %zu has another tile than that of its warpgroup", block(), thread() / WARP, w.started - 1);
@@ -245,7 +246,7 @@ Barrier &barrier_at(u32 offset) {
 	return found->second;
 }
 
-// reach fails unless a thread may use the barrier at an offset in the block of that rank.
+// reach fails unless a thread may use the barrier at an offset in the block with that rank.
 void reach(u32 to, u32 offset) {
 	u32 from = block();
 	if (to >= ranks()) fail("block %u, thread %u reaches for block %u of %u of its cluster", from, thread(), to, ranks());
@@ -275,7 +276,8 @@ void land(size_t i) {
 	end_phase(b);
 }
 
-// step lets a copy arrive: if the order is 0 all at once, if it is 1 only if nothing else can go on, otherwise one now and then.
+// step makes copies arrive: all at once if the order is 0, only if no thread can make progress if it is 1, otherwise one from
+// time to time.
 bool step(bool idle, u32 random) {
 	if (machine.bulk.empty() || (!idle && random % 3 == 1)) return false;
 	do land(random % machine.bulk.size());
@@ -306,7 +308,7 @@ void end_block() {
 	}
 	for (size_t i = 0; i < machine.bulk.size(); i++) {
 		if (machine.bulk[i].rank != rank() && machine.bulk[i].by != rank()) continue;
-		land(i); // which may have more to say
+		land(i); // which may report an error of its own
 		fail("block %u ends before its copies have arrived", block());
 	}
 	for (const auto &[at, b] : here().barriers)
@@ -381,7 +383,7 @@ void barrier_wait(u32 barrier, u32 parity) {
 
 namespace {
 
-// begin starts a copy into the block of that rank.
+// begin starts a copy into the block with that rank.
 void begin(u32 to, Bulk copy) {
 	reach(to, copy.barrier);
 	In in(to);
@@ -413,7 +415,7 @@ void copy_across(u32 to, u32 offset, u32 bytes, u32 barrier) {
 
 namespace {
 
-// arrive waits until so many threads have called it for n.
+// arrive waits until enough threads have called it for n.
 void arrive(Named &n, const char *what) {
 	u64 generation = n.generation;
 	if (++n.arrived == n.threads) n.arrived = 0, n.generation++;

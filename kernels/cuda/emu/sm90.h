@@ -1,23 +1,23 @@
-// The functions of sm90.h on the CPU. As in emu.h, mistakes that a GPU punishes now and then always cause an error here:
+// The functions of sm90.h on the CPU. As in emu.h, mistakes that cause errors on a GPU only sometimes always do here:
 //
-//	an early use of registers  a product is computed when it is waited for. Until then its sums are NaN, and so are its
-//	                           fragments; they must still be so when it is computed
-//	an early overwrite         what is in shared memory is read when the product starts and again when it is computed, and must be the same
+//	an early use of registers  a product is computed when it is waited for. Until then its sums and fragments are NaN; they
+//	                           must still be so when it is computed
+//	an early overwrite         shared memory is read when the product starts and again when it is computed, and must be the same
 //	a wrong descriptor         its bits are decoded as the machine does
 //	a missing multiply_fence   between ldmatrix, or other accesses after a wait, and a product
 //	a missing fence_async      between a thread's access to shared memory and one of the asynchronous proxy
-//	an overwritten source      of a copy to another block: it must be the same when the copy arrives
+//	an overwritten source      of a copy to another block: it must be unchanged when the copy arrives
 //	a late or early copy       the target is 0xff until the copy arrives, which may be at any time after its start
-//	a wrong count              a phase that gets more arrivals or bytes than were announced; too few are a deadlock. Bytes from
+//	a wrong count              more arrivals or bytes in a phase than were announced; too few are a deadlock. Bytes from
 //	                           another block may come before they are announced
-//	a lost phase               a barrier that is not in the phase that the thread believes: a wait for the wrong one may end
-//	an early or late reach     into another block before its barriers are there, or after its end
+//	a lost phase               a barrier in another phase than the thread assumes: a wait for the wrong one may end
+//	an early or late reach     into another block before its barriers exist, or after its end
 //	warpgroups that differ     the four warps must start the same products
 #pragma once
 
 namespace emu {
 
-// Addresses of shared memory begin here, as on Hopper, where the system has the first kibibyte.
+// Shared memory begins at this address, as on Hopper, where the system uses the first kibibyte.
 constexpr u32 SHARED_BASE = 1024;
 
 void multiply(float *c, const u32 *a, u64 rows, u64 tile, int outputs);

@@ -19,8 +19,8 @@ import (
 // Emulator is a program that emulates launches.
 type Emulator struct{ path string }
 
-// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message on accesses outside
-// of memory and on undefined behaviour.
+// Optimised and Sanitised are the flags of two builds: one for speed, and one that ends with a message on invalid memory accesses
+// and undefined behaviour.
 var (
 	Optimised = []string{"-O3", "-march=native"}
 	Sanitised = []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
@@ -34,7 +34,7 @@ func Build(t testing.TB, folder string, flags []string, sources ...string) Emula
 	return Emulator{required(t, path, err)}
 }
 
-// All returns a program with all kernels, which are those of Library in the same folder.
+// All returns a program with all kernels of Library, in the same folder.
 func All(t testing.TB, folder string) Emulator {
 	t.Helper()
 	library, err := Library(folder)
@@ -62,8 +62,8 @@ func Library(folder string) (string, error) {
 		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
 }
 
-// compile compiles sources, whose paths start in kernels/cuda, and returns the file, which is in folder. If EVALD_EMULATORS
-// names a folder, the file is in that one and stays there, so that several programs of tests need not compile the same.
+// compile compiles sources, whose paths start in kernels/cuda, and returns the file in folder. If EVALD_EMULATORS names a folder,
+// the file is in that one and stays there, so that several test programs share it.
 func compile(folder string, flags, sources []string) (path string, err error) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
@@ -98,8 +98,7 @@ func compile(folder string, flags, sources []string) (path string, err error) {
 	return path, os.Rename(part, path)
 }
 
-// hash is that of the arguments and of all sources in root. It opens them, so that `go test` knows that its results depend on
-// them.
+// hash returns a hash of the arguments and of all sources in root. It opens them, so that `go test` records the dependency.
 func hash(root string, args []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", args)
@@ -119,7 +118,7 @@ func hash(root string, args []string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
 }
 
-// Output runs the program with an input, and returns its output and its messages.
+// Output runs the program with an input, and returns its output and its standard error.
 func (e Emulator) Output(in []byte, args ...string) (out []byte, log string, err error) {
 	var stderr bytes.Buffer
 	run := exec.Command(e.path, args...)
@@ -141,8 +140,8 @@ type Launch struct {
 	Scratch int // bytes of scratch per block
 }
 
-// Run runs a launch in a program built from kernels and emu/main.cpp, and returns the bytes of out, where those that nothing
-// wrote are 0xcd. A mistake of the kernel fails the test, and so does an ldmatrix that reads shared memory with bank conflicts.
+// Run runs a launch in a program built from kernels and emu/main.cpp, and returns the bytes of out; bytes that were not written
+// are 0xcd. A mistake of the kernel fails the test, and so does an ldmatrix that reads shared memory with bank conflicts.
 func (e Emulator) Run(t testing.TB, l Launch) []byte {
 	t.Helper()
 	in := append([]byte(nil), l.Job...)

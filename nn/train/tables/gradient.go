@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	blockSize = 64   // examples whose gradients are added in one goroutine; fixed, so that sums do not depend on threads
+	blockSize = 64   // examples per goroutine; fixed, so that sums do not depend on threads
 	even      = 0.15 // of the policy's loss of solved positions, see doc.go
 	moves     = 7
 )
 
 // batch is the memory of a step.
 type batch struct {
-	rows   []int32     // [examples, pattern.Each], the first of them -1 for examples that teach nothing
+	rows   []int32     // [examples, pattern.Each], the first of them -1 in examples without targets
 	lanes  []float32   // [examples, Lanes] the gradient of the accumulators
 	blocks [][]float32 // [blocks] the gradient of the layers
 	seen   []losses    // [blocks]
 
-	touched []int32 // the rows of the table that the batch has, ascending
+	touched []int32 // the batch's rows of the table, ascending
 	order   []int32 // examples by row of the table
 	starts  []int32 // [rows of the table + 1] where the row's examples begin
 	next    []int32 // [rows of the table]
@@ -39,7 +39,7 @@ func newLosses() losses {
 	return losses{term(3), term(moves)}
 }
 
-// losses computes the losses of examples, and leaves their gradient in the batch if it is asked for.
+// losses computes the losses of examples and, on request, their gradient in the batch.
 func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	b := &t.batch
 	b.rows = slices.Grow(b.rows[:0], len(examples)*pattern.Each)[:len(examples)*pattern.Each]
@@ -52,7 +52,7 @@ func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	for len(b.blocks) < count {
 		b.blocks, b.seen = append(b.blocks, make([]float32, size)), append(b.seen, losses{})
 	}
-	// The means' weights come first, because every gradient is divided by them.
+	// The means' weights come first: every gradient is divided by them.
 	wdl, policy := 0.0, 0.0
 	for i := range examples {
 		e := &examples[i]
@@ -105,7 +105,7 @@ func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 // pass computes one example at a time.
 type pass struct {
 	acc    []float32    // [Lanes]
-	in     [4][]float32 // inputs of the layers, and the outputs of the last
+	in     [4][]float32 // inputs of the layers, and the last layer's outputs
 	z      [3][]float32 // outputs of the layers before clamping
 	grad   [4][]float32 // of in
 	out    []float32    // the gradient of the logits, [Outputs]
@@ -114,7 +114,7 @@ type pass struct {
 	biases [3][]float32
 }
 
-// newPass computes with a network; gradients of its layers are added to sums.
+// newPass returns a pass for a network; it adds gradients of the layers to sums.
 func newPass(n *pattern.Real, sums []float32) *pass {
 	p := &pass{acc: make([]float32, n.Lanes), out: make([]float32, kernel.Outputs)}
 	cut := func(size int) []float32 {
@@ -139,7 +139,7 @@ func (p *pass) forward(n *pattern.Real, rows []int32) {
 	acc := p.acc
 	copy(acc, n.Bias)
 	k := 0
-	for ; k+4 <= len(rows); k += 4 { // four at once, so that the sums are read and written less often
+	for ; k+4 <= len(rows); k += 4 { // four at once, to read and write the sums less often
 		a, b := rowOf(n.Table, rows[k], len(acc)), rowOf(n.Table, rows[k+1], len(acc))
 		c, d := rowOf(n.Table, rows[k+2], len(acc)), rowOf(n.Table, rows[k+3], len(acc))
 		for i := range acc {
@@ -190,8 +190,8 @@ func addScaled(sum, x []float32, by float32) {
 	}
 }
 
-// loss adds the losses of an example to seen, and leaves the gradient of the logits in p.out. scales are what the example's
-// weight is multiplied by in the total loss: of win, draw and loss, and of the policy.
+// loss adds the losses of an example to seen, and writes the gradient of the logits to p.out. scales are the factors of the
+// example's weight in the total loss: for win, draw and loss, and for the policy.
 func (p *pass) loss(e *train.Example, b *game.Board, scales [2]float32, seen *losses) {
 	clear(p.out)
 	logits := p.in[3]
@@ -256,7 +256,7 @@ func count(t *train.Term, class int, right bool) {
 	}
 }
 
-// likeliest is the class with the largest logit.
+// likeliest returns the class with the largest logit.
 func likeliest(logits []float32, has [moves]bool) int {
 	best := -1
 	for k, x := range logits {
@@ -267,7 +267,7 @@ func likeliest(logits []float32, has [moves]bool) int {
 	return best
 }
 
-// softmax writes the probabilities of the classes that there are, and returns their logs.
+// softmax writes the probabilities of the existing classes, and returns their logarithms.
 func softmax(logits []float32, has [moves]bool, probabilities []float32) (logs [moves]float32) {
 	most := float64(logits[likeliest(logits, has)])
 	total := 0.0
@@ -286,7 +286,7 @@ func softmax(logits []float32, has [moves]bool, probabilities []float32) (logs [
 	return logs
 }
 
-// backward adds the gradient of the layers to the sums, and writes that of the accumulator.
+// backward adds the gradient of the layers to the sums, and writes that of the accumulator to lanes.
 func (p *pass) backward(n *pattern.Real, lanes []float32) {
 	half := len(p.in[0])
 	copy(lanes[2*half:], p.out)
@@ -306,7 +306,7 @@ func (p *pass) backward(n *pattern.Real, lanes []float32) {
 			weight := l.Weight[i*len(g):][:len(g)]
 			sum := float32(0)
 			if x == 0 {
-				if k > 0 || p.acc[i] > 0 || p.acc[half+i] > 0 { // else nothing asks for it
+				if k > 0 || p.acc[i] > 0 || p.acc[half+i] > 0 { // else it is not needed
 					for o, w := range weight {
 						sum += w * g[o]
 					}

@@ -21,8 +21,8 @@ type Scalar struct {
 	Value float32
 }
 
-// Writer writes one event file. Each event is one Write, so a killed process leaves whole events and at most one partial event
-// at the end, which readers ignore.
+// Writer writes one event file. Each event is a single Write, so a killed process leaves whole events and at most one partial
+// event at the end, which readers ignore.
 type Writer struct {
 	io.Closer // the file
 	w         io.Writer
@@ -38,8 +38,8 @@ const (
 	sessionStart        = 1
 )
 
-// Create begins a file in a folder at a step. TensorBoard then hides what earlier files of the folder have from that step on. The
-// caller must Close the Writer.
+// Create begins a file in a folder at a step. TensorBoard then ignores points of earlier files in the folder from that step on.
+// The caller must Close the Writer.
 func Create(dir string, step int) (*Writer, error) {
 	now := time.Now()
 	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixMilli())))
@@ -97,7 +97,7 @@ func frame(data []byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is the CRC-32C, rotated and offset so that it stays a good checksum for data that contains checksums.
+// masked returns the CRC-32C, rotated and offset so that it stays a good checksum for data that contains checksums.
 func masked(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8

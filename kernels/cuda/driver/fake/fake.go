@@ -1,7 +1,7 @@
 //go:build gpu && cgo && linux && amd64
 
 // Package fake is a CUDA driver for tests, made of host memory and host functions; src/state.c describes it. It is a shared
-// library that a test builds and that package driver then opens instead of the real one.
+// library that a test builds and package driver opens instead of the real one.
 package fake
 
 /*
@@ -35,7 +35,7 @@ const (
 	IllegalAddress = 700 // the context is lost
 	LaunchFailed   = 719 // the context is lost
 	ClusterSize    = 912 // for "cluster": only the launch fails
-	Spoil          = -1  // for "kernel": it succeeds, and its output is damaged
+	Spoil          = -1  // for "kernel": it succeeds, but its output is damaged
 	Hang           = -2  // for "kernel": it does not end before the next Reset
 )
 
@@ -76,7 +76,7 @@ func Compile(path string, sources []string, folders ...string) error {
 		headers, _ := filepath.Glob(filepath.Join(folder, "*.h"))
 		depends = append(depends, headers...)
 	}
-	for _, name := range depends { // go test notes the files that a test looks at, and runs the test again if they change
+	for _, name := range depends { // go test records the files that a test opens, and reruns the test if they change
 		if _, err := os.Stat(name); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func Compile(path string, sources []string, folders ...string) error {
 	return nil
 }
 
-// UseKernels names the library whose functions (fake_kernel in fake.h) are the kernels of modules loaded from now on.
+// UseKernels names the library whose functions (fake_kernel in fake.h) become the kernels of modules loaded later.
 func UseKernels(path string) error { return os.Setenv("EVALD_FAKE_KERNELS", path) }
 
 func (d *Driver) function(name string) unsafe.Pointer {
@@ -99,10 +99,10 @@ func (d *Driver) function(name string) unsafe.Pointer {
 // Reset clears calls, faults and counts. Existing objects remain.
 func (d *Driver) Reset() { C.call_reset(d.function("fake_reset")) }
 
-// Fail makes calls of that name fail with a code: the at-th from now on, starting from 1, and the times-1 calls after it, or
-// all calls after it if times is negative. Names are those that the library exports, such as cuMemAlloc_v2, "kernel" for
-// the execution of a kernel, a kernel's own name for that of it alone, and "cluster" for the launch of a kernel with
-// clusters. After IllegalAddress and LaunchFailed all later calls in that context fail too.
+// Fail makes calls with that name fail with a code: the at-th from now on, starting from 1, and the times-1 calls after it, or
+// all calls after it if times is negative. Names are those that the library exports, such as cuMemAlloc_v2; "kernel" for the
+// execution of any kernel; a kernel's own name for its execution; and "cluster" for the launch of a kernel with clusters. After
+// IllegalAddress and LaunchFailed all later calls in that context fail too.
 func (d *Driver) Fail(name string, at, times, code int) {
 	cName := C.CString(name)
 	defer C.free(unsafe.Pointer(cName))
@@ -126,7 +126,7 @@ func (d *Driver) Calls() map[string]int {
 
 // Count counts objects that still exist, and mistakes.
 type Count struct {
-	Contexts, Memory, Host, Modules, Streams, Events int // that exist
+	Contexts, Memory, Host, Modules, Streams, Events int // still existing
 	Swept                                            int // objects that were freed only with their context, since the last Reset
 	Overruns                                         int // pieces of memory with a write before or after them, since the last Reset
 }

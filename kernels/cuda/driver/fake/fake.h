@@ -17,8 +17,8 @@ enum fake_kind { FAKE_CONTEXT, FAKE_MEMORY, FAKE_HOST, FAKE_MODULE, FAKE_STREAM,
 void fake_reset(void);
 
 /* Makes calls of that name return a CUresult: the at-th from now on, starting from 1, and the times - 1 calls after it, or
- * all calls after it if times is negative. "kernel" is the execution of a kernel, and a kernel's name that of it alone: with
- * FAKE_SPOIL it succeeds and its output is damaged, with FAKE_HANG it does not end before the next reset. "cluster" is the
+ * all calls after it if times is negative. "kernel" is the execution of any kernel, and a kernel's name the execution of that one:
+ * with FAKE_SPOIL it succeeds but its output is damaged, with FAKE_HANG it does not end before the next reset. "cluster" is the
  * launch of a kernel with clusters. After a CUresult for a failure on the device, every call in that context returns it. */
 void fake_fail(const char *name, long at, long times, int code);
 

@@ -42,8 +42,8 @@ static void explain(void *library, CUresult result, char *why, size_t size) {
 }
 
 /* The driver asks the loader for its compiler of PTX by name alone. If the driver was found by a path, the loader may not
- * find that name, so the library beside the driver is opened first: the loader then knows the name. If it is not there, the
- * driver goes without. */
+ * find that name, so the library beside the driver is opened first: the loader then knows the name. If it is missing, the
+ * driver works without it. */
 static void open_compiler(const char *driver) {
 	char path[4096];
 	const char *end = strrchr(driver, '/');

@@ -69,7 +69,7 @@ static const Elf64_Shdr *elf_section(const char *image, const char *prefix, cons
 	return NULL;
 }
 
-/* The size of an entry's one argument: what its constants have behind those of the driver. Returns 1, or -1. */
+/* The size of an entry's only argument: its constants after those of the driver. Returns 1, or -1. */
 static int elf_parameters(const char *image, const char *name, size_t sizes[MAX_ARGUMENTS]) {
 	const Elf64_Shdr *s = elf_section(image, ".nv.constant0.", name);
 	int target = elf_target(image);
@@ -79,8 +79,8 @@ static int elf_parameters(const char *image, const char *name, size_t sizes[MAX_
 	return 1;
 }
 
-/* The blocks of an entry's clusters, or 0 if it has none: in PTX behind its parameters, in machine code an attribute of it. An
- * attribute has four bytes, of which the first is its form and the second its number, and in form 4 as many more as the others say. */
+/* The number of blocks in an entry's clusters, or 0 if it has none: in PTX after its parameters, in machine code one of its
+ * attributes. An attribute has four bytes: its form, its number, and in form 4 the number of bytes that follow. */
 static int cluster_of(const char *image, const char *name) {
 	const char directive[] = ".reqnctapercluster";
 	if (!is_elf(image)) {
@@ -100,7 +100,7 @@ void *host_function(const char *name) {
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* What is wrong with PTX, or NULL. A device compiles PTX of its own capability and of all before. */
+/* The error in PTX, or NULL. A device compiles PTX of its own capability and of all earlier ones. */
 static const char *wrong(const char *ptx) {
 	const char *target = strstr(ptx, "\n.target sm_");
 	if (!strstr(ptx, ".version")) return "fake : Missing .version directive\n";

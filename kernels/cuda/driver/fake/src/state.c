@@ -1,7 +1,7 @@
 /* A CUDA driver for tests: its device memory is host memory, its kernels are host functions, and its faults happen on
  * demand. It has the functions that package driver calls; the loader provides the others.
  *
- * It is stricter than the real one, to find mistakes. Operations in a stream are not done before somebody waits for them.
+ * It is stricter than the real one, to find mistakes. Operations in a stream are not done before the program waits for them.
  * New memory contains garbage, writes outside it are detected, and copies must stay inside one piece. Copies in streams
  * need pinned memory, and stream 0 can only be waited for.
  *

@@ -1,4 +1,4 @@
-/* What all files of the fake driver share: its objects, the operations in its streams, and the form of a call. One mutex
+/* Shared by all files of the fake driver: its objects, the operations in its streams, and the form of a call. One mutex
  * guards everything. The functions of the driver lock it, and the functions below expect it to be locked. */
 #ifndef EVALD_FAKE_STATE_H
 #define EVALD_FAKE_STATE_H
@@ -69,7 +69,7 @@ extern _Thread_local struct object *current; /* context */
 CUresult count_call(const char *name);
 CUresult count_call_in_context(const char *name);
 
-/* The same for a name that counts only once fake_fail has named it. */
+/* The same for a name that is counted only after fake_fail has named it. */
 CUresult count_named(const char *name);
 
 /* Whether o exists and is of that kind. */

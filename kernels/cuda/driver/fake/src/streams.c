@@ -1,4 +1,4 @@
-/* Streams and events. Operations are done when somebody waits for them. */
+/* Streams and events. Operations are done when the program waits for them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -103,7 +103,7 @@ IN_CONTEXT(cuStreamSynchronize, (CUstream s), {
 	result = current->lost;
 })
 
-/* The first query returns CUDA_ERROR_NOT_READY if there are operations. The next query does them. */
+/* The first query returns CUDA_ERROR_NOT_READY if there are operations. The next query performs them. */
 IN_CONTEXT(cuStreamQuery, (CUstream s), {
 	MUST_LIVE(s, FAKE_STREAM)
 	struct object *stream = (struct object *)s;
