@@ -90,22 +90,23 @@ func (f ortFlag) options() ort.Options {
 	return ort.OptionsOf(all)
 }
 
-// trial is this program as open.Options.Trial wants it; nil if the system does not say where the program is.
-func trial() []string {
-	program, err := os.Executable()
-	if err != nil {
-		return nil
+// options are those of all evaluators: this program tries ONNX files and kernels in processes of its own.
+func options() (o open.Options) {
+	if program, err := os.Executable(); err == nil { // otherwise there are no trials
+		o.Trial, o.GPUTrial = []string{program, onnxTrial}, []string{program, gpuTrial}
 	}
-	return []string{program, "onnx-trial"}
+	return o
 }
 
 // choose opens the evaluator that the flags ask for. The lines that the user should read about the choice, and later about a
 // GPU that fails, go to notes.
 func (f backend) choose(notes io.Writer) (*open.Opened, error) {
-	return f.open(open.Options{Note: linesTo(notes), Event: linesTo(notes)})
+	o := options()
+	o.Note, o.Event = linesTo(notes), linesTo(notes)
+	return f.open(o)
 }
 
-// open opens the evaluator that the flags ask for. Of the options, those that hear something count.
+// open opens the evaluator that the flags ask for. Of the options, trials and those that hear something count.
 func (f backend) open(o open.Options) (*open.Opened, error) {
 	if _, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
@@ -124,7 +125,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 		return f.openRemote()
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
-	o.ORT, o.Trial = f.ORT.options(), trial()
+	o.ORT = f.ORT.options()
 	e, err := open.Evaluator(o)
 	return e, flagged(err)
 }

@@ -52,6 +52,7 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
 	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package, where it has no library, over standard input and output."`
 	ONNXTrial  onnxTrialCmd  `cmd:"" name:"onnx-trial" hidden:"" help:"Open an ONNX file, standard input, and let it answer a position; for processes that want to know whether they may."`
+	GPUTrial   gpuTrialCmd   `cmd:"" name:"gpu-trial" hidden:"" help:"Try and measure the kernels of a GPU, as standard input asks; for processes that are to use them."`
 }
 
 // streams are the program's input and outputs; tests pass their own.

@@ -86,6 +86,10 @@ type Options struct {
 	// in this process only after it has succeeded: the library that reads such a file is not made for those of strangers. None: no trial.
 	Trial []string
 
+	// GPUTrial is a program with arguments that does what Trial of package gpu says, such as `evald gpu-trial`. Kernels for GPUs are tried
+	// and measured in processes of it, and used here only after that. None: no kernel for one kind of GPU alone is used.
+	GPUTrial []string
+
 	// Mirror lets a network evaluate each position and its mirror image, and answers their mean. It costs twice the work,
 	// and errors are fewer.
 	Mirror bool
