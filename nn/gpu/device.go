@@ -17,7 +17,7 @@ type device struct {
 	e       *Backend
 	info    driver.Device
 	retry   retry
-	yields  bool // the threads that poll, one a device, could keep all processors from the callers
+	yields  bool          // the threads that poll, one a device, could keep all processors from the callers
 	quit    chan struct{} // closed when the device is wanted no more
 	ended   chan struct{}
 	refused map[string]error // kernels that failed their self-test; only the session's thread uses it
@@ -195,14 +195,11 @@ func (d *device) kernel() string {
 	return p.Kernel.Name
 }
 
-// times is what was measured before the device served; nil if nothing was.
-func (d *device) times() Samples { return d.e.serves.measured[targetOf(d.info)] }
-
 func (d *device) stats() DeviceStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := DeviceStats{
-		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.times(), Working: d.working, Lost: d.lost,
+		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.e.serves.measured[targetOf(d.info)], Working: d.working, Lost: d.lost,
 		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(), Busy: time.Duration(d.count.busy.Load()),
 		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
 	}
