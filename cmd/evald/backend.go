@@ -90,21 +90,22 @@ func (f ortFlag) options() ort.Options {
 	return ort.OptionsOf(all)
 }
 
-// trial is this program for open.Options.Trial; nil if its path is unknown.
-func trial() []string {
-	program, err := os.Executable()
-	if err != nil {
-		return nil
+// options are those of all evaluators: this program tries ONNX files and kernels in processes of its own.
+func options() (o open.Options) {
+	if program, err := os.Executable(); err == nil { // otherwise there are no trials
+		o.Trial, o.GPUTrial = []string{program, onnxTrial}, []string{program, gpuTrial}
 	}
-	return []string{program, "onnx-trial"}
+	return o
 }
 
 // choose opens the evaluator of the flags. Messages for the user about the choice, and later about a failing GPU, go to notes.
 func (f backend) choose(notes io.Writer) (*open.Opened, error) {
-	return f.open(open.Options{Note: linesTo(notes), Event: linesTo(notes)})
+	o := options()
+	o.Note, o.Event = linesTo(notes), linesTo(notes)
+	return f.open(o)
 }
 
-// open opens the evaluator of the flags. Of the options only the callbacks are used.
+// open opens the evaluator of the flags. Of the options, trials and callbacks are used.
 func (f backend) open(o open.Options) (*open.Opened, error) {
 	if _, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
@@ -123,7 +124,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 		return f.openRemote()
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
-	o.ORT, o.Trial = f.ORT.options(), trial()
+	o.ORT = f.ORT.options()
 	e, err := open.Evaluator(o)
 	return e, flagged(err)
 }

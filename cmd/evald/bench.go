@@ -97,7 +97,10 @@ func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	if c.Peer != "" {
 		return usage("--backend %s does nothing with --peer", c.Backend)
 	}
-	options := open.Options{Backend: c.Backend, ORT: c.ORT.options(), Trial: trial(), GPUs: c.GPUs.list(), Note: linesTo(s.err)}
+	own := options()
+	own.GPUs, own.Note = c.GPUs.list(), linesTo(s.err)
+	other := own
+	other.Backend, other.ORT = c.Backend, c.ORT.options()
 	m, n, err := open.Any(c.Model)
 	name := m.Label()
 	if _, size := net.ParseConfig(c.Model); size == nil {
@@ -108,14 +111,14 @@ func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	theirs, err := n.Open(name, options)
+	theirs, err := n.Open(name, other)
 	if err != nil {
 		return flagged(err)
 	}
 	defer theirs.Close()
 	var ours *open.Opened
 	if n.Foreign == nil {
-		if ours, err = n.Open(name, open.Options{GPUs: c.GPUs.list(), Note: linesTo(s.err)}); err != nil {
+		if ours, err = n.Open(name, own); err != nil {
 			return flagged(err)
 		}
 		defer ours.Close()
@@ -158,7 +161,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	if err != nil {
 		return noGPU(err)
 	}
-	work := bench.GPUWork{Device: on[0], Driver: found, Batches: c.Batches, Kernel: c.Kernel, Round: c.Round, Note: linesTo(s.err)}
+	work := bench.GPUWork{Device: on[0], Driver: found, Batches: c.Batches, Kernel: c.Kernel, Round: c.Round, Trial: options().GPUTrial, Note: linesTo(s.err)}
 	if c.Model != defaultBenchModel {
 		n, name, err := loadModel(c.Model, s.err)
 		if err != nil {
@@ -216,7 +219,9 @@ func scrambledOn(backend, size, path string, notes io.Writer) (*open.Opened, err
 	if err != nil {
 		return nil, err
 	}
-	e, err := open.Network(n.Network, n.Name, open.Options{Backend: backend, CPUPath: path, Note: linesTo(notes)})
+	o := options()
+	o.Backend, o.CPUPath, o.Note = backend, path, linesTo(notes)
+	e, err := open.Network(n.Network, n.Name, o)
 	return e, flagged(err)
 }
 

@@ -45,7 +45,7 @@ var layers = []struct{ pkg, may string }{
 	{"nn/pattern", "engine/short engine/game engine/eval engine/jobs engine/durable kernels/... nn/safetensors nn/net"},
 	{"nn/train/...", "engine/short engine/game engine/eval engine/jobs engine/score engine/record engine/durable kernels/... nn/net nn/pattern nn/train/..."},
 	{"nn/cpu", "engine/game engine/eval engine/jobs engine/durable kernels/... nn/net"},
-	{"nn/gpu", "engine/game engine/eval kernels/... nn/net"},
+	{"nn/gpu", "engine/short engine/game engine/eval kernels/... nn/net"},
 	{"nn/gpu/bench", "engine/short engine/game kernels/cuda kernels/cuda/driver nn/gpu nn/net"},
 	{"nn/onnx", "engine/short engine/game kernels/... nn/net nn/pattern"},
 	{"nn/encoding", "engine/short engine/game engine/eval engine/solver nn/net nn/onnx nn/pattern"},

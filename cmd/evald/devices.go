@@ -208,7 +208,9 @@ const triedRows = 256
 func try(ctx context.Context, index int) tried {
 	t := tried{GPU: index}
 	note := func(text string) { t.Notes = append(t.Notes, text) }
-	e, err := open.Evaluator(open.Options{Backend: open.GPU, Model: open.DefaultModel, GPUs: []int{index}, Note: note})
+	o := options()
+	o.Backend, o.Model, o.GPUs, o.Note = open.GPU, open.DefaultModel, []int{index}, note
+	e, err := open.Evaluator(o)
 	if err != nil {
 		t.Error = err.Error()
 		return t

@@ -6,7 +6,7 @@
 //	help.go, completion.go                   help, version, the manual page; shells
 //	progress.go, lines.go, memory.go         the terminal's last line; lines of input; sizes of memory
 //	backend.go, remote.go                    the evaluator that flags choose, here or at a service
-//	onnxtrial.go                             a process that tries an ONNX file before others use it
+//	trials.go                                processes that try an ONNX file, or kernels of a GPU, before others use them
 //	games.go                                 the games of --rules, their folders and files
 //	agents.go                                networks and books of agents, each loaded once
 //	eval.go, search.go, analyze.go           answers for lines of positions, and for a script's queries

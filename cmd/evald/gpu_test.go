@@ -81,6 +81,10 @@ func testGPUBackend(t *testing.T, env []string) {
 			"auto", exitOK, "cpu cpu cpu",
 			"evald: NO GPU, the CPU evaluates (path go, ", "on the gpu", 9,
 		},
+		"gpu with a kernel that faults in its trial": {
+			append(slices.Clone(env), "EVALD_FAKE_TRIAL=1", "EVALD_GPU_WITHOUT=tower_64_half,wide_64,few_64", "EVALD_FAKE_FAULTS=hopper_64:1:-1:719"),
+			"gpu", exitOK, "gpu gpu gpu", "evald: GPU 0: kernel hopper_64 is not used: ", "NO GPU", 9,
+		},
 		"gpu without a device": {
 			append(slices.Clone(env), "EVALD_FAKE_FAULTS=cuInit:1:1:100"), "gpu", exitBadInput, "", "cuInit: CUDA_ERROR_NO_DEVICE (100)", "on the", 9,
 		},

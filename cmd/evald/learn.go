@@ -335,13 +335,14 @@ func set[T any](field, flag *T) {
 // evaluators returns a function that makes evaluators of networks on the device that flags name.
 func evaluators(backend string, on processors, notes io.Writer) learn.Evaluators {
 	say := linesTo(notes)
-	options := open.Options{Backend: backend, GPUs: on.GPUs.list(), CPUPath: on.CPUPath, Note: eachOnce(say), Event: say}
+	o := options()
+	o.Backend, o.GPUs, o.CPUPath, o.Note, o.Event = backend, on.GPUs.list(), on.CPUPath, eachOnce(say), say
 	return func(file, name string) (*eval.Evaluator, func(), error) {
 		_, n, err := open.File(file)
 		if err != nil {
 			return nil, nil, err
 		}
-		e, err := n.Open(name, options)
+		e, err := n.Open(name, o)
 		if err != nil {
 			return nil, nil, flagged(err)
 		}

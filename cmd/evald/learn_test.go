@@ -19,7 +19,7 @@ const asProgram = "EVALD_TEST_AS_PROGRAM"
 // TestMain leaves the user's cache alone: nothing is measured, and the order of the paths chooses among them.
 func TestMain(m *testing.M) {
 	os.Setenv("EVALD_CACHE_DIR", os.DevNull)
-	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == "onnx-trial" { // as the commands start it
+	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && (os.Args[1] == onnxTrial || os.Args[1] == gpuTrial) { // as the commands start it
 		main()
 	}
 	os.Exit(m.Run())

@@ -52,6 +52,7 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Complete a command line, for the scripts of evald completion."`
 	Library    libraryCmd    `cmd:"" hidden:"" help:"Answer the calls of the Python package over standard input and output, on systems without the library."`
 	ONNXTrial  onnxTrialCmd  `cmd:"" name:"onnx-trial" hidden:"" help:"Open the ONNX file on standard input and evaluate a position with it, as a trial for another process."`
+	GPUTrial   gpuTrialCmd   `cmd:"" name:"gpu-trial" hidden:"" help:"Try and measure the kernels of a GPU, as standard input asks, for another process."`
 }
 
 // streams are the program's input and outputs; tests pass their own.

@@ -380,7 +380,9 @@ func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
 	var b eval.Backend
 	switch {
 	case n.Foreign != nil:
-		e, err := n.Open("", open.Options{Backend: open.ORTCPU, Trial: trial()})
+		o := options()
+		o.Backend = open.ORTCPU
+		e, err := n.Open("", o)
 		if err != nil {
 			return err
 		}

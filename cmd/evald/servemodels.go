@@ -117,7 +117,9 @@ func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource
 			event(text)
 		}
 	}
-	return &modelSource{serveCmd: c, options: open.Options{Event: event, GPULost: lost}, noted: note, books: books}, nil
+	o := options()
+	o.Event, o.GPULost = event, lost
+	return &modelSource{serveCmd: c, options: o, noted: note, books: books}, nil
 }
 
 // models are those of the file and the command line, as they are now.

@@ -3,8 +3,6 @@ package gpu
 import (
 	"math"
 	"slices"
-
-	"github.com/evald/evald/kernels/cuda"
 )
 
 // choice is what evaluates a network on a board: of a family of kernels, which give the same bits, for each number of
@@ -45,11 +43,8 @@ func (s Samples) at(kernel string, n int) float64 {
 // family is the plans of all kernels of a plan's family that the target holds. The first is the plan itself.
 func family(first plan, on Target) []plan {
 	plans := []plan{first}
-	for _, k := range cuda.Kernels() {
-		if k.Family() != first.Kernel.Family() || k.Name == first.Kernel.Name {
-			continue
-		}
-		if p, err := planAmong([]cuda.Kernel{k}, first.config, first.rules, on); err == nil {
+	for _, p := range plansOf(first.config, first.rules, on) {
+		if p.Kernel.Family() == first.Kernel.Family() && p.Kernel.Name != first.Kernel.Name {
 			plans = append(plans, p)
 		}
 	}
@@ -93,25 +88,23 @@ func (c choice) grid(processors int) (sizes []int) {
 }
 
 // index is the place in plans of the kernel for n positions.
-func (c choice) index(n int) int {
+func (c choice) index(n int) int { return c.size(n).plan }
+
+// size is the first for n positions, or the last of all.
+func (c choice) size(n int) size {
 	for _, s := range c.sizes {
 		if n <= s.most {
-			return s.plan
+			return s
 		}
 	}
-	return c.sizes[len(c.sizes)-1].plan
+	return c.sizes[len(c.sizes)-1]
 }
 
 // seconds is the time of a launch of n positions: that of the next larger number that was measured or predicted, or beyond
 // the last of as much more for each wave.
 func (c choice) seconds(n int) float64 {
-	for _, s := range c.sizes {
-		if n <= s.most {
-			return s.seconds
-		}
-	}
-	last := c.sizes[len(c.sizes)-1]
-	return last.seconds * float64(n) / float64(last.most)
+	s := c.size(n)
+	return s.seconds * max(1, float64(n)/float64(s.most))
 }
 
 // sooner is how much less time parts of a batch must take than the whole, so that other devices are asked for them.

@@ -17,11 +17,9 @@ type device struct {
 	e       *Backend
 	info    driver.Device
 	retry   retry
-	yields  bool // the threads that poll, one a device, could keep all processors from the callers
-	quit    <-chan struct{}
+	yields  bool          // the threads that poll, one a device, could keep all processors from the callers
+	quit    chan struct{} // closed when the device is wanted no more
 	ended   chan struct{}
-	stuck   chan struct{}    // the first session's self-test takes too long
-	stage   atomic.Int32     // of the first session: starting, serving or abandoned
 	refused map[string]error // kernels that failed their self-test; only the session's thread uses it
 
 	count struct{ rows, launches, busy, faults, tries, rebuilt atomic.Uint64 } // busy in nanoseconds
@@ -37,7 +35,7 @@ type device struct {
 func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared, d.Multiprocessors} }
 
 func newDevice(e *Backend, info driver.Device, r retry) *device {
-	return &device{e: e, info: info, retry: r, quit: e.quit, ended: make(chan struct{}), refused: map[string]error{}, stuck: make(chan struct{}, 1)}
+	return &device{e: e, info: info, retry: r, quit: make(chan struct{}), ended: make(chan struct{}), refused: map[string]error{}}
 }
 
 // run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
@@ -89,13 +87,6 @@ func (d *device) run(started chan<- error) {
 	}
 }
 
-// The values of device.stage.
-const (
-	starting        = iota // the first session is not yet open
-	serving                // it was
-	abandonedDevice        // nobody waits for it any more; if it opens after all, it ends
-)
-
 // live runs one session, from a new context to its end. It calls works when the session serves. The error says why the
 // session ended; it is nil after quit.
 func (d *device) live(works func()) error {
@@ -107,10 +98,7 @@ func (d *device) live(works func()) error {
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(d, c)
 		err := s.open(d.e.serves)
-		if err == nil && !d.stage.CompareAndSwap(starting, serving) && d.stage.Load() == abandonedDevice {
-			err = errHung
-		}
-		if err == nil {
+		if err == nil && !d.unwanted() {
 			worked = true
 			d.up(s)
 			works()
@@ -138,6 +126,16 @@ func (d *device) live(works func()) error {
 		err = d.failed(err, false)
 	}
 	return err
+}
+
+// unwanted reports whether the device was left behind, or the evaluator closed.
+func (d *device) unwanted() bool {
+	select {
+	case <-d.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // failed adds the device's name to an error and stores it. If the device was working, it also counts and reports a fault.
@@ -197,14 +195,11 @@ func (d *device) kernel() string {
 	return p.Kernel.Name
 }
 
-// times is what was measured before the device served; nil if nothing was.
-func (d *device) times() Samples { return d.e.serves.measured[targetOf(d.info)] }
-
 func (d *device) stats() DeviceStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := DeviceStats{
-		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.times(), Working: d.working, Lost: d.lost,
+		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.e.serves.measured[targetOf(d.info)], Working: d.working, Lost: d.lost,
 		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(), Busy: time.Duration(d.count.busy.Load()),
 		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
 	}

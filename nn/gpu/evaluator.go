@@ -43,12 +43,15 @@ type Backend struct {
 	mu   sync.Mutex // for changes to live
 	live atomic.Pointer[[]*session]
 
-	quit   chan struct{}
 	closed atomic.Bool
 }
 
 // New finds the GPUs and uses those of the options that pass a self-test with the network, which must not change from then
 // on. The notes say which GPUs failed, and which kernels are not used, and why. If all failed, the error says so.
+//
+// Before that, a process of the program Options.Trial tries all kernels on a device of each kind, and measures them (tune). A
+// kernel that faults or does not end costs that process alone. Without such a program no kernel is tried: those for every GPU
+// evaluate, chosen by predicted times, and those for Hopper do not.
 func New(n *net.Network, o Options) (e *Backend, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
@@ -73,16 +76,23 @@ func limitsOf(devices []driver.Device) retry {
 func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Backend, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
-	serves.barred = strings.FieldsFunc(os.Getenv(withoutVariable), func(r rune) bool { return r == ',' })
-	e = &Backend{options: o, serves: serves, quit: make(chan struct{})}
+	failed.Lock()
+	serves.barred = append(strings.FieldsFunc(os.Getenv(withoutVariable), func(r rune) bool { return r == ',' }), failed.kernels...)
+	failed.Unlock()
+	e = &Backend{options: o, serves: serves}
 	e.calls.New = func() any { return newCall() }
 	e.live.Store(new([]*session))
-	var failed []error
-	if r.trial > 0 && o.Kernel == "" {
-		found, failed, notes = e.tune(found, r)
+	var refused []error
+	switch {
+	case r.trial == 0 || o.Kernel != "":
+	case len(o.Trial) > 0:
+		found, refused, notes = e.tune(found, r)
+	default:
+		notes = e.untried(found)
 	}
 	started := make([]chan error, len(found))
 	for i, info := range found {
+		_, _ = serves.planned(testBoard, targetOf(info)) // takes seconds, so what is waited for below is the device alone; its error comes again there
 		started[i] = make(chan error, 1)
 		d := newDevice(e, info, r)
 		d.yields = runtime.GOMAXPROCS(0) <= len(found)
@@ -92,16 +102,16 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	working := e.devices[:0]
 	for i, d := range e.devices {
 		if err := d.wait(started[i]); err != nil {
-			failed = append(failed, err)
+			refused = append(refused, err)
 			continue
 		}
 		working = append(working, d)
 	}
 	e.devices = working
 	if len(working) == 0 {
-		return nil, nil, errors.Join(append(notes, failed...)...)
+		return nil, nil, errors.Join(append(notes, refused...)...)
 	}
-	for _, err := range failed {
+	for _, err := range refused {
 		notes = append(notes, fmt.Errorf("%w; the other GPUs evaluate", err))
 	}
 	return e, notes, nil
@@ -109,18 +119,15 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 
 // wait returns when the first session serves, or says why it does not. If its self-test does not end, the device is left behind.
 func (d *device) wait(started <-chan error) error {
-	for {
-		select {
-		case err := <-started:
-			if err != nil {
-				<-d.ended
-			}
-			return err
-		case <-d.stuck:
-			if d.stage.CompareAndSwap(starting, abandonedDevice) {
-				return d.failed(fmt.Errorf("self-test: %w: the device is LOST to this process, and only a new one can use it", errHung), false)
-			}
+	select {
+	case err := <-started:
+		if err != nil {
+			<-d.ended
 		}
+		return err
+	case <-time.After(d.retry.hang):
+		close(d.quit)
+		return d.failed(fmt.Errorf("self-test: %w: the device is LOST to this process, and only a new one can use it", errHung), false)
 	}
 }
 
@@ -227,7 +234,9 @@ func (e *Backend) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
-	close(e.quit)
+	for _, d := range e.devices {
+		close(d.quit)
+	}
 	var errs []error
 	for _, d := range e.devices {
 		select {

@@ -27,6 +27,13 @@ import (
 var programs string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == trialCommand {
+		if err := Trial(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var err error
 	if programs, err = os.MkdirTemp("", "evald-gpu"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -40,6 +47,15 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(programs)
 	os.Exit(code)
+}
+
+// trialCommand makes this program a process that tries kernels.
+const trialCommand = "gpu-trial"
+
+// trialProgram is Options.Trial of tests.
+func trialProgram(t testing.TB) []string {
+	t.Helper()
+	return []string{gametest.Must(os.Executable())(t), trialCommand}
 }
 
 // soakOnly skips a case that only make soak has.

@@ -5,6 +5,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -22,6 +23,9 @@ func New(*net.Network, Options) (e *Backend, notes []error, err error) {
 }
 
 var errNone = errors.New("gpu: not in this build")
+
+// Trial returns an error.
+func Trial(io.Reader, io.Writer) error { return errNone }
 
 // Attributes are empty.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{} }

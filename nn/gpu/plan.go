@@ -9,9 +9,9 @@
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
 //	slot.go                     the place of one launch: pinned memory and a stream
 //	served.go, selftest.go      the network that serves, and its test before it does
-//	tune.go                     a trial of all kernels, and their times, before a device serves
+//	tune.go, trial.go           a trial of all kernels in another process, and their times, before a device serves
 //
-// The files of the last five lines need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
+// The files of the last four lines, time.go, evaluator.go and call.go need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
 // evaluator.
 //
 // # Decisions
@@ -19,6 +19,12 @@
 // A session is one life of a device (session.go): a context with all that is in it, from a self-test to the first
 // call that fails, whatever that was. What went wrong is not repaired; a new session begins. So there is one way back
 // from all faults, and a test takes it from each call.
+//
+// Kernels are tried in a process of its own (Options.Trial): the program, started again. A kernel that faults or does not end
+// takes no more than that process with it, which is killed, and the driver frees its context. It would cost this process the
+// GPU, or keep a thread and a context busy for ever. A program of others that uses this package as a library may have no such
+// program. Then nothing is tried: the kernels for every GPU evaluate, each after its self-test, and a note says so where one for
+// Hopper is left out.
 //
 // One thread a device calls the driver. It asks for a millisecond whether the oldest launch is done, starting others
 // as they come, and only then waits. Callers fill and read pinned memory themselves, in slots that are always in one

@@ -89,13 +89,6 @@ func (s *session) open(n *served) error {
 	if err != nil {
 		return err
 	}
-	watch := time.AfterFunc(s.device.retry.hang, func() {
-		select {
-		case s.device.stuck <- struct{}{}:
-		default:
-		}
-	})
-	defer watch.Stop()
 	for i, v := range p.variants { // those for small batches too, so that none is late
 		if slices.ContainsFunc(p.sizes, func(x size) bool { return x.plan == i }) {
 			if err := s.load(v); err != nil {

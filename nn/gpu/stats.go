@@ -9,6 +9,7 @@ import (
 type Options struct {
 	Devices []int             // the driver's numbers; none: all devices
 	Kernel  string            // the kernel of that name (Variants) on every device; empty: the best. Boards that it does not hold are errors
+	Trial   []string          // a program with arguments that does what Trial says; none: kernels are not tried (see New)
 	Event   func(text string) // hears of a device that fails after it has worked, and that works again; called concurrently
 	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
 }

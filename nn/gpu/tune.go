@@ -3,22 +3,23 @@
 package gpu
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
-// hung has the kernels that did not end in a trial. Their thread and context stay behind for ever, so no other evaluator of
-// this process tries them again.
-var hung struct {
+// failed has the kernels that failed in a trial. No other evaluator of this process tries or uses them.
+var failed struct {
 	sync.Mutex
 	kernels []string
 }
@@ -27,254 +28,240 @@ var hung struct {
 // not choose between them, as their last bits differ.
 const faster = 0.9
 
+// errRefused means that a device is not used, since not even the kernel that every board needs passes its trial.
+var errRefused = errors.New("the device is not used")
+
 // tune lets a device of each kind test all kernels that can evaluate the network on the test board, and measure them; plans are
 // chosen by that from then on. A kernel that fails in its trial, or does not end, is not used, and a note says so.
 //
 // The kernels for Hopper take the place of the tower's on all devices or on none, so that answers do not depend on the device. A
-// device on which even the tower does not end has failed; the others are left. There are no sessions yet.
-func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, failed, notes []error) {
+// device on which even the tower fails is refused; the others are left. There are no sessions yet.
+func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, refused, notes []error) {
 	n := e.serves
-	hung.Lock()
-	n.barred = append(n.barred, hung.kernels...)
-	hung.Unlock()
-	gains := true
+	n.hopper = true
 	for _, d := range found {
 		on := targetOf(d)
 		if _, ok := n.measured[on]; ok {
 			left = append(left, d)
 			continue
 		}
-		t, said, err := e.try(d, r)
+		times, said, err := e.try(d, r)
 		notes = append(notes, said...)
-		if errors.Is(err, errHung) {
-			failed = append(failed, err)
+		if errors.Is(err, errRefused) {
+			refused = append(refused, err)
 			continue
 		}
 		left = append(left, d)
-		if err != nil { // nothing is known of this device; its session finds the same fault, or none
-			gains = false
+		if err != nil {
+			notes = append(notes, err)
+			n.hopper = false
 			continue
 		}
-		n.measured[on] = t.times
-		gains = gains && t.gains()
+		n.measured[on] = times
+		groups, err := n.candidates(on)
+		n.hopper = n.hopper && err == nil && gains(groups, on, times)
 	}
-	n.hopper = gains
-	return left, failed, notes
+	return left, refused, notes
 }
 
-// try makes a trial of all kernels on a device. If one fails in it, or does not end, a note says so, and the others are tried
-// again without it. An error is about the tower or the device itself; errHung means that the device is lost.
-func (e *Backend) try(d driver.Device, r retry) (t *trial, notes []error, err error) {
-	n, on := e.serves, targetOf(d)
-	first, err := newPlan(n.network.Config(), testBoard.Rules(), on)
-	if err != nil {
-		return nil, nil, err
-	}
-	h, onHopper := planHopper(n.network.Config(), testBoard.Rules(), on)
+// try lets another process try all kernels on a device. If one fails in it, or does not end, a note says so, and a new process
+// tries the others. An error is about the tower (errRefused), or the process itself; then times are predicted.
+func (e *Backend) try(d driver.Device, r retry) (times Samples, notes []error, err error) {
+	n := e.serves
 	for {
-		groups := [][]plan{n.allowed(family(first, on))}
-		if onHopper && !slices.Contains(n.barred, h.Kernel.Name) {
-			groups = append(groups, n.allowed(family(h, on)))
+		groups, err := n.candidates(targetOf(d))
+		if err != nil {
+			return nil, notes, fmt.Errorf("GPU %d: %w", d.Index, err)
 		}
-		at := ""
-		if t, err = e.newTrial(d, r, groups); err == nil {
-			err = t.run()
-			at = t.at
-		}
+		times, at, err := e.ask(d, groups, r)
 		switch {
 		case err == nil:
-			return t, notes, nil
-		case at != "" && at != first.Kernel.Name:
-			n.bar(at, errors.Is(err, errHung))
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, withoutVariable, at))
-		case errors.Is(err, errHung):
-			return nil, notes, fmt.Errorf("GPU %d: kernel %s: %w: the device is LOST to this process, and only a new one can use it%s", d.Index, first.Kernel.Name, err, n.wayOut())
-		default:
-			return nil, notes, err
+			return times, notes, nil
+		case errors.Is(err, errRefused):
+			return nil, notes, fmt.Errorf("GPU %d: %w", d.Index, err)
+		case !named(groups, at):
+			return nil, notes, fmt.Errorf("GPU %d: the trial of its kernels by %s: %w; without it evald chooses among those for every GPU by predicted times", d.Index, strings.Join(e.options.Trial, " "), err)
+		case at == groups[0].plans[0].Kernel.Name:
+			return nil, notes, fmt.Errorf("GPU %d: kernel %s: %w: %w", d.Index, at, err, errRefused)
 		}
+		n.bar(at)
+		notes = append(notes, fmt.Errorf("GPU %d: kernel %s is not used: %w; %s=%s leaves it out from the start", d.Index, at, err, withoutVariable, at))
 	}
 }
 
-// bar leaves a kernel out from now on; if it hung, in all evaluators of this process.
-func (n *served) bar(kernel string, hangs bool) {
+// named reports whether a kernel is among the candidates.
+func named(groups []choice, kernel string) bool {
+	return slices.ContainsFunc(groups, func(c choice) bool {
+		return slices.ContainsFunc(c.plans, func(p plan) bool { return p.Kernel.Name == kernel })
+	})
+}
+
+// untried says which devices would be faster with a program for trials.
+func (e *Backend) untried(found []driver.Device) (notes []error) {
+	for _, d := range found {
+		if h, ok := planHopper(e.serves.network.Config(), testBoard.Rules(), targetOf(d)); ok {
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s, which may be faster, is not used: no program for its trial is named (Options.Trial of package gpu, GPUTrial of package open)", d.Index, h.Kernel.Name))
+		}
+	}
+	return notes
+}
+
+// bar leaves a kernel out from now on, in all evaluators of this process.
+func (n *served) bar(kernel string) {
 	n.barred = append(n.barred, kernel)
-	if hangs {
-		hung.Lock()
-		hung.kernels = append(hung.kernels, kernel)
-		hung.Unlock()
-	}
+	failed.Lock()
+	failed.kernels = append(failed.kernels, kernel)
+	failed.Unlock()
 }
 
-// wayOut says how a new process gets by without the kernels that hung before a device was lost.
-func (n *served) wayOut() string {
-	if len(n.barred) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", with %s=%s", withoutVariable, strings.Join(n.barred, ","))
-}
-
-// trial measures kernels on a device, in a context of its own, so that a fault costs nothing else.
-type trial struct {
-	e      *Backend
-	d      driver.Device
-	r      retry
-	groups []choice // the tower's family, then that of Hopper
-	vs     [][]*variant
-	pos    []game.Position
-	times  Samples
-	at     string // the kernel that was tried last
-
-	steps chan string
-	over  atomic.Bool // nobody waits for the trial any more
-}
-
-func (e *Backend) newTrial(d driver.Device, r retry, groups [][]plan) (*trial, error) {
-	t := &trial{e: e, d: d, r: r, times: Samples{}, steps: make(chan string)}
-	most := 0
-	for _, plans := range groups {
-		c := choose(plans, targetOf(d), nil)
-		vs, err := e.serves.variants(testBoard, plans)
-		if err != nil {
-			return nil, err
-		}
-		t.groups, t.vs = append(t.groups, c), append(t.vs, vs)
-		most = max(most, c.sizes[len(c.sizes)-1].most)
-	}
-	want, err := e.serves.want(testBoard)
+// candidates are the tower's family, and then that of Hopper if the device has one, by predicted times on the test board.
+func (n *served) candidates(on Target) ([]choice, error) {
+	config, board := n.network.Config(), testBoard.Rules()
+	first, err := newPlan(config, board, on)
 	if err != nil {
 		return nil, err
 	}
-	for len(t.pos) < most {
-		t.pos = append(t.pos, want.Pos...)
+	groups := []choice{choose(n.allowed(family(first, on)), on, nil)}
+	if h, ok := planHopper(config, board, on); ok && !slices.Contains(n.barred, h.Kernel.Name) {
+		groups = append(groups, choose(n.allowed(family(h, on)), on, nil))
 	}
-	return t, nil
-}
-
-// run measures all kernels, each in turn. If a step takes too long, run returns errHung and leaves the thread behind, which is
-// stuck in the driver.
-func (t *trial) run() error {
-	done := make(chan error, 1)
-	go func() { done <- t.work() }()
-	patience := time.NewTimer(t.r.trial)
-	defer patience.Stop()
-	for {
-		select {
-		case t.at = <-t.steps:
-			patience.Reset(t.r.trial)
-		case err := <-done:
-			return err
-		case <-patience.C:
-			t.over.Store(true)
-			go func() { // if the thread comes back
-				for {
-					select {
-					case <-t.steps:
-					case <-done:
-						return
-					}
-				}
-			}()
-			return errHung
-		}
-	}
-}
-
-// How often a launch is measured: its time is the least of some rounds, through all kernels and sizes in turn, so that the
-// clocks of the device have risen.
-const (
-	trialRounds   = 3
-	trialLaunches = 3
-)
-
-func (t *trial) work() error {
-	w, err := t.d.Start()
-	if err != nil {
-		return err
-	}
-	err = w.Do(func(c *driver.Context) (err error) {
-		s := newSession(newDevice(t.e, t.d, t.r), c)
-		defer func() {
-			if freed := s.giveBack(); err == nil {
-				err = freed
-			}
-		}()
-		if s.tester, err = s.newSlot(); err != nil {
-			return err
-		}
-		for _, vs := range t.vs {
-			for _, v := range vs {
-				if err := t.step(v.Kernel.Name); err != nil {
-					return err
-				}
-				if err := s.load(v); err != nil {
-					return err
-				}
-			}
-		}
-		rounds := trialRounds
-		if t.d.Emulated() {
-			rounds = 1
-		}
-		for range rounds {
-			if err := t.round(s); err != nil {
-				return err
-			}
-		}
-		return t.step("") // no kernel is to blame for what follows
-	})
-	closing := w.Close()
-	if err == nil {
-		err = closing
-	}
-	return err
-}
-
-// step says which kernel is tried next.
-func (t *trial) step(kernel string) error {
-	if t.steps <- kernel; t.over.Load() {
-		return errHung
-	}
-	return nil
-}
-
-// round measures all kernels and sizes once.
-func (t *trial) round(s *session) error {
-	launches := trialLaunches
-	if t.d.Emulated() {
-		launches = 1
-	}
-	for g, c := range t.groups {
-		for i, size := range c.sizes {
-			for _, v := range t.vs[g] {
-				name := v.Kernel.Name
-				if err := t.step(name); err != nil {
-					return err
-				}
-				seconds, err := s.time(v, t.pos[:size.most], launches)
-				if err != nil {
-					return err
-				}
-				if len(t.times[name]) == i {
-					t.times[name] = append(t.times[name], Sample{size.most, math.Inf(1)})
-				}
-				t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
-			}
-		}
-	}
-	return nil
+	return groups, nil
 }
 
 // gains reports whether a kernel for Hopper passed and takes so much less time for a position of large batches that its family is
 // worth a place.
-func (t *trial) gains() bool {
-	if len(t.groups) < 2 {
+func gains(groups []choice, on Target, times Samples) bool {
+	if len(groups) < 2 {
 		return false
 	}
 	var each [2]float64
-	for g, c := range t.groups {
-		c = choose(c.plans, targetOf(t.d), t.times)
+	for g, c := range groups {
+		c = choose(c.plans, on, times)
 		last := c.sizes[len(c.sizes)-1]
 		each[g] = last.seconds / float64(last.most)
 	}
 	return each[1] < faster*each[0]
+}
+
+// killed is how long a process may take to end after it was killed. A driver can keep one whose kernel hangs.
+const killed = 10 * time.Second
+
+// ask starts the program of Options.Trial and returns what it measured. It is killed if its next line takes longer than r.trial, or
+// is none. at is the kernel that was at work when it failed, if that is to blame.
+func (e *Backend) ask(d driver.Device, groups []choice, r retry) (times Samples, at string, err error) {
+	request, err := e.request(d, groups)
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	program := e.options.Trial
+	c := exec.CommandContext(ctx, program[0], program[1:]...)
+	l := &listener{patience: r.trial, end: end}
+	var said short.Tail
+	c.Stdout, c.Stderr, c.WaitDelay = l, &said, time.Second
+	in, err := c.StdinPipe() // stays open as long as the process runs
+	if err == nil {
+		l.timer = time.AfterFunc(r.trial, func() { end(errHung) })
+		defer l.timer.Stop()
+		err = c.Start()
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	go in.Write(request) // if the process ends before it has read all, the rest of this function says why
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(killed):
+			return nil, "", fmt.Errorf("%w, and its process %d does not end though it was killed: %w", context.Cause(ctx), c.Process.Pid, errRefused)
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errHung):
+		return nil, l.at, cause
+	case cause != nil:
+		return nil, "", cause
+	case err != nil:
+		return nil, l.at, fmt.Errorf("its process ended with %w: %s", err, said.LastLine())
+	case l.last.Error != "":
+		return nil, l.at, errors.New(l.last.Error)
+	}
+	return l.last.Times, "", complete(l.last.Times, groups)
+}
+
+// request is what a trial on a device reads.
+func (e *Backend) request(d driver.Device, groups []choice) ([]byte, error) {
+	n := e.serves
+	first, err := n.variants(testBoard, groups[0].plans[:1])
+	if err != nil {
+		return nil, err
+	}
+	file, err := n.network.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	want := first[0].test.want
+	line, err := json.Marshal(trialRequest{Device: d, Without: n.barred, WDL: want.WDL, Policy: want.Policy, Bytes: len(file)})
+	return slices.Concat(line, []byte("\n"), file), err
+}
+
+// complete is an error if a kernel was not measured with all its sizes.
+func complete(times Samples, groups []choice) error {
+	for _, c := range groups {
+		for _, p := range c.plans {
+			for _, size := range c.sizes {
+				if seconds := times.at(p.Kernel.Name, size.most); !(seconds > 0 && seconds < math.MaxFloat64) {
+					return fmt.Errorf("its process has no time of kernel %s with %d positions: is the program of this version?", p.Kernel.Name, size.most)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mostSaid is more than a trial writes, in bytes.
+const mostSaid = 1 << 20
+
+// listener reads the lines of a trial, and ends its process if there is no next one in time, or it is none.
+type listener struct {
+	patience time.Duration
+	timer    *time.Timer
+	end      context.CancelCauseFunc
+
+	size int
+	rest []byte // of a line that is not complete
+	last trialLine
+	at   string // the kernel of the last line that named one
+}
+
+// Write implements io.Writer.
+func (l *listener) Write(text []byte) (int, error) {
+	if l.size += len(text); l.size > mostSaid {
+		err := fmt.Errorf("its process writes more than %d bytes", mostSaid)
+		l.end(err)
+		return 0, err
+	}
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, whole := strings.Cut(string(l.rest), "\n")
+		if !whole {
+			return len(text), nil
+		}
+		l.rest = []byte(rest)
+		var next trialLine
+		if err := json.Unmarshal([]byte(line), &next); err != nil {
+			err = fmt.Errorf("its process writes %s: %w", short.Quote(line), err)
+			l.end(err)
+			return 0, err
+		}
+		if l.last = next; next.Error == "" {
+			l.at = next.Kernel
+		}
+		l.timer.Reset(l.patience)
+	}
 }

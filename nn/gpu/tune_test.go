@@ -3,8 +3,13 @@
 package gpu
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +18,6 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
-	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/kernels/cuda/driver/fake"
 )
 
@@ -24,30 +28,52 @@ func measuring() retry {
 	return r
 }
 
-// forget removes what trials of other tests left behind.
-func forget(t *testing.T) {
-	hung.Lock()
-	defer hung.Unlock()
-	hung.kernels = nil
+// faults makes calls of the driver fail in processes that are started from now on, as fake.Driver.Fail does in this one. What
+// trials of other tests left behind is forgotten.
+func faults(t *testing.T, name string, code int) {
+	t.Helper()
+	failed.Lock()
+	failed.kernels = nil
+	failed.Unlock()
+	t.Setenv("EVALD_FAKE_FAULTS", "")
+	if name != "" {
+		t.Setenv("EVALD_FAKE_FAULTS", fmt.Sprintf("%s:1:-1:%d", name, code))
+	}
 }
 
-// tuned makes an evaluator on a device whose kernels are measured, while a fault is there.
-func tuned(t *testing.T, n int, r retry, fault func()) (*Backend, []error, error) {
+// tuned makes an evaluator on devices whose kernels are measured.
+func tuned(t *testing.T, n int, o Options, r retry) (*Backend, []error, error) {
 	t.Helper()
-	forget(t)
 	on := devices(t, n, hopper)
 	for i := range on {
 		on[i].Multiprocessors = 1 // so that a wave is small
 	}
-	fault()
-	return newEvaluator(scrambled(t, "1x4/3/5", 1), on, Options{}, r)
+	if o.Trial == nil {
+		o.Trial = trialProgram(t)
+	}
+	return newEvaluator(scrambled(t, "1x4/3/5", 1), on, o, r)
+}
+
+// noProcessLeft checks that every process that this one started has ended, and its end was noticed.
+func noProcessLeft(t *testing.T) {
+	t.Helper()
+	lists := gametest.Must(filepath.Glob("/proc/self/task/*/children"))(t)
+	for _, list := range lists {
+		if text, err := os.ReadFile(list); err == nil && len(text) > 0 {
+			t.Errorf("process %s is still there", text)
+		}
+	}
+	if len(lists) == 0 {
+		t.Error("the system does not say which processes there are")
+	}
 }
 
 // A device measures all kernels that could evaluate the network, and those with the least times are used. Nothing of the
 // trial is left.
 func TestEvaluatorTunes(t *testing.T) {
 	noGoroutineLeft(t)
-	e, notes, err := tuned(t, 2, measuring(), func() {})
+	faults(t, "", 0)
+	e, notes, err := tuned(t, 2, Options{}, measuring())
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
@@ -87,24 +113,25 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 		}
 		first, _ := newPlan(n.Config(), game.Connect4, hopper)
 		h, _ := planHopper(n.Config(), game.Connect4, hopper)
-		tr := &trial{d: on[0], times: Samples{}}
+		var groups []choice
+		times := Samples{}
 		for _, plans := range [][]plan{family(first, targetOf(on[0])), {h}} {
 			c := choose(plans, targetOf(on[0]), nil)
-			tr.groups = append(tr.groups, c)
+			groups = append(groups, c)
 			for _, p := range plans {
 				for _, s := range c.sizes {
 					x := Sample{s.most, 1e-3 * float64(s.most)}
 					if p.Kernel.Name == "hopper_64" {
 						x.Seconds = seconds * float64(s.most)
 					}
-					tr.times[p.Kernel.Name] = append(tr.times[p.Kernel.Name], x)
+					times[p.Kernel.Name] = append(times[p.Kernel.Name], x)
 				}
 			}
 		}
-		if got := tr.gains(); got != (name == "hopper_64") {
+		if got := gains(groups, targetOf(on[0]), times); got != (name == "hopper_64") {
 			t.Errorf("with %g s a position of hopper_64 it is used: %v", seconds, got)
 		}
-		e.serves.hopper = tr.gains()
+		e.serves.hopper = gains(groups, targetOf(on[0]), times)
 		e.serves.plans = map[planKey]*planned{}
 		for _, n := range []int{1, 9} {
 			if got := evaluate(t, e, board, pos[:n]); countSource(got, eval.GPU) == 0 {
@@ -119,12 +146,14 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 	}
 }
 
-// A kernel that fails in its trial, whatever it does, is not used, which is said; the others serve, and are right.
+// A kernel that fails in its trial, whatever it does, is not used, which is said; the others serve, and are right. No process, and
+// nothing in this one, is left of the trial. No other evaluator of this process tries the kernel again, also on other devices.
 func TestEvaluatorSurvivesKernels(t *testing.T) {
 	noGoroutineLeft(t)
 	board := game.MustBoard(game.Connect4)
 	pos := gametest.Positions(gametest.Rand(4), board, 9, false)
 	n := scrambled(t, "1x4/3/5", 1)
+	t.Setenv(withoutVariable, few)
 	for _, test := range []struct {
 		kernel string
 		code   int
@@ -136,9 +165,12 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 	} {
 		r := measuring()
 		if test.code == fake.Hang {
-			r.trial = 8 * time.Second
+			r.trial = hangTime
 		}
-		e, notes, err := tuned(t, 1, r, func() { fakeDriver.Fail(test.kernel, 1, -1, test.code) })
+		on := devices(t, 2, hopper)
+		on[0].Multiprocessors, on[1].Multiprocessors = 1, 2 // of two kinds
+		faults(t, test.kernel, test.code)
+		e, notes, err := newEvaluator(n, on, Options{Trial: trialProgram(t)}, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,36 +180,134 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		if out := withoutVariable + "=" + test.kernel + " leaves it out from the start"; !strings.HasSuffix(notes[0].Error(), out) {
 			t.Errorf("%v, want %s", notes[0], out)
 		}
+		noProcessLeft(t)
 		compare(t, evaluate(t, e, board, pos), reference(t, n, board, pos))
-		s := e.Stats()[0]
-		if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 3 {
-			t.Errorf("%s fails with %d: %+v", test.kernel, test.code, s)
-		}
-		if test.code == fake.Hang { // the next evaluator does not try it again, though the thread hangs still
-			again, notes, err := newEvaluator(n, []driver.Device{e.devices[0].info}, Options{}, r)
-			if err != nil || len(notes) > 0 {
-				t.Fatal(err, notes)
-			}
-			if _, tried := again.Stats()[0].Times[test.kernel]; tried {
-				t.Errorf("%s is tried again after it hung", test.kernel)
-			}
-			if err := again.Close(); err != nil {
-				t.Error(err)
+		for _, s := range e.Stats() {
+			if _, tried := s.Times[test.kernel]; tried || s.Kernel == test.kernel || s.Faults != 0 || len(s.Times) != 1 {
+				t.Errorf("%s fails with %d: %+v", test.kernel, test.code, s)
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
+		closed(t, e)
+
+		t.Setenv("EVALD_FAKE_FAULTS", "")
+		if e, notes, err = tuned(t, 1, Options{}, r); err != nil || len(notes) > 0 {
+			t.Fatal(err, notes)
 		}
-		fakeDriver.Reset() // what hung goes on, and ends
-		settled(t)
+		if _, tried := e.Stats()[0].Times[test.kernel]; tried {
+			t.Errorf("%s is tried again after it failed", test.kernel)
+		}
+		closed(t, e)
 	}
+}
+
+// few leaves tower_64 and hopper_64, so that trials are short.
+const few = "tower_64_half,wide_64,few_64"
+
+// hangTime is how long tests wait for what does not end. It is more than any step of a trial in emulation takes.
+const hangTime = 20 * time.Second
+
+// If the process of a trial dies, writes nonsense or too much, or cannot be started, one note says so and what is used without
+// it. Nothing is left of the process.
+func TestEvaluatorWithoutTrial(t *testing.T) {
+	noGoroutineLeft(t)
+	t.Setenv(withoutVariable, few)
+	script := func(text string) []string { return []string{"/bin/sh", "-c", text} }
+	for _, test := range []struct {
+		program []string
+		says    string
+	}{
+		{[]string{"/no/such/program", trialCommand}, "GPU 0: the trial of its kernels by /no/such/program gpu-trial: fork/exec /no/such/program: no such file or directory; without it evald chooses"},
+		{script("echo boom >&2; exit 3"), ": its process ended with exit status 3: boom; without"},
+		{script(`kill -SEGV $$`), ": its process ended with signal: segmentation fault"},
+		{script(`printf '{"Kernel":"hopper_64"}\n{"Times":{"tow'`), ": its process has no time of kernel tower_64 with 1 positions: is the program of this version?; without"},
+		{script(`echo '{"Kernel":"another"}'; exit 1`), ": its process ended with exit status 1: ; without"},
+		{script(`echo '{"Times":{"tower_64":[{"positions":1,"seconds":-1}]}}'`), ": its process has no time of kernel tower_64 with 1 positions"},
+		{script("echo '{\"Kernel\":\"hopper_64\"}'; echo PASS; exec sleep 1000"), `: its process writes "PASS": invalid character 'P'`},
+		{script("exec yes '{}'"), ": its process writes more than 1048576 bytes; without"},
+		{script("exec head -c 2000000 /dev/zero"), ": its process writes more than 1048576 bytes; without"},
+		{script("exec sleep 1000"), ": a launch does not end; without"},
+	} {
+		faults(t, "", 0)
+		r := measuring()
+		if strings.HasPrefix(test.says, ": a launch") {
+			r.trial = time.Second
+		}
+		e, notes, err := tuned(t, 1, Options{Trial: test.program}, r)
+		if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), "GPU 0: ") || !strings.Contains(notes[0].Error(), test.says) || len(failed.kernels) > 0 {
+			t.Fatalf("%v, notes %v, want %q; without %v", err, notes, test.says, failed.kernels)
+		}
+		noProcessLeft(t)
+		if s := e.Stats()[0]; s.Kernel != "tower_64" || s.Times != nil {
+			t.Errorf("%+v", s)
+		}
+		closed(t, e)
+	}
+	e, notes, err := tuned(t, 1, Options{Trial: []string{}}, measuring())
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), "GPU 0: kernel hopper_64, which may be faster, is not used: no program for its trial is named") {
+		t.Fatalf("without a program: %v, notes %v", err, notes)
+	}
+	closed(t, e)
+}
+
+// A process whose kernel crashes it is killed by that alone: the kernel is left out.
+func TestEvaluatorCrashingKernel(t *testing.T) {
+	noGoroutineLeft(t)
+	faults(t, "", 0)
+	t.Setenv(withoutVariable, "wide_64,hopper_64")
+	crashed := filepath.Join(t.TempDir(), "crashed")
+	script := `[ -e "$0" ] && exec "$@"; >"$0"; echo '{"Kernel":"tower_64_half"}'; kill -SEGV $$`
+	program := append([]string{"/bin/sh", "-c", script, crashed}, trialProgram(t)...)
+	e, notes, err := tuned(t, 1, Options{Trial: program}, measuring())
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0].Error(), "GPU 0: kernel tower_64_half is not used: its process ended with signal: segmentation fault") {
+		t.Fatalf("%v, notes %v", err, notes)
+	}
+	if s := e.Stats()[0]; len(s.Times) != 1 {
+		t.Errorf("%+v", s)
+	}
+	noProcessLeft(t)
+	closed(t, e)
+}
+
+// closing closes an input when something is written.
+type closing struct{ input io.Closer }
+
+func (c closing) Write(text []byte) (int, error) { return len(text), c.input.Close() }
+
+// A trial ends when the process that asked for it does, also while a kernel hangs, and refuses requests that it cannot do.
+func TestTrialEnds(t *testing.T) {
+	noGoroutineLeft(t)
+	on := devices(t, 1, hopper)
+	on[0].Multiprocessors = 1
+	e := &Backend{serves: newServed(scrambled(t, "1x4/3/5", 1))}
+	e.serves.barred = strings.Split(few, ",")
+	groups := gametest.Must(e.serves.candidates(targetOf(on[0])))(t)
+	request := gametest.Must(e.request(on[0], groups))(t)
+	fakeDriver.Fail("kernel", 1, -1, fake.Hang)
+	const gone = "gpu: trial: the process that asked for it has ended"
+	in, ask := io.Pipe()
+	go ask.Write(request)
+	if err := Trial(in, closing{ask}); err == nil || err.Error() != gone {
+		t.Errorf("error %v, want %s", err, gone)
+	}
+	fakeDriver.Reset()
+	settled(t)
+	for from, to := range map[string]string{
+		"\n": "", `"WDL":[`: `"WDL":[1,`, on[0].UUID: "GPU-another", `"index":0`: `"index":7`, `"Bytes":`: `"Bytes":-`,
+	} {
+		bad := bytes.Replace(request, []byte(from), []byte(to), 1)
+		if err := Trial(bytes.NewReader(bad), io.Discard); err == nil || err.Error() == gone || !strings.HasPrefix(err.Error(), "gpu: trial: ") {
+			t.Errorf("with %s in place of %s: error %v", to, from, err)
+		}
+	}
+	nothingLeft(t, "after trials that were refused")
 }
 
 // The environment can leave kernels out, but not the one that is needed.
 func TestEvaluatorWithoutKernels(t *testing.T) {
 	noGoroutineLeft(t)
 	t.Setenv(withoutVariable, "hopper_64,wide_64,tower_64")
-	e, notes, err := tuned(t, 1, measuring(), func() {})
+	faults(t, "", 0)
+	e, notes, err := tuned(t, 1, Options{}, measuring())
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
@@ -196,19 +326,27 @@ func TestEvaluatorWithoutKernels(t *testing.T) {
 // If even the tower does not end, the device is refused, and the next evaluator can answer.
 func TestEvaluatorRefusesWhatHangs(t *testing.T) {
 	noGoroutineLeft(t)
-	for name, r := range map[string]retry{"in a trial": {trial: time.Second, hang: time.Minute}, "in its self-test": {hang: time.Second}} {
-		e, _, err := tuned(t, 1, r, func() { fakeDriver.Fail("tower_64", 1, -1, fake.Hang) })
-		if e != nil || !errors.Is(err, errHung) || !strings.HasPrefix(err.Error(), "GPU 0: ") || !strings.HasSuffix(err.Error(), "a launch does not end: the device is LOST to this process, and only a new one can use it") {
-			t.Errorf("%s: %v", name, err)
-		}
-		fakeDriver.Reset()
-		settled(t)
+	t.Setenv(withoutVariable, few)
+	faults(t, "tower_64", fake.Hang)
+	e, _, err := tuned(t, 1, Options{}, retry{trial: hangTime, hang: time.Minute})
+	if e != nil || !errors.Is(err, errHung) || err.Error() != "GPU 0: kernel tower_64: a launch does not end: the device is not used" {
+		t.Errorf("in a trial: %v", err)
 	}
+	noProcessLeft(t)
+	faults(t, "", 0)
+	on := devices(t, 1, hopper)
+	fakeDriver.Fail("tower_64", 1, -1, fake.Hang)
+	e, _, err = newEvaluator(scrambled(t, "1x4/3/5", 1), on, Options{}, retry{hang: time.Second})
+	if e != nil || !errors.Is(err, errHung) || !strings.HasPrefix(err.Error(), "GPU 0: ") || !strings.HasSuffix(err.Error(), "a launch does not end: the device is LOST to this process, and only a new one can use it") {
+		t.Errorf("in its self-test: %v", err)
+	}
+	fakeDriver.Reset()
+	settled(t)
 	// One of two devices: the other serves.
 	n := scrambled(t, "1x4/3/5", 1)
-	on := devices(t, 2, hopper)
+	on = devices(t, 2, hopper)
 	fakeDriver.Fail("tower_64", 1, 1, fake.Hang)
-	e, notes, err := newEvaluator(n, on, Options{}, retry{hang: 8 * time.Second})
+	e, notes, err := newEvaluator(n, on, Options{}, retry{hang: hangTime})
 	if err != nil || len(notes) != 1 || !errors.Is(notes[0], errHung) || len(e.devices) != 1 {
 		t.Fatalf("%v, notes %v", err, notes)
 	}
@@ -241,13 +379,12 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	const network, kernel = "1x130/3/5", "few_256"
 	board, n := game.MustBoard(game.Connect4), scrambled(t, network, 1)
 	pos := gametest.Positions(gametest.Rand(4), board, 4, false)
-	refuse := func() { fakeDriver.Fail("cluster", 1, -1, fake.ClusterSize) }
 	const refusal = "cuLaunchKernel: CUDA_ERROR_INVALID_CLUSTER_SIZE (912): cluster misconfiguration"
-	forget(t)
+	faults(t, "cluster", fake.ClusterSize)
 	on := devices(t, 1, hopper)
 	on[0].Multiprocessors = 4 // one cluster
-	refuse()
-	e, notes, err := newEvaluator(n, on, Options{}, measuring())
+	fakeDriver.Fail("cluster", 1, -1, fake.ClusterSize)
+	e, notes, err := newEvaluator(n, on, Options{Trial: trialProgram(t)}, measuring())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,20 @@ import (
 // Variants names all kernels that can evaluate the network on the board and the target, in the order of cuda.Kernels.
 func Variants(c net.Config, r game.Rules, on Target) []string {
 	var names []string
-	for _, k := range cuda.Kernels() {
-		if _, err := planAmong([]cuda.Kernel{k}, c, r, on); err == nil {
-			names = append(names, k.Name)
-		}
+	for _, p := range plansOf(c, r, on) {
+		names = append(names, p.Kernel.Name)
 	}
 	return names
+}
+
+// plansOf is the plans of these kernels.
+func plansOf(c net.Config, r game.Rules, on Target) (plans []plan) {
+	for _, k := range cuda.Kernels() {
+		if p, err := planAmong([]cuda.Kernel{k}, c, r, on); err == nil {
+			plans = append(plans, p)
+		}
+	}
+	return plans
 }
 
 // planOnly is newPlan with the kernel of that name, or the best if the name is empty. The error names the kernels that can
@@ -27,11 +35,8 @@ func planOnly(kernel string, c net.Config, r game.Rules, on Target) (plan, error
 	if kernel == "" || err != nil {
 		return best, err
 	}
-	for _, k := range cuda.Kernels() {
-		if k.Name != kernel {
-			continue
-		}
-		if p, err := planAmong([]cuda.Kernel{k}, c, r, on); err == nil {
+	for _, p := range plansOf(c, r, on) {
+		if p.Kernel.Name == kernel {
 			return p, nil
 		}
 	}

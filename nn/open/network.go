@@ -129,7 +129,7 @@ func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 
 // onGPU opens the network on all working GPUs among those in the options. Errors are *NoGPUError.
 func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
-	options := gpu.Options{Devices: o.GPUs, Event: o.Event}
+	options := gpu.Options{Devices: o.GPUs, Trial: o.GPUTrial, Event: o.Event}
 	if o.Backend == GPU {
 		options.Lost = o.GPULost
 	}

@@ -86,6 +86,10 @@ type Options struct {
 	// in this process only after it has succeeded, because the library is not made for untrusted files. Empty: no trial.
 	Trial []string
 
+	// GPUTrial is the command line of a program that calls gpu.Trial, such as `evald gpu-trial`. Kernels for GPUs are tried and measured in
+	// its processes before they are used here. Empty: kernels for one kind of GPU alone are not used.
+	GPUTrial []string
+
 	// Mirror makes a network evaluate each position and its mirror image, and answer their mean. It costs twice the work and
 	// reduces errors.
 	Mirror bool

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 type command struct {
 	args []string
 	line func(string) // is called with each line of its output
-	out  io.Writer    // where its output goes in place of the log, if not nil
 }
 
 var (
@@ -61,7 +59,7 @@ func (b *bench) command(c command) error {
 	said := new(short.Tail)
 	p.Stderr, p.WaitDelay = io.MultiWriter(b.log, said), 2*time.Second
 	p.Stdout = &lines{line: func(text string) {
-		fmt.Fprintln(cmp.Or[io.Writer](c.out, b.log), text)
+		fmt.Fprintln(b.log, text)
 		if c.line != nil {
 			c.line(text)
 		}
@@ -94,6 +92,12 @@ func (b *bench) command(c command) error {
 		fmt.Fprintf(b.log, "FAILED: %v\n", ended)
 	}
 	return ended
+}
+
+// output runs a program, and returns what it writes.
+func (b *bench) output(args ...string) (text string, err error) {
+	err = b.command(command{args: args, line: func(line string) { text += line + "\n" }})
+	return text, err
 }
 
 // lines calls line with each line that is written.

@@ -3,7 +3,7 @@
 // Command bench measures networks on a machine that has a GPU and nothing else: no Go, no shell, no network. `make bench-gpu`
 // packs it as ./run, with the programs that it starts (README.md).
 //
-//	main.go     flags, and what all runs have in common; main_other.go: not on Linux
+//	main.go     flags, and what all runs have in common
 //	runs.go     the runs: their steps in order, with the limit of each
 //	measure.go  rows of a network and a kernel, or a peer
 //	command.go  a program with a deadline, which dies with us
@@ -203,15 +203,15 @@ func (b *bench) open(out string) error {
 
 // find asks evald for the GPU.
 func (b *bench) find() error {
-	var text string
-	if err := b.command(command{args: []string{b.program("evald"), "devices", "--json"}, line: func(line string) { text += line }}); err != nil {
-		return fmt.Errorf("evald devices: %w", err)
-	}
+	text, err := b.output(b.program("evald"), "devices", "--json")
 	var found struct {
 		GPU   *driver.Driver `json:"gpu"`
 		NoGPU string         `json:"no_gpu"`
 	}
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &found)
+	}
+	if err != nil {
 		return fmt.Errorf("evald devices: %w", err)
 	}
 	if found.GPU == nil {

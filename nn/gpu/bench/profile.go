@@ -3,37 +3,31 @@
 package main
 
 import (
-	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
 // ncu counts what the hardware does in one launch of a kernel, after the self-test's and one to warm up. The clocks stay as they
-// are. The row has the metrics; a file beside the rows has the samples of each instruction.
+// are. The row has the metrics.
 func (b *bench) ncu(tool string, m measurement) {
 	x := row{Part: "profiles", Name: "ncu " + m.name(m.batches[0])}
 	report := filepath.Join(b.temp, "ncu-"+m.kernel)
-	var out strings.Builder
+	out := ""
 	err := errors.New("no kernel was measured")
 	if m.kernel != "" {
 		m.under = []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "-f", "-o", report}
 		err = b.command(command{args: b.evald(m, m.batches)})
 	}
 	if err == nil {
-		err = b.command(command{args: []string{tool, "--import", report + ".ncu-rep", "--csv", "--page", "details"}, out: &out})
+		out, err = b.output(tool, "--import", report+".ncu-rep", "--csv", "--page", "details")
 	}
-	found := ncuMetrics(out.String())
+	found := ncuMetrics(out)
 	if err == nil && len(found) == 0 {
 		err = errors.New("ncu reports no metrics; see the log")
-	}
-	if err == nil {
-		err = b.instructions(tool, report+".ncu-rep", filepath.Join(b.out, "ncu-"+m.kernel+"-"+strconv.Itoa(m.batches[0])+".csv.gz"))
 	}
 	if err != nil {
 		x.Error = err.Error()
@@ -42,17 +36,6 @@ func (b *bench) ncu(tool string, m measurement) {
 		x.Result, _ = json.Marshal(map[string]any{"kernel": m.kernel, "metrics": found}) // strings alone
 	}
 	b.add(x)
-}
-
-// instructions writes the page of a report that has the machine code.
-func (b *bench) instructions(tool, report, path string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	zip := gzip.NewWriter(file)
-	err = b.command(command{args: []string{tool, "--import", report, "--csv", "--page", "source", "--print-source", "sass"}, out: zip})
-	return errors.Join(err, zip.Close(), file.Close())
 }
 
 // ncuMetrics reads metrics by name, with their units, from the CSV of ncu, in which other lines stand too.

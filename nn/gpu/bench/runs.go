@@ -121,15 +121,10 @@ func (b *bench) speed() []step {
 // runtime measures a network by a provider of ONNX Runtime, in turns with the backend that evald would choose. The Python that EVALD_PYTHON
 // names has the library; without one, or without what its provider needs, the row says so.
 func (b *bench) runtime(backend, network string) {
-	text := ""
-	args := []string{b.program("evald"), "bench", "eval", "--backend", backend, "--model", network, "--json", "--round", b.round.String()}
-	err := b.command(command{args: args, line: func(line string) { text += line }})
-	x := row{Part: "runtime", Name: backend + " " + network}
+	text, err := b.output(b.program("evald"), "bench", "eval", "--backend", backend, "--model", network, "--json", "--round", b.round.String())
+	x := row{Part: "runtime", Name: backend + " " + network, Result: valid(text)}
 	if err != nil {
 		x.Missing = strings.TrimSpace(err.Error())
-	}
-	if json.Valid([]byte(text)) {
-		x.Result = json.RawMessage(text)
 	}
 	b.add(x)
 }
@@ -212,8 +207,7 @@ var leftOut = regexp.MustCompile(without + `=(\w+) leaves it out`)
 // measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
 // does not use, with the reason.
 func (b *bench) measured() {
-	var text string
-	err := b.command(command{args: []string{b.program("evald"), "devices", "-v", "--json"}, line: func(line string) { text += line }})
+	text, err := b.output(b.program("evald"), "devices", "-v", "--json")
 	var found struct {
 		Tried []struct {
 			GPU   int
@@ -224,7 +218,7 @@ func (b *bench) measured() {
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}
-	x := row{Part: "choice", Name: "devices -v"}
+	x := row{Part: "choice", Name: "devices -v", Result: valid(text)}
 	for _, d := range found.Tried {
 		if err == nil && d.Error != "" {
 			err = fmt.Errorf("GPU %d: %s", d.GPU, d.Error)
@@ -238,10 +232,15 @@ func (b *bench) measured() {
 	if err != nil {
 		x.Error = err.Error()
 	}
-	if json.Valid([]byte(text)) {
-		x.Result = json.RawMessage(text)
-	}
 	b.add(x)
+}
+
+// valid is a text that is JSON, or nil.
+func valid(text string) json.RawMessage {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return nil
 }
 
 // bar leaves a kernel out of all later programs of the run.
@@ -273,16 +272,9 @@ func (b *bench) variants(network string) (all []cuda.Kernel) {
 		b.add(row{Part: "kernels", Name: network, Error: "no kernel fits"})
 	}
 	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
-	slices.SortStableFunc(all, func(x, y cuda.Kernel) int {
-		switch {
-		case x.Exact == y.Exact:
-			return 0
-		case x.Exact:
-			return -1
-		}
-		return 1
-	})
-	return all
+	exact := func(k cuda.Kernel) bool { return k.Exact }
+	others := slices.DeleteFunc(slices.Clone(all), exact)
+	return append(slices.DeleteFunc(all, func(k cuda.Kernel) bool { return !exact(k) }), others...)
 }
 
 // add writes a row. If that fails, there is no use in going on.

@@ -60,6 +60,7 @@ type GPUWork struct {
 	Networks []Named
 	Batches  []int
 	Note     func(text string) // is called with the kernels that are not used, and why
+	Trial    []string          // of gpu.Options
 	Kernel   string            // of gpu.Variants; empty: the best for each network
 	Peer     *Torch            // nil: none
 	Round    time.Duration     // of a figure
@@ -96,7 +97,7 @@ type gpuBench struct {
 
 func (m *gpuBench) network(n Named) error {
 	m.progress.show("%s: self-test", n.Name)
-	e, notes, err := gpu.New(n.Network, gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel})
+	e, notes, err := gpu.New(n.Network, gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel, Trial: m.Trial})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	Exact   solver.Nodes `json:"exact"`
 
 	ORT     map[string]string `json:"ort"`     // ort.OptionsOf
-	Program string            `json:"program"` // this library or program as a file that can be started, for open.Options.Trial; "": none
+	Program string            `json:"program"` // this library or program as a file that can be started, for trials (open.Options); "": none
 }
 
 // ErrClosed is the error of calls of an evaluator that is closed.
@@ -58,12 +58,12 @@ func Open(options string) (*Evaluator, error) {
 		return nil, fmt.Errorf("options of the evaluator: %w", err)
 	}
 	e := &Evaluator{rows: new(sync.Pool)}
-	var trial []string
+	var trial, gpuTrial []string
 	if o.Program != "" {
-		trial = []string{o.Program, "onnx-trial"}
+		trial, gpuTrial = []string{o.Program, "onnx-trial"}, []string{o.Program, "gpu-trial"}
 	}
 	opened, err := open.Evaluator(open.Options{
-		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial,
+		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial, GPUTrial: gpuTrial,
 		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
 	})
 	if err != nil {

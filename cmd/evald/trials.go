@@ -3,7 +3,14 @@ package main
 import (
 	"context"
 
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/open"
+)
+
+// The hidden commands that other commands start in processes of their own (options).
+const (
+	onnxTrial = "onnx-trial"
+	gpuTrial  = "gpu-trial"
 )
 
 // onnxTrialCmd opens an ONNX file in a separate process. Other commands start it before they open the file themselves
@@ -15,3 +22,8 @@ type onnxTrialCmd struct {
 func (c *onnxTrialCmd) Run(ctx context.Context, s streams) error {
 	return open.ORTTrial(ctx, s.in, c.Library)
 }
+
+// gpuTrialCmd tries kernels on a GPU for the process that starts it (open.Options.GPUTrial), because a kernel may fault or not end.
+type gpuTrialCmd struct{}
+
+func (gpuTrialCmd) Run(s streams) error { return gpu.Trial(s.in, s.out) }

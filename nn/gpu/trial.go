@@ -1,0 +1,202 @@
+//go:build gpu && cgo && linux && amd64
+
+package gpu
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda/driver"
+	"github.com/evald/evald/nn/net"
+)
+
+// trialRequest is what a process that tries kernels reads: this as a line of JSON, and then the network's file.
+type trialRequest struct {
+	Device      driver.Device
+	Without     []string  // kernels that are not tried
+	WDL, Policy []float32 // the reference's answers to the probes on the test board
+	Bytes       int       // of the network's file
+}
+
+// trialLine is a line of JSON that such a process writes. Each names the kernel whose work begins, but for the last, which has
+// the result.
+type trialLine struct {
+	Kernel string  `json:",omitempty"`
+	Times  Samples `json:",omitempty"` // the result: of all kernels
+	Error  string  `json:",omitempty"` // or why there is none: the fault of the kernel that was named last, if one was
+}
+
+// Trial tests and measures kernels for another process. It is what the program of Options.Trial must do: read its standard input
+// and write to its standard output, and nothing else. An error is about the input and the output alone, or says that the other
+// process has ended. What it began on the device then ends with this process.
+func Trial(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	text, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("gpu: trial: read the request: %w", err)
+	}
+	var r trialRequest
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("gpu: trial: the request: %w", err)
+	}
+	file, err := io.ReadAll(io.LimitReader(lines, int64(r.Bytes)))
+	if err != nil {
+		return fmt.Errorf("gpu: trial: read the network: %w", err)
+	}
+	t, err := newTrial(r, file, json.NewEncoder(out))
+	if err != nil {
+		return fmt.Errorf("gpu: trial: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		var last trialLine
+		if err := t.work(); err != nil {
+			last.Error = err.Error()
+		} else {
+			last.Times = t.times
+		}
+		ended <- t.out.Encode(last)
+	}()
+	gone := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, lines) // the other process keeps it open while it wants the result
+		close(gone)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-gone:
+		return errors.New("gpu: trial: the process that asked for it has ended")
+	}
+}
+
+// trial measures kernels on a device.
+type trial struct {
+	d      driver.Device
+	serves *served
+	groups []choice
+	pos    []game.Position
+	times  Samples
+	out    *json.Encoder
+}
+
+func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error) {
+	found, err := driver.Find()
+	if err != nil {
+		return nil, err
+	}
+	if at := r.Device.Index; at < 0 || at >= len(found.Devices) || found.Devices[at].UUID != r.Device.UUID {
+		return nil, fmt.Errorf("there is no GPU %d with UUID %s", at, r.Device.UUID)
+	}
+	n, err := net.Parse(network)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{d: r.Device, serves: newServed(n), times: Samples{}, out: out}
+	t.serves.barred = r.Without
+	want := eval.NewBatch(testBoard, probes)
+	probe(want)
+	if len(r.WDL) != len(want.WDL) || len(r.Policy) != len(want.Policy) {
+		return nil, errors.New("the request has not the answers to all probes")
+	}
+	copy(want.WDL, r.WDL)
+	copy(want.Policy, r.Policy)
+	t.serves.wants[testBoard.Rules()] = want
+	if t.groups, err = t.serves.candidates(targetOf(r.Device)); err != nil {
+		return nil, err
+	}
+	for most := largest(t.groups); len(t.pos) < most; {
+		t.pos = append(t.pos, want.Pos...)
+	}
+	return t, nil
+}
+
+// largest is the largest number of positions that kernels are compared with.
+func largest(groups []choice) (most int) {
+	for _, c := range groups {
+		most = max(most, c.sizes[len(c.sizes)-1].most)
+	}
+	return most
+}
+
+// How often a launch is measured: its time is the least of some rounds, through all kernels and sizes in turn, so that the
+// clocks of the device have risen.
+const (
+	trialRounds   = 3
+	trialLaunches = 3
+)
+
+// work tests all kernels, and then measures each.
+func (t *trial) work() error {
+	w, err := t.d.Start()
+	if err != nil {
+		return err
+	}
+	err = w.Do(func(c *driver.Context) error {
+		s := newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c)
+		return errors.Join(t.measure(s), s.giveBack())
+	})
+	return errors.Join(err, w.Close())
+}
+
+func (t *trial) measure(s *session) (err error) {
+	if s.tester, err = s.newSlot(); err != nil {
+		return err
+	}
+	all := make([][]*variant, len(t.groups))
+	for g, c := range t.groups {
+		if all[g], err = t.serves.variants(testBoard, c.plans); err != nil {
+			return err
+		}
+		for _, v := range all[g] {
+			if err := t.begins(v); err != nil {
+				return err
+			}
+			if err := s.load(v); err != nil {
+				return err
+			}
+		}
+	}
+	rounds, launches := trialRounds, trialLaunches
+	if t.d.Emulated() {
+		rounds, launches = 1, 1
+	}
+	for range rounds {
+		for g, c := range t.groups {
+			for i, size := range c.sizes {
+				for _, v := range all[g] {
+					if err := t.time(s, v, i, size.most, launches); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return t.out.Encode(trialLine{}) // no kernel is to blame for what follows
+}
+
+// begins says which kernel works from now on.
+func (t *trial) begins(v *variant) error { return t.out.Encode(trialLine{Kernel: v.Kernel.Name}) }
+
+// time measures a kernel with n positions, which is its i-th size.
+func (t *trial) time(s *session, v *variant, i, n, launches int) error {
+	if err := t.begins(v); err != nil {
+		return err
+	}
+	seconds, err := s.time(v, t.pos[:n], launches)
+	if err != nil {
+		return err
+	}
+	name := v.Kernel.Name
+	if len(t.times[name]) == i {
+		t.times[name] = append(t.times[name], Sample{n, math.Inf(1)})
+	}
+	t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
+	return nil
+}
