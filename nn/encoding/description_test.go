@@ -87,7 +87,7 @@ func TestParseErrors(t *testing.T) {
 		"input: x\nmask: x":                                 `mask "x": is the name of the input too`,
 		"value: {output: x}\npolicy: {output: x}":           `policy: output "x": is the output of the value too`,
 		"rows: 'top":               "yaml",
-		strings.Repeat(" ", 1<<17): "may have 65536",
+		strings.Repeat(" ", 1<<17): "must have at most 65536",
 		"planes: &a [*a]":          "planes: line 1: want one word",
 	} {
 		_, err := encoding.Parse([]byte(text))

@@ -56,7 +56,7 @@ func TestFastestOf(t *testing.T) {
 		t.Errorf("%s wins; opened %v, closed %v", how, opened, closed)
 	}
 	said := strings.Join(notes, "\n")
-	for _, want := range []string{"measuring once which of broken, slow, quick, wrong", "broken: no such library", "wrong: its answers are up to 0.1 away"} {
+	for _, want := range []string{"measuring once which of broken, slow, quick, wrong", "broken: no such library", "wrong: its answers differ from the CPU's by up to 0.1"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the notes do not say %q: %s", want, said)
 		}
