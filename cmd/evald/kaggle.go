@@ -23,7 +23,7 @@ type kaggleCmd struct {
 
 // kaggleAgent has the flag of the agent.
 type kaggleAgent struct {
-	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Agent or level, as in evald help match, such as proven or mcts:model=PATH,time=1s. Default: the exact solver, and if half of the time is not enough for it, a search with the network that ships. Its time per move is at most that of the game, less a reserve."`
+	Agent string `placeholder:"SPEC" default:"solver:time=2s" help:"Agent or level, as in evald help match, such as proven or mcts:model=PATH,time=1s. Default: the exact solver; with more than 42 empty cells, or if half of the time is not enough for it, a search with the network that ships. Its time per move is at most that of the game, less a reserve."`
 }
 
 func (c kaggleAgent) players(s streams, games int) (*kaggle.Players, agent.Spec, error) {

@@ -82,7 +82,7 @@ var kinds = withHeuristics(map[string]kind{
 	"policy":               {Spec{}, []string{"model", "exact"}, newPolicy, "the likeliest move of a network or heuristic, with exact the likeliest that is proved to keep the result; without model= as mcts"},
 	"human":                {Spec{}, []string{"model", "ahead", "threats", "diagonals", "temperature", "seed"}, newHuman, "looks ahead= stones ahead, overlooks the threats= of the other side and diagonals= with these probabilities, and draws one of the moves left by the policy of a network or heuristic, to the power 1/temperature; without model= as mcts"},
 	"mcts":                 {Spec{Visits: defaultVisits}, []string{"model", "visits", "time", "leaves", "explore", "exact", "book", "seed"}, newMCTS, "PUCT with a network or heuristic; without model= the networks that ship, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
-	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; where half of its time is not enough, mcts with the rest"},
+	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; if half of its time is not enough, or more than 42 cells are empty, mcts plays"},
 })
 
 // withHeuristics adds an agent uct-NAME for each heuristic that can have one, unless kinds has it.
