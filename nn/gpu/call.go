@@ -71,7 +71,7 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 		if err == nil {
 			if err = s.read(b); err != nil && !errors.Is(err, errNotFinite) {
 				s.session.condemn(err)
-				<-s.session.dead // afterwards nobody gets an answer from that session
+				<-s.session.dead // afterwards no caller gets an answer from that session
 			}
 		}
 		s.free()

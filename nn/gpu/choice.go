@@ -14,7 +14,7 @@ type choice struct {
 	wave  int    // positions that all multiprocessors compute at a time with the family's first kernel
 }
 
-// size is the kernel for batches of at most so many positions and more than the size before.
+// size is the kernel for batches of at most `most` positions that exceed the size before.
 type size struct {
 	most    int
 	plan    int     // of choice.plans
@@ -24,7 +24,7 @@ type size struct {
 // Samples are measured times of launches, by kernel.
 type Samples map[string][]Sample
 
-// Sample is the time of a launch of so many positions.
+// Sample is the time of a launch.
 type Sample struct {
 	Positions int     `json:"positions"`
 	Seconds   float64 `json:"seconds"`
@@ -71,8 +71,8 @@ func choose(plans []plan, on Target, measured Samples) choice {
 	return c
 }
 
-// grid is the numbers of positions at which kernels are compared, up to two waves: quarters of the multiprocessors, so many
-// boards on each of them, and waves.
+// grid is the numbers of positions at which kernels are compared, up to two waves: quarters of the multiprocessors, whole
+// numbers of boards on each of them, and waves.
 func (c choice) grid(processors int) (sizes []int) {
 	for _, quarters := range []int{1, 2, 3} {
 		sizes = append(sizes, ceil(quarters*processors, 4))
@@ -107,12 +107,12 @@ func (c choice) seconds(n int) float64 {
 	return s.seconds * max(1, float64(n)/float64(s.most))
 }
 
-// sooner is how much less time parts of a batch must take than the whole, so that other devices are asked for them.
-const sooner = 0.9
+// splitThreshold is the fraction of a whole batch's time below which its parts are given to several devices.
+const splitThreshold = 0.9
 
-// share returns how many of n rows go to a device in one launch, if so many devices have nothing else to do, this one
-// included. It is a number of whole waves. If there is less than a wave, it is everything, or an equal part for each of some
-// devices if that is done sooner; a launch shares its positions out evenly among multiprocessors.
+// share returns how many of n rows go to a device in one launch. devices is the number of idle devices, this one included. The share is
+// a number of whole waves. Less than a wave is not divided, unless equal parts on several devices are faster; a launch
+// distributes its positions evenly among multiprocessors.
 func (c choice) share(n, devices int) int {
 	room := c.room()
 	if waves := min(n, room) / c.wave; waves >= 1 {
@@ -121,7 +121,7 @@ func (c choice) share(n, devices int) int {
 	if n >= c.wave {
 		return room
 	}
-	part, least := min(n, room), sooner*c.seconds(n)
+	part, least := min(n, room), splitThreshold*c.seconds(n)
 	for k := 2; k <= devices; k++ {
 		if p := ceil(n, k); p <= room && c.seconds(p) < least {
 			part, least = p, c.seconds(p)

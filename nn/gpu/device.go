@@ -151,7 +151,7 @@ func (d *device) failed(err error, worked bool) error {
 	return err
 }
 
-// lose gives the device up, which failed with that error so many times in a row.
+// lose gives up the device after this number of failures in a row, the last with err.
 func (d *device) lose(err error, times int) {
 	err = fmt.Errorf("%w; %d attempts to use it again have failed: it is LOST to this process, and only a new one can use it", err, times)
 	d.mu.Lock()

@@ -21,7 +21,7 @@ import (
 // Backend answers batches with a network on all GPUs of the machine, with Source eval.GPU.
 //
 // A batch is cut into launches of whole waves, several of which run at once, on one device or several. Less than a wave is
-// shared by devices that have nothing else to do, if that is sooner. Each launch is by the kernel that takes the least time for
+// shared by devices that have nothing else to do, if that is faster. Each launch is by the kernel that takes the least time for
 // its number of positions (choice). A position's answer does not depend on any of that.
 //
 // If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current

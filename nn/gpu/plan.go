@@ -147,9 +147,8 @@ type job struct {
 	boards, actions                      int32
 }
 
-// Job is the launch for n positions on a device with so many multiprocessors. The caller sets the addresses. If there are
-// too few positions to fill the device, each block of threads gets fewer, and is done sooner. Answers do not depend on
-// that.
+// Job is the launch for n positions on a device with the given number of multiprocessors. The caller sets the addresses. If there are
+// too few positions to fill the device, each block of threads gets fewer and ends earlier. Answers do not depend on that.
 func (p plan) Job(n, processors int) job {
 	flag := func(b bool) int32 {
 		if b {

@@ -32,8 +32,8 @@ var speeds = map[kind]speed{
 	{cuda.Family{Channels: 256, Exact: true}, true}:  {5.0e12, 0.6},
 }
 
-// predict estimates the seconds that a launch of n positions takes on a device with so many multiprocessors. It chooses among kernels
-// whose times were not measured: on boards other than 7x6, and in emulation. Of tower_any nothing is known; its family has no other kernel.
+// predict estimates the seconds that a launch of n positions takes on a device with the given number of multiprocessors. It chooses among kernels
+// whose times were not measured: on boards other than 7x6, and in emulation. It knows nothing of tower_any, whose family has no other kernel.
 func (p plan) predict(n, processors int) float64 {
 	const launch, beside = 3e-6, 15e-6 // beside: a group's planes, heads and layers
 	k, boards := p.Kernel, p.together(n, processors)

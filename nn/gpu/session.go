@@ -368,7 +368,7 @@ func (s *session) over(err error) error {
 	return s.reason
 }
 
-// stop ends all launches with an error and collects the slots, so that nobody writes to memory that will be freed.
+// stop ends all launches with an error and collects the slots, so that no launch writes to memory that will be freed.
 func (s *session) stop(err error) {
 	for _, x := range s.flying {
 		x.end(err)

@@ -10,8 +10,8 @@ import (
 )
 
 // slot is a stream of a device and the memory for one launch, on the device and pinned on the host. At any time it is in
-// exactly one place: in its session's free or submitted, in flight, or with a caller of Compute. While a caller has it,
-// nobody else touches it.
+// exactly one place: in its session's free or submitted, in flight, or with a caller of Compute. Nothing else uses it
+// while a caller has it.
 type slot struct {
 	session *session
 	stream  driver.Stream
@@ -32,11 +32,11 @@ type slot struct {
 const (
 	waiting   = iota // the caller waits for done
 	ended            // the result is in done
-	abandoned        // nobody waits; the slot goes back to free when it ends
+	abandoned        // the caller has left; the slot becomes free when the launch ends
 )
 
-// fill takes rows of the batch from first on. It returns the row to continue from. The
-// batch may be shared by so many devices.
+// fill takes rows of the batch from first on, a share of them if several devices are free for the batch. It returns the row to
+// continue from.
 func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err error) {
 	if s.plan, err = n.planned(b.Board, targetOf(s.session.device.info)); err != nil {
 		return first, err

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Options say which devices a Backend uses, and who hears of them. The zero value is all devices, and nobody.
+// Options select the devices of a Backend and its callbacks. The zero value is all devices and no callbacks.
 type Options struct {
 	Devices []int             // the driver's numbers; none: all devices
 	Kernel  string            // the kernel of that name (Variants) on every device; empty: the best. Boards that it does not hold are errors
-	Trial   []string          // a program with arguments that does what Trial says; none: kernels are not tried (see New)
-	Event   func(text string) // hears of a device that fails after it has worked, and that works again; called concurrently
-	Lost    func(err error)   // hears, once, that all devices are lost to this process (DeviceStats.Lost)
+	Trial   []string          // command line of a program that calls Trial; empty: kernels are not tried (see New)
+	Event   func(text string) // called when a device fails that has worked, and when it works again; concurrently
+	Lost    func(err error)   // called once, when all devices are lost to this process (DeviceStats.Lost)
 }
 
 // withoutVariable names the environment variable with kernels that are not used, such as hopper_64,hopper_128. The kernel that a
@@ -39,7 +39,7 @@ type DeviceStats struct {
 	Last     string        // the last fault, if any
 }
 
-// Sized is the kernel for batches of at most so many positions.
+// Sized is the kernel for batches of at most Most positions.
 type Sized struct {
 	Kernel string `json:"kernel"`
 	Most   int    `json:"most"`

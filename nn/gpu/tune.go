@@ -24,9 +24,9 @@ var failed struct {
 	kernels []string
 }
 
-// faster is how much less time than the tower's a kernel for Hopper must take for two waves to be used: enough that chance does
-// not choose between them, as their last bits differ.
-const faster = 0.9
+// hopperThreshold is the fraction of the tower's time for two waves below which a kernel for Hopper is used. It is far enough from 1 that
+// chance does not choose between them, because their last bits differ.
+const hopperThreshold = 0.9
 
 // errRefused means that a device is not used, since not even the kernel that every board needs passes its trial.
 var errRefused = errors.New("the device is not used")
@@ -140,7 +140,7 @@ func gains(groups []choice, on Target, times Samples) bool {
 		last := c.sizes[len(c.sizes)-1]
 		each[g] = last.seconds / float64(last.most)
 	}
-	return each[1] < faster*each[0]
+	return each[1] < hopperThreshold*each[0]
 }
 
 // killed is how long a process may take to end after it was killed. A driver can keep one whose kernel hangs.
