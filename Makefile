@@ -94,7 +94,7 @@ soak: build library bin/ort $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVAL
 	QEMU_CPU=neoverse-n1 $(ARM64TEST) -short ./kernels/cpu ./nn/cpu # without bfloat16
 
 pictures: build library bin/frameworks ## measure and draw the pictures of README again, with Chromium and 7 GB of Python packages
-	EVALD_PICTURE=$(CURDIR)/cmd/evald/internal/web/page.png $(TEST) -count=1 -run 'TestPicture$$' ./cmd/evald/internal/web
+	EVALD_SCREENSHOTS=$(CURDIR)/cmd/evald/internal/web $(TEST) -count=1 -run 'TestPicture$$' ./cmd/evald/internal/web
 	sets=$$(mktemp -d) && ./bin/evald positions -o $$sets --count 100 --seed 775 && EVALD_LIBRARY=$(CURDIR)/bin/libevald.so \
 		PYTHONPATH=cmd/evald/client/python $(FRAMEWORKS) cmd/evald/client/python/tests/compare_accuracy.py $$sets/*.txt && rm -r $$sets
 

@@ -254,16 +254,7 @@ func TestReadme(t *testing.T) {
 		for _, b := range blocks(t, document.path) {
 			switch b.language {
 			case "sh":
-				r.stop() // Python below a block may ask its services, and nothing else does
-				for _, c := range shellCommands(b) {
-					if text, ok := instead[c.text]; ok {
-						c.text = text
-					}
-					if c.text != "" {
-						r.follow(c)
-						ran++
-					}
-				}
+				ran += r.shell(b)
 			case "python":
 				r.python(b)
 			case "go":
@@ -280,6 +271,22 @@ func TestReadme(t *testing.T) {
 		}
 		r.stop()
 	}
+}
+
+// shell runs the commands of a block and returns their number.
+func (r *reader) shell(b block) (ran int) {
+	r.t.Helper()
+	r.stop() // Python below a block may ask its services, and nothing else does
+	for _, c := range shellCommands(b) {
+		if text, ok := instead[c.text]; ok {
+			c.text = text
+		}
+		if c.text != "" {
+			r.follow(c)
+			ran++
+		}
+	}
+	return ran
 }
 
 // python runs a block of Python.

@@ -153,7 +153,7 @@ func TestSolverTooEarly(t *testing.T) {
 	for plies, want := range map[int]int{0: 0, 21: 0, 22: 1, 30: 1} {
 		asked = 0
 		var p game.Position
-		for seed := uint64(1); p.Plies() != plies; seed++ { // most random games are over sooner
+		for seed := uint64(1); p.Plies() != plies; seed++ { // most random games end earlier
 			p = gametest.Position(gametest.Rand(seed), b, plies, true)
 		}
 		move(t, newAgent(t, "solver:time=20ms,model=bitsquares", shared), b, p)

@@ -276,11 +276,7 @@ func (w *world) fault() {
 			w.later(nil, w.between(0, 40*time.Second), func() { w.say(m.name, "is connected again"); m.cut = false })
 		}
 	case 3:
-		if w.has(full) && !m.disk.Full {
-			w.say(m.name, "has a full disk")
-			m.disk.Full = true
-			w.later(nil, w.between(0, 20*time.Second), func() { w.say(m.name, "has room on its disk"); m.disk.Full = false })
-		}
+		w.refuse(m, full, &m.disk.Full, "has a full disk", "has room on its disk")
 	case 4:
 		if w.has(liar) {
 			w.lie()
@@ -290,13 +286,19 @@ func (w *world) fault() {
 			w.learner.switchRun()
 		}
 	case 6:
-		if w.has(failing) && !m.disk.Failing {
-			w.say(m.name, "has a disk that cannot write")
-			m.disk.Failing = true
-			w.later(nil, w.between(0, 20*time.Second), func() { w.say(m.name, "has a disk that can write"); m.disk.Failing = false })
-		}
+		w.refuse(m, failing, &m.disk.Failing, "has a disk that cannot write", "has a disk that can write")
 	}
 	w.later(nil, w.between(0, 4*time.Second), w.fault)
+}
+
+// refuse makes a machine's disk refuse to write for a while, if faults of this kind happen and it does not do so already.
+func (w *world) refuse(m *machine, kind simFaults, refuses *bool, begins, ends string) {
+	if !w.has(kind) || *refuses {
+		return
+	}
+	w.say(m.name, "%s", begins)
+	*refuses = true
+	w.later(nil, w.between(0, 20*time.Second), func() { w.say(m.name, "%s", ends); *refuses = false })
 }
 
 // mend ends all faults.

@@ -37,10 +37,10 @@ type kernel struct {
 	tiles    bool           // multiplies tiles: positions are side by side (Scratch.standTogether)
 	heads    func() kernel  // float32 kernel for the heads; nil: this one
 	pool     func(poolCall) // of heads
-	winograd *winograd      // for 3x3 convolutions; nil: not implemented
+	winograd *winograd      // for 3x3 convolutions; nil: the path has none
 	sparse   *sparse        // for inputs that are mostly zero
 	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no 8 bits
-	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil: not implemented
+	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil: the path's peak is not measured
 	peakMACs int            // multiply-adds per round
 }
 

@@ -400,8 +400,8 @@ func readPositions(t *testing.T, path string) []score.Position {
 	return positions
 }
 
-// interrupted lets a run begin again and again until it ends, and returns how often it was interrupted: each time after so many lines of
-// progress, which depend on how often it was already.
+// interrupted restarts a run until it is complete, and returns the number of interrupts. after gives the number of lines of progress after
+// which the run is interrupted, from the number of interrupts so far.
 func interrupted(t *testing.T, after func(stops int) int, run func(ctx context.Context, progress func(string)) error) (stops int) {
 	t.Helper()
 	for ; ; stops++ {

@@ -12,7 +12,7 @@ const (
 	WinLoss   Kind = "win-loss"  // a win becomes a loss
 	DrawLoss  Kind = "draw-loss" // a draw becomes a loss
 	Slower    Kind = "slower"    // a win takes Mark.By more moves of the winner's
-	Sooner    Kind = "sooner"    // a loss comes Mark.By moves of the winner's earlier
+	Sooner    Kind = "sooner"    // the loss comes earlier, by Mark.By moves of the winner
 	Worse     Kind = "worse"     // something is given away, and it is not proved what
 	Kept      Kind = "kept"      // the result is kept, and it is not proved whether a move is lost
 	NotProved Kind = "unproved"  // it is not proved whether the result is kept

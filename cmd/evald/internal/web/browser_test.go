@@ -225,15 +225,18 @@ func (b *tab) position() string {
 // column is the selector of an action's button.
 func column(action int) string { return fmt.Sprintf("#board > button:nth-child(%d)", action+1) }
 
-// picture saves a screenshot in the folder EVALD_SCREENSHOTS, if that is set.
+// picture saves a screenshot of the whole page in the folder EVALD_SCREENSHOTS, if that is set.
 func (b *tab) picture(name string) {
 	b.t.Helper()
-	folder := os.Getenv("EVALD_SCREENSHOTS")
-	if folder == "" {
-		return
+	b.save(name, chromedp.FullScreenshot(100))
+}
+
+// save is picture for any screenshot.
+func (b *tab) save(name string, shot chromedp.Action[[]byte]) {
+	b.t.Helper()
+	if folder := os.Getenv("EVALD_SCREENSHOTS"); folder != "" {
+		gametest.OK(b.t, os.WriteFile(filepath.Join(folder, name+".png"), gametest.Must(chromedp.Run(b.ctx, shot))(b.t), 0o644))
 	}
-	png := gametest.Must(chromedp.Run(b.ctx, chromedp.FullScreenshot(100)))(b.t)
-	gametest.OK(b.t, os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644))
 }
 
 // tidy checks what holds for every page: nothing is loaded from another host, there are no complaints, nothing overflows at

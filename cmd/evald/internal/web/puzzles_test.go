@@ -344,7 +344,7 @@ func TestPagePuzzleThemes(t *testing.T) {
 			t.Errorf("for theme %s comes %v", theme, &one)
 		}
 	}
-	// In one step, because the first puzzle of the last theme may still have to give way to the one that was asked for.
+	// The link is read and clicked in one step, because the last theme's second puzzle may still replace the first.
 	at, _, _ := strings.Cut(valueOf[string](p.tab, "((a) => { const at = a.hash.slice(1); a.click(); return at; })(document.getElementById('puzzle-on'))"), "&")
 	p.says("#shared", "This game comes from a link")
 	p.tab.at(at)
