@@ -86,6 +86,20 @@ func compare(t *testing.T, b *game.Board, p game.Position, n *gametest.Naive) {
 	if b.Mirror(m) != p {
 		t.Fatalf("%v: mirror twice is not the position", n.Rules)
 	}
+	images := n.Images()
+	if len(images) != b.Symmetries() {
+		t.Fatalf("%v: %d symmetries, want %d", n.Rules, b.Symmetries(), len(images))
+	}
+	for s, image := range images {
+		if got, want := b.Image(p, s), image.Position(b); got != want {
+			t.Fatalf("%v: image %d is %+v, want %+v", n.Rules, s, got, want)
+		}
+		for _, a := range legal {
+			if got, want := b.Play(b.Image(p, s), b.ImageAction(a, s)), b.Image(b.Play(p, a), s); got != want {
+				t.Fatalf("%v: action %d under symmetry %d leads to %+v, want %+v", n.Rules, a, s, got, want)
+			}
+		}
+	}
 	c, _ := b.Canonical(p)
 	if c2, _ := b.Canonical(m); c != c2 || c != p && c != m {
 		t.Fatalf("%v: canonical forms %+v and %+v differ", n.Rules, c, c2)

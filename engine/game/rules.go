@@ -9,6 +9,7 @@
 //	mix.go                 several games with shares; mixes.go: those with names
 //	bits.go                sets of cells
 //	board.go, position.go  Rules prepared for play; the stones of one moment; boards.go: Boards by their Rules
+//	symmetry.go            images of a position that its rules do not distinguish
 //	result.go, outlook.go  the state of a game, and its result if the next stones decide it
 //	check.go               whether a position from outside is possible
 //	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside

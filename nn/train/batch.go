@@ -21,14 +21,14 @@ type Example struct {
 	Solved   bool       // the policy's moves are equally good, according to a solver or the rules: see Weights.Taste
 }
 
-// Mirror returns the example of the mirror image.
-func (e Example) Mirror(b *game.Board) Example {
-	e.Position = b.Mirror(e.Position)
-	mirrored := make([]float32, len(e.Policy))
+// Image returns the example of the position's image under a symmetry of the board (game.Board.Image).
+func (e Example) Image(b *game.Board, symmetry int) Example {
+	e.Position = b.Image(e.Position, symmetry)
+	policy := make([]float32, len(e.Policy))
 	for a, p := range e.Policy {
-		mirrored[b.MirrorAction(a)] = p
+		policy[b.ImageAction(a, symmetry)] = p
 	}
-	e.Policy = mirrored
+	e.Policy = policy
 	return e
 }
 

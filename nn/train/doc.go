@@ -28,8 +28,8 @@
 // weights over the steps.
 //
 // A fresh network is its own mirror image (net.Network.Symmetric) and stays so: it need not learn everything twice, and a
-// position and its mirror image get the same answer. Other networks are trained as they are. Each example is mirrored with
-// probability 1/2 in both cases.
+// position and its mirror image get the same answer. Other networks are trained as they are. In both cases
+// each example is replaced by a random image of it under the symmetries of its board: two with gravity, up to eight without.
 //
 // # Exactness
 //

@@ -136,8 +136,8 @@ func (t *Trainer) Done() int { return t.step }
 // latest when a Run is saved.
 func (t *Trainer) Network() *net.Network { return t.average }
 
-// Step makes one training step: it takes a batch from the source, mirrors each example with probability 1/2, computes the
-// losses and their gradient, and updates the weights.
+// Step makes one training step: it takes a batch from the source, replaces each example by a random image of it (game.Board.Image), computes
+// the losses and their gradient, and updates the weights.
 func (t *Trainer) Step() (Report, error) {
 	began, rate := time.Now(), t.config.Rate(t.step)
 	losses, norm, err := t.computer.step(rate, t.config.decay(t.step))
@@ -194,10 +194,10 @@ func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, 
 	if err := lesson.Source(had, t.examples); err != nil {
 		return nil, err
 	}
-	random := randomOf(t.config.Seed, forMirrors, step)
+	random := randomOf(t.config.Seed, forImages, step)
 	for i := range t.examples {
-		if random.IntN(2) == 1 {
-			t.examples[i] = t.examples[i].Mirror(lesson.Board)
+		if symmetry := random.IntN(lesson.Board.Symmetries()); symmetry > 0 {
+			t.examples[i] = t.examples[i].Image(lesson.Board, symmetry)
 		}
 	}
 	return b, b.Fill(t.examples)
@@ -205,7 +205,7 @@ func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, 
 
 // The uses of random numbers. Each use has a separate sequence for every step.
 const (
-	forMirrors = iota + 1
+	forImages = iota + 1
 	forLearning
 	forMeasuring
 	forShuffling

@@ -490,6 +490,30 @@ func TestStepMirrors(t *testing.T) {
 	}
 }
 
+// Without gravity, the examples of a step are random images of the position, all eight about equally often.
+func TestStepImages(t *testing.T) {
+	c := testConfig()
+	c.Rules, c.Batch = "3x3x3free", 800
+	b := game.MustBoard(game.TicTacToe)
+	p := b.PlayMoves([]int{0, 1})
+	policy := make([]float32, b.Actions())
+	policy[5] = 1
+	tr := newTrainerOf(t, c, nil, same(slices.Repeat([]Example{{Position: p, Policy: policy, Weight: 1}}, c.Batch)), Compute{Threads: 1})
+	steps(t, tr, 1)
+	seen := map[game.Position]int{}
+	for _, e := range tr.examples {
+		seen[b.Play(e.Position, slices.Index(e.Policy, 1))]++
+	}
+	for s := range b.Symmetries() {
+		if n := seen[b.Image(b.Play(p, 5), s)]; n < 70 || n > 130 {
+			t.Errorf("%d of 800 examples are image %d, want about 100", n, s)
+		}
+	}
+	if len(seen) != b.Symmetries() {
+		t.Errorf("%d different images, want 8", len(seen))
+	}
+}
+
 // Steps of several games are shared as the configuration says, each source is asked for its own steps in their order, and the weights are
 // those that steps of one game at a time make: the state goes from one game to the next.
 func TestMixedSteps(t *testing.T) {

@@ -1,6 +1,10 @@
 package gametest
 
-import "github.com/evald/evald/engine/game"
+import (
+	"slices"
+
+	"github.com/evald/evald/engine/game"
+)
 
 // Naive is the game on an array of cells, written for clarity alone. Tests compare the bitboards with it.
 type Naive struct {
@@ -80,10 +84,43 @@ func (n *Naive) at(c, row int) int {
 
 // Mirror is the board with its columns reversed.
 func (n *Naive) Mirror() *Naive {
+	m := n.clone()
+	slices.Reverse(m.Cell)
+	return m
+}
+
+// Images are the boards that differ from n by a symmetry of its rules alone, in the order of game.Board.Image.
+func (n *Naive) Images() []*Naive {
+	images := []*Naive{n, n.Mirror()}
+	if n.Rules.Gravity {
+		return images
+	}
+	images = append(images, n.upsideDown(), n.upsideDown().Mirror())
+	if n.Rules.Rows != n.Rules.Columns {
+		return images
+	}
+	swapped := n.clone()
+	for c := range swapped.Cell {
+		for row := range swapped.Cell[c] {
+			swapped.Cell[c][row] = n.Cell[row][c]
+		}
+	}
+	return append(images, swapped, swapped.Mirror(), swapped.upsideDown(), swapped.upsideDown().Mirror())
+}
+
+func (n *Naive) upsideDown() *Naive {
+	m := n.clone()
+	for _, column := range m.Cell {
+		slices.Reverse(column)
+	}
+	return m
+}
+
+func (n *Naive) clone() *Naive {
 	m := NewNaive(n.Rules)
 	m.Plies = n.Plies
 	for c := range n.Cell {
-		copy(m.Cell[n.Rules.Columns-1-c], n.Cell[c])
+		copy(m.Cell[c], n.Cell[c])
 	}
 	return m
 }

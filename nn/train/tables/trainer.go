@@ -134,7 +134,7 @@ func (t *Trainer) Step() (train.Report, error) {
 	random := rand.New(rand.NewPCG(t.config.Seed, forMirrors<<40+uint64(t.step)))
 	for i := range t.examples {
 		if random.IntN(2) == 1 {
-			t.examples[i] = t.examples[i].Mirror(t.board)
+			t.examples[i] = t.examples[i].Image(t.board, 1)
 		}
 	}
 	r.Losses = t.losses(t.examples, true)
