@@ -31,7 +31,7 @@ type learnCmd struct {
 	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
 
 	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for a short run without a GPU: it sets --exact, and if the game is 7x6x4 a network of pattern tables and many games."`
-	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of games, training steps and matches, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 45 games. One network learns all of them."`
+	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of games, training steps and matches, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. One network learns all of them."`
 	Init    string  `placeholder:"NAME|PATH" help:"Begin with this network instead of random weights. It also plays the games of the first generation instead of the heuristic, and is the opponent in the first match for promotion. The run keeps a copy."`
 	Network *string `placeholder:"6x64" help:"Shape of the network: blocks x channels. Default: that of --init, else by the size of the board. A network of --init may get more blocks. On 7x6x4 also pattern tables, lanes x hidden x hidden: pattern128x32x32."`
 	Seed    *uint64 `placeholder:"N" help:"Random seed: the same seed and flags give the same networks."`

@@ -21,7 +21,7 @@ import (
 type mergeCmd struct {
 	Files   []string `arg:"" type:"existingfile" help:"Records of exact results, such as those of evald positions --train."`
 	Out     string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"Folder of the merged records, merged-NUMBER.parquet."`
-	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of --records, such as 5x4x4,6x5x4=2,7x6x4=2.5, and each with a folder of its own; or any, 45 games for one network to learn."`
+	Rules   string   `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of --records, such as 5x4x4,6x5x4=2,7x6x4=2.5, and each with a folder of its own; or any, 48 games for one network to learn."`
 	Without []string `type:"existingfile" placeholder:"SET" help:"Leave out the positions of these files and their mirror images: sets that measure networks, in the formats of evald score."`
 	Records *int     `range:"1 to 1000000000" placeholder:"N" help:"Draw this number of records, instead of taking each position once."`
 	Shares  []string `needs:"records" placeholder:"FROM-TO=SHARE" help:"Shares of the records by numbers of stones, such as 0-9=2,10-41=3; positions are repeated to fill a share. With roots, the share of a number of stones is proportional to the square root of the number of its positions. Default: proportional to the number."`

@@ -26,7 +26,7 @@ type selfplayCmd struct {
 
 // selfplayFlags describe how games are played.
 type selfplayFlags struct {
-	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 45 games."`
+	Rules            string  `without:"join" default:"7x6x4" help:"The game: columns x rows x in-a-row. selfplay also takes several, each with its share of the games, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any, which is 48 games."`
 	Visits           int     `without:"join" range:"2 to 1000000" default:"${visits}" help:"Visits of a full search, from which the policy learns."`
 	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, from which only the values learn."`
 	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that have a full search."`

@@ -33,7 +33,7 @@ type trainCmd struct {
 
 	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables for machines without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
 	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of random ones; it may have fewer blocks."`
-	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 45 games. Each step uses one game."`
+	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. Each step uses one game."`
 	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions per step."`
 	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run. Default: 4 passes over the records, or 2000 steps for gameover."`
 
