@@ -37,7 +37,7 @@ func Load(path string) (*Book, error) {
 	return b, nil
 }
 
-// Write writes the file of the book. The same book gives the same bytes.
+// Write writes the file of the book. Equal books give the same bytes.
 func (b *Book) Write(w io.Writer) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -98,7 +98,7 @@ func Read(r io.Reader) (*Book, error) {
 		b.known[p] = k
 		last = p
 	}
-	// Only gzip's checksum is left to read.
+	// Reading on makes gzip compare its checksum.
 	switch extra, err := io.Copy(io.Discard, io.LimitReader(in, 1)); {
 	case err != nil:
 		return nil, fmt.Errorf("is damaged: %w", err)
@@ -108,7 +108,7 @@ func Read(r io.Reader) (*Book, error) {
 	return b, z.Close()
 }
 
-// maxHeader is more than the size of any header in bytes.
+// maxHeader is more than the maximum size of a header in bytes.
 const maxHeader = 100
 
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
@@ -167,7 +167,7 @@ func unexpected(err error) error {
 	return fmt.Errorf("is damaged: %w", err)
 }
 
-// check refuses a position that no search of the game can have met.
+// check returns an error if no search of the game can have met the position.
 func (b *Book) check(p game.Position, k mcts.Known) error {
 	if err := b.board.Check(p, game.InTurn); err != nil {
 		return fmt.Errorf("its stones are %x of %x: %w", p.Own, p.All, err)
