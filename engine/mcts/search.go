@@ -29,7 +29,7 @@ type Limits struct {
 	// has a deadline, the number of remaining visits is at most that of the remaining time at the current rate.
 	Decide bool
 
-	// Report is for SearchBatch only: its callback is also called when a tree has Report visits, twice as many, three times as many and so
+	// Report is for SearchBatch only: its callback is also called when a tree has Report visits, twice as many, four times as many and so
 	// on. 0 disables this. The results stay the same.
 	Report int
 }
