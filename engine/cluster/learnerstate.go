@@ -184,7 +184,7 @@ func (s *learnerState) part(r request) []byte {
 // reported stores a worker's report, and renews or ends its leases.
 func (s *learnerState) reported(now time.Time, q question) {
 	if q.err != nil {
-		s.notices.say(now, slog.LevelWarn, "a worker's report is left out", "error", short.To(q.err.Error(), 500))
+		s.notices.say(now, slog.LevelWarn, "an invalid report of a worker was dropped", "error", short.To(q.err.Error(), 500))
 		return
 	}
 	r := q.report

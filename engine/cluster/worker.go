@@ -62,7 +62,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		if !errors.Is(err, errOtherRun) {
 			return err
 		}
-		w.o.Log.Info("the learner has begun anew")
+		w.o.Log.Info("the learner has started another run")
 	}
 }
 
@@ -101,7 +101,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	})
 	lost := nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 		if err != nil {
-			w.o.Log.Warn("the server is lost; playing on", "error", err)
+			w.o.Log.Warn("lost the server; games continue", "error", err)
 		}
 		select {
 		case w.lost <- cmp.Or(err, nats.ErrConnectionClosed):

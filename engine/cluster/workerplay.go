@@ -217,7 +217,7 @@ func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 			p.text = nil
 			return
 		}
-		err = fmt.Errorf("network %s: what came has SHA-256 %s", p.job.Network, got)
+		err = fmt.Errorf("network %s: the received bytes have SHA-256 %s", p.job.Network, got)
 	}
 	s.do(idle, drop)
 	s.networkFailed(now, err)
@@ -226,7 +226,7 @@ func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 // networkFailed gives the job back, and asks for another job after a pause.
 func (s *workerState) networkFailed(now time.Time, err error) {
 	t := s.player.job
-	s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
+	s.o.Log.Warn("the network cannot be fetched; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 	s.now.Fetching = ""
 	s.giveBack(t)
 	s.player.phase, s.player.job, s.player.text = idle, nil, nil

@@ -223,7 +223,7 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 	switch {
 	case err != nil:
 		if !s.silent {
-			s.o.Log.Warn("waiting for the learner, trying again and again", "every", s.pace.pause, "error", err)
+			s.o.Log.Warn("waiting for the learner", "every", s.pace.pause, "error", err)
 		}
 		s.silent = true
 		s.hello.after = now.Add(s.pace.pause)

@@ -55,7 +55,7 @@ func checkedJSON(text []byte) ([]byte, error) {
 		return text, nil
 	}
 	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(content)); other == 1 || got != string(want) {
-		return nil, fmt.Errorf("is damaged: its checksum is %s, and it says %q: %q", got, called, want)
+		return nil, fmt.Errorf("is damaged: its checksum is %s, but it states %q: %q", got, called, want)
 	}
 	return append(bytes.Clone(content), '}'), nil
 }

@@ -73,7 +73,7 @@ func CheckParquet(f io.ReaderAt, size int64) (has bool, err error) {
 	}
 	got, err := fileSum(f, size, at)
 	if err == nil && got != want {
-		err = fmt.Errorf("the file is damaged: its checksum is %s, and it says %s", got, want)
+		err = fmt.Errorf("the file is damaged: its checksum is %s, but it states %s", got, want)
 	}
 	return true, err
 }

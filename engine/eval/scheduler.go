@@ -94,7 +94,7 @@ func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	ahead := min(queued+rows, int(float64(own+rows)*weights/weight))
 	if wait, left := s.pace.left(ahead), deadline.Sub(now); wait > left/2 {
 		s.stats.Refused++
-		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
+		return fmt.Errorf("%w: about %v of %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func (r *Reader) addSum(lines []byte) {
 // checkSeal compares the checksums after the last line.
 func (r *Reader) checkSeal() error {
 	if got := fmt.Sprintf("%08x", r.sum); r.sealed && got != r.want {
-		return fmt.Errorf("is damaged: the checksum of its lines is %s, and it says %.8q", got, r.want)
+		return fmt.Errorf("is damaged: the checksum of its lines is %s, but it states %.8q", got, r.want)
 	}
 	return nil
 }

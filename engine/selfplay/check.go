@@ -54,7 +54,7 @@ func (s *Store) check(g *Game) error {
 		return fmt.Errorf("position 1 has %d stones, want an opening of %d at most", n, s.config.OpeningPlies)
 	}
 	if !first.All.IsZero() && !s.board.Wins(first).IsZero() {
-		return errors.New("position 1 is no opening, because a move wins at once")
+		return errors.New("position 1 is not an opening, because a move wins at once")
 	}
 	for i, r := range s.records(g) {
 		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrNone means that the metadata contains no description, and that evald did not write the network.
-var ErrNone = fmt.Errorf("the file's metadata has no %s, and it is none of evald's own networks: describe what it sees and answers", MetadataKey)
+var ErrNone = fmt.Errorf("the file's metadata has no %s, and evald did not write the network: describe its inputs and outputs", MetadataKey)
 
 // FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks that evald model export has written need no
 // description there. For other networks without one, the error is ErrNone.

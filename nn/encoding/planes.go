@@ -61,12 +61,12 @@ func parsePlane(text string) (p plane, err error) {
 				name = "ones"
 			}
 			if factor, err = strconv.ParseFloat(number, 64); err != nil || !(math.Abs(factor) <= 1e6) {
-				return wrong("the term " + strconv.Quote(term) + " is none")
+				return wrong("the part " + strconv.Quote(term) + " is not a term")
 			}
 		}
 		at := slices.Index(features, name)
 		if at < 0 {
-			return wrong("the term " + strconv.Quote(term) + " is none")
+			return wrong("the part " + strconv.Quote(term) + " is not a term")
 		}
 		p[at] += sign * factor
 	}

@@ -369,7 +369,7 @@ func readValue(f field, what string) (v Value, err error) {
 		})
 	})
 	if err == nil && !isTensor {
-		err = errors.New("it is no tensor")
+		err = errors.New("it is not a tensor")
 	}
 	if err != nil {
 		return v, fmt.Errorf("%s %s: %w", what, short.Quote(v.Name), err)

@@ -43,7 +43,7 @@ func newFast() fast {
 	return fast{sync.OnceValues(func() (*pattern.Backend, error) {
 		_, p, err := Any(FastModel)
 		if err == nil && p.Pattern == nil {
-			err = errors.New("it is no network of pattern tables")
+			err = errors.New("it is not a network of pattern tables")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", FastModel, err)

@@ -111,7 +111,7 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 func splitCheckpoint(file []byte) (h checkpointHeader, data []byte, err error) {
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
-		return h, nil, errors.New("the file is no checkpoint of this program's version")
+		return h, nil, errors.New("the file is not a checkpoint of this program's version")
 	}
 	if len(rest) < 4+sha256.Size {
 		return h, nil, fmt.Errorf("the file has %d bytes, which is too few", len(file))

@@ -75,7 +75,7 @@ func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
 func Read(r io.Reader) (*Book, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, fmt.Errorf("is no gzip file: %w", err)
+		return nil, fmt.Errorf("is not a gzip file: %w", err)
 	}
 	in := bufio.NewReader(z)
 	board, n, err := readHeader(in)
@@ -114,12 +114,12 @@ const maxHeader = 100
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil || len(line) > maxHeader {
-		return nil, 0, errors.New("is no opening book")
+		return nil, 0, errors.New("is not an opening book")
 	}
 	rest, ok := strings.CutPrefix(string(line), magic+" ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) != 2 {
-		return nil, 0, errors.New("is no opening book, or of a version that this program does not know")
+		return nil, 0, errors.New("is not an opening book, or has a version that this program does not know")
 	}
 	rules, err := game.ParseRules(fields[0])
 	if err != nil {
