@@ -194,7 +194,6 @@ func (s *searcher) advance(b *game.Board, p game.Position) bool {
 	return false
 }
 
-// actions returns the legal actions of p.
 func actions(b *game.Board, p game.Position) (all []int) {
 	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
 		all = append(all, b.Action(l.First()))

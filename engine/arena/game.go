@@ -46,7 +46,6 @@ const (
 // forfeit reports whether the loser lost by an error or an illegal move.
 func (g *Game) forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
 
-// points returns the points of one of the two players.
 func (g *Game) points(player string) float64 {
 	if g.First == player {
 		return g.Points
@@ -87,7 +86,6 @@ func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action
 	return action, "", nil
 }
 
-// play plays game n.
 func (m *Match) play(ctx context.Context, n int) (Game, error) {
 	at := m.pairing(n)
 	players := [2]Player{m.Players[at.first], m.Players[at.second]}

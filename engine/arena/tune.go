@@ -121,7 +121,6 @@ func (t *Tuning) player(at []float64) Player { return t.New(t.values(at)) }
 
 // A point has a coordinate of -1 to 1 for each constant.
 
-// usual returns the point of the usual constants.
 func (t *Tuning) usual() []float64 {
 	at := make([]float64, len(t.Constants))
 	for i, c := range t.Constants {
@@ -130,7 +129,6 @@ func (t *Tuning) usual() []float64 {
 	return at
 }
 
-// values returns the constants at a point.
 func (t *Tuning) values(at []float64) []float64 {
 	values := make([]float64, len(at))
 	for i, c := range t.Constants {

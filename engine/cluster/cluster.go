@@ -116,7 +116,6 @@ func (j job) settings() string {
 	return sum(text)
 }
 
-// request is a worker's request to the learner.
 type request struct {
 	Version    string `json:"version"`
 	Worker     string `json:"worker"`
@@ -130,7 +129,6 @@ type request struct {
 	Games []json.RawMessage `json:"games,omitempty"` // for gamesSubject
 }
 
-// reply is the learner's reply to a request.
 type reply struct {
 	Run     string `json:"run"`
 	Refused string `json:"refused,omitempty"` // reason of a permanent failure

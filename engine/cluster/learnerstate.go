@@ -35,13 +35,11 @@ func newLearnerState(version string, p pace, log *slog.Logger, name func() strin
 	return &learnerState{pace: p, version: version, name: name, notices: notices{log: log}, last: -1, workers: map[string]*Worker{}}
 }
 
-// begin begins a generation.
 func (s *learnerState) begin(g *generation) {
 	s.playing, s.last = g, g.job.Generation-1
 	s.network, s.sha256 = g.network, g.job.Network
 }
 
-// end ends the current generation.
 func (s *learnerState) end(complete bool) {
 	if complete {
 		s.last = s.playing.job.Generation
@@ -101,7 +99,6 @@ func (a answer) encode(most int) []byte {
 	return a.part
 }
 
-// encode returns a message as JSON.
 func encode(message any) []byte {
 	text, err := json.Marshal(message)
 	if err != nil {
@@ -204,7 +201,6 @@ func (s *learnerState) heard(now time.Time) int {
 	return len(s.workers)
 }
 
-// status returns the current status.
 func (s *learnerState) status(now time.Time, lag int) Status {
 	all := s.total
 	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, s.version, s.last, lag, []Worker{}

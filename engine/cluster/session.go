@@ -130,7 +130,6 @@ func (s *session) await(ready func() bool) error {
 	}
 }
 
-// send sends the messages among the deeds.
 func (s *session) send(deeds []deed) {
 	for _, d := range deeds {
 		if d.kind != send {

@@ -59,7 +59,6 @@ func (s *spool) begin() {
 // full reports whether the worker must pause until games are confirmed.
 func (s *spool) full() bool { return len(s.games) >= s.most }
 
-// add stores a game.
 func (s *spool) add(line spooled) {
 	s.games = append(s.games, line)
 	if s.torn {

@@ -76,7 +76,6 @@ const (
 	mostName    = 200    // maximum length of a name in bytes
 )
 
-// report is a worker's report.
 type report struct {
 	Worker
 	Holds   []string `json:"holds,omitempty"`   // leases that the worker still uses

@@ -219,7 +219,6 @@ func SweepIn(files FS, dir string) error {
 	return nil
 }
 
-// sweep removes the temporary files of one file.
 func sweep(files FS, path string) error {
 	lock, err := acquire(files, beside(path, lockSuffix), ErrInUse)
 	if err != nil {

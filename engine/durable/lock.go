@@ -25,7 +25,6 @@ func inTheWay(files FS, path string) error {
 	return nil
 }
 
-// systemLock is a lock of OS.
 type systemLock struct{ *flock.Flock }
 
 // Lock implements FS. It does not follow symbolic links: in a folder that every user can write, another user may have made the link as a

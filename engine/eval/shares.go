@@ -72,7 +72,6 @@ func (s *share) before(other *share) bool {
 	return cmp.Or(cmp.Compare(a.caller.Priority, b.caller.Priority), cmp.Compare(a.number, b.number)) < 0
 }
 
-// first returns the request to send first.
 func (s *share) first() *request {
 	for _, level := range s.levels {
 		if len(level) > 0 {

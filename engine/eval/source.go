@@ -32,7 +32,6 @@ const (
 	ORTCPU      Source = "ort-cpu"
 )
 
-// onnxRuntime lists the sources of ONNX Runtime.
 var onnxRuntime = []Source{ORTCUDA, ORTTensorRT, ORT, ORTCPU}
 
 // Heuristics that other packages refer to by name. The catalog of package heuristic lists all heuristics; a new heuristic needs no constant

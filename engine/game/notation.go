@@ -54,7 +54,6 @@ var actionOf = func() (actions [256]int8) {
 	return actions
 }()
 
-// emptyMoves is the text of an empty list of moves.
 const emptyMoves = "-"
 
 // FormatMoves writes actions in the order of play: "44554", "-" for none; on a board of more than 61 actions "12.4.60".

@@ -101,7 +101,6 @@ func (p *Pool) weight(i uint32) float32 {
 	return float32(p.mean / p.lack(i))
 }
 
-// worths is the sum of worth over some positions.
 func (p *Pool) worths(some []uint32) (sum float64) {
 	for _, i := range some {
 		sum += p.worth(i)

@@ -253,7 +253,6 @@ func (p *Pool) All(seed uint64) Choice {
 	return choice
 }
 
-// randomOf returns the random source of a choice.
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65726765)) }
 
 // Choice is positions of a pool in the order in which their records are written.

@@ -32,7 +32,6 @@ func (t *Tree) link(at uint32, p game.Position) bool {
 	return true
 }
 
-// moves are the nodes of the moves of n.
 func (t *Tree) moves(n *node) []node { return t.nodes[n.first : n.first+uint32(n.count)] }
 
 // survey counts the visits of a position: 1 and those of its moves, including visits in progress. done reports whether the moves prove the
@@ -107,7 +106,6 @@ type slot struct {
 	epoch uint32
 }
 
-// reserve makes room for n positions.
 func (s *positions) reserve(n int) {
 	old := *s
 	s.slots, s.used, s.epoch = make([]slot, 1<<bits.Len(uint(2*n))), 0, 1
@@ -118,7 +116,6 @@ func (s *positions) reserve(n int) {
 	}
 }
 
-// reset removes all positions.
 func (s *positions) reset() {
 	s.used = 0
 	if s.epoch++; s.epoch == 0 {

@@ -38,7 +38,6 @@ const (
 	won
 )
 
-// value is the value of a proof in -1..1.
 func (p proof) value() float64 { return float64(p - drawn) }
 
 // draw is the probability of a draw that a proof implies.

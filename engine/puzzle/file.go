@@ -101,7 +101,6 @@ func Read(in io.Reader) ([]Puzzle, error) {
 	return puzzles, nil
 }
 
-// reader reads the lines of a file.
 type reader struct {
 	boards game.Boards
 	seen   map[string]map[game.Position]bool // canonical positions so far, by rules

@@ -117,7 +117,6 @@ func (c *collection) add(found []Puzzle) {
 	}
 }
 
-// played is a game and its puzzles.
 type played struct {
 	number int
 	found  []Puzzle
@@ -145,7 +144,6 @@ func newPlayer(b *game.Board, seed uint64) (*player, error) {
 	return &player{b, seed, games, prober, rater}, err
 }
 
-// play plays a game by its number and returns its puzzles.
 func (m *player) play(ctx context.Context, number int) (found []Puzzle, err error) {
 	// Games of weaker play, in which half or all moves are random, offer more attacks.
 	kind := []sample.Kind{sample.Plausible, sample.Openings, sample.Openings, sample.Random}[number%4]

@@ -164,7 +164,6 @@ func (r *SolvedReader) inFile(rec *Record) error {
 	return nil
 }
 
-// next reads one position.
 func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	p, err := in.Next()
 	if err != nil {

@@ -45,7 +45,6 @@ func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(
 // maxIdle is the number of successive placements without a new position after which Draw stops.
 const maxIdle = 1 << 24
 
-// drawing draws placements of stones.
 type drawing struct {
 	board   *game.Board
 	columns int         // number of sets of cells that fill from the bottom: the columns, or without gravity the cells

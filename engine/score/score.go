@@ -133,7 +133,6 @@ type Meter struct {
 // bands is 7, plus one for a short last band.
 const bands = 8
 
-// boardSums are the sums of one board.
 type boardSums struct {
 	board     *game.Board
 	all       sums
@@ -174,7 +173,6 @@ func (m *Meter) Add(ctx context.Context, positions []Position, progress func(don
 	return nil
 }
 
-// of returns the sums of a board.
 func (m *Meter) of(b *game.Board) *boardSums {
 	for _, of := range m.boards {
 		if of.board.Rules() == b.Rules() {

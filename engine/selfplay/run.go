@@ -103,7 +103,6 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	return err
 }
 
-// run is the games in progress.
 type run struct {
 	Config
 	ctx    context.Context // checked between games, because no search checks it if the rules answer everything

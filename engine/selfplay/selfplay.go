@@ -75,7 +75,6 @@ type Config struct {
 // Mixed is the value of Config.Openings for all kinds of play.
 const Mixed = "mixed"
 
-// kinds returns the kinds of play for openings.
 func (c Config) kinds() []sample.Kind {
 	switch c.Openings {
 	case "":
@@ -162,7 +161,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// board returns the board of Rules.
 func (c Config) board() (*game.Board, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {

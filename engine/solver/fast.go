@@ -119,7 +119,6 @@ func (w *worker) answer(r *run, root node, mirror bool, alpha int) (value, actio
 	return value, action, w.fast.done.CompareAndSwap(false, true)
 }
 
-// root returns p as a node.
 func (f *fast) root(p game.Position) node {
 	g := f.geo
 	n := node{own: p.Own.Lo, all: p.All.Lo, stones: int32(p.Plies())}

@@ -23,7 +23,6 @@ type node struct {
 	order     int32 // see rank
 }
 
-// worker is one thread's search.
 type worker struct {
 	*geometry
 	table    *table

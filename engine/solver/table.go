@@ -90,7 +90,6 @@ func (t *table) fill() float64 {
 	return min(1, float64(t.used.Load())/float64(len(t.buckets)*slots)) // threads may count a word twice
 }
 
-// reset empties the table.
 func (t *table) reset() {
 	t.used.Store(0)
 	if t.gen>>t.genShift < t.genMax {

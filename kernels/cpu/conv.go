@@ -25,7 +25,6 @@ type layer struct {
 	scale    []float32 // [width] factors of sums of bytes; nil: words are not bytes
 }
 
-// kernel is one implementation of a conv.
 type kernel struct {
 	name     Path
 	bf16     bool // words are pairs of bfloat16

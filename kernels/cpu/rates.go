@@ -82,7 +82,6 @@ func turns(trials []func(), clock func() time.Duration) []time.Duration {
 
 var start = time.Now()
 
-// sinceStart returns the time since the program's start.
 func sinceStart() time.Duration { return time.Since(start) }
 
 // clone returns the block with its own copy of the weights.

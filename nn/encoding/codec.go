@@ -298,7 +298,6 @@ func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	return nil
 }
 
-// product returns the number of elements of a shape.
 func product(shape []int) int {
 	numbers := 1
 	for _, n := range shape {

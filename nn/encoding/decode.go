@@ -50,7 +50,6 @@ func (p Perspective) turned(mover int) bool {
 	return p == Other || p == First && mover == 2 || p == Second && mover == 1
 }
 
-// policy fills a row of Policy.
 func (c *Codec) policy(b *eval.Batch, i int, x []float32) {
 	row, legal := b.PolicyRow(i), b.Board.Legal(b.Pos[i])
 	clear(row)

@@ -151,12 +151,10 @@ const (
 // maxPlanes is far more than any network has.
 const maxPlanes = 64
 
-// fieldError returns the error for a field's value.
 func fieldError(field, value, want string) error {
 	return fmt.Errorf("description: %s %s: %s", field, short.Quote(value), want)
 }
 
-// oneOf returns an error if the value is not allowed.
 func oneOf[T ~string](field string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil

@@ -291,7 +291,6 @@ func (c Config) games(generation int) int {
 	return c.Games
 }
 
-// test returns the sequential test of the gate.
 func (c Config) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
 }

@@ -85,7 +85,6 @@ func (r *Run) configOf(generation, series int) string {
 // isHeuristic reports whether a player is the bitsquares heuristic: the player of runs that began without a network.
 func (r *Run) isHeuristic(player int) bool { return player == beginning && r.Config.Init == "" }
 
-// playerName returns a player's name in records.
 func (r *Run) playerName(player int) string {
 	if r.isHeuristic(player) {
 		return eval.Bitsquares.String()

@@ -27,7 +27,6 @@ func (r *Run) label(ctx context.Context, generation int) error {
 	return nil
 }
 
-// labelSeries labels the games of one series.
 func (r *Run) labelSeries(ctx context.Context, b *game.Board, generation, series int) error {
 	games, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
 	if err != nil {

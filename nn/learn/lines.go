@@ -36,7 +36,6 @@ func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	return w, nil
 }
 
-// draw adds a generation's points.
 func draw(w *tensorboard.Writer, g Generation) error {
 	promoted := float32(0)
 	if g.Promoted {

@@ -110,7 +110,6 @@ func (r *Run) Close() error { return r.dir.Close() }
 
 func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 
-// folder returns a path in a generation's folder.
 func (r *Run) folder(generation int, names ...string) string {
 	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
 }
@@ -143,7 +142,6 @@ func (r *Run) share(n int) []int {
 // Generations returns the complete generations.
 func (r *Run) Generations() []Generation { return r.generations }
 
-// readGenerations reads the complete generations.
 func (r *Run) readGenerations() error {
 	for {
 		n := len(r.generations)
@@ -233,7 +231,6 @@ func (r *Run) best() int {
 // noNetwork reports whether no network can play games yet, so that the bitsquares heuristic must play them.
 func (r *Run) noNetwork() bool { return r.best() == beginning && r.Config.Init == "" }
 
-// name returns the name of a generation's network.
 func name(generation int) string {
 	if generation == beginning {
 		return "init"
@@ -241,7 +238,6 @@ func name(generation int) string {
 	return fmt.Sprintf("%03d", generation)
 }
 
-// network returns the path of a generation's network.
 func (r *Run) network(generation int) string { return r.folder(generation, "train", train.NetworkFile) }
 
 // promoted returns the path of a generation's promoted network, or of the network with which the run began.

@@ -32,7 +32,6 @@ func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	return wrap(e.pool.Do(ctx, b, len(b.Pos), 1), "evaluate")
 }
 
-// answer fills row i of a batch.
 func (e *Backend) answer(worker int, b *eval.Batch, i, _ int) error {
 	w := &e.workers[worker]
 	if h, width := b.Board.Rows(), b.Board.Columns(); w.scratch == nil || w.h != h || w.w != width {

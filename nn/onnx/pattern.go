@@ -88,7 +88,6 @@ func (g *graph) patterns(w *kernel.Weights) {
 	g.output("policy", "N", columns)
 }
 
-// floats converts integers.
 func floats[T int8 | int16 | int32](numbers []T) []float32 {
 	all := make([]float32, len(numbers))
 	for i, x := range numbers {

@@ -148,7 +148,6 @@ func (f field) message() ([]byte, error) {
 	return f.bytes, nil
 }
 
-// text sets s to the text of a field.
 func (f field) text(s *string) error {
 	b, err := f.message()
 	if err != nil {
@@ -161,7 +160,6 @@ func (f field) text(s *string) error {
 	return nil
 }
 
-// integer sets n to the integer of a field.
 func (f field) integer(n *int64) error {
 	if f.kind != protowire.VarintType {
 		return damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.VarintType))

@@ -28,7 +28,6 @@ func (w *walk) item() error {
 
 type operator struct{ domain, name string }
 
-// use is a use of an operator.
 type use struct {
 	operator
 	at string

@@ -64,7 +64,6 @@ func (a *anyNetwork) Compute(ctx context.Context, b *eval.Batch) error {
 	return e.Backend().Compute(ctx, b)
 }
 
-// network opens the network, once.
 func (a *anyNetwork) network() (*Opened, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -197,7 +197,6 @@ func (c *codecs) fill(board *game.Board, pos []game.Position, inputs []ort.Buffe
 	}
 }
 
-// answer is ort.Codec.Answer.
 func (c *codecs) answer(b *eval.Batch, outputs []ort.Buffer) error {
 	of, _ := c.on(b.Board)
 	of.Decode(b, outputs[0].Float32s(), outputs[1].Float32s())

@@ -33,7 +33,6 @@ func (r byRuntime) Compute(ctx context.Context, b *eval.Batch) error {
 	return r.Backend.Compute(ctx, b)
 }
 
-// runtimeOptions returns the options of ONNX Runtime for a backend.
 func (o Options) runtimeOptions(backend string) (ort.Options, error) {
 	r := o.ORT
 	switch backend {

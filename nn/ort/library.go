@@ -170,7 +170,6 @@ func (l *Library) session(options unsafe.Pointer, m Model) (session unsafe.Point
 	return session, err
 }
 
-// ports returns a session's inputs or outputs.
 func (l *Library) ports(session unsafe.Pointer, output C.int) (ports []Port, err error) {
 	var n C.size_t
 	if err := failure(C.ort_ports(l.c, session, output, &n)); err != nil {

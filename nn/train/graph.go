@@ -147,7 +147,6 @@ func (g *graph) build(w Weights) {
 	}
 }
 
-// layer adds the parameters of a layer.
 func (g *graph) layer(name string, relu bool) layer {
 	weight, bias := g.data(name+".weight", g.net.Weight(name+".weight")), g.data(name+".bias", g.net.Weight(name+".bias"))
 	g.params = append(g.params, weight, bias)

@@ -44,7 +44,6 @@ func MeasureBy(ctx context.Context, losses func([]Example) (*Losses, error), sou
 	return all, nil
 }
 
-// add adds another batch's losses.
 func (l *Losses) add(other *Losses) {
 	l.WDL, l.Policy, l.GameOver = l.WDL.add(other.WDL), l.Policy.add(other.Policy), l.GameOver.add(other.GameOver)
 }

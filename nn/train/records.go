@@ -165,7 +165,6 @@ func (r *Records) Source(step int, dst []Example) (err error) {
 	return nil
 }
 
-// example returns the example with number at of a pass.
 func (r *Records) example(pass int, at int64) (Example, error) {
 	if pass != r.pass {
 		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(len(r.sizes))

@@ -70,7 +70,6 @@ func (s sampler) decided(result game.Result) Example {
 	return s.example(s.natural())
 }
 
-// outlook returns the example of a position with the given outlook.
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	e := Example{Position: p, Weight: 1, GameOver: game.NotOver, WDL: o.Result.WDL()}
 	if o.Result != game.Loss || o.Plies > 0 {
@@ -131,7 +130,6 @@ func (s sampler) long(plies int) (p game.Position) {
 	return p
 }
 
-// pick returns a random cell of a set.
 func (s sampler) pick(set game.Bits) game.Bits {
 	return set.Nth(s.r.IntN(set.OnesCount()))
 }

@@ -100,7 +100,6 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	return nil
 }
 
-// diverged returns the error for a gradient with the given norm.
 func diverged(norm float64) error {
 	return fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate or a limit on the norm may help", norm)
 }

@@ -52,7 +52,6 @@ type torch struct {
 	ahead *feed // nil before the first step
 }
 
-// torchRun describes a run to Python.
 type torchRun struct {
 	Network   net.Config `json:"network"`
 	Batch     int        `json:"batch"`
@@ -156,7 +155,6 @@ func (p *torch) write(numbers ...any) error {
 	return nil
 }
 
-// read reads numbers, a slice, from an answer.
 func (p *torch) read(numbers any) error {
 	if binary.Read(p.out, binary.LittleEndian, numbers) != nil {
 		return p.died()
@@ -198,7 +196,6 @@ func (p *torch) close() {
 
 func (p *torch) about() string { return p.how }
 
-// step makes a step. rate and keep are as in computer.step.
 func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if p.ahead == nil || p.ahead.next != p.Trainer.step {
 		if p.ahead != nil {

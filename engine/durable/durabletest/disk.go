@@ -49,7 +49,6 @@ type Op struct {
 // ErrKilled is the value of KillAt's panic.
 var ErrKilled = errors.New("the process was killed")
 
-// node is a file or a folder.
 type node struct {
 	mode     fs.FileMode
 	modified time.Time

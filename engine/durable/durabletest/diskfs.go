@@ -242,7 +242,6 @@ func (l *lock) Release() error {
 	return l.disk.Remove(l.path)
 }
 
-// handle is an open file.
 type handle struct {
 	disk    *Disk
 	node    *node

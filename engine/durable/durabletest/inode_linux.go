@@ -23,7 +23,6 @@ type inode struct {
 
 func (m *Mount) inode(n *node) *inode { return &inode{mount: m, node: n} }
 
-// path returns the path of an entry of a folder.
 func (i *inode) path(names ...string) string {
 	return filepath.Join(append([]string{"/", i.Path(nil)}, names...)...)
 }

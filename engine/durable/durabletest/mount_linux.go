@@ -188,7 +188,6 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	return errno
 }
 
-// number returns a node's inode number.
 func (m *Mount) number(n *node) uint64 {
 	if m.inodes[n] == 0 {
 		m.inodes[n] = uint64(len(m.inodes)) + 1

@@ -256,7 +256,6 @@ func count(t *train.Term, class int, right bool) {
 	}
 }
 
-// likeliest returns the class with the largest logit.
 func likeliest(logits []float32, has [moves]bool) int {
 	best := -1
 	for k, x := range logits {
