@@ -111,7 +111,7 @@ func TestMatchBook(t *testing.T) {
 		"is for 7x6x4, and this is a match of 9x5x4": "match mcts random --rules 9x5x4 --grow-book " + path,
 		"a match of 8x6x4":                           "match mcts:book=" + path + " random --rules 8x6x4",
 		"missing.book":                               "match mcts:book=missing.book random",
-		"is no gzip file":                            "match mcts random --grow-book match_test.go",
+		"is not a gzip file":                         "match mcts random --grow-book match_test.go",
 		"--grow-visits does nothing without":         "match mcts random --grow-visits 9",
 		"--grow-visits 0":                            "match mcts random --grow-visits 0 --grow-book " + path + ".other",
 	} {

@@ -1,9 +1,10 @@
-// Package agent has the players, from random to the exact solver, behind one interface. A Spec selects one.
+// Package agent contains the players, from random to the exact solver, behind one interface. A Spec describes a player.
 //
 // # Decisions
 //
-// A search limited by time has TimedLeaves pending leaves and keeps its tree from move to move: strength per second counts, and its answers
-// cannot be repeated anyway. A search limited by visits has 1 pending leaf and starts from an empty tree at each move.
+// A search that is limited by time has TimedLeaves pending leaves and keeps its tree from move to move: only strength per second counts,
+// because its answers cannot be repeated anyway. A search that is limited by visits has 1 pending leaf and starts each move with an empty
+// tree.
 package agent
 
 import (
@@ -24,30 +25,30 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// Agent chooses moves. It is not safe for concurrent use; a game has agents of its own.
+// Agent chooses moves. It is not safe for concurrent use; each game has its own agents.
 type Agent interface {
 	// Move returns a legal action, 0 up to b.Actions(), for the side to move; the game must not be over. The agent obeys its own time
 	// limit. If ctx ends earlier, the error wraps ctx.Err().
 	Move(ctx context.Context, b *game.Board, p game.Position) (action int, err error)
 }
 
-// Shared is the resources that the agents of a program share. Every field may be omitted. The functions are called concurrently.
+// Shared is the resources that the agents of a program share. Every field is optional. The functions are called concurrently.
 type Shared struct {
-	Models   func(name string) (*eval.Evaluator, error) // returns the evaluator of a network, by its name or path; "" is the default network
-	Books    func(path string) (*opening.Book, error)   // returns an opening book, by its path
-	Searched func(*mcts.Tree)                           // is called with the tree of each move, to grow a book
-	Exact    func(path string) (*book.Book, error)      // returns a book of exact scores, by its path
+	Models   func(name string) (*eval.Evaluator, error) // returns the evaluator of a network by its name or path; "" is the default network
+	Books    func(path string) (*opening.Book, error)   // returns an opening book by its path
+	Searched func(*mcts.Tree)                           // is called with the tree of each move, to extend a book
+	Exact    func(path string) (*book.Book, error)      // returns a book of exact scores by its path
 	Ships    func(game.Rules) solver.Book               // returns the default book of exact scores for a game; nil if it has none
-	Solved   *Solved                                    // results of all solvers so far; nil if they share nothing
-	Memory   int64                                      // maximum bytes of an agent's tree or table; 0 is the agent's own bound, at most 512 MiB
+	Solved   *Solved                                    // results of all solvers so far; nil if the solvers share none
+	Memory   int64                                      // maximum size of an agent's tree or table in bytes; 0 is the agent's own maximum, at most 512 MiB
 
-	// FastModel is the network of a search by time that names none and has less than FastBelow a move; "" disables this.
+	// FastModel is the network of a search that has less than FastBelow per move and names no network; "" disables this.
 	FastModel string
 	FastBelow time.Duration
 }
 
-// Choose sets FastModel in the spec of a search that names no network and has less than FastBelow a move. It returns all other specs
-// unchanged. New does this too; callers that display a spec call Choose first.
+// Choose sets FastModel in the Spec of a search that has less than FastBelow per move and names no network. It returns all other Specs
+// unchanged. New calls it too; a caller that displays a Spec calls Choose first.
 func (s Shared) Choose(spec Spec) Spec {
 	if spec.Name == "mcts" && spec.Model == "" && spec.Visits == 0 && spec.Time > 0 && spec.Time < s.FastBelow {
 		spec.Model = s.FastModel
@@ -63,14 +64,14 @@ type kind struct {
 	about    string
 }
 
-// The defaults of searching agents.
+// Default limits of searching agents.
 const (
 	defaultTime   = 2 * time.Second // Kaggle's act timeout
 	defaultGames  = 500
 	defaultVisits = 800
 )
 
-// kinds is the one list of agents: each name with its defaults and keys. To add an agent, write it in its own file and add its line here.
+// kinds is the only list of agents: each name with its defaults and keys. To add an agent, write it in its own file and add a line here.
 // The agents uct-NAME come from the catalog of heuristics.
 var kinds = withHeuristics(map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
@@ -85,7 +86,7 @@ var kinds = withHeuristics(map[string]kind{
 	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; if half of its time is not enough, or more than 42 cells are empty, mcts plays"},
 })
 
-// withHeuristics adds an agent uct-NAME for each heuristic that can have one, unless kinds has it.
+// withHeuristics adds an agent uct-NAME for each heuristic that can have one, unless kinds already has it.
 func withHeuristics(kinds map[string]kind) map[string]kind {
 	for _, h := range heuristic.All() {
 		name := "uct-" + h.Source.String()
@@ -109,7 +110,7 @@ func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 type Description struct {
 	Name  string `json:"name"`
 	About string `json:"about"` // in a few words
-	Spec  Spec   `json:"spec"`  // with its parameters and their defaults; as text
+	Spec  Spec   `json:"spec"`  // with its parameters and their defaults
 }
 
 // Descriptions lists the agents.
@@ -123,7 +124,7 @@ func Descriptions() []Description {
 	return all
 }
 
-// Describe returns one line on each agent, with its parameters and their defaults.
+// Describe returns a line for each agent, with its parameters and their defaults.
 func Describe() string {
 	var s strings.Builder
 	for _, d := range Descriptions() {
@@ -132,7 +133,7 @@ func Describe() string {
 	return s.String()
 }
 
-// New creates the agent. It is an error if the name is unknown, if a searching agent has no limit, or if a model or a book is not
+// New creates an agent. It returns an error if the name is unknown, if a searching agent has no limit, or if a model or a book is not
 // available.
 func New(s Spec, shared Shared) (Agent, error) {
 	k, known := kinds[s.Name]

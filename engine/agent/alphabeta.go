@@ -10,18 +10,18 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. A transposition table holds the best
-// move, the bounds and the depth of positions searched before.
+// alphaBeta searches one ply deeper at a time, with bitsquares at the horizon, until its time is over. Its transposition table contains the
+// best move, the bounds and the depth of earlier positions.
 type alphaBeta struct {
 	time  time.Duration
 	score *heuristic.Bitsquares
-	table []abEntry // by the position's hash; a new entry replaces the old one
+	table []abEntry // indexed by the position's hash; a new entry replaces the old one
 
 	ctx   context.Context
 	board *game.Board
 	order []int // actions from the centre outwards
 	nodes int
-	root  int // the best move so far at this depth
+	root  int // the best root move so far at this depth
 	over  bool
 }
 
@@ -32,7 +32,7 @@ type abEntry struct {
 	move         int8
 }
 
-// wonScore exceeds every score of bitsquares. A win scores less for each ply that it takes.
+// wonScore exceeds every score of bitsquares. The score of a win falls by one for each ply that it takes.
 const wonScore = 1e6
 
 const abTable = 1 << 18 // entries, 64 bytes each
@@ -58,7 +58,7 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 		}
 		best = a.root
 		if math.Abs(value) > wonScore/2 {
-			break // decided: a deeper search finds nothing better
+			break // the result is known: a deeper search finds nothing better
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -67,7 +67,7 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 	return best, nil
 }
 
-// search is the value of p for its side to move, exact within (alpha, beta), a bound outside. p is not over.
+// search returns the value of p for its side to move: exact between alpha and beta, otherwise a bound. The game at p must not be over.
 func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64) float64 {
 	if a.nodes++; a.nodes%256 == 0 && over(a.ctx) {
 		a.over = true
@@ -88,7 +88,7 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	first := -1
 	if entry.position == p && entry.depth > 0 {
 		first = int(entry.move)
-		// A win's score counts plies from the root, so it is wrong for the same position at another ply.
+		// The score of a win counts plies from the root, so it would be wrong for the same position at another ply.
 		if int(entry.depth) >= depth && ply > 0 && !decided(entry.lower) && !decided(entry.upper) {
 			if entry.lower >= beta || entry.lower == entry.upper {
 				return entry.lower
@@ -134,5 +134,5 @@ func (a *alphaBeta) search(p game.Position, depth, ply int, alpha, beta float64)
 	return best
 }
 
-// decided reports whether a value is a win or a loss, instead of a heuristic score or an infinite bound.
+// decided reports whether a value is a win or a loss, rather than a heuristic score or an infinite bound.
 func decided(value float64) bool { return math.Abs(value) > wonScore/2 && !math.IsInf(value, 0) }

@@ -13,21 +13,22 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// mostEmpty is the largest number of empty cells for which an agent with a limit of time asks the solver. With more it rarely finishes in
-// time, and the tree search makes better use of that half.
+// mostEmpty is the maximum number of empty cells at which an agent with a time limit tries the solver. With more, the solver rarely
+// finishes, and the tree search makes better use of that time.
 const mostEmpty = 42
 
-// exact plays the solver's best move, or a random one of those with the best score. With a limit of time the solver gets half of it; if
-// that is not enough, or more than mostEmpty cells are empty, a tree search with a network gets the rest, as in the agent mcts.
+// exact plays the solver's best move, or a random one of those with the best score. With a time limit, the solver gets half of the time. If
+// that does not suffice, or if more than mostEmpty cells are empty, a tree search with a network plays in the remaining time, as in the
+// agent mcts.
 type exact struct {
 	solver  *solver.Solver
 	books   func(game.Rules) solver.Book
 	time    time.Duration
-	instead *searcher // nil if there is no limit of time
+	instead *searcher // nil without a time limit
 
-	random *rand.Rand // nil: the best move that the solver finds first
+	random *rand.Rand // nil: plays the best move that the solver finds first
 	solved *Solved
-	memory int64 // of the solver's table, in bytes; 0 is the solver's default
+	memory int64 // maximum size of the solver's table in bytes; 0 is the solver's default
 }
 
 func newSolver(s Spec, shared Shared) (Agent, error) {
@@ -78,7 +79,7 @@ func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	}
 	if e.solver == nil || e.solver.Board().Rules() != b.Rules() {
 		o := solver.Options{}
-		if e.memory > 0 && b.Cells() > 42 { // smaller boards have a small table
+		if e.memory > 0 && b.Cells() > 42 { // smaller boards have small tables
 			o.TableMiB = int(min(256, max(16, e.memory>>20)))
 		}
 		if e.books != nil {
@@ -122,8 +123,8 @@ func (e *exact) solve(ctx context.Context, b *game.Board, p game.Position) (int,
 	return best[e.random.IntN(len(best))], nil
 }
 
-// Solved caches the best moves of the positions that the solvers of a program have solved, so that games with the same beginning do not
-// solve a position twice. The zero value is ready, and safe for concurrent use.
+// Solved caches the best moves of the positions that a program's solvers have solved, so that games with the same beginning do not solve a
+// position twice. The zero value is ready and safe for concurrent use.
 type Solved struct {
 	mu   sync.Mutex
 	best map[solvedKey][]int
@@ -134,8 +135,8 @@ type solvedKey struct {
 	position game.Position
 }
 
-// maxSolved bounds the memory of a Solved to about 100 MiB. When it is full, it adds nothing: the early positions of games, which occur
-// most often, come first.
+// maxSolved bounds the memory of a Solved to about 100 MiB. A full Solved stores nothing more: the early positions of games, which occur
+// most often, are solved first.
 const maxSolved = 1 << 19
 
 func (s *Solved) find(b *game.Board, p game.Position) (best []int, ok bool) {

@@ -10,8 +10,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// human makes mistakes as people do: it overlooks lines and threats, looks only a few stones ahead, and plays by feeling where it sees
-// nothing. Its move follows from the position and the seed. These are its rules:
+// human makes human mistakes: it overlooks lines and threats, looks only a few stones ahead, and follows the model's policy where it sees
+// no result. Its move depends only on the position and the seed. Its rules:
 //
 //  1. With probability Spec.Diagonals it sees no diagonal line in this move, of either side. With probability
 //     Spec.Threats it ignores the other side's possibilities: it looks at most one stone ahead, for its own lines.
@@ -26,7 +26,7 @@ type human struct {
 	evaluator *eval.Evaluator
 }
 
-// sightNodes is the maximum number of positions that a human looks at for one move.
+// sightNodes is the maximum number of positions that a human visits for one move.
 const sightNodes = 1 << 16
 
 func newHuman(s Spec, shared Shared) (Agent, error) {
@@ -62,7 +62,7 @@ func (h human) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 	return draw(b, moves, weights, h.spec.Temperature, random.Float64()), nil
 }
 
-// feeling is the model's policy.
+// feeling returns the model's policy for p.
 func (h human) feeling(ctx context.Context, b *game.Board, p game.Position) ([]float32, error) {
 	batch := eval.NewBatch(b, 1)
 	var mirrored bool
@@ -81,7 +81,8 @@ func (h human) feeling(ctx context.Context, b *game.Board, p game.Position) ([]f
 	return image, nil
 }
 
-// draw returns one of the moves by their weights to the power 1/temperature; x is a random number in [0, 1).
+// draw returns one of the moves with probabilities proportional to their weights to the power 1/temperature; x is a random number in [0,
+// 1).
 func draw(b *game.Board, moves game.Bits, weights []float32, temperature, x float64) int {
 	var most float32
 	best := b.Action(moves.First())
@@ -107,11 +108,11 @@ func draw(b *game.Board, moves game.Bits, weights []float32, temperature, x floa
 	return best
 }
 
-// sight is a human's view of one position.
+// sight is the search of rules 1 and 2 in one position.
 type sight struct {
 	board     *game.Board
-	completes func(game.Bits) game.Bits // returns the cells that complete a line, without overlooked lines
-	nodes     int                       // positions that it may still look at
+	completes func(game.Bits) game.Bits // returns the cells that complete a line, except overlooked lines
+	nodes     int                       // number of positions that it may still visit
 }
 
 // wins are the legal cells in which the side to move completes a line.
@@ -119,7 +120,7 @@ func (v *sight) wins(p game.Position) game.Bits {
 	return v.board.Legal(p).And(v.completes(p.Own))
 }
 
-// moves are the legal cells that rule 2 keeps.
+// moves returns the legal cells that rule 2 keeps.
 func (v *sight) moves(p game.Position, ahead int) game.Bits {
 	left := v.board.Legal(p)
 	if ahead == 0 {
@@ -151,7 +152,7 @@ func (v *sight) moves(p game.Position, ahead int) game.Bits {
 	return left
 }
 
-// look returns the result for the side to move if depth more stones decide it, else Ongoing.
+// look returns the result for the side to move if the next depth stones decide it, else Ongoing.
 func (v *sight) look(p game.Position, depth int) game.Result {
 	v.nodes--
 	if !v.wins(p).IsZero() {
@@ -181,7 +182,7 @@ func (v *sight) look(p game.Position, depth int) game.Result {
 	return game.Ongoing
 }
 
-// forget gives the cells of overlooked lines the weight of the average legal move.
+// forget gives the average legal move's weight to cells that complete an overlooked line.
 func (v *sight) forget(p game.Position, ahead int, weights []float32) {
 	b := v.board
 	legal := b.Legal(p)

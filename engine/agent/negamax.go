@@ -8,9 +8,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// negamax is the agent that ships with Kaggle's connectx environment, with its scores and its quirks. It sees wins up to four plies ahead,
-// values a leaf by the remaining plies and its own stones beside the cell that it plays, and chooses at random between moves of equal
-// score.
+// negamax is a copy of the agent that ships with Kaggle's connectx environment, with its scores and its quirks. It sees wins up to four
+// plies ahead. It rates a leaf by the remaining plies and the number of its own stones beside the cell that it plays. It chooses at random
+// between moves of equal score.
 type negamax struct{ *rand.Rand }
 
 func newNegamax(s Spec, _ Shared) (Agent, error) { return negamax{source(s.Seed)}, nil }
@@ -25,8 +25,8 @@ func (n negamax) Move(ctx context.Context, b *game.Board, p game.Position) (int,
 	return best, nil
 }
 
-// search returns the score of p for its side to move, doubled to be a whole number, and the move with that score, -1 if there is none.
-// After ctx has ended, both are meaningless.
+// search returns twice the score of p for its side to move, a whole number, and the move with that score, or -1 if there is none. If ctx
+// has ended, both are meaningless.
 func (n negamax) search(ctx context.Context, b *game.Board, p game.Position, depth int) (score, action int) {
 	cells, stones := b.Cells(), p.Plies()
 	if stones == cells {
@@ -52,8 +52,8 @@ func (n negamax) search(ctx context.Context, b *game.Board, p game.Position, dep
 	return best, action
 }
 
-// neighbours counts the own stones left, right, above and below a cell. As in the original, the one below does not count if the cell is in
-// one of the two lowest rows.
+// neighbours counts the own stones left of, right of, above and below a cell. As in the original, the one below does not count if the cell
+// is in one of the two lowest rows.
 func neighbours(b *game.Board, p game.Position, cell int) (n int) {
 	column, row := b.ColumnRow(cell)
 	has := func(column, row int) int {

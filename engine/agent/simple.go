@@ -33,9 +33,9 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()), nil
 }
 
-// flat plays random games after each legal move, unless one wins at once, and chooses the best mean result.
+// flat plays random games after each legal move, unless a move wins at once, and chooses the move with the best mean result.
 type flat struct {
-	games int           // for each move; 0: no limit, needs time
+	games int           // games for each move; 0: no limit, needs time
 	time  time.Duration // 0: no limit, needs games
 	*rand.Rand
 }
@@ -69,7 +69,7 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 				return 0, fmt.Errorf("flat: %w", ctx.Err())
 			}
 		}
-		// All moves have had equally many games here.
+		// Here all moves have had equally many games.
 		if done += round; over(inner) {
 			break
 		}
@@ -77,7 +77,7 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 	return all[slices.Index(sums, slices.Max(sums))], nil
 }
 
-// playOut is the result of a random game for the side to move at p: 1, 0 or -1.
+// playOut returns the result of a random game for the side to move at p: 1, 0 or -1.
 func (f *flat) playOut(b *game.Board, p game.Position) int {
 	for sign := -1; ; sign = -sign {
 		if b.Won(p.Other()) {
@@ -92,8 +92,9 @@ func (f *flat) playOut(b *game.Board, p game.Position) int {
 	}
 }
 
-// policy plays an evaluator's likeliest move, or the rules' move if they decide. With probes it plays the likeliest move proved to keep the
-// result (solver.Prober.Choose). It evaluates the canonical one of two mirror images, so its moves there are mirror images too.
+// policy plays an evaluator's likeliest move, or the move that the rules decide. With probes it plays the likeliest move that is proved to
+// keep the result (solver.Prober.Choose). It evaluates the canonical one of two mirror images, so that its moves in mirror images are
+// mirror images.
 type policy struct {
 	*eval.Evaluator
 	exact solver.Nodes
@@ -107,8 +108,8 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 	return policy{e, s.Exact}, nil
 }
 
-// evaluator returns the heuristic or the network of that name. Without a name it is the default network, or bitsquares if the program has
-// no networks.
+// evaluator returns the heuristic or the network with the given name. Without a name, it returns the default network, or bitsquares if the
+// program has no networks.
 func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()
@@ -150,21 +151,21 @@ func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Posit
 	})
 }
 
-// likeliest are the legal actions, the likeliest first.
+// likeliest returns the legal actions, the likeliest first.
 func likeliest(b *game.Board, p game.Position, policy []float32) []int {
 	all := actions(b, p)
 	slices.SortFunc(all, func(x, y int) int { return cmp.Or(cmp.Compare(policy[y], policy[x]), x-y) })
 	return all
 }
 
-// mover is a backend that answers each position with an agent's move, one row after the other.
+// mover is a backend that answers each position with an agent's move, one row at a time.
 type mover struct {
 	mu    sync.Mutex
 	agent Agent
 }
 
-// NewEvaluator returns an Evaluator of an agent, so that agents can be measured like evaluators. The policy is 1 for the agent's move. WDL
-// is 1/3 each, since agents give no values. The Source is eval.Searched.
+// NewEvaluator returns an Evaluator that answers with an agent's moves, so that agents can be measured like evaluators. The policy is 1 for
+// the agent's move. WDL is 1/3 each, because agents give no values. The Source is eval.Searched.
 func NewEvaluator(a Agent) *eval.Evaluator {
 	return eval.New(&mover{agent: a}, eval.Options{OwnRules: true})
 }

@@ -15,36 +15,35 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Spec is the name of an agent and its parameters. Parse parses one from a user's text; code writes it as a literal. Only Parse fills in
-// defaults: a literal of a searching agent must set Visits, Games or Time.
+// Spec is the name of an agent and its parameters. Parse reads one from a user's text; code writes it as a literal. Only Parse fills in
+// defaults, so a literal for a searching agent must set Visits, Games or Time.
 type Spec struct {
 	Name   string
 	Visits int           // mcts and uct: visits per move; 0: limited by Time
-	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 is 1 with Visits, else TimedLeaves
+	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 means 1 with Visits, TimedLeaves without
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // per move; 0: limited by Visits or Games
 	Model  string        // mcts, policy, human, solver with a time: a network or a heuristic; "" is the default of Shared.Models
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
-	Book   string        // path of the opening book of a tree; solver: of its book of exact scores
-	Random bool          // solver: any of the best moves, by Seed
+	Book   string        // path of a tree's opening book; solver: path of its book of exact scores
+	Random bool          // solver: plays any of the best moves, by Seed
 	Seed   uint64
 
-	// Exact is mcts.Config.Exact of mcts, uct, and solver with a time, where 0 is solver.ByBoard, except for uct, where it is none. In
-	// policy it bounds all probes of a move together, up to solver.MostMoveNodes; 0 is none.
+	// Exact is mcts.Config.Exact of mcts, uct, and solver with a time; 0 means none for uct, and solver.ByBoard for the others. For policy,
+	// it is the maximum number of nodes of all probes of a move together, up to solver.MostMoveNodes; 0 means none.
 	Exact solver.Nodes
 
-	Ahead       int     // human: number of stones that it looks ahead, including its own next one
-	Threats     float64 // human: probability that it ignores the other side's threats in a move
-	Diagonals   float64 // human: probability that it sees no diagonals in a move
-	Temperature float64 // human: it draws a move by the model's policy to the power 1/Temperature; 0 is the likeliest
+	Ahead       int     // human: number of stones that it looks ahead, including its own next stone
+	Threats     float64 // human: probability that it ignores the other side's threats at a move
+	Diagonals   float64 // human: probability that it sees no diagonals at a move
+	Temperature float64 // human: it draws moves by the model's policy to the power 1/Temperature; 0 plays the likeliest move
 
-	Explore float64 // mcts and uct: the exploration constant, mcts.Config.C; 0 is the network's (eval.Search) or that of mcts.DefaultConfig
+	Explore float64 // mcts and uct: exploration constant, mcts.Config.C; 0 means the network's (eval.Search) or that of mcts.DefaultConfig
 }
 
-// limited reports whether a move has a limit.
 func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
 
-// Deterministic returns an error with the reason why the agent may play another move in the same position, or nil.
+// Deterministic returns nil if the agent always plays the same move in the same position. Otherwise the error gives the reason.
 func (s Spec) Deterministic() error {
 	why := ""
 	switch {
@@ -61,8 +60,8 @@ func (s Spec) Deterministic() error {
 // Symmetric reports whether the agent plays mirrored moves in mirrored positions.
 func (s Spec) Symmetric() bool { return s.Name == "policy" }
 
-// Parse parses name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". The key visits unsets the default time, and time the
-// default visits.
+// Parse parses name or name:key=value,key=value, such as "uct-bitsquares:time=200ms". The key visits removes the default time, and the key
+// time removes the default visits.
 func Parse(text string) (Spec, error) {
 	name, list, found := strings.Cut(text, ":")
 	k, known := kinds[name]
@@ -98,8 +97,8 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount and maxTime bound the limits of a move, maxPower the weight of a line of stones, maxExplore the exploration constant, maxAhead
-// and maxTemperature those of human.
+// maxCount and maxTime are the maxima of a move's limits, maxPower that of a line's weight, maxExplore that of the exploration constant,
+// maxAhead and maxTemperature those of human.
 const (
 	maxCount = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
@@ -187,7 +186,7 @@ func upTo(value string, most float64) (float64, error) {
 	if err != nil || !(x >= 0 && x <= most) {
 		return 0, fmt.Errorf("want a number from 0 to %v", most)
 	}
-	return math.Abs(x), nil // -0 is 0
+	return math.Abs(x), nil // -0 becomes 0
 }
 
 // String is the form that Parse reads, with every parameter.

@@ -17,40 +17,41 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// over reports whether ctx has ended or its deadline has passed. It reads the clock, because the runtime may end ctx milliseconds late
-// while all cores compute.
+// over reports whether ctx has ended or its deadline has passed. It reads the clock, because while all cores compute, the runtime may end
+// ctx milliseconds late.
 func over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Now().After(deadline)
 }
 
-// searcher plays by tree search. If limited by time, it keeps its tree between the moves of a game. If limited by visits, it starts anew at
-// each move, so its move follows from the position alone. If probes prove that every move loses, it searches again without them: they do
-// not tell how long a game lasts, and a search without them is faster at finding moves that are hard to refute.
+// searcher plays by tree search. If it is limited by time, it keeps its tree between the moves of a game. If it is limited by visits, it
+// starts each move with an empty tree, so that its move depends only on the position. If probes prove that every move loses, it searches
+// again without probes: probes do not tell how long a game lasts, and a search without them is faster at finding moves that are hard to
+// refute.
 type searcher struct {
-	spec      Spec // its Leaves are not 0
+	spec      Spec // its Leaves are at least 1
 	evaluator *eval.Evaluator
 	config    mcts.Config
 	tree      *mcts.Tree
-	exact     solver.Nodes  // of the tree
+	exact     solver.Nodes  // mcts.Config.Exact of the tree
 	book      *opening.Book // nil without one
 	searched  func(*mcts.Tree)
 }
 
-// Estimates of a search's needs.
+// Estimates of the memory and the number of visits that a search needs.
 const (
 	nodesPerVisit  = 7
 	nodesPerSecond = 5e6
-	rootVisit      = 2 * time.Millisecond // counts as a visit in mcts.RootNodesFor, whose nodes take about a quarter of that time
+	rootVisit      = 2 * time.Millisecond // time per visit for mcts.RootNodesFor; the root's probes then take about a quarter of a move's time
 )
 
 // TimedLeaves is the number of pending leaves of a search that is limited by time, if Spec.Leaves is 0.
 const TimedLeaves = 32
 
-// reserve is the unused part of a move's time, for pauses of the garbage collector and the scheduler.
+// reserve is the part of a move's time that is left unused for pauses of the garbage collector and the scheduler.
 func reserve(d time.Duration) time.Duration { return min(d/4, 10*time.Millisecond+d/50) }
 
-// within ends ctx when a move's time, minus the reserve, is over; 0 is no limit.
+// within returns a context that ends when a move's time, minus the reserve, is over; 0 means no limit.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return ctx, func() {}
@@ -118,7 +119,7 @@ func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (in
 	return s.move(ctx, inner, b, p)
 }
 
-// move searches until inner ends, which gives an answer, or ctx ends, which is an error.
+// move searches until inner ends, and then returns the best move so far. If ctx ends, it returns an error.
 func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
 	if err := s.root(b, p, s.config.Exact); err != nil {
 		return 0, err
@@ -142,11 +143,11 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if best := s.tree.Best(); best >= 0 {
 		return best, nil
 	}
-	// There was no time for a single visit. Any legal move is better than none.
+	// There was no time for a single visit, and any legal move is better than none.
 	return b.Action(b.Legal(p).First()), nil
 }
 
-// root makes p the root of a tree with these probes. It keeps the tree's nodes if p is two moves after the last root.
+// root makes p the root of a tree with the given Exact. It keeps the tree's nodes if p is two moves after the last root.
 func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err error) {
 	c := s.config
 	c.Exact, c.MaxNodes = exact, max(c.MaxNodes, mcts.NodesFor(b, s.spec.Visits))
@@ -164,14 +165,14 @@ func (s *searcher) root(b *game.Board, p game.Position, exact solver.Nodes) (err
 		return err
 	}
 	s.exact = exact
-	// A book of another game does not apply.
+	// Ignore a book of another game.
 	if s.book != nil && s.book.Rules() == b.Rules() && s.tree.Visits() == 0 {
 		s.tree.Warm(s.book.Find)
 	}
 	return nil
 }
 
-// advance moves the root to p and returns true, if p is the position after one move of each side.
+// advance moves the root to p and returns true if p is the position after one move of each side.
 func (s *searcher) advance(b *game.Board, p game.Position) bool {
 	root := s.tree.Root()
 	if root == p {
@@ -193,7 +194,6 @@ func (s *searcher) advance(b *game.Board, p game.Position) bool {
 	return false
 }
 
-// actions are the legal ones.
 func actions(b *game.Board, p game.Position) (all []int) {
 	for l := b.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
 		all = append(all, b.Action(l.First()))

@@ -1,13 +1,13 @@
-// Package arena plays matches: every player against every other, each opening twice with colours exchanged.
+// Package arena plays matches: every player against every other, with each opening twice, colours exchanged.
 //
-// A Match names the players and openings, and plays the missing games. A Record stores them in a file. Rate computes ratings from them,
-// NewTable a table, and SPRT decides when two players have played enough.
+// A Match names the players and openings, and plays the missing games. A Record stores them in a file. From games, Rate computes ratings,
+// NewTable computes a table, and SPRT decides whether two players have played enough.
 //
 // # Decisions
 //
-// A pair of games is the unit of a match's statistics. The two games of an opening are not independent, so intervals and the sequential
-// test use the pair's score. Games are numbered opening by opening. So the games missing after a kill, and those that a longer match adds,
-// follow from the numbers alone. An agent's seed is derived from the match's seed and the game's number.
+// The unit of a match's statistics is a pair of games. The two games of an opening are not independent, so intervals and the sequential
+// test use the pair's score. Games are numbered opening by opening. So the numbers alone determine which games are missing after a kill, or
+// in a longer match. An agent's seed is derived from the match's seed and the game's number.
 package arena
 
 import (
@@ -25,15 +25,15 @@ import (
 // Player takes part in a match.
 type Player struct {
 	Name  string
-	Limit time.Duration // time for a move, only for counting moves that took longer; 0 means no limit
+	Limit time.Duration // time per move; only used to count slower moves; 0 means no limit
 
-	// New returns the player's agent for one game. Each game has its own seed, and a repeated match has the same seeds. New is called
+	// New returns the player's agent for one game. Each game has its own seed; a repeated match has the same seeds. New is called
 	// concurrently.
 	New func(seed uint64) (agent.Agent, error)
 }
 
-// Players returns the players of the specs, in their order. Each is named by its spec; repeated specs get "#2" and so on appended. A game's
-// seed is added to the spec's own.
+// Players returns the players of the specs, in their order. The name of a player is its spec; repeated specs get "#2" and so on appended. A
+// game's seed is added to the spec's own seed.
 func Players(specs []agent.Spec, shared agent.Shared) []Player {
 	players, taken := make([]Player, len(specs)), map[string]bool{}
 	for i, spec := range specs {
@@ -51,14 +51,13 @@ func Players(specs []agent.Spec, shared agent.Shared) []Player {
 	return players
 }
 
-// Match is a tournament. Its games are numbered from 1, opening by opening, so the same match with more openings begins with the same
-// games.
+// Match is a tournament. Its games are numbered from 1, opening by opening, so a match with more openings begins with the same games.
 type Match struct {
 	Board       *game.Board
 	Players     []Player // 2 or more
-	Openings    [][]int  // the actions of each, as from RandomOpenings; each pair of players plays each opening twice
+	Openings    [][]int  // the actions of each opening, as from RandomOpenings; each pair of players plays each opening twice
 	Seed        uint64
-	Concurrency int // games at once, 1 or more
+	Concurrency int // number of concurrent games, 1 or more
 }
 
 // Names are the players' names.
@@ -76,14 +75,13 @@ func (m *Match) Games() int { return 2 * len(m.Openings) * pairs(len(m.Players))
 // pairs is the number of pairs among the given number of players.
 func pairs(players int) int { return players * (players - 1) / 2 }
 
-// pairing is the players, colours and opening of a game.
 type pairing struct {
 	pair, opening int // from 0
-	first, second int // players; first has the first move of the game, the opening's included
+	first, second int // indices of players; first has the first move of the game, including the opening
 }
 
-// pairing returns the pairing of game n, from 1. In each opening all pairs play once before any pair plays with colours exchanged. So
-// whenever a match ends, all players have played about the same number of games.
+// pairing returns the pairing of game n, counted from 1. In each opening, all pairs play once before any pair plays with colours exchanged.
+// So whenever a match ends, all players have played about the same number of games.
 func (m *Match) pairing(n int) pairing {
 	all := pairs(len(m.Players))
 	n--
@@ -102,9 +100,9 @@ func (m *Match) pairing(n int) pairing {
 // seed is the seed of one side (0 moves first) in game n.
 func (m *Match) seed(n, side int) uint64 { return rand.NewPCG(m.Seed, uint64(2*n+side)).Uint64() }
 
-// Run plays the games that are not in have, in order but several at once, and calls done with each finished game; these calls do not
-// overlap. If done returns an error, an agent cannot be created or ctx ends, the match ends and unfinished games are dropped. The error
-// then wraps that of done or New, or ctx.Err().
+// Run plays the games that are not in have, in order, but several at once. It calls done with each finished game; these calls do not
+// overlap. If done returns an error, if an agent cannot be created, or if ctx ends, the match ends, and unfinished games are discarded. The
+// error then wraps that of done or New, or ctx.Err().
 func (m *Match) Run(ctx context.Context, have []Game, done func(Game) error) error {
 	played := make(map[int]bool, len(have))
 	for _, g := range have {

@@ -7,25 +7,25 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Encounter is the result of two players on one opening, in one game or two.
+// Encounter is the result of two players on one opening, from one game or two.
 type Encounter struct {
 	A, B   int     // players
 	Games  int     // 1 or 2
-	Points float64 // of A
+	Points float64 // points of A
 }
 
 // Ratings are Elo ratings with their uncertainty.
 //
-// They follow the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)), with a draw as half a win and half a loss (R. A.
+// They follow the Bradley-Terry model, P(i beats j) = 1 / (1 + 10^((r_j-r_i)/400)); a draw counts as half a win and half a loss (R. A.
 // Bradley and M. E. Terry, Rank analysis of incomplete block designs, 1952). They maximize the likelihood times a weak prior: each player
-// has drawn one game against an opponent of rating 0. The prior keeps the rating of a player with only wins finite (200 of 200 rate two
-// players 1058 apart), and the mean at 0.
+// has drawn one game against an opponent of rating 0. The prior keeps the mean at 0, and the rating of a player with only wins finite (if
+// one player wins 200 of 200 games, the ratings are 1058 apart).
 //
-// Games on the same opening are not independent: the game with colours exchanged compensates for the advantage that the opening gives to
-// one side. The covariance is therefore the sandwich H^-1 G H^-1 of P. J. Huber (The behavior of maximum likelihood estimates under
-// nonstandard conditions, 1967) with an encounter as the unit, H the Hessian and G the sum of the squares of the encounters' gradients. For
-// two players this is the variance of the scores of game pairs, as in the pentanomial model. Intervals use Student's quantile; the degrees
-// of freedom are the number of encounters less the number of free ratings.
+// Games on the same opening are not independent: the second game, with colours exchanged, compensates for the advantage that the opening
+// gives to one side. So the covariance is the sandwich H^-1 G H^-1 of P. J. Huber (The behavior of maximum likelihood estimates under
+// nonstandard conditions, 1967), with an encounter as the unit. H is the Hessian and G the sum of the squares of the encounters' gradients.
+// For two players this is the variance of the scores of game pairs, as in the pentanomial model. Intervals use Student's quantile; the
+// number of degrees of freedom is that of encounters minus that of free ratings.
 type Ratings struct {
 	Elo []float64 // one per player, with mean 0
 
@@ -33,10 +33,10 @@ type Ratings struct {
 	student    student
 }
 
-// student is Student's distribution with a number of degrees of freedom; below 1 there are too few games for any interval.
+// student is Student's distribution with the given degrees of freedom. Below 1, there are too few games for an interval.
 type student int
 
-// quantile is the 97.5% quantile; +Inf without an interval.
+// quantile is the 97.5% quantile; +Inf if there are too few games.
 func (s student) quantile() float64 {
 	if s < 1 {
 		return math.Inf(1)
@@ -44,7 +44,7 @@ func (s student) quantile() float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(s)}.Quantile(0.975)
 }
 
-// elo is one unit of log odds in Elo.
+// elo is the number of Elo points per unit of log odds.
 const elo = 400 / math.Ln10
 
 // Rate finds the ratings of the given number of players.
@@ -109,8 +109,8 @@ func (r *Ratings) interval(variance float64) float64 {
 	return quantile * math.Sqrt(max(0, variance))
 }
 
-// Difference returns i's rating minus j's, half its 95% interval, and the probability that i is the stronger one (likelihood of
-// superiority, by Student's distribution as the interval; 0.5 if there is no interval).
+// Difference returns i's rating minus j's, half its 95% interval, and the probability that i is the stronger player (the likelihood of
+// superiority, by Student's distribution; 0.5 if there are too few games).
 func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 	c := &r.covariance
 	variance := c.At(i, i) + c.At(j, j) - 2*c.At(i, j)
@@ -123,8 +123,8 @@ func (r *Ratings) Difference(i, j int) (difference, err, superior float64) {
 }
 
 // TooFewGames reports whether pairs of games, counted by a player's points (0, 0.5, 1, 1.5, 2), are too few for a rating: Student's 95%
-// interval of a pair's score, as a share of its points, is wider than 0.75. A won and a lost pair are added, since a few pairs with equal
-// results would seem certain.
+// interval of a pair's score, as a share of its points, is wider than 0.75. It adds a won and a lost pair, because otherwise a few pairs
+// with equal results would seem certain.
 func TooFewGames(pairs [5]int) bool {
 	pairs[0]++
 	pairs[4]++
@@ -139,8 +139,8 @@ func TooFewGames(pairs [5]int) bool {
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// maximum finds the log odds of greatest posterior likelihood by Newton's method. The logarithm of the likelihood is concave, so a step
-// that does not climb only needs to be shortened.
+// maximum finds the log odds with the greatest posterior likelihood by Newton's method. The logarithm of the likelihood is concave, so a
+// step that does not increase it is only too long.
 func maximum(players int, encounters []Encounter) []float64 {
 	x := make([]float64, players)
 	height := likelihood(x, encounters)

@@ -11,28 +11,28 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Game is one finished game: a line of a journal, a row of a Parquet file. First is the player of the game's first move, including those of
-// the opening.
+// Game is a finished game: a line of a journal and a row of a Parquet file. First is the player who makes the game's first move, including
+// the opening's moves.
 type Game struct {
-	Number  int32 `json:"game" parquet:"game"`       // from 1, in the match
+	Number  int32 `json:"game" parquet:"game"`       // number in the match, from 1
 	Pair    int32 `json:"pair" parquet:"pair"`       // number of the pair of players, from 1
 	Opening int32 `json:"opening" parquet:"opening"` // from 1
 
 	First  string  `json:"first" parquet:"first,dict"`
 	Second string  `json:"second" parquet:"second,dict"`
-	Points float64 `json:"points" parquet:"points"` // of the first: 1, 0.5 or 0
+	Points float64 `json:"points" parquet:"points"` // of First: 1, 0.5 or 0
 	Reason string  `json:"reason" parquet:"reason"` // "4 in a row", "draw" or "forfeit: " and the reason
 	Plies  int32   `json:"plies" parquet:"plies"`   // of the whole game
 
 	OpeningMoves string `json:"opening_moves" parquet:"opening_moves"` // as in Moves
 	Moves        string `json:"moves" parquet:"moves"`                 // of the whole game, preceded by the rules unless they are 7x6x4
 
-	// Wall-clock times. A move's time is from the request to the answer.
+	// Wall-clock times. The time of a move is from the request to the answer.
 	FirstSeconds  float64 `json:"first_seconds" parquet:"first_seconds"`   // of all moves
 	SecondSeconds float64 `json:"second_seconds" parquet:"second_seconds"` //
 	FirstLongest  float64 `json:"first_longest" parquet:"first_longest"`   // seconds of the longest move
 	SecondLongest float64 `json:"second_longest" parquet:"second_longest"` //
-	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves that the agent was asked for, without those of the opening
+	FirstMoves    int32   `json:"first_moves" parquet:"first_moves"`       // moves that the agent was asked for, so without those of the opening
 	SecondMoves   int32   `json:"second_moves" parquet:"second_moves"`     //
 	FirstLate     int32   `json:"first_late" parquet:"first_late"`         // moves that took longer than the player's limit
 	SecondLate    int32   `json:"second_late" parquet:"second_late"`       //
@@ -46,7 +46,6 @@ const (
 // forfeit reports whether the loser lost by an error or an illegal move.
 func (g *Game) forfeit() bool { return strings.HasPrefix(g.Reason, forfeitReason) }
 
-// points are the points of one of the two players.
 func (g *Game) points(player string) float64 {
 	if g.First == player {
 		return g.Points
@@ -54,7 +53,7 @@ func (g *Game) points(player string) float64 {
 	return 1 - g.Points
 }
 
-// side is one player's part in a game.
+// side is one player's side of a game.
 type side struct {
 	agent   agent.Agent
 	limit   time.Duration
@@ -64,7 +63,7 @@ type side struct {
 	late    int32
 }
 
-// move asks for a move and measures its time. If there is no move, reason says why. The error is one that ends the match.
+// move asks the agent for a move and measures its time. If the agent forfeits, reason says why. An error ends the match.
 func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action int, reason string, err error) {
 	start := time.Now()
 	action, err = s.agent.Move(ctx, b, p)
@@ -87,7 +86,6 @@ func (s *side) move(ctx context.Context, b *game.Board, p game.Position) (action
 	return action, "", nil
 }
 
-// play plays game n.
 func (m *Match) play(ctx context.Context, n int) (Game, error) {
 	at := m.pairing(n)
 	players := [2]Player{m.Players[at.first], m.Players[at.second]}
@@ -131,5 +129,5 @@ func (m *Match) play(ctx context.Context, n int) (Game, error) {
 	return g, nil
 }
 
-// opening returns an opening (from 0) as text.
+// opening returns opening i, counted from 0, as text.
 func (m *Match) opening(i int) string { return game.FormatNotation(m.Board.Rules(), m.Openings[i]) }

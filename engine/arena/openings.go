@@ -7,19 +7,19 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// DefaultPlies is a sensible length of random openings: 4 on 7x6, none on the smallest boards.
+// DefaultPlies is the default length of random openings: 4 on 7x6, 0 on the smallest boards.
 func DefaultPlies(b *game.Board) int { return min(8, b.Cells()/10) }
 
-// RandomOpenings draws n openings of random legal moves. After each the game is not over, neither side has a move that wins at once, and
-// neither side wins by force in a few plies. No two openings are equal or mirror images. If fewer than n exist, they repeat from the first
-// on; distinct is their number. The first openings of a longer list are those of a shorter one.
+// RandomOpenings draws n openings of random legal moves. After each, the game is not over, neither side can win at once, and neither side
+// wins by force within a few plies. No two openings are equal or mirror images. If there are fewer than n, the list repeats from its
+// beginning; distinct is the number of different ones. A shorter list is the beginning of a longer one.
 func RandomOpenings(b *game.Board, plies, n int, seed uint64) (openings [][]int, distinct int, err error) {
 	if plies < 0 || plies >= b.Cells() {
 		return nil, 0, fmt.Errorf("openings of %d plies: want 0 to %d on %v", plies, b.Cells()-1, b.Rules())
 	}
 	r := rand.New(rand.NewPCG(seed, 0x6f70656e696e67))
 	seen := map[game.Position]bool{}
-	const enough = 10000 // after this many draws without a new opening, there are no more or they are very rare
+	const enough = 10000 // after this many draws without a new opening, there are no more, or they are very rare
 	for misses := 0; len(openings) < n && misses < enough; misses++ {
 		p, moves := randomMoves(r, b, plies)
 		key, _ := b.Canonical(p)
@@ -58,7 +58,7 @@ func quiet(b *game.Board, p game.Position) bool {
 	if b.Result(p) != game.Ongoing || !b.Legal(p).And(b.Completes(p.Own).Or(b.Completes(p.Other()))).IsZero() {
 		return false
 	}
-	// The depth is limited to about 100 000 positions without pruning: 6 plies on 7 columns.
+	// The depth is chosen so that a search visits at most about 100 000 positions without pruning: 6 plies on 7 columns.
 	depth := 1
 	for size := 1; size*b.Actions() <= 150_000 && depth < b.Cells(); depth++ {
 		size *= max(2, b.Actions())
@@ -66,8 +66,8 @@ func quiet(b *game.Board, p game.Position) bool {
 	return forced(b, p, depth-1) == 0
 }
 
-// forced is 1 if the side to move wins by force within the given number of plies, -1 if it loses, else 0. The game must not
-// be over.
+// forced is 1 if the side to move wins by force within the given number of plies, -1 if it loses, and 0 otherwise. The game must not be
+// over.
 func forced(b *game.Board, p game.Position, plies int) int {
 	if plies == 0 {
 		return 0
@@ -86,8 +86,8 @@ func forced(b *game.Board, p game.Position, plies int) int {
 	return best
 }
 
-// ParseOpening parses an opening: moves from the empty board, preceded by the rules unless they are 7x6x4. The game must not be over after
-// it.
+// ParseOpening parses an opening: moves from the empty board, after the rules unless these are 7x6x4. The game must not be over after the
+// moves.
 func ParseOpening(b *game.Board, text string) ([]int, error) {
 	rules, moves, err := game.CutRules(text)
 	if err != nil {

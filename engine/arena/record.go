@@ -16,26 +16,26 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// Settings are common to all games of a record. Games with other settings belong to another match.
+// Settings are common to all games of a record. A match with other settings has another record.
 type Settings struct {
 	Rules    string   `json:"rules"`
 	Players  []string `json:"players"` // in the order of the match
 	Seed     uint64   `json:"seed"`
-	Openings string   `json:"openings"` // their origin, in words; each game has its own moves
+	Openings string   `json:"openings"` // where they come from, in words; each game has its own moves
 }
 
 // Record is the file of a match. During the match, finished games are appended to a journal beside it, FILE.part: a line with the settings,
-// then one line per game. Close writes all games to FILE as Parquet, with the settings as metadata under "evald.match" and a checksum, and
-// removes the journal. The games of a record are those of FILE and of its journal.
+// then a line per game. Close writes all games to FILE as Parquet, with a checksum and with the settings as metadata under "evald.match",
+// and removes the journal. The games of a record are those of FILE and of its journal.
 type Record struct {
 	path     string
 	settings Settings
 	games    []Game
-	file     *durable.File // the new version; prevents other matches from writing it
+	file     *durable.File // the new version; its lock keeps other matches from writing the file
 	journal  *durable.Journal
 }
 
-// line is a line of the journal: the first one has the settings, and each of the others a game.
+// line is a line of the journal: the first contains the settings, each other one a game.
 type line struct {
 	*Settings
 	*Game
@@ -48,8 +48,8 @@ const (
 	foreignJournal = "is there already and is no journal of a match: name another file, or remove it"
 )
 
-// OpenRecord opens the record of a match or begins it. No other process may have it open. The games in it are checked against the match: if
-// they belong to another one, the error names the difference, and the files stay unchanged.
+// OpenRecord opens the record of a match, or begins it. It fails if another process has the record open. It checks the record's games
+// against the match: if they belong to another match, the error names the difference, and the files stay unchanged.
 func OpenRecord(path string, m *Match, openings string) (*Record, error) {
 	r := &Record{path: path, settings: Settings{m.Board.Rules().String(), m.Names(), m.Seed, openings}}
 	var err error
@@ -87,10 +87,10 @@ func (r *Record) begin(m *Match) error {
 	return err
 }
 
-// Games are the games finished so far, in any order. Do not change the slice.
+// Games are the games finished so far, in any order. The caller must not change the slice.
 func (r *Record) Games() []Game { return r.games }
 
-// Add appends a finished game. Once Add has returned, the game survives a kill of the program, but not a crash of the machine.
+// Add appends a finished game. When Add has returned, the game survives a kill of the program, but perhaps not a crash of the machine.
 func (r *Record) Add(g Game) error {
 	r.games = append(r.games, g)
 	return r.journal.Add(line{Game: &g})
@@ -110,10 +110,10 @@ func (r *Record) Close() error {
 
 func (r *Record) part() string { return r.path + ".part" }
 
-// ErrNoMatch means that a file is no record of a match.
+// ErrNoMatch means that a file is not the record of a match.
 var ErrNoMatch = errors.New("is no record of a match")
 
-// ReadGames reads the games of a finished match from its file. The error names the file; it is ErrNoMatch if the file is no record.
+// ReadGames reads the games of a finished match from its file. Errors name the file, and wrap ErrNoMatch if it is not a record.
 func ReadGames(path string) ([]Game, error) {
 	_, games, err := readParquet(path)
 	if err != nil {
@@ -181,8 +181,8 @@ func (r *Record) writeParquet() error {
 	return r.file.Commit()
 }
 
-// readJournal returns the complete lines of the journal, which belong to this match. The first has the settings, even if there is no
-// journal, or its program was killed before its first game.
+// readJournal returns the complete lines of the journal, which must belong to this match. The first contains the settings. If there is no
+// journal, or an empty one, readJournal returns only that line.
 func (r *Record) readJournal() ([]line, error) {
 	const begins = `{"rules":`
 	text, err := os.ReadFile(r.part())
@@ -207,7 +207,7 @@ func (r *Record) readJournal() ([]line, error) {
 	return lines, r.same(*lines[0].Settings)
 }
 
-// same returns an error that names the difference between the settings of the record and the match, or nil.
+// same returns an error that names the differences between the settings of the record and those of the match, or nil.
 func (r *Record) same(there Settings) error {
 	var differ []string
 	differs := func(what, there, here string) {

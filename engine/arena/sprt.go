@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// SPRT is a sequential test between two hypotheses: the first player is better than the second by Elo0, or by Elo1. It ends
-// as soon as the logarithm of the likelihood ratio leaves the bounds log(Beta/(1-Alpha)) and log((1-Beta)/Alpha) (A. Wald,
-// Sequential tests of statistical hypotheses, 1945).
+// SPRT is a sequential test between two hypotheses: the first player is better than the second by Elo0, or by Elo1. It ends as soon as the
+// logarithm of the likelihood ratio leaves the bounds log(Beta/(1-Alpha)) and log((1-Beta)/Alpha) (A. Wald, Sequential tests of statistical
+// hypotheses, 1945).
 type SPRT struct {
 	Elo0, Elo1  float64
-	Alpha, Beta float64 // the probabilities of accepting Elo1 if Elo0 is true, and Elo0 if Elo1 is true
+	Alpha, Beta float64 // probabilities of accepting Elo1 if Elo0 is true, and Elo0 if Elo1 is true
 }
 
 // Verdict is the result of a test so far.
@@ -52,8 +52,8 @@ func (s SPRT) Verdict(ratio float64) Verdict {
 }
 
 // LogRatio is the logarithm of the generalised likelihood ratio of Elo1 to Elo0. For each hypothesis it uses the likeliest distribution of
-// pair scores with the expected score of that hypothesis. pairs counts the pairs of games by the first player's points: 0, 0.5, 1, 1.5, 2.
-// The test is that of fishtest, Stockfish's testing framework, with logistic Elo (M. Van den Bergh, The generalized maximum likelihood
+// pair scores that has the expected score of the hypothesis. pairs counts the pairs of games by the first player's points: 0, 0.5, 1, 1.5,
+// 2. The test is that of fishtest, Stockfish's testing framework, with logistic Elo (M. Van den Bergh, The generalized maximum likelihood
 // ratio for the expectation value of a distribution). As in fishtest, a count of 0 is replaced by 0.001.
 func (s SPRT) LogRatio(pairs [5]int) float64 {
 	var n [5]float64
@@ -74,10 +74,10 @@ func (s SPRT) LogRatio(pairs [5]int) float64 {
 	return sum
 }
 
-// CountPairs counts pairs of games on one opening by the player's points: 0, 0.5, 1, 1.5, 2. All games must be the player's. Openings with
-// only one game so far are ignored.
+// CountPairs counts pairs of games on one opening by the player's points: 0, 0.5, 1, 1.5, 2. The player must take part in all games.
+// Openings with only one game so far are ignored.
 func CountPairs(games []Game, player string) (pairs [5]int) {
-	halves := map[int32]int{} // by opening: 1 + twice the points of a pair's first game; 0 if there is none
+	halves := map[int32]int{} // by opening: 1 + twice the points of the pair's first game; 0 before it
 	for i := range games {
 		g := &games[i]
 		points := int(2 * g.points(player))
@@ -90,13 +90,13 @@ func CountPairs(games []Game, player string) (pairs [5]int) {
 	return pairs
 }
 
-// pairScore is the score, 0 to 1, of index i in the counts of pairs.
+// pairScore is the score, 0 to 1, of pairs that are counted at index i.
 func pairScore(i int) float64 { return float64(i) / 4 }
 
-// tilt is the t for which the weights n_i / (1 + t (a_i - mean)) have the given mean. These weights are, up to a factor, the likeliest
+// tilt returns the t for which the weights n_i / (1 + t (a_i - mean)) have the given mean. Up to a factor, these weights are the likeliest
 // distribution with that mean. The weighted sum of a_i - mean falls as t rises.
 func tilt(n [5]float64, mean float64) float64 {
-	low, high := -1/(1-mean), 1/mean // at these values the weight of an extreme score becomes infinite
+	low, high := -1/(1-mean), 1/mean // here the weight of an extreme score becomes infinite
 	for range 200 {
 		t := (low + high) / 2
 		sum := 0.0

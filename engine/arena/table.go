@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Standing is one player's row of the table.
+// Standing is a player's row in the table.
 type Standing struct {
 	Rank     int     `json:"rank"`
 	Player   string  `json:"player"`
@@ -19,7 +19,7 @@ type Standing struct {
 	Score    float64 `json:"score"`         // points per game, 0 to 1; 0 without games
 	Elo      float64 `json:"elo"`           // relative to the mean of all players
 	EloError float64 `json:"elo_error"`     // half the 95% interval; -1 if there is none
-	TooFew   bool    `json:"too_few_games"` // for a rating: TooFewGames of the pairs with all others
+	TooFew   bool    `json:"too_few_games"` // too few for a rating, by TooFewGames of the pairs against all others
 	Moves    int     `json:"moves"`
 	Seconds  float64 `json:"seconds"`  // per move, on average
 	Longest  float64 `json:"longest"`  // seconds of the longest move
@@ -41,11 +41,10 @@ type Meeting struct {
 	Pairs    [5]int  `json:"pairs"`
 	Elo      float64 `json:"elo"`           // A's rating minus B's
 	EloError float64 `json:"elo_error"`     // as in Standing
-	Superior float64 `json:"superior"`      // probability that A is the stronger one
-	TooFew   bool    `json:"too_few_games"` // to compare the two: TooFewGames of Pairs
+	Superior float64 `json:"superior"`      // probability that A is the stronger player
+	TooFew   bool    `json:"too_few_games"` // too few to compare the two, by TooFewGames of Pairs
 }
 
-// Table is the standing of a match.
 type Table struct {
 	Standings []Standing `json:"standings"` // by rating, the best first
 	Meetings  []Meeting  `json:"meetings"`  // each pair once, A above B in the standings
@@ -60,8 +59,8 @@ func NewTable(names []string, games []Game) Table {
 		players[i].Player = name
 		index[name] = i
 	}
-	pairs := make([][5]int, len(names)) // of each player with all others, by the player's points
-	met := map[[2]int][]Game{}          // by two players, the lower index first
+	pairs := make([][5]int, len(names)) // of each player against all others, by the player's points
+	met := map[[2]int][]Game{}          // by pair of players, the lower index first
 	for i := range games {
 		g := &games[i]
 		first, second := index[g.First], index[g.Second]
@@ -124,7 +123,7 @@ func (s *Standing) Rating() (elo, interval string) {
 	if s.TooFew {
 		return "?", "too few games"
 	}
-	return fmt.Sprintf("%+.0f", math.Round(s.Elo)+0), fmt.Sprintf("±%.0f", s.EloError) // never -0
+	return fmt.Sprintf("%+.0f", math.Round(s.Elo)+0), fmt.Sprintf("±%.0f", s.EloError) // + 0 turns -0 into 0
 }
 
 func (s *Standing) count(points, seconds, longest float64, moves, late int32) {
@@ -144,7 +143,7 @@ func (s *Standing) count(points, seconds, longest float64, moves, late int32) {
 	s.Late += int(late)
 }
 
-// encountersOf returns the results of player a, whose name is given, against b on each opening, in the order of openings.
+// encountersOf returns the results of player a, called name, against b on each opening, in the order of openings.
 func encountersOf(games []Game, name string, a, b int) (all []Encounter) {
 	openings := map[int32]Encounter{}
 	for i := range games {
@@ -157,7 +156,7 @@ func encountersOf(games []Game, name string, a, b int) (all []Encounter) {
 	return all
 }
 
-// meeting is the result of player a against b in these games.
+// meeting returns the result of player a against b in these games.
 func meeting(a, b string, games []Game) Meeting {
 	m := Meeting{A: a, B: b, Games: len(games), Pairs: CountPairs(games, a)}
 	for i := range games {

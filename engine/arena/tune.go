@@ -14,42 +14,43 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Tuning finds the constants with which a player is strongest, by games against the same player with its usual constants.
+// Tuning finds the constants with which a player is strongest, in games against the same player with its usual constants.
 //
-// Two thirds of the games search for them. Each pair of games has its own constants, half of them drawn uniformly from their ranges, half
-// by Thompson sampling (W. R. Thompson, 1933): the best ones according to a resample of the pairs so far. The strength as a function of the
-// constants is a quadratic, fitted to all pairs by logistic regression (after R. Coulom, CLOP, 2011), and its maximum is the answer.
-// Because it was chosen as the maximum, its fitted strength is too high. The last third of the games measures it, on other openings.
+// Two thirds of the games are the search. Each pair of games has its own constants: half of them are drawn uniformly from their ranges,
+// half by Thompson sampling (W. R. Thompson, 1933), as the best constants according to a resample of the pairs so far. The strength is
+// modelled as a quadratic function of the constants, fitted to all pairs by logistic regression (after R. Coulom, CLOP, 2011). Its maximum
+// is the answer. Its fitted strength is too high, because it was chosen as the maximum. So the last third of the games measures its
+// strength, on other openings.
 type Tuning struct {
 	Board       *game.Board
 	Constants   []Constant                    // one or two
-	New         func(values []float64) Player // the player with these constants
-	Games       int                           // total; at least MinTuning
+	New         func(values []float64) Player // returns the player with these constants
+	Games       int                           // total number of games; at least MinTuning
 	Seed        uint64
-	Concurrency int // games at once
+	Concurrency int // number of concurrent games
 }
 
-// MinTuning is the minimum number of games of a Tuning. With fewer an interval means nothing.
+// MinTuning is the minimum number of games of a Tuning. With fewer games, an interval is meaningless.
 const MinTuning = 60
 
 // Constant is a constant to tune.
 type Constant struct {
 	Name             string
 	Low, High, Usual float64 // Low <= Usual <= High
-	Log              bool    // tune its logarithm; Low is above 0
+	Log              bool    // tune the logarithm; Low must be above 0
 }
 
 // Best is the result of a Tuning.
 type Best struct {
 	Values, Low, High []float64 // by constant: the best value, and its 90% interval
-	Games             int       // of the search
-	Match             Table     // of the best constants, the first player, against the usual ones; empty if they are the usual ones
+	Games             int       // number of games of the search
+	Match             Table     // the best constants (the first player) against the usual ones; empty if the best are the usual ones
 }
 
 // tuningRound is the number of pairs played between two fits.
 const tuningRound = 16
 
-// Run plays the games. It calls progress, unless that is nil, with the number of games played and the best constants so far.
+// Run plays the games. It calls progress, if not nil, with the number of games played and the best constants so far.
 func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float64)) (Best, error) {
 	if t.Games < MinTuning {
 		return Best{}, fmt.Errorf("tune: %d games are too few: want %d or more", t.Games, MinTuning)
@@ -102,10 +103,10 @@ func (t *Tuning) Run(ctx context.Context, progress func(games int, best []float6
 	return best, err
 }
 
-// pair plays an opening twice, and returns the score of the constants against the usual ones, 0 to 2.
+// pair plays an opening twice, and returns the score of the constants at a point against the usual ones, 0 to 2.
 func (t *Tuning) pair(ctx context.Context, at []float64, opening []int, seed uint64) (score float64, err error) {
 	if slices.Equal(t.values(at), t.values(t.usual())) {
-		return 1, nil // against itself
+		return 1, nil // the usual constants against themselves
 	}
 	m := Match{Board: t.Board, Players: []Player{t.player(at), t.player(t.usual())}, Openings: [][]int{opening}, Seed: seed, Concurrency: 1}
 	err = m.Run(ctx, nil, func(g Game) error {
@@ -115,12 +116,11 @@ func (t *Tuning) pair(ctx context.Context, at []float64, opening []int, seed uin
 	return score, err
 }
 
-// player is the player at a point, whose name contains the constants.
+// player returns the player at a point. Its name contains the constants.
 func (t *Tuning) player(at []float64) Player { return t.New(t.values(at)) }
 
-// Points have a coordinate of -1 to 1 for each constant.
+// A point has a coordinate of -1 to 1 for each constant.
 
-// usual is the point of the usual constants.
 func (t *Tuning) usual() []float64 {
 	at := make([]float64, len(t.Constants))
 	for i, c := range t.Constants {
@@ -129,7 +129,6 @@ func (t *Tuning) usual() []float64 {
 	return at
 }
 
-// values are the constants at a point.
 func (t *Tuning) values(at []float64) []float64 {
 	values := make([]float64, len(at))
 	for i, c := range t.Constants {
@@ -149,7 +148,7 @@ func (c Constant) scale(x float64) float64 {
 	return x
 }
 
-// interval contains 90% of the maxima of resampled pairs (B. Efron's bootstrap).
+// interval returns an interval that contains 90% of the maxima of resampled pairs (B. Efron's bootstrap).
 func (t *Tuning) interval(r *rand.Rand, s sample) (low, high []float64) {
 	const draws = 200
 	by := make([][]float64, len(t.Constants))
@@ -188,13 +187,13 @@ func (s sample) again(r *rand.Rand) (drawn sample) {
 	return drawn
 }
 
-// quadratic is the strength at a point, in log odds relative to the usual constants, where it is 0.
+// quadratic is the strength at a point in log odds, relative to the usual constants, where it is 0.
 type quadratic struct {
 	weights []float64
 	usual   []float64
 }
 
-// terms are x, y, x*x, y*y and x*y, or x and x*x.
+// terms returns x, y, x*x, y*y and x*y for two constants, or x and x*x for one.
 func terms(at []float64) (all []float64) {
 	all = append(all, at...)
 	for i, x := range at {
@@ -205,7 +204,7 @@ func terms(at []float64) (all []float64) {
 	return all
 }
 
-// features are the terms minus those of the usual constants.
+// features returns the terms at a point minus those of the usual constants.
 func (q quadratic) features(at []float64) []float64 {
 	all := terms(at)
 	for i, x := range terms(q.usual) {
@@ -221,7 +220,7 @@ func (q quadratic) strength(at []float64) (sum float64) {
 	return sum
 }
 
-// highest is the point of a grid where the strength is greatest.
+// highest returns the point of a grid with the greatest strength.
 func (q quadratic) highest() []float64 {
 	const steps = 40
 	best, most := slices.Clone(q.usual), q.strength(q.usual)
@@ -243,8 +242,8 @@ func (q quadratic) highest() []float64 {
 	return best
 }
 
-// fit maximizes the likelihood of the scores, a draw being half a win and half a loss, times a weak prior: weights are normal with a
-// standard deviation of 2 (350 Elo). The maximum is unique, and Newton's method finds it.
+// fit maximizes the likelihood of the scores, in which a draw is half a win and half a loss, times a weak prior: weights are normal with a
+// standard deviation of 2 (350 Elo). The maximum is unique; Newton's method finds it.
 func (s sample) fit(usual []float64) quadratic {
 	const prior, steps = 1. / 4, 30
 	n := len(terms(usual))
@@ -254,7 +253,7 @@ func (s sample) fit(usual []float64) quadratic {
 		rows[i] = q.features(at)
 	}
 	for range steps {
-		gradient, hessian := make([]float64, n), make([]float64, n*n) // the hessian is that of minus the likelihood
+		gradient, hessian := make([]float64, n), make([]float64, n*n) // hessian of minus the likelihood
 		for i, w := range q.weights {
 			gradient[i], hessian[i*n+i] = -prior*w, prior
 		}
@@ -287,7 +286,7 @@ func (s sample) fit(usual []float64) quadratic {
 	return q
 }
 
-// Text formats constants: "cpuct 2.1, fpu 0.3".
+// Text formats constants, such as "cpuct 2.1, fpu 0.3".
 func (t *Tuning) Text(values []float64) string {
 	parts := make([]string, len(values))
 	for i, c := range t.Constants {

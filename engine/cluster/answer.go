@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Upper bounds on the queues of messages for the learner. It drops messages beyond, and their workers resend them.
+// Upper bounds on the queues of messages for the learner. The learner drops messages beyond these bounds, and workers resend them.
 const (
 	mostWaiting      = 4096
 	mostWaitingBytes = 4 << 20
@@ -39,11 +39,11 @@ func (l *Learner) listen() error {
 	return l.conn.Flush()
 }
 
-// answer answers a message without games.
+// answer replies to a message without games.
 func (l *Learner) answer(m *nats.Msg) {
 	q := readQuestion(m.Subject, m.Data)
 	lag, most := 0, 0
-	if q.subject == statusSubject { // on the connection's own goroutine, which is busy with incoming messages
+	if q.subject == statusSubject { // at once, on the connection's own goroutine, which also receives messages
 		lag, most = l.lag(), int(l.conn.MaxPayload())
 	}
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (l *Learner) answer(m *nats.Msg) {
 	l.respond(m, a.encode(most))
 }
 
-// respond answers only to inboxes: an answer to another subject could be taken for a message of the learner's own.
+// respond replies only to inboxes: a reply to another subject could be taken for a message from the learner.
 func (l *Learner) respond(m *nats.Msg, text []byte) {
 	if !strings.HasPrefix(m.Reply, inboxes) {
 		return
@@ -62,12 +62,12 @@ func (l *Learner) respond(m *nats.Msg, text []byte) {
 	}
 }
 
-// notices limits the lines of the log that workers can cause to noticesAtOnce in noticesIn. The next line gives the number of omitted
-// lines.
+// notices limits the log lines that workers can cause: at most noticesAtOnce in noticesIn. The next line after that contains the number of
+// omitted lines.
 type notices struct {
 	log   *slog.Logger
 	since time.Time
-	lines int // since then
+	lines int // lines since then
 	left  int // omitted lines
 }
 
@@ -76,7 +76,7 @@ const (
 	noticesIn     = 10 * time.Second
 )
 
-// say writes a line, unless too many were written lately.
+// say writes a line, unless too many have been written recently.
 func (n *notices) say(now time.Time, level slog.Level, text string, about ...any) {
 	if now.Sub(n.since) > noticesIn || now.Before(n.since) {
 		n.since, n.lines = now, 0

@@ -1,5 +1,5 @@
 // Package cluster lets many machines play the games of a self-play run. One process, the learner, owns the run's folder and stores the
-// games; workers on any machine play them. They communicate through a NATS server, inside the learner or elsewhere.
+// games. Workers on any machine play games. They communicate through a NATS server, which runs inside the learner or elsewhere.
 //
 //	cluster.go  names, messages and limits shared by learner and workers
 //	server.go   the server inside the learner: permissions, TLS
@@ -24,21 +24,21 @@
 // # Decisions
 //
 // The decisions of learner and worker are in two state machines, learnerState and workerState, without clock, connection or goroutine. The
-// real program calls them with NATS messages and the time. The simulation (simulate_test.go) calls them with messages that are lost,
-// doubled, delayed and forged, in virtual time, on disks that lose unsynced data. It replays every failure from a number.
+// program calls them with NATS messages and the time. The simulation (simulate_test.go) calls them with messages that are lost, duplicated,
+// delayed and forged, in virtual time, on disks that lose unsynced data. It can replay each failure from a number.
 //
-// The server stores nothing; it only passes messages on. A worker keeps a game until the learner has confirmed it, and the learner confirms
-// a game when it is on the learner's disk: in the journal or in a file of records of the run's folder (selfplay.Store). These two are the
-// ledger that decides which games are new. Games are numbered, and a game follows from its run's configuration and its number. So a game
-// that arrives twice is the same game, and is dropped; a game that is never confirmed is played again. Workers ask the learner for jobs and
-// networks, and it leases a job until its games are stored. A lost message only delays a run.
+// The server stores nothing; it only forwards messages. A worker keeps a game until the learner has confirmed it, and the learner confirms
+// a game once it is on the learner's disk: in the journal or in a file of records of the run's folder (selfplay.Store). These two define
+// which games exist. A game depends only on its run's configuration and its number. So a game that arrives twice is the same game, and is
+// dropped; a game that is never confirmed is played again. Workers ask the learner for jobs and networks, and the learner leases a job
+// until its games are stored. A lost message only delays a run.
 //
-// Jobs and networks are in no stream of the server (JetStream), because a worker could write to it: the server checks the subjects to which
-// a client publishes, but not the reply subject that the client names, and publishes the reply there itself. So with a permitted request, a
-// worker that names the stream's subject instead of its inbox could insert a job, overwrite a network or delete the stream. The subjects of
-// this package lead only to the learner, which answers only to inboxes.
+// Jobs and networks are not in streams of the server (JetStream), because workers could write to such a stream. The server checks the
+// subjects to which a client publishes, but not the reply subject that the client names, and it publishes the reply there itself. So a
+// worker could send a permitted request that names the stream's subject in place of its inbox, and insert a job, overwrite a network or
+// delete the stream. The subjects of this package lead only to the learner, which replies only to inboxes.
 //
-// The games of a generation are the same as on one machine. So workers wait while the learner trains and measures, unless the run is
+// The games of a generation are the same as on one machine. So workers wait while the learner trains and plays matches, unless the run is
 // continuous (learn.Config.Continuous).
 package cluster
 
@@ -62,7 +62,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Names at the server.
+// Names that the server knows.
 const (
 	helloSubject   = "evald.hello"
 	jobSubject     = "evald.job"
@@ -74,49 +74,48 @@ const (
 	inboxes = "_INBOX." // prefix of all reply subjects
 )
 
-// pace is the time limits and buffer sizes of a learner and its workers. Tests use other values.
+// pace is the timeouts and buffer sizes of a learner and its workers. Tests use other values.
 type pace struct {
-	lease    time.Duration // how long a worker may be silent before its jobs are leased to others
-	patience time.Duration // timeout for an answer of the learner
-	pause    time.Duration // before the next try
+	lease    time.Duration // time for which a worker may be silent before its jobs are leased to others
+	patience time.Duration // timeout for a reply of the learner
+	pause    time.Duration // pause before a retry
 
-	window int // games beyond the first missing one that the learner leases and accepts; it keeps them in memory
+	window int // number of games after the first missing one that the learner leases and accepts; it keeps them in memory
 	spool  int // a worker pauses when it has this many unconfirmed games
 }
 
 var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond, window: window, spool: spoolGames}
 
 const (
-	mostPatience = 24 // times patience: for an answer of a slow learner
+	mostPatience = 24 // upper bound on patience for a slow learner, as a multiple
 
-	// Upper bound on the timeout for transferring a network. The timeout starts small, because a lost message costs as much, and doubles
-	// with each retry.
+	// Upper bound on the timeout for transferring a network. The timeout starts small, so that a lost message costs little time, and
+	// doubles with each retry.
 	networkPatience = 5 * time.Minute
-	networkPart     = 128 << 10 // bytes of a network in a message
+	networkPart     = 128 << 10 // bytes of a network per message
 )
 
 // job is a range of games to play.
 type job struct {
-	Lease      string          `json:"lease"` // names the job; its worker must keep reporting it, or others get it
+	Lease      string          `json:"lease"` // name of the lease; the worker must report it repeatedly, or other workers get the job
 	Generation int             `json:"generation"`
-	Network    string          `json:"sha256,omitempty"` // empty: the heuristic of Config.Network plays
-	Bytes      int             `json:"bytes,omitempty"`  // of the network
+	Network    string          `json:"sha256,omitempty"` // "" if the heuristic Config.Network plays
+	Bytes      int             `json:"bytes,omitempty"`  // size of the network
 	Config     selfplay.Config `json:"config"`
 	Missing    []int           `json:"missing"` // numbers of the games to play
-	All        int             `json:"all"`     // games of the generation
-	AtOnce     int             `json:"at_once"` // maximum concurrent games of a worker
+	All        int             `json:"all"`     // number of games of the generation
+	AtOnce     int             `json:"at_once"` // maximum number of concurrent games per worker
 }
 
-// settings identify everything that determines a generation's games.
+// settings identifies everything that determines a generation's games.
 func (j job) settings() string {
 	text, err := json.Marshal([]any{j.Config, j.Network, j.All})
 	if err != nil {
-		panic(err) // Validate has refused everything that JSON cannot represent
+		panic(err) // Validate has rejected everything that JSON cannot represent
 	}
 	return sum(text)
 }
 
-// request is a worker's request to the learner.
 type request struct {
 	Version    string `json:"version"`
 	Worker     string `json:"worker"`
@@ -124,19 +123,18 @@ type request struct {
 	Generation int    `json:"generation"`
 	Settings   string `json:"settings,omitempty"`
 
-	Network string `json:"sha256,omitempty"` // of networkSubject
-	From    int    `json:"from,omitempty"`   // of networkSubject: offset of the first byte to send
+	Network string `json:"sha256,omitempty"` // for networkSubject
+	From    int    `json:"from,omitempty"`   // for networkSubject: offset of the first byte to send
 
-	Games []json.RawMessage `json:"games,omitempty"` // of gamesSubject
+	Games []json.RawMessage `json:"games,omitempty"` // for gamesSubject
 }
 
-// reply is the learner's answer.
 type reply struct {
 	Run     string `json:"run"`
-	Refused string `json:"refused,omitempty"` // permanent reason
-	Later   string `json:"later,omitempty"`   // temporary reason
-	Early   bool   `json:"early,omitempty"`   // of gamesSubject: some games are in no job yet
-	Job     *job   `json:"job,omitempty"`     // of jobSubject; nil: there is none now
+	Refused string `json:"refused,omitempty"` // reason of a permanent failure
+	Later   string `json:"later,omitempty"`   // reason of a temporary failure
+	Early   bool   `json:"early,omitempty"`   // for gamesSubject: some games are in no job yet
+	Job     *job   `json:"job,omitempty"`     // for jobSubject; nil if there is no job now
 }
 
 // ok reports whether the request succeeded.
@@ -145,17 +143,17 @@ func (r reply) ok() bool { return r.Refused == "" && r.Later == "" }
 // ErrRefused is the error of a worker that the learner rejects.
 var ErrRefused = errors.New("the learner refuses this worker")
 
-// Connection is the address of the server and the caller's credentials. Its file names may be empty.
+// Connection is the address of the server and the caller's credentials. The names of files are optional.
 type Connection struct {
 	URL         string // nats://, tls://, ws:// or wss://, with USER:PASSWORD@ or TOKEN@ before the host
-	Credentials string // file of a NATS account
-	CA          string // file of certificates (PEM) of the authorities that sign the server's
+	Credentials string // file with the credentials of a NATS account
+	CA          string // file (PEM) with certificates of the authorities that sign the server's
 
-	pace pace // zero: default
+	pace pace // zero means the default
 }
 
-// connect connects, and reconnects after a lost connection. Replies go to subjects below inbox; name tells it to the server (see
-// server.go). Later errors of the server go to the log.
+// connect connects to the server, and reconnects after a loss of the connection. Replies go to subjects below inbox. The connection's name
+// tells the inbox to the server (see server.go). Later errors of the server are logged.
 func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -180,7 +178,7 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 	return conn, nil
 }
 
-// check returns an error for invalid URLs, which commas separate, without their secrets.
+// check returns an error if a URL is invalid, without the URL's secrets. Commas separate several URLs.
 func (c Connection) check() error {
 	for _, text := range strings.Split(c.URL, ",") {
 		u, err := url.Parse(withScheme(strings.TrimSpace(text)))
@@ -202,7 +200,7 @@ func (c Connection) check() error {
 	return nil
 }
 
-// isHost matches names and addresses.
+// isHost matches host names and addresses.
 var isHost = regexp.MustCompile(`^([\pL\pN_]([\pL\pN_-]*\.?))+$|^[0-9a-fA-F:.]+(%.+)?$`)
 
 func isPort(text string) bool {
@@ -217,7 +215,7 @@ func withScheme(url string) string {
 	return "nats://" + url
 }
 
-// plain is the URL without secrets.
+// plain returns the URL without secrets.
 func (c Connection) plain() string {
 	scheme, rest, _ := strings.Cut(withScheme(c.URL), "://")
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]

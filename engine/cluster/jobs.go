@@ -7,37 +7,36 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// window is the default of pace.window.
 const window = 1 << 14
 
-// jobGames returns the number of games per job if the given number of workers shares all games. Small jobs let workers end a generation
-// together.
+// jobGames returns the number of games per job for the given number of workers. Jobs are small, so that all workers end a generation at
+// about the same time.
 func jobGames(all, workers int) int { return min(max(min(all, window)/max(64, 4*workers), 4), 128) }
 
-// share returns the maximum number of concurrent games per worker, so that each has some, and none waits long for the workers that took the
-// last ones.
+// share returns the maximum number of concurrent games per worker. It is small enough that every worker gets games, and that workers
+// without games do not wait long for those that took the last ones.
 func share(all, workers int) int {
 	workers = max(workers, 1)
 	return max(min(all/max(8, 2*workers), window/(2*workers)), 16)
 }
 
-// generation is a generation whose games are being played.
+// generation is a generation in play.
 type generation struct {
 	job     job // without Lease and Missing
 	id      string
-	network []byte // nil: a heuristic plays
+	network []byte // nil if a heuristic plays
 	store   *selfplay.Store
 	window  int
-	grew    time.Time // time of the last new game
+	grew    time.Time // time at which the last new game arrived
 	start   time.Time
-	had     int // games that existed at the start
+	had     int // number of games that existed at the start
 
-	given  int               // games below this have been in a job
-	again  []span            // of these, the ones that need another worker
-	leases map[string]*lease // by their names
+	given  int               // games below this number have been in a job
+	again  []span            // of these, games that must be leased again
+	leases map[string]*lease // by name
 }
 
-// newGeneration returns the generation of a batch, played by the network with this content, or by the heuristic of its configuration.
+// newGeneration returns the generation of a batch. network is the content of the network that plays, or nil for a heuristic.
 func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, window int, now time.Time) *generation {
 	g := &generation{
 		job:     job{Generation: b.Generation, Config: b.Config, All: b.Games, Bytes: len(network)},
@@ -50,29 +49,28 @@ func newGeneration(b selfplay.Batch, network []byte, store *selfplay.Store, wind
 	return g
 }
 
-// progress returns the generation's progress.
 func (g *generation) progress(now time.Time) selfplay.Progress {
 	had := g.store.Games()
 	return selfplay.Progress{Games: had, All: g.job.All, Played: had - g.had, Proved: g.store.Proved(), Elapsed: now.Sub(g.start)}
 }
 
-// add writes games to the disk, and returns the number of new ones.
+// add writes games to the disk and returns the number of new ones.
 func (g *generation) add(games ...*selfplay.Game) (fresh int, err error) {
 	had := g.store.Games()
 	err = g.store.Add(games...)
 	return g.store.Games() - had, err
 }
 
-// span is the games from first up to end.
+// span is the games from first up to, not including, end.
 type span struct{ first, end int }
 
 // lease is a worker's claim to a job.
 type lease struct {
 	span
-	until time.Time // expires unless the worker reports the job before
+	until time.Time // when the lease expires unless the worker reports it before
 }
 
-// next leases games that have no worker, under a new name; ok is false if there are none now.
+// next leases games that have no lease, under a new name. ok is false if there are none now.
 func (g *generation) next(name func() string, now time.Time, lasts time.Duration, workers int) (j job, ok bool) {
 	j = g.job
 	j.AtOnce = share(j.All, workers)
@@ -94,7 +92,7 @@ func (g *generation) next(name func() string, now time.Time, lasts time.Duration
 	}
 }
 
-// nextSpan takes games that were given back, or else games that were in no job yet.
+// nextSpan returns games that must be leased again, or else games that were in no job yet.
 func (g *generation) nextSpan(workers int) (s span, ok bool) {
 	if len(g.again) > 0 {
 		s, g.again = g.again[0], g.again[1:]
@@ -112,14 +110,14 @@ func (g *generation) nextSpan(workers int) (s span, ok bool) {
 // upTo is the end of the games that may be leased, and accepted, now.
 func (g *generation) upTo() int { return min(g.store.First()+g.window, g.job.All) }
 
-// waiting is the number of jobs without a worker.
+// waiting is the number of jobs that no worker has leased.
 func (g *generation) waiting(workers int) int {
 	size := jobGames(g.job.All, workers)
 	return len(g.again) + (max(g.upTo()-g.given, 0)+size-1)/size
 }
 
-// renew extends a worker's leases. It ignores leases that this learner does not know: it has been restarted, or other workers have the
-// jobs.
+// renew extends a worker's leases. It ignores leases that this learner does not have, because it was restarted or because they have
+// expired.
 func (g *generation) renew(names []string, now time.Time, lasts time.Duration) {
 	for _, name := range names {
 		if l := g.leases[name]; l != nil {
@@ -128,7 +126,7 @@ func (g *generation) renew(names []string, now time.Time, lasts time.Duration) {
 	}
 }
 
-// giveBack frees the jobs that their worker returns.
+// giveBack ends leases, so that their games are leased again.
 func (g *generation) giveBack(names []string) {
 	for _, name := range names {
 		if l := g.leases[name]; l != nil {
@@ -138,8 +136,8 @@ func (g *generation) giveBack(names []string) {
 	}
 }
 
-// expire frees the jobs of silent workers. If no game arrives for long and all are leased, some worker does not play its games: then all
-// missing games are leased again. A game that two workers play is stored once.
+// expire ends the leases of silent workers. If no new game arrives for a long time although all games are leased, some worker does not play
+// its games; then all missing games are leased again. A game that two workers play is stored once.
 func (g *generation) expire(now time.Time, lasts time.Duration) {
 	var over []string
 	for name, l := range g.leases {

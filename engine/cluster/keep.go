@@ -11,10 +11,10 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// Upper bounds on the messages whose games are written together.
+// Upper bounds on the messages whose games are written at once.
 const (
 	together      = 64
-	togetherBytes = 8 << 20 // plus one message
+	togetherBytes = 8 << 20 // exceeded by at most one message
 )
 
 // keep receives and writes games until the connection is closed.
@@ -28,7 +28,7 @@ func (l *Learner) keep() {
 			return
 		}
 		group := []*nats.Msg{m}
-		for size := len(m.Data); len(group) < together && size < togetherBytes && l.lag() > 0; size += len(m.Data) { // no other goroutine receives
+		for size := len(m.Data); len(group) < together && size < togetherBytes && l.lag() > 0; size += len(m.Data) { // no other goroutine receives, so a waiting message stays
 			if m, err = l.incoming.NextMsg(l.pause); err != nil {
 				break
 			}
@@ -40,18 +40,18 @@ func (l *Learner) keep() {
 
 // lag is the number of waiting messages with games.
 func (l *Learner) lag() int {
-	if l.incoming == nil { // not yet
+	if l.incoming == nil { // not subscribed yet
 		return 0
 	}
-	n, _, _ := l.incoming.Pending() // it fails when the connection is closed
+	n, _, _ := l.incoming.Pending() // fails if the connection is closed
 	return max(n, 0)
 }
 
-// keepGroup writes the games of some messages, and confirms them when they are on the disk.
+// keepGroup writes the games of some messages, and sends the replies once the games are on the disk.
 func (l *Learner) keepGroup(group []*nats.Msg) {
 	parcels := make([]parcel, len(group))
 	var reading sync.WaitGroup
-	for i, m := range group { // most of the work
+	for i, m := range group { // reading is most of the work
 		reading.Go(func() { parcels[i].read(m.Data) })
 	}
 	reading.Wait()
@@ -65,7 +65,7 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 	}
 }
 
-// keepParcels judges parcels and writes their games to the disk.
+// keepParcels decides on parcels, and writes the accepted games to the disk.
 func (l *Learner) keepParcels(parcels []parcel) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
@@ -78,7 +78,7 @@ func (l *Learner) keepParcels(parcels []parcel) {
 	l.state.confirm(time.Now(), parcels, err)
 }
 
-// add writes games of a generation. The caller holds keeping.
+// add writes games of a generation. The caller must hold keeping.
 func (l *Learner) add(g *generation, games ...*selfplay.Game) error {
 	fresh, err := g.add(games...)
 	l.mu.Lock()

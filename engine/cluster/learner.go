@@ -24,17 +24,17 @@ import (
 // Options of a Learner.
 type Options struct {
 	Version string // of the program; workers must have the same
-	Dir     string // for the run's number and the workers' password
+	Dir     string // folder for the run's number and the workers' password
 	Log     *slog.Logger
 
-	// One of the two: the server inside the learner, or one elsewhere.
+	// Exactly one of the two is used: a server inside the learner, or one elsewhere.
 	Server  Server
 	Outside *Connection
 
-	pace pace // zero: default
+	pace pace // zero means the default
 }
 
-// Learner leases jobs and stores the games that arrive. Close it.
+// Learner leases jobs and stores the games that arrive. It must be closed.
 type Learner struct {
 	pace
 	o        Options
@@ -45,14 +45,14 @@ type Learner struct {
 	progress chan struct{}      // signals that games were stored
 	done     sync.WaitGroup
 
-	// keeping is held while games are judged and written, which waits for the disk. mu guards the state, and is held only briefly, so that
-	// answers to workers and the status do not wait for the disk. Starting or ending a generation needs both.
+	// keeping is held while games are checked and written, which waits for the disk. mu guards the state and is held only briefly, so that
+	// replies to workers and the status do not wait for the disk. Starting or ending a generation requires both.
 	keeping sync.Mutex
 	mu      sync.Mutex
 	state   *learnerState
 }
 
-// Open starts the server, or connects to one, and listens to workers. It fails if the server has another learner.
+// Open starts the server, or connects to one, and listens for workers. It fails if the server already has a learner.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	p := cmp.Or(o.pace, usual)
 	l := &Learner{pace: p, o: o, progress: make(chan struct{}, 1), state: newLearnerState(o.Version, p, o.Log, rand.Text)}
@@ -103,8 +103,8 @@ func (l *Learner) serve() (err error) {
 	return err
 }
 
-// Join is the URL for workers on this machine, with their password; workers elsewhere replace the host by this machine's name. It is empty
-// if the server is elsewhere.
+// Join is the URL for workers on this machine, including the password. Workers on other machines replace the host with this machine's name.
+// Join is empty if the server is elsewhere.
 func (l *Learner) Join() string {
 	if l.server == nil {
 		return ""
@@ -117,7 +117,7 @@ func (l *Learner) Join() string {
 	return u.String()
 }
 
-// Close stops the inner server, or disconnects from the one elsewhere. Play must have returned.
+// Close stops the server inside, or disconnects from the one elsewhere. Play must have returned.
 func (l *Learner) Close() {
 	if l.conn != nil {
 		l.conn.Close()
@@ -129,7 +129,7 @@ func (l *Learner) Close() {
 	}
 }
 
-// Play lets workers play the missing games of a generation, and returns when all are in files. Generations must be played in order,
+// Play lets workers play the missing games of a generation, and returns when all games are in files. Generations must be played in order,
 // including complete ones.
 func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	store, err := selfplay.OpenStore(b.Dir, b.Config, b.Games)
@@ -149,7 +149,7 @@ func (l *Learner) Play(ctx context.Context, b selfplay.Batch) error {
 	return errors.Join(err, store.Close())
 }
 
-// turn begins or ends a generation. When it returns, no games of the previous one are being written.
+// turn calls change to begin or end a generation. While it runs, no games are written.
 func (l *Learner) turn(change func(*learnerState)) {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
@@ -158,7 +158,7 @@ func (l *Learner) turn(change func(*learnerState)) {
 	change(l.state)
 }
 
-// play waits until all games are stored, and frees the jobs of silent workers.
+// play returns when all games are stored. Meanwhile it ends the leases of silent workers.
 func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.Progress)) error {
 	tick := time.NewTicker(l.pause)
 	defer tick.Stop()
@@ -177,7 +177,7 @@ func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.
 			return ctx.Err()
 		case <-tick.C:
 		case <-l.progress:
-			select { // limits the reports' rate
+			select { // limits the rate of reports
 			case <-ctx.Done():
 			case <-time.After(l.pause / 10):
 			}
@@ -185,7 +185,7 @@ func (l *Learner) play(ctx context.Context, g *generation, report func(selfplay.
 	}
 }
 
-// complete reports whether all games are in files. It retries a failed write of the last file.
+// complete reports whether all games are in files. If writing the last file has failed, it tries again.
 func (l *Learner) complete(g *generation) bool {
 	if g.store.First() < g.job.All {
 		return false

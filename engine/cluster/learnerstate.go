@@ -14,19 +14,19 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// learnerState is a learner's state of its run and its workers, and its decisions. It has no connection, no clock and no goroutine:
-// Learner, or the simulation, calls it with messages and the time. Its only disk is the store of a generation.
+// learnerState is a learner's knowledge of its run and its workers, and makes its decisions. It has no connection, clock or goroutine:
+// Learner, or the simulation, calls it with messages and the time. The only disk that it uses is the store of a generation.
 type learnerState struct {
 	pace
 	version string
-	run     string        // unique number, random
-	name    func() string // returns a new name of a lease, random
+	run     string        // unique random name of the run
+	name    func() string // returns a random name for a new lease
 	notices notices
 
 	playing *generation // nil between generations
-	last    int         // the last complete generation, -1 if unknown
+	last    int         // number of the last complete generation, -1 if unknown
 	workers map[string]*Worker
-	total   Status // since the start: Kept, Duplicates, Refused and Failures
+	total   Status // Kept, Duplicates, Refused and Failures since the start
 	network []byte // the network that workers can fetch
 	sha256  string // of network
 }
@@ -35,13 +35,11 @@ func newLearnerState(version string, p pace, log *slog.Logger, name func() strin
 	return &learnerState{pace: p, version: version, name: name, notices: notices{log: log}, last: -1, workers: map[string]*Worker{}}
 }
 
-// begin begins a generation.
 func (s *learnerState) begin(g *generation) {
 	s.playing, s.last = g, g.job.Generation-1
 	s.network, s.sha256 = g.network, g.job.Network
 }
 
-// end ends the current generation.
 func (s *learnerState) end(complete bool) {
 	if complete {
 		s.last = s.playing.job.Generation
@@ -54,13 +52,13 @@ type question struct {
 	subject string
 	request request
 	report  report
-	err     error // why it cannot be parsed
+	err     error // parse error
 }
 
-// mostList bounds the lists of a message. A worker never has more leases, because its spool holds no more games.
+// mostList is the maximum length of a list in a message. A worker has at most spoolGames leases, because its spool holds no more games.
 const mostList = spoolGames
 
-// readQuestion parses a message to a subject.
+// readQuestion parses a message without games to the given subject.
 func readQuestion(subject string, text []byte) (q question) {
 	q.subject = subject
 	if games, _, nested := elements(text); games > mostList || nested > mostNested {
@@ -79,14 +77,14 @@ func readQuestion(subject string, text []byte) (q question) {
 	return q
 }
 
-// answer is the learner's answer: one of the three fields, or nothing.
+// answer is the learner's answer: one of the three fields, or none.
 type answer struct {
 	reply  *reply
 	status *Status
-	part   []byte // of a network
+	part   []byte // part of a network
 }
 
-// encode returns the answer as text. A status lists fewer workers and networks if long names would make it exceed most bytes.
+// encode returns the answer as text. If a status exceeds most bytes because of long names, it lists fewer workers and networks.
 func (a answer) encode(most int) []byte {
 	switch {
 	case a.reply != nil:
@@ -101,16 +99,15 @@ func (a answer) encode(most int) []byte {
 	return a.part
 }
 
-// encode returns a message as JSON.
 func encode(message any) []byte {
 	text, err := json.Marshal(message)
 	if err != nil {
-		panic(err) // Validate and report.check have refused everything that JSON cannot represent
+		panic(err) // Validate and report.check have rejected everything that JSON cannot represent
 	}
 	return text
 }
 
-// answer answers a question. lag is the number of waiting messages with games.
+// answer returns the answer to a question. lag is the number of waiting messages with games.
 func (s *learnerState) answer(now time.Time, q question, lag int) (a answer) {
 	switch q.subject {
 	case networkSubject:
@@ -137,7 +134,7 @@ func (s *learnerState) answer(now time.Time, q question, lag int) (a answer) {
 	return a
 }
 
-// versionOf returns the mistake in a worker's version, or "".
+// versionOf describes the mistake in a worker's version; it returns "" if there is none.
 func (s *learnerState) versionOf(version string) (refused string) {
 	if version == s.version {
 		return ""
@@ -145,9 +142,9 @@ func (s *learnerState) versionOf(version string) (refused string) {
 	return fmt.Sprintf("its version is %s, and the learner's %q: install the learner's", short.Quote(version), s.version)
 }
 
-// hello admits a worker of the same version.
+// hello admits a worker if its version is the learner's.
 func (s *learnerState) hello(now time.Time, r request) reply {
-	if r.Worker == "" { // another learner asks whether this server has one
+	if r.Worker == "" { // another learner asks whether the server has one
 		return reply{}
 	}
 	if refused := s.versionOf(r.Version); refused != "" {
@@ -158,7 +155,7 @@ func (s *learnerState) hello(now time.Time, r request) reply {
 	return reply{}
 }
 
-// jobFor leases a job to a worker, if there is one.
+// jobFor leases a job to a worker if there is one.
 func (s *learnerState) jobFor(now time.Time, r request) reply {
 	if refused := s.versionOf(r.Version); refused != "" {
 		return reply{Refused: refused}
@@ -173,7 +170,7 @@ func (s *learnerState) jobFor(now time.Time, r request) reply {
 	return reply{Job: &j}
 }
 
-// part returns a part of the network; it is empty if the learner has another one, or none.
+// part returns a part of the network. It is empty if the learner has no network or another one.
 func (s *learnerState) part(r request) []byte {
 	if r.Network == "" || r.Network != s.sha256 || r.From < 0 || r.From >= len(s.network) {
 		return nil
@@ -181,10 +178,10 @@ func (s *learnerState) part(r request) []byte {
 	return s.network[r.From:min(r.From+networkPart, len(s.network))]
 }
 
-// reported stores a worker's report, and renews or frees its leases.
+// reported stores a worker's report, and renews or ends its leases.
 func (s *learnerState) reported(now time.Time, q question) {
 	if q.err != nil {
-		s.notices.say(now, slog.LevelWarn, "a worker's report is left out", "error", short.To(q.err.Error(), 500))
+		s.notices.say(now, slog.LevelWarn, "an invalid report of a worker was dropped", "error", short.To(q.err.Error(), 500))
 		return
 	}
 	r := q.report
@@ -198,13 +195,12 @@ func (s *learnerState) reported(now time.Time, q question) {
 	}
 }
 
-// heard returns the number of workers that reported lately, and forgets the others.
+// heard returns the number of workers that have reported recently, and forgets the others.
 func (s *learnerState) heard(now time.Time) int {
 	maps.DeleteFunc(s.workers, func(_ string, w *Worker) bool { return now.Sub(w.seen) > forgotten })
 	return len(s.workers)
 }
 
-// status returns the current status.
 func (s *learnerState) status(now time.Time, lag int) Status {
 	all := s.total
 	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, s.version, s.last, lag, []Worker{}
@@ -224,7 +220,8 @@ func (s *learnerState) status(now time.Time, lag int) Status {
 	return all
 }
 
-// judge sets the answer to each message with games, valid once its games are on the disk, and returns the games to write.
+// judge decides on each message with games, and returns the games to write. The replies of accepted messages are valid once their games are
+// on the disk.
 func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 	for i := range parcels {
 		p := &parcels[i]
@@ -238,7 +235,7 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 		for i := range p.Games {
 			if g := &p.Games[i]; g.Number < end {
 				games = append(games, g)
-			} else { // it would wait in memory for all games before it
+			} else { // it would have to wait in memory for all earlier games
 				p.reply.Early, p.reply.Later = true, fmt.Sprintf("game %d is in no job yet: games up to %d are", g.Number, end-1)
 			}
 		}
@@ -246,7 +243,8 @@ func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
 	return games
 }
 
-// verdict refuses games, or returns an empty reply. It accepts games of an earlier generation, because that is complete, and has them.
+// verdict rejects the games of a parcel, or returns an empty reply. It accepts games of earlier generations: these generations are
+// complete, so the learner already has the games.
 func (s *learnerState) verdict(p *parcel) reply {
 	g := s.playing
 	switch {
@@ -271,7 +269,7 @@ func (s *learnerState) verdict(p *parcel) reply {
 	return reply{}
 }
 
-// confirm completes the replies after games were written, or failed with err, and counts the games.
+// confirm completes the replies after games were written, or after the write failed with err, and counts the games.
 func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 	for i := range parcels {
 		p := &parcels[i]
@@ -281,14 +279,14 @@ func (s *learnerState) confirm(now time.Time, parcels []parcel, err error) {
 			s.notices.say(now, slog.LevelWarn, "refused games", "worker", short.To(p.Worker, 100), "generation", p.Generation, "why", short.To(p.reply.Refused, 500))
 		case p.reply.ok() && p.Generation <= s.last:
 			s.total.Duplicates += int64(len(p.Games))
-		case err != nil: // the worker keeps them
+		case err != nil: // the worker keeps the games
 			p.reply.Later = err.Error()
 		}
 		p.reply.Run = s.run
 	}
 }
 
-// stored counts written games, of which fresh were new; err means that some could not be written.
+// stored counts written games, fresh of which were new. err is not nil if some could not be written.
 func (s *learnerState) stored(now time.Time, g *generation, games, fresh int, err error) {
 	if fresh > 0 {
 		g.grew = now

@@ -17,22 +17,22 @@ func (l *Learner) Collect(to chan<- prometheus.Metric) {
 		kind       prometheus.ValueType
 		value      float64
 	}{
-		{"workers", "Workers that were heard in the last minute.", prometheus.GaugeValue, float64(s.Heard)},
-		{"workers_games_per_second", "Games a second that the workers say they play.", prometheus.GaugeValue, s.Played},
-		{"spool_games", "Games that workers keep because the learner has not confirmed them.", prometheus.GaugeValue, float64(s.Spool)},
-		{"networks", "Networks that workers play with or get.", prometheus.GaugeValue, float64(len(s.Networks))},
-		{"workers_fetching", "Workers that get a network.", prometheus.GaugeValue, float64(fetching)},
-		{"older_games", "Games of earlier generations that workers have begun, or keep.", prometheus.GaugeValue, float64(s.Older)},
-		{"generation", "The generation that is played, or the last one.", prometheus.GaugeValue, float64(s.Generation)},
-		{"generation_games", "Games of the generation that are kept.", prometheus.GaugeValue, float64(s.Games)},
+		{"workers", "Workers that reported in the last minute.", prometheus.GaugeValue, float64(s.Heard)},
+		{"workers_games_per_second", "Games per second, as reported by the workers.", prometheus.GaugeValue, s.Played},
+		{"spool_games", "Games in workers' spools: played, but not confirmed by the learner.", prometheus.GaugeValue, float64(s.Spool)},
+		{"networks", "Networks that workers play with or fetch.", prometheus.GaugeValue, float64(len(s.Networks))},
+		{"workers_fetching", "Workers that are fetching a network.", prometheus.GaugeValue, float64(fetching)},
+		{"older_games", "Games of earlier generations in progress or in workers' spools.", prometheus.GaugeValue, float64(s.Older)},
+		{"generation", "The current generation, or the last one.", prometheus.GaugeValue, float64(s.Generation)},
+		{"generation_games", "Stored games of the generation.", prometheus.GaugeValue, float64(s.Games)},
 		{"generation_games_wanted", "Games of the generation.", prometheus.GaugeValue, float64(s.All)},
-		{"generation_games_proved", "Games of the generation, kept since the learner's start, that ended because they were proved.", prometheus.GaugeValue, float64(s.Proved)},
-		{"jobs_waiting", "Jobs that no worker has taken.", prometheus.GaugeValue, float64(s.Jobs)},
-		{"lag_messages", "Messages with games that the learner has not looked at.", prometheus.GaugeValue, float64(s.Lag)},
-		{"games_kept_total", "Games that were kept since the learner's start.", prometheus.CounterValue, float64(s.Kept)},
-		{"games_duplicate_total", "Games that came again.", prometheus.CounterValue, float64(s.Duplicates)},
-		{"messages_refused_total", "Messages with games that were refused.", prometheus.CounterValue, float64(s.Refused)},
-		{"write_failures_total", "Times that games could not be written to the disk.", prometheus.CounterValue, float64(s.Failures)},
+		{"generation_games_proved", "Games of the generation, stored since the learner started, that ended because their result was proved.", prometheus.GaugeValue, float64(s.Proved)},
+		{"jobs_waiting", "Jobs that no worker has leased.", prometheus.GaugeValue, float64(s.Jobs)},
+		{"lag_messages", "Messages with games that the learner has not processed yet.", prometheus.GaugeValue, float64(s.Lag)},
+		{"games_kept_total", "Games stored since the learner started.", prometheus.CounterValue, float64(s.Kept)},
+		{"games_duplicate_total", "Games that arrived more than once.", prometheus.CounterValue, float64(s.Duplicates)},
+		{"messages_refused_total", "Rejected messages with games.", prometheus.CounterValue, float64(s.Refused)},
+		{"write_failures_total", "Failed writes of games to the disk.", prometheus.CounterValue, float64(s.Failures)},
 	} {
 		to <- prometheus.MustNewConstMetric(prometheus.NewDesc("evald_cluster_"+m.name, m.help, nil, nil), m.kind, m.value)
 	}

@@ -15,16 +15,17 @@ import (
 
 var sha256Name = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// networks is a folder of networks that all workers of a machine share. A file's name is the SHA-256 of its content.
+// networks is a folder of networks that all workers on a machine share. A file's name is the SHA-256 of its content.
 type networks struct {
 	disk  durable.FS
 	dir   string
-	claim *durable.File // on the network that this worker fetches
+	claim *durable.File // claim to the network that this worker fetches
 }
 
 func (n *networks) path(name string) string { return filepath.Join(n.dir, name+".safetensors") }
 
-// look looks for a network. If it is missing, and no other worker fetches it, this worker has the exclusive claim to it until keep or drop.
+// look looks for a network in the folder. If the network is missing and no other worker fetches it, this worker has the exclusive claim to
+// it until keep or drop.
 func (n *networks) look(name string) (found, another bool, err error) {
 	if err := durable.MkdirAllIn(n.disk, n.dir); err != nil {
 		return false, false, err
@@ -39,7 +40,7 @@ func (n *networks) look(name string) (found, another bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	if n.has(name) { // it has just arrived
+	if n.has(name) { // it has arrived since
 		n.drop()
 		return true, false, nil
 	}
@@ -52,7 +53,7 @@ func (n *networks) has(name string) bool {
 	return err == nil && sum(text) == name
 }
 
-// keep stores the content of the network that look did not find.
+// keep stores the content of a network that this worker has claimed.
 func (n *networks) keep(name string, text []byte) error {
 	defer n.drop()
 	if _, err := n.claim.Write(text); err != nil {
@@ -61,7 +62,7 @@ func (n *networks) keep(name string, text []byte) error {
 	return errors.Join(n.claim.Commit(), prune(n.disk, n.dir, filepath.Base(n.path(name))))
 }
 
-// drop lets other workers fetch the network.
+// drop gives up the claim, so that other workers can fetch the network.
 func (n *networks) drop() {
 	if n.claim != nil {
 		n.claim.Abort()
@@ -72,8 +73,8 @@ func (n *networks) drop() {
 // mostNetworks is the maximum number of networks on a machine.
 const mostNetworks = 10
 
-// prune removes all networks but the newest, and never the one that was just stored: if the clock was set back, it is not the newest. A
-// worker reads the file of its network only once.
+// prune removes all networks but the newest. It never removes the one that was stored last, which may have an older time if the clock was
+// set back. It may remove networks in use, because a worker reads its network's file only once.
 func prune(disk durable.FS, dir, just string) error {
 	entries, err := disk.ReadDir(dir)
 	if err != nil {
@@ -81,7 +82,7 @@ func prune(disk durable.FS, dir, just string) error {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") && e.Name() != just { // or another worker has removed it
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".safetensors") && e.Name() != just { // otherwise another worker has removed it
 			files = append(files, info)
 		}
 	}

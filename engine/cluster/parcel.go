@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	parcelGames = 256       // maximum in a message
-	parcelBytes = 256 << 10 // of its games but the last; servers accept messages of 1 MB
-	mostParcel  = 512 << 10 // maximum bytes of a message: the largest game, of 128 positions with 128 moves each, takes less than 256 KB
-	leastPly    = 64        // minimum bytes of a position, as JSON
-	mostNested  = 8         // maximum depth of objects and lists
+	parcelGames = 256       // maximum number of games in a message
+	parcelBytes = 256 << 10 // maximum size of a message's games without the last; servers accept messages of 1 MB
+	mostParcel  = 512 << 10 // maximum size of a message in bytes: the largest possible game, 128 positions with 128 moves each, takes less than 256 KB
+	leastPly    = 64        // minimum size of a position in bytes, as JSON
+	mostNested  = 8         // maximum nesting of objects and lists
 )
 
 // parcel is a message with games.
@@ -27,7 +27,7 @@ type parcel struct {
 	reply reply
 }
 
-// read parses a message. It refuses one that would take much more memory or time than a worker's.
+// read parses a message. It rejects messages that would take far more memory or time than those of workers.
 func (p *parcel) read(text []byte) {
 	games, plies, nested := elements(text)
 	switch {
@@ -46,8 +46,8 @@ func (p *parcel) read(text []byte) {
 	}
 }
 
-// elements returns at least the numbers of games and positions of a message, and how deeply objects and lists are nested, without decoding
-// it. Games are the values of the lists in the message's object, positions those of the lists in objects of these.
+// elements returns upper bounds on the numbers of games and positions in a message, and how deeply its objects and lists are nested,
+// without decoding it. Values of lists in the message's object count as games, values of lists in objects of these lists as positions.
 func elements(text []byte) (games, plies, nested int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

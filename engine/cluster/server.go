@@ -22,9 +22,9 @@ import (
 
 // Server configures the server inside the learner.
 type Server struct {
-	Listen           string // HOST:PORT; port 0 is any
-	Certificate, Key string // files (PEM); empty: no TLS
-	Password         string // of workers; empty: one is generated, and stored in Options.Dir
+	Listen           string // HOST:PORT; with port 0 the system chooses one
+	Certificate, Key string // files (PEM); empty for no TLS
+	Password         string // of workers; if empty, one is generated and stored in Options.Dir
 }
 
 // Users of the server inside the learner, and the prefixes of their inboxes.
@@ -38,19 +38,19 @@ const (
 // Limits of the server inside the learner.
 const (
 	mostConnections   = 10_000
-	mostSubscriptions = 64       // of a connection; a worker has one
-	mostUnread        = 64 << 20 // bytes buffered per connection for at most writeDeadline; the learner's gets games of hundreds of workers
+	mostSubscriptions = 64       // per connection; a worker has one
+	mostUnread        = 64 << 20 // bytes buffered per connection for at most writeDeadline; the learner's connection receives the games of hundreds of workers
 	writeDeadline     = 10 * time.Second
 )
 
-// newInbox returns a new inbox for one connection of a worker. It is a secret between that connection and the server: all workers share one
-// password, and none should read another's answers.
+// newInbox returns a new inbox for one connection of a worker. The inbox is a secret between that connection and the server: all workers
+// share a password, and none may read another's replies.
 func newInbox() string { return workerInbox + "." + rand.Text() }
 
-// isInbox matches those of newInbox.
+// isInbox matches the results of newInbox.
 var isInbox = regexp.MustCompile(`^` + regexp.QuoteMeta(workerInbox) + `\.[A-Z2-7]{26}$`)
 
-// workerMay lists a worker's permissions: ask the learner, send games and reports, and read its own answers.
+// workerMay lists what a worker may do: ask the learner, send games and reports, and read replies to its own inbox.
 func workerMay(inbox string) *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: []string{helloSubject, jobSubject, networkSubject, gamesSubject, statusSubject, workerSubject}},
@@ -61,7 +61,7 @@ func workerMay(inbox string) *server.Permissions {
 // passwords authenticates users by their passwords.
 type passwords struct{ learner, worker string }
 
-// Check implements server.Authentication. A worker's inbox is the end of its connection's name; without such a name it cannot subscribe.
+// Check implements server.Authentication. The name of a worker's connection must end with its inbox; otherwise it may not subscribe.
 func (p passwords) Check(c server.ClientAuthentication) bool {
 	o := c.GetOpts()
 	is := func(user, password string) bool {
@@ -83,7 +83,7 @@ func (p passwords) Check(c server.ClientAuthentication) bool {
 	return false
 }
 
-// start starts a server without files. learner and worker are passwords.
+// start starts a server that stores no files. learner and worker are passwords.
 func (s Server) start(learner, worker string) (*server.Server, error) {
 	host, text, err := net.SplitHostPort(s.Listen)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s Server) start(learner, worker string) (*server.Server, error) {
 		}
 		options.TLS, options.TLSConfig, options.TLSTimeout = true, config, usual.patience.Seconds()
 	}
-	// The server reports addresses that it cannot listen on only in its log.
+	// The server reports an address on which it cannot listen only in its log.
 	l, err := net.Listen("tcp", net.JoinHostPort(host, text))
 	if err != nil {
 		return nil, err
@@ -130,14 +130,14 @@ func (s Server) start(learner, worker string) (*server.Server, error) {
 	return srv, nil
 }
 
-// inside connects the learner to its own server. said is called with later errors of the server.
+// inside connects the learner to the server inside it. said is called with later errors of the server.
 func inside(srv *server.Server, password string, said nats.ErrHandler) (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(srv), nats.UserInfo(learnerUser, password), nats.CustomInboxPrefix(learnerInbox),
 		nats.Name(learnerUser), nats.MaxReconnects(-1), nats.ReconnectWait(usual.pause), nats.ErrorHandler(said))
 }
 
-// secret reads a password from a file that only its owner can read, or writes a fresh one there. When it returns, the password is durable,
-// because workers keep it; this includes a password that a killed learner has written just before.
+// secret reads a password from a file that only its owner can read; if there is none, it stores fresh there. When it returns, the password
+// is durable, even if a killed learner wrote it just before, because workers keep the password.
 func secret(disk durable.FS, path, fresh string) (string, error) {
 	text, err := disk.ReadFile(path)
 	if err == nil && len(text) > 0 {

@@ -15,13 +15,13 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// session is a worker's state for one run; it carries out the deeds of a workerState.
+// session is a worker's state for one run of a learner. It executes the deeds of a workerState.
 type session struct {
 	*worker
 	ctx       context.Context
 	networks  networks
-	evaluator *eval.Evaluator // of the network that was opened last
-	close     func()          // nil, or of evaluator
+	evaluator *eval.Evaluator // of the network opened last
+	close     func()          // closes evaluator, or nil
 	doing     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type session struct {
 	changed chan struct{} // closed at the next event
 }
 
-// play plays for a learner until ctx ends, or the learner has another run or refuses the worker.
+// play plays for a learner until ctx ends, the learner begins another run, or the learner rejects the worker.
 func (w *worker) play(ctx context.Context) error {
 	open := func(run string) (*spool, error) {
 		return openSpool(w.home, w.home.Path("spool-"+run+".jsonl"), w.pace.spool, w.o.Log)
@@ -56,7 +56,7 @@ func (w *worker) play(ctx context.Context) error {
 	return err
 }
 
-// run repeats the state's steps and carries out its deeds.
+// run calls the state's step repeatedly, and executes its deeds.
 func (s *session) run() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -96,7 +96,7 @@ func (s *session) run() error {
 	}
 }
 
-// tell reports an event to the state.
+// tell passes an event to the state.
 func (s *session) tell(what func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +104,13 @@ func (s *session) tell(what func(now time.Time)) {
 	s.wake()
 }
 
-// wake lets run and await check again. The caller holds mu.
+// wake lets run and await check the state again. The caller must hold mu.
 func (s *session) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// await calls ready after every event until it returns true, or ctx ends.
+// await calls ready after every event, until it returns true or ctx ends.
 func (s *session) await(ready func() bool) error {
 	for {
 		s.mu.Lock()
@@ -130,14 +130,13 @@ func (s *session) await(ready func() bool) error {
 	}
 }
 
-// send sends the messages among deeds.
 func (s *session) send(deeds []deed) {
 	for _, d := range deeds {
 		if d.kind != send {
 			continue
 		}
 		if d.call == 0 {
-			_ = s.conn.Publish(d.subject, d.text) // another report will follow
+			_ = s.conn.Publish(d.subject, d.text) // if it is lost, another report will follow
 			continue
 		}
 		if err := s.conn.PublishRequest(d.subject, s.inbox+"."+strconv.Itoa(d.call), d.text); err != nil {
@@ -146,7 +145,7 @@ func (s *session) send(deeds []deed) {
 	}
 }
 
-// do carries out a deed that takes a while.
+// do executes a deed that takes time.
 func (s *session) do(d deed) {
 	switch d.kind {
 	case look:
@@ -167,7 +166,7 @@ func (s *session) do(d deed) {
 	}
 }
 
-// open opens the evaluator of a job's network and replaces the last one.
+// open opens the evaluator of a job's network, in place of the previous one.
 func (s *session) open(j job) error {
 	file := ""
 	if j.Network != "" {
@@ -184,7 +183,7 @@ func (s *session) open(j job) error {
 	return nil
 }
 
-// nextGame waits for a game to begin. It returns false if there is none.
+// nextGame waits until a game can begin. It returns false if there is none.
 func (s *session) nextGame() (number int, ok bool) {
 	err := s.await(func() bool {
 		var more bool
@@ -194,7 +193,7 @@ func (s *session) nextGame() (number int, ok bool) {
 	return number, ok && err == nil
 }
 
-// played adds a finished game to the spool, and waits for room there.
+// played adds a finished game to the spool. If the spool is full, it waits.
 func (s *session) played(g *selfplay.Game) error {
 	text := encode(g)
 	return s.await(func() bool { return s.state.played(g.Number, text) })

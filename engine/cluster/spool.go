@@ -18,11 +18,10 @@ type spooled struct {
 	Game       json.RawMessage `json:"game"`
 }
 
-// spoolGames is the default of pace.spool.
 const spoolGames = 20_000
 
-// spool is a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full they are only in memory, and a
-// kill loses them; they are played again.
+// spool stores a worker's games that the learner has not confirmed, in a file and in memory. If the disk is full, further games are only in
+// memory; a kill loses them, and they are played again.
 type spool struct {
 	disk    durable.FS
 	path    string
@@ -30,11 +29,11 @@ type spool struct {
 	log     *slog.Logger
 	games   []spooled
 	journal *durable.Journal
-	lines   int  // of the journal
-	torn    bool // its last line may be torn
+	lines   int  // number of lines of the journal
+	torn    bool // the journal's last line may be torn
 }
 
-// openSpool finds the games that an earlier process has left.
+// openSpool opens a spool with the games of an earlier process.
 func openSpool(disk durable.FS, path string, most int, log *slog.Logger) (*spool, error) {
 	games, err := durable.ReadJournalIn[spooled](disk, path, "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -45,10 +44,10 @@ func openSpool(disk durable.FS, path string, most int, log *slog.Logger) (*spool
 	return s, nil
 }
 
-// begin rewrites the file.
+// begin rewrites the file with the games in memory.
 func (s *spool) begin() {
 	if s.journal != nil {
-		_ = s.journal.Close() // the games that it lacks are in memory
+		_ = s.journal.Close() // games that the old journal lacks are in memory
 	}
 	var err error
 	if s.journal, err = durable.BeginJournalIn(s.disk, s.path, s.games); err != nil {
@@ -57,10 +56,9 @@ func (s *spool) begin() {
 	s.lines, s.torn = len(s.games), err != nil
 }
 
-// full reports whether the worker must pause until some games are confirmed.
+// full reports whether the worker must pause until games are confirmed.
 func (s *spool) full() bool { return len(s.games) >= s.most }
 
-// add stores a game.
 func (s *spool) add(line spooled) {
 	s.games = append(s.games, line)
 	if s.torn {
@@ -73,7 +71,7 @@ func (s *spool) add(line spooled) {
 	s.lines++
 }
 
-// next returns the first games, all of one generation, up to the limit of a message.
+// next returns the first games, all of one generation, up to the maximum of a message.
 func (s *spool) next() []spooled {
 	n, bytes := 0, 0
 	for n < len(s.games) && n < parcelGames && bytes < parcelBytes && s.games[n].Settings == s.games[0].Settings {
@@ -83,7 +81,7 @@ func (s *spool) next() []spooled {
 	return s.games[:n:n]
 }
 
-// forget drops the first n games: they are confirmed, or will be played again.
+// forget drops the first n games, because they are confirmed or will be played again.
 func (s *spool) forget(n int) {
 	s.games = append([]spooled(nil), s.games[n:]...)
 	if s.torn || s.lines > 1000+2*len(s.games) || len(s.games) == 0 && s.lines > 100 {
@@ -96,7 +94,7 @@ func (s *spool) postpone(n int) {
 	s.games = slices.Concat(s.games[n:], s.games[:n])
 }
 
-// size returns the number of games that the learner has not confirmed, and how many of them are of earlier generations.
+// size returns the number of games, and the number of these that belong to earlier generations.
 func (s *spool) size(generation int) (all, older int) {
 	for _, g := range s.games {
 		if g.Generation < generation {
@@ -106,7 +104,7 @@ func (s *spool) size(generation int) (all, older int) {
 	return len(s.games), older
 }
 
-// close ends the file. It is empty if all games are confirmed.
+// close closes the file. The file is empty if all games are confirmed.
 func (s *spool) close() {
 	s.begin()
 	if s.journal != nil {

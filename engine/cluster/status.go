@@ -19,16 +19,16 @@ import (
 // Worker is the status that a worker reports about itself.
 type Worker struct {
 	Name       string  `json:"worker"`
-	Generation int     `json:"generation"`         // that it plays, or played last
-	Network    string  `json:"network"`            // that it plays with, or played with last
-	Fetching   string  `json:"fetching,omitempty"` // the network that it fetches and opens
-	Begun      int     `json:"begun"`              // unfinished games
-	Games      int64   `json:"games"`              // played since its start
-	PerSecond  float64 `json:"games_per_second"`   // since its last report
-	Kept       int64   `json:"kept"`               // confirmed by the learner
-	Spool      int     `json:"spool"`              // games that are not confirmed
+	Generation int     `json:"generation"`         // the generation that it plays, or played last
+	Network    string  `json:"network"`            // the network that it plays with, or played with last
+	Fetching   string  `json:"fetching,omitempty"` // network that it is fetching or opening
+	Begun      int     `json:"begun"`              // number of unfinished games
+	Games      int64   `json:"games"`              // games played since the worker's start
+	PerSecond  float64 `json:"games_per_second"`   // since the worker's last report
+	Kept       int64   `json:"kept"`               // games that the learner has confirmed
+	Spool      int     `json:"spool"`              // games that the learner has not confirmed
 	Older      int     `json:"spool_older"`        // of these, games of earlier generations
-	Silent     float64 `json:"silent_seconds"`     // since its last report
+	Silent     float64 `json:"silent_seconds"`     // seconds since the worker's last report
 	seen       time.Time
 }
 
@@ -36,55 +36,54 @@ type Worker struct {
 type Status struct {
 	Run        string  `json:"run"`
 	Version    string  `json:"version"`
-	Playing    bool    `json:"playing"` // false: it trains or measures
+	Playing    bool    `json:"playing"` // false while it trains or plays matches
 	Generation int     `json:"generation"`
 	Network    string  `json:"network"`
-	Games      int     `json:"games"`            // of the generation, stored
+	Games      int     `json:"games"`            // stored games of the generation
 	All        int     `json:"all"`              // of the generation
-	Proved     int     `json:"proved,omitempty"` // games of the generation, stored since the learner's start, that ended by a proof
+	Proved     int     `json:"proved,omitempty"` // games of the generation that ended by a proof, stored since the learner's start
 	PerSecond  float64 `json:"games_per_second"`
-	Jobs       int     `json:"jobs"` // without a worker
+	Jobs       int     `json:"jobs"` // jobs that no worker has leased
 	Lag        int     `json:"lag"`  // waiting messages with games
 	Kept       int64   `json:"kept"` // games stored since the learner's start
 	Duplicates int64   `json:"duplicates"`
-	Refused    int64   `json:"refused"`  // messages
+	Refused    int64   `json:"refused"`  // rejected messages
 	Failures   int64   `json:"failures"` // failed writes of games
 
-	Networks []InFlight `json:"networks"` // the newest first
+	Networks []InFlight `json:"networks"` // newest first
 	Older    int        `json:"older"`    // games of earlier generations in progress or in spools
 	Heard    int        `json:"heard"`    // workers that reported in the last minute
 	Spool    int        `json:"spool"`    // games in workers' spools
 	Played   float64    `json:"played_per_second"`
-	Workers  []Worker   `json:"workers"` // the first by name, at most mostListed
+	Workers  []Worker   `json:"workers"` // sorted by name, at most mostListed
 }
 
 // InFlight is a network that workers play with or fetch.
 type InFlight struct {
 	Generation int    `json:"generation"`
 	Network    string `json:"network"`
-	Playing    int    `json:"playing"`  // workers
-	Fetching   int    `json:"fetching"` // workers
-	Begun      int    `json:"begun"`    // unfinished games
+	Playing    int    `json:"playing"`  // number of workers that play with it
+	Fetching   int    `json:"fetching"` // number of workers that fetch it
+	Begun      int    `json:"begun"`    // number of unfinished games
 }
 
-// forgotten is how long a silent worker stays in the status.
+// forgotten is the time after which a silent worker is no longer in the status.
 const forgotten = time.Minute
 
 const (
-	mostWorkers = 10_000 // whose status is stored
-	mostListed  = 1_000  // in a Status
-	mostName    = 200    // bytes
+	mostWorkers = 10_000 // maximum number of workers whose status is stored
+	mostListed  = 1_000  // maximum number of workers in a Status
+	mostName    = 200    // maximum length of a name in bytes
 )
 
-// report is a worker's report.
 type report struct {
 	Worker
-	Holds   []string `json:"holds,omitempty"`   // leases that the worker has
-	Returns []string `json:"returns,omitempty"` // leases that it frees
+	Holds   []string `json:"holds,omitempty"`   // leases that the worker still uses
+	Returns []string `json:"returns,omitempty"` // leases that the worker gives back
 }
 
-// check refuses reports that no worker sends. It only ensures that sums of the numbers do not overflow and that a terminal can show the
-// names: a worker can report anything.
+// check rejects reports that no worker sends. It only ensures that sums of the numbers do not overflow and that a terminal can show the
+// names, because a worker can report anything.
 func (w *Worker) check() error {
 	for _, f := range []struct {
 		name  string
@@ -114,7 +113,7 @@ func (w *Worker) check() error {
 	return nil
 }
 
-// printable is a name with ? in place of unprintable characters, such as those that move a terminal's cursor.
+// printable returns a name with ? in place of unprintable characters, such as those that move a terminal's cursor.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

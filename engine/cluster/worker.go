@@ -25,27 +25,27 @@ import (
 type WorkerOptions struct {
 	Connection
 	Version  string // of the program; the learner must have the same
-	Dir      string // for networks and unconfirmed games; workers of one machine share it
-	Parallel int    // maximum concurrent games
+	Dir      string // folder for networks and unconfirmed games; workers on one machine share it
+	Parallel int    // maximum number of concurrent games
 	Batch    int    // leaves per batch
 	Log      *slog.Logger
 
-	// Evaluator opens the evaluator of a network file. Its answers carry name, and path is selfplay.Config.Path. file is "" if name is a
-	// heuristic.
+	// Evaluator opens the evaluator of a network's file. name is the Source name of its answers, and path is selfplay.Config.Path. file is
+	// "" if name is a heuristic.
 	Evaluator func(file, name, path string) (e *eval.Evaluator, done func(), err error)
-	// Kept, unless nil, is called with games that the learner has confirmed. It blocks the worker.
+	// Kept, if not nil, is called with the numbers of games that the learner has confirmed. The worker waits until it returns.
 	Kept func(generation int, numbers []int)
 }
 
-// Work plays games for the learner at a server until ctx ends, or the learner (ErrRefused) or the server refuses this worker. It waits for
-// an absent server or learner, even at the start.
+// Work plays games for the learner at a server until ctx ends, or until the learner (ErrRefused) or the server rejects this worker. If the
+// server or the learner is absent, even at the start, Work waits for it.
 func Work(ctx context.Context, o WorkerOptions) error {
 	home, err := ownDir(durable.OS, o.Dir)
 	if err != nil {
 		return err
 	}
 	defer home.Close()
-	host, _ := os.Hostname() // "" will do
+	host, _ := os.Hostname() // "" is accepted
 	w := &worker{pace: cmp.Or(o.pace, usual), o: o, home: home, name: printable(short.To(host, 100)) + "-" + strings.ToLower(rand.Text()[:6]), inbox: newInbox(), answers: make(chan *nats.Msg, 64), lost: make(chan error, 1)}
 	w.o.Log = o.Log.With("worker", w.name)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -57,16 +57,16 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	for {
 		err := w.play(ctx)
 		if cause := context.Cause(ctx); ctx.Err() != nil && cause != ctx.Err() {
-			return cause // the server has ended the connection
+			return cause // the server has closed the connection
 		}
 		if !errors.Is(err, errOtherRun) {
 			return err
 		}
-		w.o.Log.Info("the learner has begun anew")
+		w.o.Log.Info("the learner has started another run")
 	}
 }
 
-// ownDir is a folder for this worker alone.
+// ownDir creates and locks a folder for this worker.
 func ownDir(disk durable.FS, dir string) (*durable.Dir, error) {
 	for n := 1; ; n++ {
 		d, err := durable.OpenDirIn(disk, filepath.Join(dir, "workers", fmt.Sprint(n)))
@@ -84,15 +84,15 @@ type worker struct {
 	home *durable.Dir
 
 	conn    *nats.Conn
-	inbox   string         // prefix of the subjects of answers
-	answers chan *nats.Msg // at inbox and the number of the question
-	lost    chan error     // the connection and all its answers are lost
+	inbox   string         // prefix of the subjects of replies
+	answers chan *nats.Msg // receives replies; their subject is inbox and the number of the question
+	lost    chan error     // receives an error when the connection, and with it all replies, are lost
 
-	questions int // asked by earlier sessions
+	questions int // number of questions in earlier sessions
 }
 
-// dial connects, and waits for an absent server. Rejected credentials and an invalid certificate are errors. gone is called when the server
-// has ended the connection for good.
+// dial connects to the server; if the server is absent, it waits. Rejected credentials and an invalid certificate are errors. gone is
+// called when the server has closed the connection for good.
 func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	closed := nats.ClosedHandler(func(c *nats.Conn) {
 		if err := c.LastError(); err != nil {
@@ -101,11 +101,11 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	})
 	lost := nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 		if err != nil {
-			w.o.Log.Warn("the server is lost; playing on", "error", err)
+			w.o.Log.Warn("lost the server; games continue", "error", err)
 		}
 		select {
 		case w.lost <- cmp.Or(err, nats.ErrConnectionClosed):
-		default: // an earlier loss was not handled yet
+		default: // an earlier loss is still unhandled
 		}
 	})
 	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
@@ -127,7 +127,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	return err
 }
 
-// sleep waits for d; its error is that of ctx.
+// sleep waits for d. If ctx ends first, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -137,7 +137,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// absent reports whether an error of a connection means that no server answers, instead of an invalid certificate or rejected credentials.
+// absent reports whether a connection failed because no server answers, rather than because of an invalid certificate or rejected
+// credentials.
 func absent(err error) bool {
 	if errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) {
 		return true

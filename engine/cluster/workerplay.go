@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// player is a worker's state of its jobs and of its network.
+// player is a worker's state of its jobs and its network.
 type player struct {
 	phase  phase
 	leases map[key]*taken // by game that is to be played, in progress or not confirmed
-	job    *taken         // the job whose games are begun now; nil if idle or draining
+	job    *taken         // the job whose games are to begin now; nil in idle and draining
 	plays  string         // taken.id of the games in progress
 
 	name, sha256 string        // of the network whose evaluator is open
-	text         []byte        // of the network being fetched, so far
-	wait         time.Duration // timeout for its next part
-	lookAt       time.Time     // when to look again in phase waiting
+	text         []byte        // first bytes of the network that is being fetched
+	wait         time.Duration // timeout for the network's next part
+	lookAt       time.Time     // in phase waiting: when to look again
 }
 
-// phase is what a worker does with its job.
+// phase is the current step of a worker with a job.
 type phase int
 
 const (
-	idle     phase = iota // it has none
-	looking               // for its network, on this machine
-	waiting               // for another worker of this machine that fetches the network
-	fetching              // the network, from the learner
-	opening               // the network's evaluator
-	playing               // its games, and those of further jobs by the same network
-	draining              // the games in progress, because there was no further job
+	idle     phase = iota // has no job
+	looking               // looks for the job's network on this machine
+	waiting               // waits for another worker on this machine that fetches the network
+	fetching              // fetches the network from the learner
+	opening               // opens the network's evaluator
+	playing               // plays games of the job, and of further jobs with the same network
+	draining              // finishes games in progress, because there was no further job
 )
 
 // key identifies a game of a run.
@@ -43,20 +43,20 @@ type key struct {
 type taken struct {
 	job
 	id   string
-	left []int // games to begin
+	left []int // games that have not begun
 }
 
-// mostBytes is the maximum size of a network.
+// mostBytes is the maximum size of a network in bytes.
 const mostBytes = 1 << 30
 
-// lookAgain is the interval at which a worker looks for a network that another one on its machine fetches.
+// lookAgain is the interval at which a worker looks for a network that another worker on its machine fetches.
 const lookAgain = 100 * time.Millisecond
 
 // held returns the names of this worker's leases.
 func (p *player) held() (names []string) {
 	listed := map[*taken]bool{}
 	for _, t := range p.leases {
-		if !listed[t] && t.Lease != "" { // or the game is an earlier process's
+		if !listed[t] && t.Lease != "" { // a game of an earlier process has no lease
 			listed[t] = true
 			names = append(names, t.Lease)
 		}
@@ -65,12 +65,12 @@ func (p *player) held() (names []string) {
 	return names
 }
 
-// stepPlayer takes the job's due action, or asks for a job.
+// stepPlayer starts the action that is due for the job, or asks for a job.
 func (s *workerState) stepPlayer(now time.Time) {
 	switch p := &s.player; p.phase {
 	case idle:
 		s.askJob(now)
-	case playing: // the next job arrives while the last game of this one is played
+	case playing: // ask when the last game has begun, so that the next job arrives while that game is played
 		if len(p.job.left) == 0 {
 			s.askJob(now)
 		}
@@ -91,13 +91,13 @@ func (s *workerState) askJob(now time.Time) {
 	}
 }
 
-// do begins a phase with a deed for the job.
+// do enters a phase and requests its deed.
 func (s *workerState) do(next phase, kind deedKind) {
 	s.player.phase = next
 	s.deeds = append(s.deeds, deed{kind: kind, job: s.player.job.job, text: s.player.text})
 }
 
-// gotJob handles the answer to a request for a job.
+// gotJob handles the reply to a request for a job.
 func (s *workerState) gotJob(now time.Time, r reply, err error) {
 	switch {
 	case err != nil:
@@ -123,25 +123,25 @@ func (s *workerState) gotJob(now time.Time, r reply, err error) {
 	p := &s.player
 	for _, n := range t.Missing {
 		k := key{t.id, n}
-		if p.leases[k] == nil { // otherwise it is being played here, or is not confirmed, because the learner was restarted
+		if p.leases[k] == nil { // otherwise the learner was restarted, and the game is in progress or not confirmed here
 			t.left = append(t.left, n)
 		}
-		p.leases[k] = t // the learner may have forgotten an earlier lease
+		p.leases[k] = t // the learner may not know the game's earlier lease
 	}
 	switch {
-	case len(t.left) == 0: // ask for another one
+	case len(t.left) == 0: // all games are here already: ask for another job
 	case p.phase == idle:
 		p.job = t
 		s.getNetwork(now)
 	case t.id == p.plays:
 		p.job = t
-	default: // finish the games in progress first; other workers need not wait for them
+	default: // finish the games in progress first, and let other workers play the job meanwhile
 		s.giveBack(t)
 		p.phase, p.job = draining, nil
 	}
 }
 
-// noJob waits for jobs. It begins no game until all games in progress are over, so that all seats soon play again.
+// noJob waits for jobs. In phase playing, it lets all games in progress end first, so that all seats begin the next job's games together.
 func (s *workerState) noJob(now time.Time) {
 	if p := &s.player; p.phase == playing {
 		p.phase, p.job = draining, nil
@@ -150,7 +150,7 @@ func (s *workerState) noJob(now time.Time) {
 	s.jobs.after = now.Add(s.pace.pause)
 }
 
-// giveBack frees a job of which no game was begun.
+// giveBack ends the lease of a job none of whose games has begun.
 func (s *workerState) giveBack(t *taken) {
 	for _, n := range t.left {
 		delete(s.player.leases, key{t.id, n})
@@ -158,7 +158,7 @@ func (s *workerState) giveBack(t *taken) {
 	s.report(report{Holds: s.player.held(), Returns: []string{t.Lease}})
 }
 
-// getNetwork gets the evaluator of the job's network.
+// getNetwork starts getting the evaluator of the job's network.
 func (s *workerState) getNetwork(now time.Time) {
 	p := &s.player
 	t := p.job
@@ -178,8 +178,8 @@ func (s *workerState) getNetwork(now time.Time) {
 	}
 }
 
-// looked handles the result of look: whether this machine has the network. If not, either this worker has the exclusive claim to it until
-// drop or keep, or another one fetches it.
+// looked handles the result of the deed look: whether this machine has the network. If not, either this worker has the exclusive claim to
+// it until drop or keep, or another worker fetches it.
 func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	switch {
 	case err != nil:
@@ -193,8 +193,8 @@ func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	}
 }
 
-// gotPart handles a part of the network. A part that misses its timeout is requested again with twice the timeout, because the line may be
-// slow.
+// gotPart handles a part of the network. If a part misses its timeout, the worker requests it again with twice the timeout, because the
+// line may be slow.
 func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 	p := &s.player
 	switch {
@@ -217,16 +217,16 @@ func (s *workerState) gotPart(now time.Time, text []byte, err error) {
 			p.text = nil
 			return
 		}
-		err = fmt.Errorf("network %s: what came has SHA-256 %s", p.job.Network, got)
+		err = fmt.Errorf("network %s: the received bytes have SHA-256 %s", p.job.Network, got)
 	}
 	s.do(idle, drop)
 	s.networkFailed(now, err)
 }
 
-// networkFailed gives the job back, and asks for another one a little later.
+// networkFailed gives the job back, and asks for another job after a pause.
 func (s *workerState) networkFailed(now time.Time, err error) {
 	t := s.player.job
-	s.o.Log.Warn("the network cannot be had; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
+	s.o.Log.Warn("the network cannot be fetched; trying again", "generation", t.Generation, "network", t.Config.Network, "error", err)
 	s.now.Fetching = ""
 	s.giveBack(t)
 	s.player.phase, s.player.job, s.player.text = idle, nil, nil
@@ -248,7 +248,8 @@ func (s *workerState) opened(now time.Time, err error) {
 	s.do(playing, play)
 }
 
-// nextGame returns the number of the next game to begin, if ok. Otherwise, if more, call it again later; if not more, there is none.
+// nextGame returns the number of the next game to begin if ok is true. Otherwise, if more is true, the caller should try again later; if
+// not, there is no further game.
 func (s *workerState) nextGame() (number int, ok, more bool) {
 	p := &s.player
 	if s.failed != nil || p.phase != playing {
@@ -262,7 +263,7 @@ func (s *workerState) nextGame() (number int, ok, more bool) {
 	return number, true, true
 }
 
-// played stores a game that nextGame began. It returns false if there is no room: call it again later.
+// played stores a finished game. It returns false if there is no room; the caller should try again later.
 func (s *workerState) played(number int, game []byte) bool {
 	if s.spool.full() {
 		return false

@@ -11,71 +11,70 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// workerState is a worker's state for one run of a learner, and its decisions. It has no connection, no clock and no goroutine: its caller
-// (session, or the simulation) reports events and the time to it, and carries out the deeds that take returns. Its disk is the spool. Its
-// handling of jobs and networks is in workerplay.go.
+// workerState is a worker's state for one run of a learner, and makes its decisions. It has no connection, clock or goroutine: its caller
+// (session, or the simulation) reports events and the time to it, and executes the deeds that take returns. The only disk that it uses is
+// the spool. Its handling of jobs and networks is in workerplay.go.
 type workerState struct {
 	pace pace
-	o    WorkerOptions // without a connection
+	o    WorkerOptions // the connection is unused
 	name string
 
-	run       string                           // "" until the learner has answered
-	openSpool func(run string) (*spool, error) // of a run
-	spool     *spool                           // nil until then
-	deeds     []deed                           // to carry out now
-	failed    error                            // why the session is over
+	run       string                           // "" until the learner has replied
+	openSpool func(run string) (*spool, error) // opens the spool of a run
+	spool     *spool                           // nil until the learner has replied
+	deeds     []deed                           // to execute now
+	failed    error                            // the reason why the session has ended
 
-	questions int // number of questions so far, including those of earlier sessions, whose answers may arrive late
+	questions int // number of questions so far; those of earlier sessions count, because their replies may arrive late
 	hello     call
 	games     call
 	jobs      call
-	part      call // of a network
+	part      call // for a part of a network
 
-	sent     []spooled     // the games of the last message with games
-	patience time.Duration // timeout for its answer
-	backOff  time.Duration // pause after its next failure
-	silent   bool          // the log says that the learner does not answer hello
-	refusing bool          // the log says that the learner does not take games
+	sent     []spooled     // games of the last message with games
+	patience time.Duration // timeout for the reply to it
+	backOff  time.Duration // pause after the next failure
+	silent   bool          // already logged that the learner does not reply to hello
+	refusing bool          // already logged that the learner does not accept games
 
 	reportAt time.Time
-	before   int64  // now.Games at the last report
+	before   int64  // value of now.Games at the last report
 	now      Worker // the next report
 
 	player player
 }
 
-// call is a question to the learner that is asked repeatedly. It waits for one answer at a time.
+// call is a kind of question that the worker asks repeatedly. It waits for one reply at a time.
 type call struct {
-	number int           // of the unanswered question; 0: none
-	asked  time.Time     // when
-	lasts  time.Duration // timeout
-	after  time.Time     // earliest time of the next question
+	number int           // number of the question without a reply; 0 if there is none
+	asked  time.Time     // time of the question
+	lasts  time.Duration // timeout for the reply
+	after  time.Time     // earliest time for the next question
 }
 
-// due reports whether the question may be asked.
 func (c *call) due(now time.Time) bool { return c.number == 0 && !now.Before(c.after) }
 
-// deed is an action for the worker.
+// deed is an action that the session executes.
 type deed struct {
 	kind    deedKind
-	subject string // of send
-	call    int    // of send: the number of the question, 0 if it needs no answer
-	text    []byte // of send and keep
-	job     job    // of the other kinds
+	subject string // for send
+	call    int    // for send: number of the question, 0 if it needs no reply
+	text    []byte // for send and keep
+	job     job    // for the other kinds
 }
 
 type deedKind int
 
 const (
-	send deedKind = iota // send a message, then tell answered if it is a question
-	look                 // look whether this machine has the job's network, then tell looked
-	keep                 // keep the content of the job's network and open its evaluator, then tell opened
-	open                 // open the evaluator of the job's network, then tell opened
-	drop                 // let other workers of this machine fetch the network
-	play                 // play the games that nextGame returns, telling played, and ended at the end
+	send deedKind = iota // send a message; if it is a question, call answered
+	look                 // look whether this machine has the job's network; call looked
+	keep                 // store the content of the job's network and open its evaluator; call opened
+	open                 // open the evaluator of the job's network; call opened
+	drop                 // let other workers on this machine fetch the network
+	play                 // play the games that nextGame returns; call played after each, and ended at the end
 )
 
-// runName matches the number of a run. It becomes part of a file's name.
+// runName matches the name of a run, which becomes part of a file's name.
 var runName = regexp.MustCompile(`^[A-Z0-9]{1,64}$`)
 
 var (
@@ -83,7 +82,7 @@ var (
 	errSilent   = errors.New("no answer in time")
 )
 
-// newWorkerState returns a worker that looks for a learner, after the given number of earlier questions.
+// newWorkerState returns a worker that has not found a learner yet. questions is the number of questions in earlier sessions.
 func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpool func(run string) (*spool, error)) *workerState {
 	return &workerState{
 		pace: p, o: o, name: name, questions: questions, openSpool: openSpool, patience: p.patience, backOff: p.pause, now: Worker{Name: name},
@@ -91,7 +90,7 @@ func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpo
 	}
 }
 
-// take returns the new deeds, once.
+// take returns the deeds since the last call.
 func (s *workerState) take() (deeds []deed) {
 	deeds, s.deeds = s.deeds, nil
 	return deeds
@@ -104,7 +103,7 @@ func (s *workerState) fail(err error) {
 	}
 }
 
-// step takes all due actions. Call it after each call of another method, and no later than at the time that it returns.
+// step starts all due actions. The caller must call it after each call of another method, and no later than at the returned time.
 func (s *workerState) step(now time.Time) (again time.Time) {
 	for _, c := range s.calls() {
 		if c.number != 0 && now.Sub(c.asked) >= c.lasts {
@@ -122,7 +121,7 @@ func (s *workerState) step(now time.Time) (again time.Time) {
 		s.reportAt = now.Add(every)
 		s.now.Spool, s.now.Older = s.spool.size(s.now.Generation)
 		s.now.PerSecond, s.before = float64(s.now.Games-s.before)/every.Seconds(), s.now.Games
-		s.report(report{Holds: s.player.held()}) // if it is lost, another worker may play the same games
+		s.report(report{Holds: s.player.held()}) // if it is lost, the leases may expire, and other workers may play the same games
 	}
 	if s.games.due(now) {
 		s.deliver(now)
@@ -131,7 +130,7 @@ func (s *workerState) step(now time.Time) (again time.Time) {
 	return s.nextStep(now)
 }
 
-// deliver sends the first games of the spool to the learner, if there are some.
+// deliver sends the first games of the spool, if any, to the learner.
 func (s *workerState) deliver(now time.Time) {
 	some := s.spool.next()
 	if len(some) == 0 {
@@ -147,7 +146,7 @@ func (s *workerState) deliver(now time.Time) {
 
 func (s *workerState) calls() []*call { return []*call{&s.hello, &s.games, &s.jobs, &s.part} }
 
-// nextStep is the time of the next due action.
+// nextStep is the time at which the next action is due.
 func (s *workerState) nextStep(now time.Time) time.Time {
 	times := []time.Time{s.player.lookAt}
 	if s.spool != nil {
@@ -169,7 +168,7 @@ func (s *workerState) nextStep(now time.Time) time.Time {
 	return next
 }
 
-// ask asks the learner, and waits for the answer up to wait.
+// ask sends a question to the learner. The reply must arrive within wait.
 func (s *workerState) ask(now time.Time, c *call, wait time.Duration, subject string, q request) {
 	q.Version, q.Worker = s.o.Version, s.name
 	s.questions++
@@ -177,16 +176,16 @@ func (s *workerState) ask(now time.Time, c *call, wait time.Duration, subject st
 	s.deeds = append(s.deeds, deed{kind: send, subject: subject, call: c.number, text: encode(q)})
 }
 
-// report sends a report. It may be lost; another one will follow.
+// report sends a report. If it is lost, the next one replaces it.
 func (s *workerState) report(r report) {
 	r.Worker = s.now
 	s.deeds = append(s.deeds, deed{kind: send, subject: workerSubject, text: encode(r)})
 }
 
-// leave frees this worker's jobs at once. If the message is lost, their leases expire.
+// leave gives back this worker's leases. If the message is lost, the leases expire.
 func (s *workerState) leave() { s.report(report{Returns: s.player.held()}) }
 
-// answered handles the answer to a question, or an error in its place. It ignores answers that are no longer awaited.
+// answered handles the reply to a question, or an error in its place. It ignores replies that are no longer expected.
 func (s *workerState) answered(now time.Time, number int, text []byte, err error) {
 	i := slices.IndexFunc(s.calls(), func(c *call) bool { return c.number == number })
 	if i < 0 || number == 0 {
@@ -212,19 +211,19 @@ func (s *workerState) answered(now time.Time, number int, text []byte, err error
 	}
 }
 
-// lost handles the loss of the connection, and with it of all answers.
+// lost handles the loss of the connection and of all expected replies.
 func (s *workerState) lost(now time.Time, err error) {
 	for _, c := range s.calls() {
 		s.answered(now, c.number, nil, err)
 	}
 }
 
-// joined begins to play for the learner's run.
+// joined handles the reply to hello, and starts to play for the learner's run.
 func (s *workerState) joined(now time.Time, r reply, err error) {
 	switch {
 	case err != nil:
 		if !s.silent {
-			s.o.Log.Warn("waiting for the learner, trying again and again", "every", s.pace.pause, "error", err)
+			s.o.Log.Warn("waiting for the learner", "every", s.pace.pause, "error", err)
 		}
 		s.silent = true
 		s.hello.after = now.Add(s.pace.pause)
@@ -239,13 +238,13 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 			return
 		}
 		s.run = r.Run
-		for _, g := range s.spool.games { // these are not played again
+		for _, g := range s.spool.games { // games in the spool are not played again
 			s.player.leases[key{g.Settings, g.Number}] = &taken{}
 		}
 	}
 }
 
-// delivered handles the answer to games. The timeout grows with reply latency, because early resends would overload a slow learner.
+// delivered handles the reply to games. The timeout grows with reply latency, because early resends would overload a slow learner.
 func (s *workerState) delivered(now time.Time, r reply, err error) {
 	s.patience = min(max(s.pace.patience, 2*now.Sub(s.games.asked)), mostPatience*s.pace.patience)
 	generation := s.sent[0].Generation
@@ -266,7 +265,7 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 		if r.Early && s.spool.full() { // no room to play the games that the learner waits for
 			s.forget(s.sent)
 		} else {
-			s.spool.postpone(len(s.sent)) // others may be the ones that it waits for
+			s.spool.postpone(len(s.sent)) // the learner may be waiting for the others
 		}
 	}
 	if !s.refusing {
@@ -277,7 +276,7 @@ func (s *workerState) delivered(now time.Time, r reply, err error) {
 	s.backOff = min(2*s.backOff, s.pace.patience)
 }
 
-// confirmed drops games that the learner has.
+// confirmed drops games that the learner has confirmed.
 func (s *workerState) confirmed(games []spooled) {
 	numbers := make([]int, len(games))
 	for i, g := range games {
@@ -291,7 +290,7 @@ func (s *workerState) confirmed(games []spooled) {
 	s.forget(games)
 }
 
-// forget drops the first games of the spool. After a job's last game the worker no longer reports the job.
+// forget drops the first games of the spool. Once all games of a job are dropped, the worker no longer reports its lease.
 func (s *workerState) forget(games []spooled) {
 	s.spool.forget(len(games))
 	for _, g := range games {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// KeepConfig writes a configuration, a struct, to a JSON file with a checksum. If the file exists, its configuration must be the same. A
-// field missing from the file counts as zero.
+// KeepConfig writes a configuration, a struct, to a JSON file with a checksum. If the file exists, it must contain the same configuration.
+// A field that is missing from the file counts as zero.
 func KeepConfig[C any](path string, c C) error { return KeepConfigIn(OS, path, c) }
 
 // KeepConfigIn is KeepConfig in any file system.
@@ -52,7 +52,7 @@ func SameConfig[C any](was, is C) error {
 	return nil
 }
 
-// difference returns the first field that differs and its two values as JSON. The field is "" if none differs.
+// difference returns the name of the first field that differs, and its two values as JSON. The name is "" if none differs.
 func difference(a, b reflect.Value) (field string, was, is []byte) {
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
@@ -67,7 +67,7 @@ func difference(a, b reflect.Value) (field string, was, is []byte) {
 				return name + "." + inner, was, is
 			}
 		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			was, _ = json.Marshal(x.Interface()) // KeepConfig has written configurations of this type as JSON
+			was, _ = json.Marshal(x.Interface()) // cannot fail: KeepConfig has written configurations of this type as JSON
 			is, _ = json.Marshal(y.Interface())
 			return name, was, is
 		}

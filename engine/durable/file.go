@@ -1,22 +1,23 @@
-// Package durable has the parts shared by all files that must survive a kill:
+// Package durable writes and reads files that must survive a kill or a power cut:
 //
 //	fs.go       the file system below: the operating system's, or a simulated one
-//	file.go     files that appear under their names when they are complete, or not at all
+//	file.go     files that get their names when they are complete, or not at all
 //	lock.go     one process at a time writes a file or a folder
 //	json.go     checksums within JSON
 //	parquet.go  checksums within Parquet files
 //	folder.go   the folder of a run, which one process at a time writes
-//	config.go   the configuration of a run, written once; a run continues only with the same one
+//	config.go   the configuration of a run, written once; a run resumes only with the same one
 //	journal.go  a file that grows line by line; a kill can tear its last line only
 //	shards.go   the names of files of records, which contain the numbers of their games
 //
 // Until a file is complete, its bytes are in .NAME.evald-new beside it, and its writer holds a lock on .NAME.evald-lock. So a second writer
-// of NAME is refused at once, and the next writer removes the bytes of a killed one. The lock is a separate file because gofrs/flock opens
-// the file that it locks and keeps the handle, and because Windows renames no open file.
+// of NAME fails at once, and the next writer removes the bytes of a killed one. The lock is a separate file because gofrs/flock opens the
+// file that it locks and keeps the handle, and because Windows cannot rename an open file.
 //
-// Syncing a file does not make its name durable; syncing its folder does. So Commit, and everything built on it, syncs both: the file
-// survives a later power cut. Anything that depends on a file is written after that, for example a journal from which the file's games were
-// removed. OpenDir syncs the folder as well, because a process may have been killed between naming a file and syncing the folder.
+// Syncing a file does not make its name durable; syncing its folder does. So Commit, and everything built on it, syncs both, and the file
+// survives any later power cut. Callers write files that depend on this one only after that: for example, a journal from which its games
+// were removed. OpenDir syncs the folder as well, because a process may have been killed after it named a file and before it synced the
+// folder.
 package durable
 
 import (
@@ -29,7 +30,7 @@ import (
 	"strings"
 )
 
-// ErrInUse is the error of a file that another program is writing.
+// ErrInUse is the error of Create if another program is writing the file.
 var ErrInUse = errors.New("another program is writing this file: name another one, or wait for it to end")
 
 // File is a file that is being written. Commit or Abort it.
@@ -44,18 +45,18 @@ type File struct {
 
 const lockSuffix, newSuffix = ".evald-lock", ".evald-new"
 
-// beside is the path of a hidden file that belongs to the file of a path.
+// beside returns the path of a hidden file that accompanies the file at path.
 func beside(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
-// Create begins a file. It has the permissions of the existing file of that name, or 0644. Errors name the file.
+// Create starts writing a file. The new file gets the permissions of the existing file of that name, or 0644. Errors name the file.
 func Create(path string) (*File, error) { return CreateIn(OS, path) }
 
 // CreateIn is Create in any file system.
 func CreateIn(files FS, path string) (*File, error) { return create(files, path, 0o644) }
 
-// create begins a file with the permissions of the existing file of that name, or with mode.
+// create is CreateIn with mode in place of 0644.
 func create(files FS, path string, mode fs.FileMode) (*File, error) {
 	w := &File{files: files, path: path}
 	there, err := files.Stat(path)
@@ -81,7 +82,7 @@ func create(files FS, path string, mode fs.FileMode) (*File, error) {
 	return w, nil
 }
 
-// discard removes the bytes that a killed writer left behind.
+// discard removes the bytes of a killed writer.
 func discard(files FS, temporary string) error {
 	if err := inTheWay(files, temporary); err != nil {
 		return err
@@ -93,7 +94,7 @@ func discard(files FS, temporary string) error {
 }
 
 // Commit renames the file to its final name, replacing any existing file. When it returns nil, bytes and name are durable. If it fails, the
-// new file is removed, unless it has its name already and only the name may not be durable.
+// new file is removed, except if it already has its final name and only that name may not be durable.
 func (w *File) Commit() error {
 	err := errors.Join(w.Sync(), w.Close())
 	if err == nil {
@@ -120,7 +121,7 @@ func (w *File) Abort() {
 	}
 }
 
-// failed makes an error name the file instead of its temporary name.
+// failed returns err with the file's name in place of its temporary name.
 func (w *File) failed(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -159,7 +160,7 @@ func writeFile(files FS, path string, content []byte, mode fs.FileMode) error {
 func ReadFile(path string, most int64) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, err
-	} else if !info.Mode().IsRegular() { // opening a pipe might block for ever
+	} else if !info.Mode().IsRegular() { // opening a pipe could block forever
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	return readMost(path, most)
@@ -185,8 +186,8 @@ func readMost(path string, most int64) ([]byte, error) {
 	return content, err
 }
 
-// CacheDir is the folder for files that this program can make again: the value of EVALD_CACHE_DIR, or else evald in the user's cache. It
-// may not exist yet. An error means that there is no such folder.
+// CacheDir is the folder for files that this program can recreate: the value of EVALD_CACHE_DIR, or else evald in the user's cache. The
+// folder need not exist yet. An error means that the system has no such folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("EVALD_CACHE_DIR"); dir != "" {
 		return dir, nil
@@ -218,7 +219,6 @@ func SweepIn(files FS, dir string) error {
 	return nil
 }
 
-// sweep removes the temporary files of one file.
 func sweep(files FS, path string) error {
 	lock, err := acquire(files, beside(path, lockSuffix), ErrInUse)
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 )
 
-// ErrFolderInUse is the error of a folder that another process has open.
+// ErrFolderInUse is the error of OpenDir if another process has the folder open.
 var ErrFolderInUse = errors.New("another run is writing this folder: name another one, or wait for it to end")
 
-// Dir is a folder that only this process writes. Close it.
+// Dir is a folder that only this process writes. It must be closed.
 type Dir struct {
 	FS
 	path string
 	lock Lock
 }
 
-// OpenDir creates the folder if it is missing, locks it without waiting, and removes temporary files of killed writers. All remaining names
-// in it are durable. The error names the folder; it wraps ErrFolderInUse if another process has the folder open. The lock is the file
+// OpenDir creates the folder if it is missing, locks it without waiting, and removes temporary files of killed writers. The names that
+// remain in it are then durable. Errors name the folder, and wrap ErrFolderInUse if another process has it open. The lock is the file
 // "lock" in the folder.
 func OpenDir(path string) (*Dir, error) { return OpenDirIn(OS, path) }
 
@@ -43,7 +43,7 @@ func OpenDirIn(files FS, path string) (*Dir, error) {
 	return d, nil
 }
 
-// Path returns the path of a file or folder inside the folder.
+// Path returns the path of a file or folder in the folder.
 func (d *Dir) Path(names ...string) string {
 	return filepath.Join(append([]string{d.path}, names...)...)
 }
@@ -51,7 +51,7 @@ func (d *Dir) Path(names ...string) string {
 // Sync is SyncDir of the folder.
 func (d *Dir) Sync() error { return d.SyncDir(d.path) }
 
-// SyncDir is that of OS.
+// SyncDir makes the names of a folder's files durable, in OS.
 func SyncDir(path string) error { return OS.SyncDir(path) }
 
 // Close unlocks the folder for other processes.

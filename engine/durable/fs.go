@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// FS is a file system: OS, or a simulated disk (durabletest.Disk). Methods that package os also has return the same errors as there.
+// FS is a file system: OS, or a simulated disk (durabletest.Disk). Methods that also exist in package os return the same errors as there.
 // Functions of this package whose names end with In take an FS; the others use OS.
 type FS interface {
 	OpenFile(path string, flag int, mode fs.FileMode) (Handle, error)
@@ -24,8 +24,8 @@ type FS interface {
 
 	// SyncDir makes the names of a folder's files durable.
 	SyncDir(path string) error
-	// Lock locks a file without waiting, and creates it if it is missing. The error is ErrLocked if another process, or another caller in
-	// this one, has the lock. The lock ends with Release, and when the process is killed.
+	// Lock creates the file if it is missing, and locks it without waiting. The error is ErrLocked if another process, or another caller in
+	// this process, has the lock. Release ends the lock, and so does a kill of the process.
 	Lock(path string) (Lock, error)
 }
 
@@ -54,7 +54,7 @@ type system struct{}
 
 func (system) OpenFile(path string, flag int, mode fs.FileMode) (Handle, error) {
 	f, err := os.OpenFile(path, flag, mode)
-	if err != nil { // a Handle of a nil *os.File is not nil
+	if err != nil { // a Handle that contains a nil *os.File would not be nil
 		return nil, err
 	}
 	return f, nil
@@ -69,7 +69,7 @@ func (system) Rename(from, to string) error               { return os.Rename(fro
 func (system) Remove(path string) error                   { return os.Remove(path) }
 
 // SyncDir does nothing where a folder cannot be synced: on Windows, in folders that this process may not read, and on file systems that
-// refuse it (EINVAL).
+// return EINVAL.
 func (system) SyncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -87,8 +87,8 @@ func (system) SyncDir(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// MkdirAllIn creates a folder and its missing parents. When it returns, the names of all created folders are durable. So is that of an
-// existing folder, because a process that was then killed may have created it just before.
+// MkdirAllIn creates a folder and its missing parents. When it returns, the names of all created folders are durable. It also syncs an
+// existing folder's name, because a process may have created the folder and been killed before it synced the name.
 func MkdirAllIn(files FS, path string) error {
 	above := filepath.Dir(path)
 	info, err := files.Stat(path)

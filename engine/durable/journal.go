@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// Journal is a file of JSON lines, each with its checksum, opened for appending. Close it.
+// Journal is a file of JSON lines, each with its checksum, opened for appending. It must be closed.
 type Journal struct{ Handle }
 
-// ReadJournal reads the lines of a journal in order, without a last one that a kill has torn. The error of a damaged line names the file
-// and the line, and asks the user to remove it; loss names the consequence.
+// ReadJournal reads the lines of a journal in order. It omits a last line that a kill has torn. If a line is damaged, the error names the
+// file and the line, and asks the user to remove the line; loss is the part of the message that names the consequence.
 func ReadJournal[L any](path, loss string) ([]L, error) { return ReadJournalIn[L](OS, path, loss) }
 
 // ReadJournalIn is ReadJournal in any file system.
@@ -26,8 +26,8 @@ func ReadJournalIn[L any](files FS, path, loss string) ([]L, error) {
 	return lines, nil
 }
 
-// BeginJournal writes a journal of these lines, replacing any existing one, and opens it for appending. A kill or a power cut leaves either
-// the old or the new journal; after BeginJournal returns, always the new one.
+// BeginJournal writes a journal of these lines, replacing any existing one, and opens it for appending. After a kill or a power cut, either
+// the old or the new journal exists; once BeginJournal has returned, always the new one.
 func BeginJournal[L any](path string, lines []L) (*Journal, error) {
 	return BeginJournalIn(OS, path, lines)
 }
@@ -52,7 +52,7 @@ func BeginJournalIn[L any](files FS, path string, lines []L) (*Journal, error) {
 	return &Journal{file}, nil
 }
 
-// Add appends a line, a struct with at least one field, in one write with its newline.
+// Add appends a struct with at least one field as a line, in one write with its newline.
 func (j *Journal) Add(line any) error {
 	text, err := Marshal(line)
 	if err != nil {

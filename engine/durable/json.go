@@ -8,12 +8,12 @@ import (
 	"regexp"
 )
 
-// Marshal writes a struct, which must have a field, as one line of JSON without its newline. The last field of the object is a checksum of
+// Marshal writes a struct, which must have a field, as one line of JSON without a newline. The object's last field is a checksum of
 // everything before it,
 //
 //	{"game":7,"points":0.5,"crc32":"5a698146"}
 //
-// here the CRC-32 (IEEE) of {"game":7,"points":0.5. Other programs read such objects like any others.
+// here the CRC-32 (IEEE) of {"game":7,"points":0.5. Other programs can ignore that field.
 func Marshal(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -22,7 +22,7 @@ func Marshal(v any) ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"crc32":"%08x"}`, crc32.ChecksumIEEE(text[:len(text)-1])), nil
 }
 
-// MarshalIndent writes a struct, which must have a field, as a file that people can read.
+// MarshalIndent writes a struct, which must have a field, as indented JSON with the checksum.
 func MarshalIndent(v any) ([]byte, error) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -37,7 +37,7 @@ const sumName = "crc32"
 // sumField matches a last field that may be the checksum, possibly with a damaged byte.
 var sumField = regexp.MustCompile(`(?s),\s*"(.{5})":\s*"(.{8})"\s*\}\s*$`)
 
-// checkedJSON compares the checksum and returns the JSON without it. An object without the field was written by another program, and is
+// checkedJSON compares the checksum and returns the JSON without it. An object without a checksum was written by another program, and is
 // returned unchanged. A last field whose name differs from the checksum's in one byte counts as a damaged checksum.
 func checkedJSON(text []byte) ([]byte, error) {
 	at := sumField.FindSubmatchIndex(text)
@@ -55,7 +55,7 @@ func checkedJSON(text []byte) ([]byte, error) {
 		return text, nil
 	}
 	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(content)); other == 1 || got != string(want) {
-		return nil, fmt.Errorf("is damaged: its checksum is %s, and it says %q: %q", got, called, want)
+		return nil, fmt.Errorf("is damaged: its checksum is %s, but it states %q: %q", got, called, want)
 	}
 	return append(bytes.Clone(content), '}'), nil
 }
@@ -69,8 +69,8 @@ func Unmarshal(text []byte, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// Lines decodes a text of whole lines, each as Unmarshal does. Text after the last newline is ignored: it is a line torn by a kill. Errors
-// name the line of the file; the file has before lines in front of the text.
+// Lines decodes a text of whole lines, each as Unmarshal does. It ignores text after the last newline, because a kill has torn that line.
+// Errors contain the line's number in the file, in which before lines precede the text.
 func Lines[L any](text []byte, before int) (lines []L, err error) {
 	for {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})

@@ -8,7 +8,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// acquire locks a file, which it creates if it is missing, without waiting. If another process has the lock, the error is held.
+// acquire creates the file if it is missing, and locks it without waiting. If another process has the lock, the error is held.
 func acquire(files FS, path string, held error) (Lock, error) {
 	lock, err := files.Lock(path)
 	if errors.Is(err, ErrLocked) {
@@ -17,7 +17,7 @@ func acquire(files FS, path string, held error) (Lock, error) {
 	return lock, err
 }
 
-// inTheWay returns an error if the path exists and is no regular file.
+// inTheWay returns an error if the path exists and is not a regular file.
 func inTheWay(files FS, path string) error {
 	if info, err := files.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return errors.New(path + " is in the way: remove it")
@@ -25,10 +25,10 @@ func inTheWay(files FS, path string) error {
 	return nil
 }
 
-// systemLock is a lock of OS.
 type systemLock struct{ *flock.Flock }
 
-// Lock implements FS. It does not follow links: in a folder that every user can write, a link may be a trap.
+// Lock implements FS. It does not follow symbolic links: in a folder that every user can write, another user may have made the link as a
+// trap.
 func (system) Lock(path string) (Lock, error) {
 	for {
 		if err := inTheWay(OS, path); err != nil {
@@ -42,7 +42,7 @@ func (system) Lock(path string) (Lock, error) {
 		if !locked {
 			return nil, ErrLocked
 		}
-		// The previous owner of the lock may have removed the file after it was opened and before it was locked here.
+		// Between opening and locking, the previous owner may have removed the file. Then the lock would be on a file without a name.
 		mine, err := lock.Stat()
 		if err == nil {
 			if there, err := os.Lstat(path); err == nil && os.SameFile(mine, there) {
@@ -57,7 +57,7 @@ func (system) Lock(path string) (Lock, error) {
 
 // Release implements Lock.
 func (l systemLock) Release() error {
-	if runtime.GOOS == "windows" { // Windows removes no open file: neither this one, nor one that another process has locked since
+	if runtime.GOOS == "windows" { // Windows cannot remove an open file: neither this one, nor one that another process has locked since
 		err := l.Close()
 		_ = os.Remove(l.Path())
 		return err

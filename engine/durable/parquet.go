@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// A Parquet file contains a checksum of all its bytes. It is first written with ParquetZeros under ParquetKey in its metadata; then
-// SealParquet replaces them by the checksum: the CRC-32 (IEEE) of all bytes of the file, as eight hexadecimal digits, which count as zeros
-// in the sum. So any wrong byte is found before the file's contents are used.
+// A Parquet file contains a checksum of all its bytes: their CRC-32 (IEEE), as eight hexadecimal digits. The file is first written with
+// ParquetZeros under ParquetKey in its metadata. SealParquet computes the checksum of that file and replaces the zeros with it. So readers
+// detect any wrong byte before they use the file's contents.
 const (
 	ParquetKey   = "evald.crc32"
 	ParquetZeros = "00000000"
 )
 
-// The metadata are near the file's end: a list of pairs of strings, each preceded by its type and length.
+// The metadata are near the end of the file: a list of pairs of strings, each preceded by its type and length.
 var (
 	beforeSum = []byte(ParquetKey + "\x18\x08")
 	sumWithin = int64(1 << 20) // the checksum is within this many bytes of the end
@@ -35,7 +35,7 @@ func findSum(f io.ReaderAt, size int64) (at int64, sum string, ok bool, err erro
 	return size - int64(len(tail)) + int64(i), string(tail[i : i+len(ParquetZeros)]), true, nil
 }
 
-// fileSum is the checksum of a file, counting the digits at offset at as zeros.
+// fileSum computes the checksum of a file. The digits at offset at count as zeros.
 func fileSum(f io.ReaderAt, size, at int64) (string, error) {
 	behind := at + int64(len(ParquetZeros))
 	h := crc32.NewIEEE()
@@ -64,8 +64,8 @@ func (w *File) SealParquet() error {
 	return err
 }
 
-// CheckParquet reads a file of size bytes and compares its checksum. It returns whether the file has one. A file without a checksum was
-// written by another program, and passes; the caller may reject it.
+// CheckParquet reads a file of size bytes and compares its checksum. has reports whether the file has a checksum. A file without one was
+// written by another program and passes; the caller may reject it.
 func CheckParquet(f io.ReaderAt, size int64) (has bool, err error) {
 	at, want, has, err := findSum(f, size)
 	if err != nil || !has {
@@ -73,7 +73,7 @@ func CheckParquet(f io.ReaderAt, size int64) (has bool, err error) {
 	}
 	got, err := fileSum(f, size, at)
 	if err == nil && got != want {
-		err = fmt.Errorf("the file is damaged: its checksum is %s, and it says %s", got, want)
+		err = fmt.Errorf("the file is damaged: its checksum is %s, but it states %s", got, want)
 	}
 	return true, err
 }

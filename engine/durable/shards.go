@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Shard is a file of records, named after its games.
+// Shard is a file of records, whose name contains the numbers of its games.
 type Shard struct {
 	Path        string
 	First, Last int // numbers of its games, from 0; Last is less than First if the name does not contain them
@@ -23,7 +23,8 @@ func (s Shard) Games() int { return s.Last - s.First + 1 }
 // ShardName is the name of the file that holds games first to last: "games-000000-000499.parquet".
 func ShardName(first, last int) string { return fmt.Sprintf("games-%06d-%06d.parquet", first, last) }
 
-// Shards lists the files of records in a folder by their first games. Files whose names do not give their games come last.
+// Shards lists the files of records in a folder in the order of their first games. Files whose names do not contain numbers of games come
+// last.
 func Shards(dir string) ([]Shard, error) { return ShardsIn(OS, dir) }
 
 // ShardsIn is Shards in any file system.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Reasons why a batcher refuses a request at once.
+// Reasons why a batcher rejects a request at once.
 var (
 	ErrClosed = errors.New("evaluate: batcher is closed")
 	ErrFull   = errors.New("evaluate: too many rows wait already")
@@ -18,30 +18,30 @@ var (
 
 // BatcherConfig configures when merged batches are sent, and how many rows may wait.
 type BatcherConfig struct {
-	MaxRows   int           // rows of a full batch, from 1; a larger request is split; with 1 the backend gets the request's context
-	MaxDelay  time.Duration // upper bound on the wait of the oldest request for others while the backend is busy
+	MaxRows   int           // rows of a full batch, from 1; larger requests are split; with 1 the backend gets the request's context
+	MaxDelay  time.Duration // maximum time that the oldest request waits for others to fill its batch, while the backend is busy
 	InFlight  int           // concurrent batches, from 1
-	MaxQueued int           // bound on waiting rows, see refuse; 0 is no bound
-	OnBatch   func(Sent)    // unless nil, is called with each merged batch before its callers have their answers; concurrently
+	MaxQueued int           // maximum number of waiting rows, see refuse; 0 is no maximum
+	OnBatch   func(Sent)    // if not nil, is called for each merged batch before its callers get their answers; concurrently
 
-	// MaxWait is the upper bound on a request's wait for its first batch, by priority, High first; 0: until its deadline.
+	// MaxWait is the maximum time that a request waits for its first batch, by priority, High first. 0 means until its deadline.
 	MaxWait [priorities]time.Duration
 }
 
 // Room is the number of rows that may wait when a request of that priority arrives.
 func (c BatcherConfig) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) / 4 }
 
-// Caller is the client of a request, and its terms.
+// Caller describes the client of a request and how the request is served.
 type Caller struct {
-	Client   string   // while rows wait, clients get shares of the batches by weight; all unnamed clients are one client
+	Client   string   // while rows wait, each client gets a share of the batches by its weight; all callers without a name are one client
 	Weight   float64  // of the client's share; 0 means 1
 	Cost     float64  // of each row, charged to the client's share; 0 means 1
 	Priority Priority // relative to the client's other requests
-	Accepted bool     // the request is part of a search that was accepted as a whole, so it is not refused
+	Accepted bool     // the request is part of a search that was accepted as a whole, so it is never refused
 }
 
-// Priority of a request. Of one client's requests, those of a higher priority are sent first, whatever their age. It does not affect other
-// clients, with one exception: a Low row is charged to its client's share like four others.
+// Priority is the priority of a request among the requests of its client: those of a higher priority are sent first, whatever their age. It
+// does not affect other clients, with one exception: a Low row costs as much of its client's share as four others.
 type Priority int8
 
 // The priorities, the highest first. The zero value is Normal.
@@ -69,43 +69,43 @@ func (r BatchReason) String() string { return [...]string{"full", "delay", "dead
 // Sent describes a merged batch that was answered.
 type Sent struct {
 	Rows, Requests int
-	Accepted       int // rows of Callers that set Accepted
+	Accepted       int // rows of requests with Caller.Accepted
 	Reason         BatchReason
-	Took           time.Duration // of the backend
-	Err            error         // of the backend; each of the requests got it
+	Took           time.Duration // time of the backend's call
+	Err            error         // error of the backend's call, returned to each request
 }
 
 // BatcherStats are counts since the Evaluator was created.
 type BatcherStats struct {
 	Batches [BatchReasons]uint64 // merged batches sent, by reason
-	Sizes   [24]uint64           // merged batches sent, by rows: [0] of 1, [1] of 2, [2] of 3 and 4, [i] of up to 2^i
+	Sizes   [24]uint64           // merged batches sent, by number of rows: [0] with 1, [1] with 2, [2] with 3 or 4, [i] with up to 2^i
 	Rows    uint64               // rows in them
 	Dropped uint64               // requests that ended before their first batch was formed
-	Refused uint64               // requests that were refused at once: ErrFull and ErrLate
-	Failed  uint64               // merged batches that ended in an error; each of their requests got it
+	Refused uint64               // requests that were rejected at once: ErrFull and ErrLate
+	Failed  uint64               // merged batches that ended in an error
 	Queued  int                  // rows that wait now
 }
 
-// Timing is how long a request waited for its batch, and how long the batch's evaluation took.
+// Timing is the time that a request waited for its first batch, and the time of its evaluation.
 type Timing struct{ Queued, Computed time.Duration }
 
-// batcher merges concurrent requests into batches for the backend behind it. Requests with different rules never share a batch. Clients
-// with waiting rows take turns (see shares.go); each client's requests are sent by priority, then in order of arrival. A batch is sent when
-// it is full, when a request has waited MaxDelay or is near its deadline, or at once if no batch is in progress. It leaves out rows of
-// requests that were cancelled or have expired.
+// batcher merges concurrent requests into batches for the backend. Requests with different rules never share a batch. Clients with waiting
+// rows take turns (see shares.go); each client's requests are sent by priority, then in order of arrival. A batch is sent when it is full,
+// when a request has waited MaxDelay or is near its deadline, or at once if no batch is in progress. Rows of requests that were cancelled
+// or have expired are omitted.
 //
 // The scheduler makes these decisions. The batcher adds the lock, the clock, and a goroutine for each batch.
 type batcher struct {
 	next   Backend
 	mu     sync.Mutex
 	decide scheduler
-	idle   sync.Cond   // of decide.idle, for Close
+	idle   sync.Cond   // signals decide.idle to Close
 	timer  *time.Timer // of decide.wake
 
 	merged *sync.Pool // *Batch; a pointer for the same reason as Cache.work
 }
 
-// newBatcher returns a batcher for next. It panics if c is out of range, because c never comes from user input.
+// newBatcher returns a batcher for next. It panics if c is out of range: c never comes from a user's input.
 func newBatcher(next Backend, c BatcherConfig) *batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
 		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
@@ -130,7 +130,7 @@ func (b *batcher) Room(c Caller, rows int, deadline time.Time) error {
 	return b.decide.refuse(c, rows, deadline, time.Now())
 }
 
-// Close refuses new requests, sends accepted ones without delay, and returns when they are answered.
+// Close rejects new requests, sends accepted ones without delay, and returns when they are answered.
 func (b *batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,8 +144,8 @@ func (b *batcher) Close() {
 	}
 }
 
-// Submit waits until the batch is answered or ctx ends; then the batch belongs to the caller again. If too many rows wait, it refuses the
-// request at once: with ErrFull, or with ErrLate if it predicts a wait of more than half of the time to the deadline. The other half is a
+// Submit returns when the batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait, it rejects the
+// request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half of the time to the deadline. The other half is a
 // reserve. It also returns ErrLate for a request that has waited MaxWait.
 func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
 	r := newRequest(ctx, batch, c, time.Now())
@@ -203,7 +203,7 @@ func (b *batcher) rest() {
 	}
 }
 
-// dispatch sends the batches that are due, and sets the timer for the next one. b.mu is held.
+// dispatch sends the due batches, and sets the timer for the next one. b.mu is held.
 func (b *batcher) dispatch() {
 	for now := time.Now(); ; {
 		x, ok := b.decide.next(now)
@@ -222,7 +222,7 @@ func (b *batcher) dispatch() {
 	}
 }
 
-// ring is called at the time that wake returned, or later.
+// ring handles the timer: it runs at the time that wake returned, or later.
 func (b *batcher) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,7 +233,7 @@ func (b *batcher) ring() {
 // run evaluates one merged batch and distributes its answers.
 func (b *batcher) run(x sending) {
 	if x.queue != nil {
-		runtime.Gosched() // callers about to send a request run first: on few cores the first would otherwise always be sent alone
+		runtime.Gosched() // callers that are about to send a request run first; otherwise, on few cores, the first request would always be sent alone
 		b.mu.Lock()
 		x = b.decide.fill(x, time.Now())
 		b.mu.Unlock()
@@ -242,7 +242,7 @@ func (b *batcher) run(x sending) {
 	start := time.Now()
 	taken, dropped := gather(m, x.parts, start)
 	var err error
-	ctx := context.Background() // not a request's: its end would cost the other requests their answers
+	ctx := context.Background() // not a request's context: if it ended, the other requests would get no answers
 	if len(taken) > 0 {
 		if b.decide.config.MaxRows == 1 {
 			ctx = taken[0].ctx // the only request
@@ -255,7 +255,7 @@ func (b *batcher) run(x sending) {
 			sent.Accepted += p.to - p.from
 		}
 	}
-	// Count first, so that a caller with an answer finds its batch in the counts.
+	// The batch is counted first, so that a caller that has its answer also finds its batch in the counts.
 	if onBatch := b.decide.config.OnBatch; onBatch != nil && len(taken) > 0 {
 		onBatch(sent)
 	}

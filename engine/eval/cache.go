@@ -11,12 +11,12 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// Cache stores networks' answers in a bounded number of entries, shared by any number of models and boards.
+// Cache stores answers of networks in a bounded number of entries, which any number of models and boards share.
 //
-// A position and its mirror image share one entry. The backend is always asked for the canonical one of the two, so that an answer does not
-// depend on which came first; the other one gets the mirrored policy. A position that is its own mirror image gets the mean of its policy
-// and the mirrored one. So answers through a cache are mirror-consistent. Answers of heuristics and of networks of pattern tables are
-// passed on but not stored: they are cheaper to compute, and a fallback's answer must not be returned after the network is back.
+// A position and its mirror image share one entry. The backend always gets the canonical one of the two, so that an answer does not depend
+// on which came first; the other one gets the mirrored policy. If a position is its own mirror image, its policy is the mean of the
+// backend's policy and the mirrored one. So answers through a cache are mirror-consistent. Answers of heuristics and of networks of pattern
+// tables are not stored: they are cheap to compute, and a fallback's answer must not be returned once the network works again.
 type Cache struct {
 	// Transparent gives stored answers their original source instead of Cached. Set it before use.
 	Transparent bool
@@ -40,8 +40,8 @@ type shard struct {
 
 type slot struct {
 	pos    game.Position
-	tag    uint64 // rules and model; 0 marks an empty slot
-	used   uint32 // the shard's clock at the last use
+	tag    uint64 // rules and model; 0 for an empty slot
+	used   uint32 // the shard's clock when the slot was last used
 	by     uint8  // index of the answer's source in lasting
 	wdl    [3]float32
 	policy []float32
@@ -62,8 +62,8 @@ type missed struct {
 // CacheEntry is the minimum size of an entry of a Cache in bytes.
 const CacheEntry = int(unsafe.Sizeof(slot{}))
 
-// NewCache returns a cache of about this number of answers, rounded up to a power of two, at least 256. With 0 it stores none, but answers are
-// still mirror-consistent. An entry takes about 100 bytes, and 4 more for each action.
+// NewCache returns a cache for about this number of answers, rounded up to a power of two, at least 256. A cache of 0 answers stores none,
+// but answers through it are still mirror-consistent. An entry takes about 100 bytes, and 4 more for each action.
 func NewCache(entries int) *Cache {
 	const shards = 64
 	perShard := 1 << bits.Len(uint((max(entries, shards*ways)+shards-1)/shards-1))
@@ -77,7 +77,7 @@ func NewCache(entries int) *Cache {
 	return c
 }
 
-// model returns the number of a model's name.
+// model returns the number of a model's name. The first call for a name assigns it.
 func (c *Cache) model(name string) uint32 {
 	id, known := c.models.Load(name)
 	if !known {
@@ -95,7 +95,7 @@ func tag(model uint32, r game.Rules) uint64 {
 	return t
 }
 
-// look answers the rows of b that are in the cache, and collects the others. The caller returns the result to c.work.
+// look answers the rows of b that are in the cache, and collects the others. The caller must return the result to c.work.
 func (c *Cache) look(b *Batch, model uint32) *missed {
 	m := c.work.Get().(*missed)
 	m.tag = tag(model, b.Board.Rules())
@@ -113,7 +113,7 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 		if i < 0 || !c.none && c.load(b, i, m.memory.Pos[i], m.tag, m.mirrored[i]) {
 			continue
 		}
-		missed := len(m.rows) // at most i, so no later row is overwritten
+		missed := len(m.rows) // at most i, so this overwrites no later row
 		m.memory.Pos[missed], m.mirrored[missed] = m.memory.Pos[i], m.mirrored[i]
 		m.rows = append(m.rows, i)
 	}
@@ -121,7 +121,7 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 	return m
 }
 
-// ahead is how many rows in advance slots are prefetched, because a cache does not fit the processor's caches.
+// ahead is the number of rows by which the prefetch of slots is ahead. A large cache does not fit the processor's caches.
 const ahead = 8
 
 // prefetch loads the slots that may hold a position.
@@ -198,7 +198,7 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 	return false
 }
 
-// store writes row j into the position's slot, an empty one, or the least recently used one.
+// store writes row j into the slot that holds the position, else into an empty one, else into the least recently used one.
 func (c *Cache) store(b *Batch, j int, tag uint64, by uint8) {
 	p := b.Pos[j]
 	s, slots := c.set(p, tag)

@@ -1,17 +1,17 @@
-// Package eval is the contract between callers that need positions evaluated and the backends that evaluate them. A Batch is memory that
-// the caller owns. A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use one. Fallback
-// and Mirrored are backends that wrap backends.
+// Package eval connects callers that need positions evaluated with the backends that evaluate them. A Batch is memory that the caller owns.
+// A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use an Evaluator. Fallback and
+// Mirrored are backends that wrap backends.
 //
 // Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with scheduler.go, shares.go and
 // request.go, fallback.go (with Mirrored), source.go.
 //
 // # Decisions
 //
-// An idle batcher lets callers run first: if no batch is in progress, it forms one after a yield to Go's scheduler. Otherwise, on few
+// An idle batcher lets callers run first: if no batch is in progress, it yields to Go's scheduler before it forms one. Otherwise, on few
 // cores, the first of many small requests would always be sent alone.
 //
-// The batcher's decisions are a state machine without goroutines and clock (scheduler.go). So simulations replay it from a seed, in any
-// order of events.
+// The batcher's decisions are a state machine without goroutines or clock (scheduler.go). So simulations can replay it from a seed, with
+// events in any order.
 package eval
 
 import (
@@ -23,63 +23,63 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Batch is N positions of one board and room for their answers. The caller owns its memory; every slice has exactly the length given here.
-// A is Board.Actions().
+// Batch is N positions of one board and memory for their answers. The caller owns it. Every slice has exactly the given length; A is
+// Board.Actions().
 type Batch struct {
 	Board  *game.Board
 	Pos    []game.Position // [N]
 	WDL    []float32       // [N,3] probabilities of win, draw and loss for the side to move; each row sums to 1
 	Policy []float32       // [N,A] probabilities of moves; an illegal one has 0; each row sums to 1, or is all 0 if the game is over
-	Source []Source        // [N] who answered
+	Source []Source        // [N] names of the evaluators that answered
 }
 
-// Backend computes raw answers. It checks nothing, because the Evaluator before it makes all checks.
+// Backend computes raw answers. It checks nothing, because the Evaluator that wraps it makes all checks.
 type Backend interface {
 	// Compute fills WDL, Policy and Source for every Pos. The slices have the right lengths, there is at least one row, and no game is
-	// over. Compute applies no rules except that it masks illegal moves. It does not retain b, and is safe for concurrent use. After an
-	// error the contents of WDL, Policy and Source are unspecified. If ctx ends, the error wraps ctx.Err().
+	// over. Compute masks illegal moves and applies no other rules. It does not retain b, and is safe for concurrent use. After an error
+	// the contents of WDL, Policy and Source are unspecified. If ctx ends, the error wraps ctx.Err().
 	Compute(ctx context.Context, b *Batch) error
 
-	// Attributes never change.
+	// Attributes returns the same values at every call.
 	Attributes() Attributes
 }
 
-// Attributes describe a Backend to batchers and searches.
+// Attributes describe a Backend for batchers and searches.
 type Attributes struct {
 	Rows      int     // preferred rows per call; 1: the cost per row does not depend on their number
 	Invariant bool    // a row's answer is bit for bit the same in every batch
-	Search    *Search // nil: searches use the default constants of their rule
+	Search    *Search // nil: searches use the default constants of their selection rule
 }
 
-// Search are the constants with which searches by PUCT are strongest with a network. They depend on how certain its policy is and on how
-// much its values differ, so other networks may need other constants than those that ship.
+// Search is the constants with which PUCT searches are strongest with a network. They depend on how certain its policy is and on how much
+// its values differ, so every network may need its own.
 type Search struct {
 	CPUCT float64 `json:"cpuct"` // exploration, mcts.Config.C
-	FPU   float64 `json:"fpu"`   // how much less moves without visits are worth, mcts.Config.FPU
+	FPU   float64 `json:"fpu"`   // first play urgency: how much less moves without visits are worth, mcts.Config.FPU
 }
 
-// Tuned is a backend whose searches use these constants.
+// Tuned is a backend with its own search constants.
 type Tuned struct {
 	Backend
 	Search Search
 }
 
-// Attributes are the other backend's, with the constants.
+// Attributes are those of the wrapped backend, with these constants.
 func (t Tuned) Attributes() Attributes {
 	a := t.Backend.Attributes()
 	a.Search = &t.Search
 	return a
 }
 
-// NewBatch has room for n rows.
+// NewBatch returns a batch with memory for n rows.
 func NewBatch(board *game.Board, n int) *Batch {
 	b := &Batch{}
 	b.Reset(board, n)
 	return b
 }
 
-// Reset resizes the batch to n rows on board. It reuses memory that is large enough. The first n positions stay; other contents are
-// unspecified.
+// Reset resizes the batch to n rows on board. It reuses memory that is large enough. The first n positions keep their values; all other
+// contents are unspecified.
 func (b *Batch) Reset(board *game.Board, n int) {
 	b.Board = board
 	old := b.Pos
@@ -112,7 +112,7 @@ func (b *Batch) PolicyRow(i int) []float32 {
 	return b.Policy[a*i : a*i+a : a*i+a]
 }
 
-// Value is win minus loss of row i, in -1..1 for the side to move.
+// Value is the probability of a win minus that of a loss in row i, -1..1 for the side to move.
 func (b *Batch) Value(i int) float32 { return b.WDL[3*i] - b.WDL[3*i+2] }
 
 // Ready returns an error if the context has ended or a slice of the batch has a wrong length.
@@ -155,7 +155,8 @@ func (b *Batch) Unfinished() error {
 	return nil
 }
 
-// Finite returns nil if all answers are finite numbers, and otherwise an ErrNotFinite that names the first position without.
+// Finite returns nil if all answers are finite numbers, and otherwise an error that wraps ErrNotFinite and names the first position whose
+// answer is not.
 func (b *Batch) Finite() error {
 	for i, p := range b.Pos {
 		if slices.ContainsFunc(b.WDLRow(i), infinite) || slices.ContainsFunc(b.PolicyRow(i), infinite) {
@@ -168,7 +169,7 @@ func (b *Batch) Finite() error {
 func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }
 
 // SampleAction returns the action of a policy row [A] whose interval of cumulative probability contains x, from 0 to 1. So a uniform x
-// samples the policy. It is -1 if all probabilities are 0.
+// samples from the policy. It returns -1 if all probabilities are 0.
 func SampleAction(policy []float32, x float64) int {
 	last := -1
 	for a, p := range policy {

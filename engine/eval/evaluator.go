@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Evaluator answers positions with a Backend. Use Evaluate for answers that are shown or stored, Leaves for tree searches. Both are safe
-// for concurrent use. A batch takes these steps, in this order:
+// Evaluator answers positions with a Backend. Evaluate is for answers that are shown or stored, Leaves for tree searches. Both are safe for
+// concurrent use. A batch passes these steps in order:
 //
 //	ready     the slices have the right lengths, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
@@ -21,28 +21,28 @@ type Evaluator struct {
 	backend Backend
 	options Options
 	batcher *batcher // around backend; nil without Options.Batch
-	model   uint32   // the number of Options.Model in the cache
+	model   uint32   // the number of Options.Model in Options.Cache
 	caller  Caller
 	work    *sync.Pool
 }
 
 // Options of an Evaluator. The zero value has no cache and no batcher.
 type Options struct {
-	// Cache stores answers under the name Model. New weights need a new name.
+	// Cache stores answers under the name Model. New weights must have a new name.
 	Cache *Cache
 	Model string
 
 	// Batch merges the rows of concurrent callers into larger batches for the backend.
 	Batch *BatcherConfig
 
-	// OwnRules means that the backend applies the rules itself, as a search does. Evaluate then skips the rules step.
+	// OwnRules means that the backend applies the rules itself, as a search does. Then Evaluate skips the rules step.
 	OwnRules bool
 
-	// Exact, if not nil, is asked about the positions that the rules leave open; see NewExact. Rows to which it gives Source None continue
-	// to the next step.
+	// Exact, if not nil, gets the positions that the rules leave open; see NewExact. Rows to which it gives Source None continue with the
+	// next step.
 	Exact Backend
 
-	// OnAnswers, if not nil, is called with the sources of each answered batch, concurrently.
+	// OnAnswers, if not nil, is called with the sources of each answered batch; concurrently.
 	OnAnswers func([]Source)
 }
 
@@ -58,10 +58,10 @@ func New(b Backend, o Options) *Evaluator {
 	return e
 }
 
-// Backend returns the wrapped backend, for an Evaluator with other options.
+// Backend returns the wrapped backend, so that callers can make an Evaluator with other options.
 func (e *Evaluator) Backend() Backend { return e.backend }
 
-// For returns an Evaluator for the requests of one caller, which shares everything with e.
+// For returns an Evaluator whose requests belong to c. It shares everything with e.
 func (e *Evaluator) For(c Caller) *Evaluator {
 	of := *e
 	of.caller = c
@@ -75,22 +75,23 @@ func (e *Evaluator) WithExact(x Backend) *Evaluator {
 	return &of
 }
 
-// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend's is. Evaluate
-// does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps ctx.Err().
+// Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend is Invariant.
+// Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps
+// ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
 	_, err := e.Submit(ctx, b, false)
 	return err
 }
 
-// Leaves fills every row with the backend's own answer, even if the next stones decide it: trees apply the rules themselves. A finished
-// game is an error that names the row. Otherwise it is like Evaluate.
+// Leaves fills every row with the backend's raw answer, even if the next stones decide the position: trees apply the rules themselves. If a
+// game is over, it returns an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
 	_, err := e.Submit(ctx, b, true)
 	return err
 }
 
-// Submit is Evaluate, or Leaves if raw is set, and returns how long the rows waited in the batcher. Its other errors are ErrFull, ErrLate
-// and ErrClosed.
+// Submit is Evaluate, or Leaves if raw is set, and also returns how long the rows waited in the batcher. Further errors are ErrFull,
+// ErrLate and ErrClosed.
 func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
 		return Timing{}, err
@@ -144,8 +145,8 @@ func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
 	return Timing{}, e.backend.Compute(ctx, b)
 }
 
-// Room returns nil if n rows of e's caller, to be answered by the deadline (zero: at any time), would be accepted now. Otherwise it is the
-// error that Submit would return at once. Submit decides again, by the rows that wait then.
+// Room returns nil if the batcher would accept n rows of e's caller now; deadline is that of their answers, zero if there is none.
+// Otherwise it returns the error that Submit would return at once. Submit decides again, because other rows may wait by then.
 func (e *Evaluator) Room(n int, deadline time.Time) error {
 	if e.batcher == nil {
 		return nil
@@ -161,7 +162,7 @@ func (e *Evaluator) BatcherStats() BatcherStats {
 	return e.batcher.Stats()
 }
 
-// Close refuses further batches, and returns when the batcher, if there is one, has answered the accepted ones. It does not close the
+// Close rejects further batches, and returns when the batcher, if there is one, has answered the accepted ones. It does not close the
 // backend.
 func (e *Evaluator) Close() {
 	if e.batcher != nil {

@@ -14,12 +14,12 @@ type Stage struct {
 	Backend
 }
 
-// Fallback is a backend that asks its stages in order until one answers the batch. An answer that is not finite is a failure of its row
-// alone: if a stage's error is ErrNotFinite, the stage is asked again with halves of the batch, down to single rows. So a row's source does
-// not depend on the other rows.
+// Fallback is a backend that calls its stages in order until one answers the batch. An answer that is not finite is a failure of its row
+// alone: if a stage returns ErrNotFinite, it is called again with halves of the batch, down to single rows. So a row's source does not
+// depend on the other rows.
 type Fallback []Stage
 
-// Attributes are the first stage's, but answers are invariant only if those of all stages are.
+// Attributes are those of the first stage, but answers are invariant only if those of all stages are.
 func (f Fallback) Attributes() Attributes {
 	a := f[0].Attributes()
 	for _, stage := range f[1:] {
@@ -28,10 +28,10 @@ func (f Fallback) Attributes() Attributes {
 	return a
 }
 
-// Compute returns the errors of all stages if none could answer. If ctx ends, it asks no other stage.
+// Compute returns the errors of all stages if every stage failed. If ctx ends, it calls no further stage.
 func (f Fallback) Compute(ctx context.Context, b *Batch) error { return f.from(ctx, b, nil) }
 
-// from asks the stages in turn; errs are the errors of earlier stages.
+// from calls the stages in turn; errs are the errors of earlier stages.
 func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 	for i, stage := range f {
 		err := stage.Compute(ctx, b)
@@ -53,12 +53,12 @@ func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 	return errors.Join(errs...)
 }
 
-// ErrNotFinite marks an answer with a NaN or an infinity.
+// ErrNotFinite means that an answer contains a NaN or an infinity.
 var ErrNotFinite = errors.New("answer is not finite")
 
-// Mirrored is a backend that asks another one for each position and its mirror image, and answers with the mean. A network that is not
-// symmetric errs differently on the two, and the mean errs less. Mirrored positions get mirrored answers, bit for bit. It doubles the
-// number of evaluations.
+// Mirrored is a backend that evaluates each position and its mirror image with another backend, and answers with the mean. A network that
+// is not symmetric errs differently on the two, so the mean errs less. Mirrored positions get mirrored answers, bit for bit. Mirrored
+// doubles the number of evaluations.
 type Mirrored struct {
 	of    Backend
 	twice *sync.Pool // *Batch; a pointer for the same reason as Cache.work
@@ -67,15 +67,15 @@ type Mirrored struct {
 // NewMirrored wraps a backend.
 func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of, twice: new(sync.Pool)} }
 
-// Attributes are the other backend's, with half the rows, because it gets twice as many.
+// Attributes are those of the wrapped backend, with half as many rows, because it gets two for each row.
 func (m *Mirrored) Attributes() Attributes {
 	a := m.of.Attributes()
 	a.Rows = (a.Rows + 1) / 2
 	return a
 }
 
-// Compute asks once, for the positions followed by their mirror images. If the two answers of a row have different sources, the row gets
-// the source that is not a network's.
+// Compute makes one call for the positions followed by their mirror images. If the two answers of a row have different sources, the row
+// gets the one that is not a network.
 func (m *Mirrored) Compute(ctx context.Context, b *Batch) error {
 	twice, ok := m.twice.Get().(*Batch)
 	if !ok {

@@ -9,20 +9,20 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// request is one call of Submit. The scheduler owns taken, number and share; mu guards the fields after it.
+// request is one call of Submit. The scheduler owns taken, number and share; the fields below mu are guarded by it.
 type request struct {
 	ctx      context.Context
 	caller   Caller
 	rows     int
 	arrived  time.Time
 	deadline time.Time // zero if there is none
-	number   uint64    // in the order in which requests joined
-	taken    int       // rows already in a batch
-	share    *share    // where the other rows wait; nil if none do
+	number   uint64    // sequence number in the order of submit
+	taken    int       // rows that are already in a batch
+	share    *share    // holds the other rows, which wait; nil if none do
 
 	mu       sync.Mutex
-	batch    *Batch // nil once the caller has left
-	answered int    // rows
+	batch    *Batch // nil after the caller has left
+	answered int    // rows with answers
 	timing   Timing
 	done     chan error // receives once, unless the request was dropped
 }
@@ -33,7 +33,7 @@ func newRequest(ctx context.Context, b *Batch, c Caller, now time.Time) *request
 	return r
 }
 
-// giveUp ends a request whose context has ended. If it was answered at the same moment, the answer counts.
+// giveUp ends a request whose context has ended. If the request was answered at the same moment, giveUp returns the answer.
 func (r *request) giveUp() (Timing, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +44,8 @@ func (r *request) giveUp() (Timing, error) {
 	return Timing{}, fmt.Errorf("evaluate: %w", r.ctx.Err())
 }
 
-// gather copies the positions of requests whose callers still wait into m. It also counts the other requests, if none of their rows was in
-// an earlier batch.
+// gather copies into m the positions of requests whose callers still wait. Of the other requests, it counts those without rows in an
+// earlier batch.
 func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
@@ -69,7 +69,8 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	return taken, dropped
 }
 
-// scatter hands the answers, or the error, to the callers that still wait. A request ends with its last row or with an error.
+// scatter copies the answers to the callers that still wait, or returns the error to them. A request ends with its last row or with an
+// error.
 func scatter(m *Batch, parts []part, err error, now time.Time) {
 	at := 0
 	for _, p := range parts {

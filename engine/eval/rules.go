@@ -10,7 +10,7 @@ import "github.com/evald/evald/engine/game"
 //     position after it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
 //   - Otherwise the backend's answer, without the moves after which the other side wins at once.
 
-// undecided holds the rows of a batch that the rules leave open.
+// undecided holds the rows of a batch that the rules do not decide.
 type undecided struct {
 	memory   Batch
 	batch    Batch // the rows of memory in use
@@ -54,7 +54,7 @@ func (b *Batch) decide(i int, result game.Result, moves game.Bits, s Source) {
 	b.Source[i] = s
 }
 
-// answerOpen answers row i by row j of src, which has the answer for o.Next.
+// answerOpen answers row i with row j of src, which is the answer for o.Next.
 func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 	copy(b.WDLRow(i), src.WDLRow(j))
 	if o.Plies > 0 {
@@ -89,7 +89,7 @@ func (b *Batch) answerOpen(i int, o game.Outlook, src *Batch, j int) {
 	}
 }
 
-// SharePolicy gives the moves of row i that land in cells equal probabilities, and all other moves 0.
+// SharePolicy gives equal probabilities to the moves of row i that land in cells, and 0 to all others.
 func (b *Batch) SharePolicy(i int, cells game.Bits) {
 	policy := b.PolicyRow(i)
 	clear(policy)

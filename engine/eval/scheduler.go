@@ -10,23 +10,23 @@ import (
 )
 
 // scheduler makes the decisions of a batcher: which requests are accepted, when a batch is sent, and which rows it contains. It is a state
-// machine without goroutines, locks or clock, so its decisions depend only on the calls and their times. The batcher calls it under its
-// lock, and a simulation (simulate_test.go) in virtual time.
+// machine without goroutines, locks or clock, so its decisions depend only on the calls and their times. The batcher calls it under a lock;
+// a simulation (simulate_test.go) calls it in virtual time.
 //
-// A request joins by submit. After every event the caller calls next, which returns the batches to send now, until there is none, and then
-// wake, which returns when to call next again. Each batch from next is completed by count and end.
+// submit adds a request. After every event the caller calls next repeatedly, until it returns no more batches to send now. Then it calls
+// wake, which returns the time of the next call of next. Each batch from next is completed by count and end.
 type scheduler struct {
 	config  BatcherConfig
-	queues  map[game.Rules]*queue // none is empty
+	queues  map[game.Rules]*queue // only queues with waiting rows
 	clients map[string]*client
-	many    int       // number of clients above which forget checks them all
+	many    int       // number of clients above which forget checks all of them
 	turn    float64   // the turn of the client that was last served
 	latest  float64   // the latest turn of any client
-	weights float64   // of the clients with waiting rows
+	weights float64   // sum over the clients with waiting rows
 	joined  uint64    // requests so far
 	running int       // batches in progress
 	closed  bool      // no new requests, and waiting ones are sent without delay
-	alarm   time.Time // time of the batcher's next call, from wake; zero if there is none
+	alarm   time.Time // when the batcher's timer is due, from wake; zero if it is not set
 	stats   BatcherStats
 	pace    pace
 }
@@ -35,7 +35,7 @@ type scheduler struct {
 type sending struct {
 	parts  []part
 	reason BatchReason
-	queue  *queue // queue from which fill still has to take the parts; nil if they are taken
+	queue  *queue // the queue whose rows fill has yet to take; nil once the parts are known
 }
 
 // part is the rows of a request in one batch.
@@ -48,7 +48,7 @@ func newScheduler(c BatcherConfig) scheduler {
 	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}, many: manyClients}
 }
 
-// submit lets a request wait for its batch, or returns why not.
+// submit adds a request to its queue, or returns why it is rejected.
 func (s *scheduler) submit(r *request, now time.Time) error {
 	if s.closed {
 		return ErrClosed
@@ -70,9 +70,9 @@ func (s *scheduler) submit(r *request, now time.Time) error {
 }
 
 // refuse returns nil if rows of a caller are accepted; otherwise it returns the reason and counts the refusal. If no rows wait, any number
-// is accepted. Otherwise Low rows may fill half of the queue and Normal rows three quarters; of that, each client may fill half of the room
-// that other clients leave. So there is always room for a client with few rows. The pace is used only if batches are full, because small
-// ones say little about it.
+// is accepted. Otherwise Low rows may fill half of the queue, Normal rows three quarters, and High rows all of it. Of that part, each
+// client may fill at most half of the room that other clients leave, so there is always room for a client with few rows. The predicted wait
+// is compared with the deadline only if a full batch waits, because the times of small batches predict little.
 func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	queued := s.stats.Queued
 	if c.Accepted || queued == 0 {
@@ -94,12 +94,12 @@ func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	ahead := min(queued+rows, int(float64(own+rows)*weights/weight))
 	if wait, left := s.pace.left(ahead), deadline.Sub(now); wait > left/2 {
 		s.stats.Refused++
-		return fmt.Errorf("%w: about %v, of which there are %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
+		return fmt.Errorf("%w: about %v of %v", ErrLate, wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	}
 	return nil
 }
 
-// hurry moves a queue's due time forward if a request needs it.
+// hurry moves a queue's due time forward if a request must be sent earlier.
 func (s *scheduler) hurry(q *queue, r *request) {
 	due, why := r.arrived.Add(s.config.MaxDelay), Delay
 	if last := r.deadline.Add(-2 * s.pace.batch); !r.deadline.IsZero() && last.Before(due) {
@@ -110,7 +110,7 @@ func (s *scheduler) hurry(q *queue, r *request) {
 	}
 }
 
-// next starts the next batch if one is due. If no other batch was in progress, fill takes its rows later.
+// next starts the next batch if one is due. If no other batch is in progress, fill takes its rows later.
 func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 	if s.running == s.config.InFlight {
 		return sending{}, false
@@ -126,8 +126,8 @@ func (s *scheduler) next(now time.Time) (x sending, ok bool) {
 	return sending{parts: s.take(q, now), reason: reason}, true
 }
 
-// fill takes the rows of a batch that was sent at once because no batch was in progress. They include rows that arrived meanwhile. There
-// are none if all were sent or dropped meanwhile.
+// fill takes the rows of a batch that was started because no other batch was in progress. They include rows that have arrived since; there
+// may be none, if all were sent or dropped since.
 func (s *scheduler) fill(x sending, now time.Time) sending {
 	if x.queue.rows > 0 {
 		x.reason, _ = s.due(x.queue, now, true)
@@ -137,7 +137,7 @@ func (s *scheduler) fill(x sending, now time.Time) sending {
 	return x
 }
 
-// pick returns, of the due queues, the one with the earliest turn, and the reason to send it; nil if none is due.
+// pick returns the due queue with the earliest turn, and the reason to send it; nil if none is due.
 func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchReason) {
 	for _, q := range s.queues {
 		why, due := s.due(q, now, idle)
@@ -148,7 +148,7 @@ func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchRea
 	return best, reason
 }
 
-// due reports whether a queue should be sent now, and why.
+// due reports whether a queue should be sent now, and the reason.
 func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) {
 	switch {
 	case q.rows >= s.config.MaxRows:
@@ -159,14 +159,14 @@ func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) 
 	return Idle, idle
 }
 
-// waitingFor is the earliest turn of the clients that wait in other due queues, except q's first client.
+// waitingFor returns the earliest turn among the clients that wait in other due queues, except q's first client.
 func (s *scheduler) waitingFor(q *queue, now time.Time) float64 {
 	turn := math.Inf(1)
 	for _, other := range s.queues {
 		if _, due := s.due(other, now, false); !due || other == q {
 			continue
 		}
-		for _, of := range other.shares[:min(3, len(other.shares))] { // of a heap: the two earliest are among these
+		for _, of := range other.shares[:min(3, len(other.shares))] { // of a heap, so the two earliest are among these
 			if of.client != q.shares[0].client {
 				turn = min(turn, of.turn)
 			}
@@ -175,10 +175,10 @@ func (s *scheduler) waitingFor(q *queue, now time.Time) float64 {
 	return turn
 }
 
-// wake, called after next, returns when to call next again if no other event comes first. ok is false if no such call is needed, or one is
-// set already.
+// wake returns when to call next again if no other event comes first. The caller must have called next before. ok is false if no such call
+// is needed, or if the timer is already set to an earlier time.
 func (s *scheduler) wake() (at time.Time, ok bool) {
-	if s.running == s.config.InFlight { // the end of a batch comes first
+	if s.running == s.config.InFlight { // the end of a batch is the next event
 		return at, false
 	}
 	for _, q := range s.queues {
@@ -193,12 +193,12 @@ func (s *scheduler) wake() (at time.Time, ok bool) {
 	return at, true
 }
 
-// take removes the rows of the next batch from a queue. With each turn a client gets an even part of the batch, so that turns come often
-// even with many clients.
+// take removes the rows of the next batch from a queue. At each turn a client gets an even part of the batch, so that turns come often even
+// with many clients.
 //
-// The batch is the turn of the queue's first client, and clients of other games wait for it. If the first client does not fill it, rows of
-// clients whose turns are far ahead of the others are charged to the first client. Otherwise a client could get many batches of one game
-// through a few rows of another.
+// The batch is the turn of the queue's first client, and clients of other games wait for it. If the first client does not fill the batch,
+// it may contain rows of clients whose turns are far later than those of waiting clients; these rows are charged to the first client.
+// Otherwise a client could get many batches of one game through a few rows of another.
 func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
 	first, others := q.shares[0].client, s.waitingFor(q, now)
 	for room := s.config.MaxRows; room > 0 && len(q.shares) > 0; {
@@ -229,20 +229,20 @@ func (s *scheduler) take(q *queue, now time.Time) (parts []part) {
 	return parts
 }
 
-// drop removes the waiting rows of a request, and reports whether there were any. With whole, it does so only if all of the request's rows
-// wait.
+// drop removes the waiting rows of a request, and reports whether there were any. If whole is set, it does so only if all rows of the
+// request still wait.
 func (s *scheduler) drop(r *request, whole bool) bool {
 	if r.share == nil || whole && r.taken > 0 {
 		return false
 	}
-	if r.taken == 0 { // otherwise gather decides, by the first rows
+	if r.taken == 0 { // otherwise gather counts it, if its first rows were dropped
 		s.stats.Dropped++
 	}
 	s.leave(r, r.rows-r.taken)
 	return true
 }
 
-// count adds a batch to the counts, and the number of requests that gather dropped.
+// count adds a sent batch to the counts, and the number of requests that gather dropped.
 func (s *scheduler) count(sent Sent, dropped int) {
 	s.stats.Dropped += uint64(dropped)
 	if sent.Requests == 0 {
@@ -257,13 +257,13 @@ func (s *scheduler) count(sent Sent, dropped int) {
 	}
 }
 
-// end makes room for the next batch.
+// end is called when a batch has ended.
 func (s *scheduler) end() { s.running-- }
 
 // idle reports whether no row waits and no batch is in progress.
 func (s *scheduler) idle() bool { return s.running == 0 && len(s.queues) == 0 }
 
-// pace predicts how long rows take, from past batches, with more weight on recent ones.
+// pace predicts the time until rows are answered from past batches, with more weight on recent ones.
 type pace struct {
 	time, rows float64       // decaying sums; time is divided by the number of concurrent batches
 	batch      time.Duration // decaying mean of a batch's time

@@ -9,14 +9,14 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Clients with waiting rows take turns by start-time fair queueing (Goyal, Vin and Cheng, 1996): the client with the earliest turn is
-// served, and its turn advances by its rows, divided by its weight. A new client gets a turn one row before that of the client served last:
-// so its first row is served next, and no client accumulates turns while it is away.
+// Clients with waiting rows take turns by start-time fair queueing (Goyal, Vin and Cheng, 1996). The client with the earliest turn is
+// served, and its turn advances by the number of its rows divided by its weight. The turn of a new client begins one row before that of the
+// client served last. So its first row is served next, and a client accumulates no turns while it is absent.
 //
-// So while a client has rows waiting, no other client of the same game gets more rows than it, in proportion to their weights, up to a batch of
-// each and two rows. With several games, a client that could always fill a batch gets its share of all rows, up to a few batches.
+// So while a client has rows waiting, any other client of the same game gets at most as many rows, in proportion to their weights, plus a
+// batch of each and two rows. With several games, a client that could always fill a batch gets its share of all rows, up to a few batches.
 
-// client is a client with waiting rows, or one that has had more than its share of the batches.
+// client is a client that has waiting rows, or that has had more than its share of the batches.
 type client struct {
 	name   string
 	turn   float64
@@ -40,7 +40,7 @@ type queue struct {
 	shares []*share
 	rows   int
 	due    time.Time   // the latest time to send it
-	why    BatchReason // of due: Delay or Deadline
+	why    BatchReason // the reason of due: Delay or Deadline
 }
 
 func (q *queue) Len() int           { return len(q.shares) }
@@ -63,7 +63,7 @@ func (q *queue) Pop() any {
 	return s
 }
 
-// before orders shares by their clients' turns, then by the priority and the age of their first requests.
+// before orders shares by their clients' turns, then by priority and age of their first requests.
 func (s *share) before(other *share) bool {
 	if s.turn != other.turn {
 		return s.turn < other.turn
@@ -72,7 +72,6 @@ func (s *share) before(other *share) bool {
 	return cmp.Or(cmp.Compare(a.caller.Priority, b.caller.Priority), cmp.Compare(a.number, b.number)) < 0
 }
 
-// first is the request to send first.
 func (s *share) first() *request {
 	for _, level := range s.levels {
 		if len(level) > 0 {
@@ -84,7 +83,7 @@ func (s *share) first() *request {
 
 func (c Caller) weight() float64 { return cmp.Or(c.Weight, 1) }
 
-// cost is the charge to the client's share for n rows.
+// cost is the charge for n rows to the client's share.
 func (c Caller) cost(n int) float64 {
 	cost := float64(n) * cmp.Or(c.Cost, 1)
 	if c.Priority == Low {
@@ -93,7 +92,6 @@ func (c Caller) cost(n int) float64 {
 	return cost
 }
 
-// join puts a request into a queue.
 func (s *scheduler) join(q *queue, r *request) {
 	c := s.clients[r.caller.Client]
 	if c == nil {
@@ -159,23 +157,23 @@ func (s *scheduler) serve(r *request, n int, pays *client) {
 	pays.turn += r.caller.cost(n) / pays.weight
 	s.latest = max(s.latest, pays.turn)
 	for _, of := range pays.shares {
-		if of != r.share { // leave moves that one
+		if of != r.share { // leave moves r.share
 			heap.Fix(of.queue, of.at)
 		}
 	}
 	s.leave(r, n)
 }
 
-// manyClients is the number of clients above which a scheduler forgets those that have had no more than others.
+// manyClients is the number of clients above which a scheduler forgets those that have had no more than their share.
 const manyClients = 1024
 
-// forget is called when a client has no rows left. If no rows wait at all, all clients become equal again. They are removed only if there
-// are many, so that clients that return soon need not be allocated again. Otherwise the client is removed, unless it has had more than
-// others. Clients that had more are checked again when there are many.
+// forget is called when a client has no rows left. If no client has rows, all become equal again; they are removed only if there are many,
+// because clients that return soon would have to be allocated again. Otherwise this client is removed, unless it has had more than its
+// share. When there are many clients, all clients without rows are checked again.
 func (s *scheduler) forget(c *client) {
 	switch {
 	case len(s.queues) == 0:
-		s.turn, s.weights = s.latest+1, 0 // sums of fractions are not exact
+		s.turn, s.weights = s.latest+1, 0 // reset exactly: sums of fractions have rounding errors
 		if len(s.clients) > manyClients {
 			clear(s.clients)
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Source names who answered a row. It travels with the row into replies and training records, so that a heuristic's answer is never taken
-// for a network's.
+// Source names the evaluator that answered a row. Replies and training records contain it, so that a heuristic's answer is never taken for
+// a network's.
 type Source string
 
 // The sources other than heuristics. The zero value marks an unanswered row.
@@ -16,15 +16,15 @@ const (
 	CPU      Source = "cpu"      // a network, on the CPU
 	Fast     Source = "fast"     // a network of pattern tables, on the CPU
 	Cached   Source = "cache"    // a network's stored answer
-	Function Source = "function" // a network computed by the program's user
+	Function Source = "function" // a network that the caller computes, as a function
 	Terminal Source = "terminal" // the rules: the game is over
 	Searched Source = "search"   // a tree search on top of another source
 	Solved   Source = "solver"   // the exact solver, also in the exact step (Options.Exact)
-	Rules    Source = "rules"    // the rules: the next stones decide the game; see Ruled
-	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for a position some forced moves later
+	Rules    Source = "rules"    // the rules: the next stones decide the game; see rules.go
+	Forced   Source = "forced"   // the rules chose the move; the value is an evaluator's, for the position after some forced moves
 )
 
-// A network computed by ONNX Runtime, by its provider.
+// Sources of a network computed by ONNX Runtime, by provider.
 const (
 	ORTCUDA     Source = "ort-cuda"
 	ORTTensorRT Source = "ort-tensorrt"
@@ -32,10 +32,10 @@ const (
 	ORTCPU      Source = "ort-cpu"
 )
 
-// onnxRuntime lists the sources of ONNX Runtime.
 var onnxRuntime = []Source{ORTCUDA, ORTTensorRT, ORT, ORTCPU}
 
-// Heuristics that other packages refer to by name. The catalog of package heuristic lists all heuristics; a new one needs no name here.
+// Heuristics that other packages refer to by name. The catalog of package heuristic lists all heuristics; a new heuristic needs no constant
+// here.
 const (
 	Bitsquares Source = "bitsquares"
 	Gameovers  Source = "gameovers"
@@ -44,7 +44,7 @@ const (
 	Uniform    Source = "uniform"
 )
 
-// ranks lists the sources in the order for display; heuristics take the place of anyHeuristic.
+// ranks lists the sources in display order; heuristics take the place of anyHeuristic.
 var ranks = []Source{None, GPU, CPU, Fast, ORTCUDA, ORTTensorRT, ORT, ORTCPU, Function, Cached, Terminal, anyHeuristic, Searched, Solved, Rules, Forced}
 
 const anyHeuristic Source = "heuristic"

@@ -7,7 +7,7 @@ import "math/bits"
 // Boards of at most 64 bits never touch Hi. Board has a path of plain uint64 code for them.
 type Bits struct{ Lo, Hi uint64 }
 
-// bit is the set of the one cell i.
+// bit returns the set that contains only cell i.
 func bit(i int) Bits { return Bits{Lo: 1}.Shl(uint(i)) }
 
 // Has reports whether bit i is set.
@@ -27,7 +27,7 @@ func (a Bits) First() int {
 	return 64 + bits.TrailingZeros64(a.Hi)
 }
 
-// LowBit is the set of the lowest bit alone.
+// LowBit returns the set that contains only the lowest bit of a.
 func (a Bits) LowBit() Bits {
 	if a.Lo != 0 {
 		return Bits{Lo: a.Lo & -a.Lo}
@@ -51,7 +51,8 @@ func (a Bits) Below() Bits {
 	return Bits{^uint64(0), a.Hi&-a.Hi - 1}
 }
 
-// Nth is the set of bit number n alone, counting set bits from the lowest, number 0. More than n bits must be set.
+// Nth returns the set that contains only the set bit number n of a, counted from the lowest, which is number 0. a must have more than n
+// bits.
 func (a Bits) Nth(n int) Bits {
 	for range n {
 		a = a.WithoutFirst()

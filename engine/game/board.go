@@ -2,8 +2,8 @@ package game
 
 import "math/bits"
 
-// Board is Rules prepared for play: the masks and shifts for moves and win tests. It is immutable and safe to share. Two boards are the
-// same game if and only if their Rules are equal.
+// Board is Rules prepared for play: the masks and shifts for moves and win tests. It is immutable and safe to share. Two boards with equal
+// Rules are the same game.
 //
 // The layout is column-major with one guard bit, always empty, on top of each column. On 7x6:
 //
@@ -26,8 +26,8 @@ type Board struct {
 
 	full   Bits // every cell
 	bottom Bits // the lowest cell of each column
-	column Bits // the cells that need no stone below: bottom, or all cells without gravity
-	ground Bits // the cells whose stones need none below them: bottom, or all cells without gravity
+	column Bits // the leftmost column
+	ground Bits // the cells in which a stone needs none below it: bottom, or all cells without gravity
 
 	// For action a, cells[a] is the set of cells in which its stone may land: a column, or one cell without gravity. drop[a] is the lowest
 	// cell of the column; it is unused without gravity. The arrays of the 64-bit path have 64 elements: an index masked to 6 bits is always
@@ -39,15 +39,16 @@ type Board struct {
 
 	actionOf [MaxBits]int8 // cell -> the action that reaches it
 
-	// Mirroring swaps halves, then quarters, and so on, of the columns, after rounding their number up to a power of two. Then it shifts
-	// the extra columns out: mirrorPad bits. swaps is empty if the rounded number does not fit 64 bits.
+	// Mirroring first rounds the number of columns up to a power of two. It swaps the halves of the columns, then the quarters within each
+	// half, and so on. Then it shifts the extra columns out: mirrorPad bits. swaps is empty if the rounded number of columns does not fit
+	// 64 bits.
 	swaps     []swap
 	mirrorPad uint
 }
 
 type swap struct {
 	shift uint
-	mask  uint64 // the columns that move down by shift come here
+	mask  uint64 // the columns that move down by shift, at their positions after the move
 }
 
 // NewBoard prepares rules for play. The error names the field that is out of range.
@@ -128,7 +129,7 @@ func (b *Board) planMirror() {
 // Rules are the rules that the board was made from.
 func (b *Board) Rules() Rules { return b.rules }
 
-// Rows, Columns, InARow, Cells and Actions are the numbers of the rules.
+// Rows, Columns, InARow, Cells and Actions are those of the rules.
 func (b *Board) Rows() int    { return b.rules.Rows }
 func (b *Board) Columns() int { return b.rules.Columns }
 func (b *Board) InARow() int  { return b.rules.InARow }
@@ -150,7 +151,8 @@ func (b *Board) Index(column, row int) int { return column*int(b.stride) + row }
 // ColumnRow is the inverse of Index: the column and row of the cell that is bit i.
 func (b *Board) ColumnRow(i int) (column, row int) { return i / int(b.stride), i % int(b.stride) }
 
-// Flat is the number of bit i's cell on a flat board: row by row from the top left, from 0, as in Kaggle's boards and networks' planes.
+// Flat is the number of bit i's cell on a flat board: row by row from the top left, counted from 0, as on Kaggle's boards and in networks'
+// planes.
 func (b *Board) Flat(i int) int {
 	column, row := b.ColumnRow(i)
 	return (b.rules.Rows-1-row)*b.rules.Columns + column
@@ -162,7 +164,7 @@ func (b *Board) FlatIndex(cell int) int {
 	return b.Index(cell-row*b.rules.Columns, b.rules.Rows-1-row)
 }
 
-// CellAction is the action that puts a stone into a cell: its column, or its flat number without gravity.
+// CellAction is the action that puts a stone into a cell: its column or, without gravity, its number on a flat board.
 func (b *Board) CellAction(column, row int) int {
 	if b.rules.Gravity {
 		return column
@@ -173,8 +175,8 @@ func (b *Board) CellAction(column, row int) int {
 // Action is the action that puts a stone on bit i of a bitboard.
 func (b *Board) Action(i int) int { return int(b.actionOf[i]) }
 
-// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is the plain definition that tests compare the shifts and the
-// heuristics with.
+// Lines lists every winning line as a set of cells: 69 on 7x6x4. It is a direct, slow definition; tests compare the shifts and the
+// heuristics with it.
 func (b *Board) Lines() []Bits {
 	r := b.rules
 	directions := [][2]int{{0, 1}, {1, 0}, {1, -1}, {1, 1}}

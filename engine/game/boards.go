@@ -11,7 +11,7 @@ type Boards struct {
 	known map[Rules]*Board
 }
 
-// keptBoards bounds the memory that clients can occupy by asking for many rules.
+// keptBoards bounds the memory that clients can occupy by naming many different rules.
 const keptBoards = 256
 
 // Get is NewBoard with the cache.

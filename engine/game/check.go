@@ -13,8 +13,8 @@ const (
 	// Placed: own stones are among all stones, every stone is in a cell of the board, and with gravity no stone floats. All evaluators can
 	// evaluate such a position.
 	Placed Strictness = iota
-	// InTurn: the side to move has as many stones as the other side, or one less, and no line, because the other side moved last. Check
-	// does not test beyond that whether a game reaches the position.
+	// InTurn: the side to move has as many stones as the other side, or one less. It has no line, because the other side moved last. Check
+	// does not test further whether a game can reach the position.
 	InTurn
 )
 
@@ -23,8 +23,8 @@ type StonesError struct {
 	Alone      Bits // own stones that are not among all stones
 	Outside    Bits // stones in no cell of the board
 	Floating   Bits // stones on the board with an empty cell below them; none without gravity
-	Own, Other int  // the sides' numbers of stones
-	Uneven     bool // the numbers do not fit the level
+	Own, Other int  // numbers of stones of the two sides
+	Uneven     bool // the numbers are not those of sides that take turns
 	Won        bool // the side to move has a line, which the level forbids
 	Swapped    bool // the position is valid with the sides exchanged
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// DecodeJSON decodes a text from outside, which must be one JSON value. It refuses texts that two readers may understand differently: an
-// object with the same key twice (for fields also in another case), and bytes that are not UTF-8. Errors are of type *ParseError. Their
-// field is the path of a value of the wrong type, such as configuration.rows, otherwise json.
+// DecodeJSON decodes a text from outside, which must be one JSON value. It rejects texts that two readers may understand differently:
+// duplicate keys in an object (fields also if they differ only in case), and bytes that are not UTF-8. Errors are of type *ParseError. If a
+// value has the wrong type, their field is the path of the value, such as configuration.rows; otherwise it is json.
 func DecodeJSON(text []byte, into any, options ...jsonv2.Options) error {
 	err := jsonv2.Unmarshal(text, into, jsonv2.JoinOptions(options...), jsonv2.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true))
 	if err == nil {
@@ -51,13 +51,13 @@ func DecodeJSON(text []byte, into any, options ...jsonv2.Options) error {
 	return fail(err.Error())
 }
 
-// meanings explains the fields of a position, which people write by hand.
+// meanings explains the fields that people write by hand.
 var meanings = map[string]string{
 	"board": "the cells row by row from the top left, 0 empty, 1 and 2 the players",
 	"mark":  "the player to move, 1 or 2",
 }
 
-// inWords names the JSON type that corresponds to a Go type.
+// inWords describes the JSON type that corresponds to a Go type.
 func inWords(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -76,7 +76,7 @@ func inWords(t reflect.Type) string {
 	return "a whole number"
 }
 
-// keyTwice names the duplicate key of an object, and its first spelling.
+// keyTwice describes the duplicate key of an object, and names its first spelling.
 func keyTwice(text []byte, at jsontext.Pointer) string {
 	reason := "key " + short.Quote(at.LastToken()) + " is there twice"
 	for d := jsontext.NewDecoder(bytes.NewReader(text)); ; {

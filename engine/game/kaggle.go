@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// observation is Kaggle's view of a position, with the rules beside it if they are not those of Connect4.
+// observation is Kaggle's form of a position, with the rules if they are not those of Connect4.
 type observation struct {
 	Board   []int `json:"board"` // row by row from the top left: 0 empty, 1 and 2 the players
 	Mark    *int  `json:"mark"`  // the player to move
@@ -42,7 +42,7 @@ func (p *Parser) parseObservation(s string) (State, error) {
 	return state, err
 }
 
-// InTurn returns nil if Check passes the state at level InTurn and player 1 moved first. Otherwise the error names the likeliest mistake.
+// InTurn returns nil if the state passes Check at level InTurn and player 1 moved first. Otherwise the error names the likeliest mistake.
 func (s State) InTurn() *ParseError {
 	if s.inTurn() {
 		return nil
@@ -69,9 +69,9 @@ func (s State) InTurn() *ParseError {
 
 func (s State) inTurn() bool { return s.Mark == s.Mover() && s.Board.Check(s.Position, InTurn) == nil }
 
-// FromKaggle is the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player mark to move. It
-// checks the position at level Placed; State.InTurn is stricter. Errors are of type *ParseError and name the first wrong cell by its number
-// on the flat board.
+// FromKaggle returns the position of a flat board (row by row from the top left; 0 empty, 1 and 2 the players) with player mark to move. It
+// checks the position at level Placed; State.InTurn is stricter. Errors are of type *ParseError and contain the number of the first wrong
+// cell on the flat board.
 func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	fail := func(field string, value int, reason string) (State, error) {
 		return State{}, &ParseError{Field: field, Value: strconv.Itoa(value), Reason: reason}
@@ -83,7 +83,7 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 		return State{}, &ParseError{Field: "board", Value: strconv.Itoa(len(cells)) + " cells", Reason: fmt.Sprintf("%v has %d; rows and columns name another board", b.rules, b.Cells())}
 	}
 	var p Position
-	strange := len(cells) // the first cell that is not 0, 1 or 2; so far none
+	strange := len(cells) // index of the first cell that is not 0, 1 or 2; len(cells) if there is none
 	for i, v := range cells {
 		if v == 0 {
 			continue
@@ -98,7 +98,7 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 			strange = min(strange, i)
 		}
 	}
-	floating := len(cells) // the first cell with a floating stone
+	floating := len(cells) // index of the first cell with a floating stone
 	if e, ok := errors.AsType[*StonesError](b.Check(p, Placed)); ok {
 		for f := e.Floating; !f.IsZero(); f = f.WithoutFirst() {
 			floating = min(floating, b.Flat(f.First()))
@@ -117,7 +117,7 @@ func (b *Board) FromKaggle(cells []int, mark int) (State, error) {
 	return State{Board: b, Position: p, Mark: mark}, nil
 }
 
-// hang reports whether no stone of a flat board would float if the board were upside down.
+// hang reports whether no stone of a flat board floats once the board is turned upside down.
 func (b *Board) hang(cells []int) bool {
 	for i, v := range cells[b.rules.Columns:] {
 		if v != 0 && cells[i] == 0 {
@@ -127,7 +127,7 @@ func (b *Board) hang(cells []int) bool {
 	return true
 }
 
-// Kaggle is the flat board of the state, row by row from the top left: 0 empty, 1 and 2 the players.
+// Kaggle returns the flat board of the state, row by row from the top left: 0 empty, 1 and 2 the players.
 func (s State) Kaggle() []int {
 	b := s.Board
 	cells := make([]int, b.Cells())
@@ -142,7 +142,7 @@ func (s State) Kaggle() []int {
 	return cells
 }
 
-// Observation is the state as one line of JSON that Parse reads back. The rules are left out if they are Connect4.
+// Observation returns the state as one line of JSON, which Parse can read. It omits the rules if they are Connect4.
 func (s State) Observation() string {
 	o := observation{Board: s.Kaggle(), Mark: &s.Mark}
 	if r := s.Board.rules; r != Connect4 {

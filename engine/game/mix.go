@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Mix is several games, each with its share of the games or of the training steps.
+// Mix is several games, each with its share of the games that are played, or of the training steps.
 type Mix []Part
 
 // Part is a game of a Mix.
@@ -17,11 +17,11 @@ type Part struct {
 	Share float64 // greater than 0; the shares of a Mix need not sum to 1
 }
 
-// maxParts bounds a Mix, because each of its games costs memory.
+// maxParts bounds the number of games of a Mix, because each costs memory.
 const maxParts = 256
 
-// ParseMix parses rules separated by commas, each with a share or with 1: 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game may occur twice. A
-// name of Mixes stands for its games.
+// ParseMix parses rules separated by commas, each with a share (1 if omitted): 7x6x4, or 5x4x4,6x5x4=2,7x6x4=2.5. No game may occur twice.
+// A name of Mixes stands for its games.
 func ParseMix(s string) (m Mix, err error) {
 	for _, named := range Mixes() {
 		if s == named.Name {
@@ -50,7 +50,7 @@ func ParseMix(s string) (m Mix, err error) {
 	return m, nil
 }
 
-// String is the form that ParseMix reads, without shares of 1.
+// String returns the form that ParseMix reads. It omits shares of 1.
 func (m Mix) String() string {
 	parts := make([]string, len(m))
 	for i, p := range m {
@@ -62,7 +62,7 @@ func (m Mix) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Counts returns how many of n steps each game gets, in turns. A larger n gives no game fewer.
+// Counts returns the number of steps of each game among the first n steps of Turns. No game's number falls as n grows.
 func (m Mix) Counts(n int) []int {
 	counts := make([]int, len(m))
 	if len(m) == 1 { // n may be 10^9
@@ -77,12 +77,12 @@ func (m Mix) Counts(n int) []int {
 	return counts
 }
 
-// Turns assigns each step to a game, so that after every step each game has had its share of the steps, give or take one. The assignment
-// follows from the step's number.
+// Turns assigns each step to a game. After every step, the number of steps of each game is its share of all steps, up to one step. The game
+// of a step depends only on the step's number and the Mix.
 type Turns struct {
 	mix  Mix
-	all  float64 // the sum of the shares
-	step int     // the next
+	all  float64 // sum of the shares
+	step int     // the next step
 	had  []int   // steps of each game before it
 }
 
@@ -95,8 +95,8 @@ func NewTurns(m Mix) *Turns {
 	return t
 }
 
-// At returns the game of a step, as an index into the Mix, and the game's number of earlier steps. Calls for consecutive steps are fast; a
-// call for an earlier step starts again from 0.
+// At returns the game of a step, as an index into the Mix, and the number of this game's earlier steps. Calls for consecutive steps are
+// fast; a call for an earlier step starts again from step 0.
 func (t *Turns) At(step int) (part, had int) {
 	if step < t.step {
 		t.step = 0

@@ -1,15 +1,15 @@
 package game
 
-// NamedMix is a name that ParseMix accepts in place of games.
+// NamedMix is a name that ParseMix accepts in place of a list of games.
 type NamedMix struct {
 	Name  string
 	Games string // in the form of ParseMix
 }
 
-// AnyMix is the name of the mix that the network for many boards learns.
+// AnyMix is the name of the mix on which the network for many boards is trained.
 const AnyMix = "any"
 
-// AnyRange contains the games of all Mixes, and many more. A network that has learned AnyMix answers all games of this range.
+// AnyRange contains the games of all Mixes, and many more. A network that was trained on AnyMix answers all games of this range.
 func AnyRange() Ranges {
 	return Ranges{
 		{Columns: [2]int{3, 12}, Rows: [2]int{3, 13}, InARow: [2]int{3, 6}, Gravity: true},
@@ -18,7 +18,7 @@ func AnyRange() Ranges {
 }
 
 // Mixes returns the named mixes: AnyMix, 48 games, and "unseen", ten other games of AnyRange. They have no game in common, because networks
-// learn the first and are measured on the second.
+// are trained on the first and tested on the second.
 func Mixes() []NamedMix {
 	return []NamedMix{
 		{AnyMix, anyGames},
@@ -26,8 +26,8 @@ func Mixes() []NamedMix {
 	}
 }
 
-// The smallest boards have small shares, because they have only a few thousand positions. 7x6x4 has the largest, because most people play
-// it.
+// The smallest boards have small shares, because they have only a few thousand positions. 7x6x4 has the largest share, because it is the
+// game that most people play.
 const (
 	anyGames = "4x3x3=0.3,4x4x3=0.3,5x4x3=0.5,5x7x3=0.5,7x6x3=0.5," +
 		"4x4x4=0.5,5x4x4=0.7,4x5x4=0.7,5x5x4,6x4x4,6x5x4,5x7x4,6x6x4,7x5x4,7x6x4=8,7x7x4=1.5," +

@@ -14,7 +14,7 @@ type State struct {
 	Mark int // the player to move, 1 or 2
 }
 
-// ParseError is a mistake in a text: the line (0 if lines are not counted), the field, its value and the reason.
+// ParseError describes a mistake in a text: the line (0 if lines are not counted), the field, its value and the reason.
 type ParseError struct {
 	Line   int
 	Field  string // rules, columns, rows, inarow, moves, board, mark, json
@@ -30,7 +30,7 @@ func (e *ParseError) Error() string {
 	return s
 }
 
-// quote shows a value in an error, at most 40 bytes of it.
+// quote quotes a value for an error message and shows at most 40 bytes of it.
 func quote(s string) string {
 	const most = 40
 	if len(s) <= most {
@@ -43,10 +43,10 @@ func quote(s string) string {
 	return strconv.Quote(s[:end]) + ".."
 }
 
-// symbols name actions in text, action 0 first. On boards with more actions, moves are numbers joined by dots.
+// symbols[a] is the text of action a. On boards with more actions, a move is a number, and dots separate moves.
 const symbols = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// actionOf is the action that a byte of text names, or -1.
+// actionOf maps each symbol to its action, and all other bytes to -1.
 var actionOf = func() (actions [256]int8) {
 	for c := range actions {
 		actions[c] = int8(strings.IndexByte(symbols, byte(c)))
@@ -54,7 +54,6 @@ var actionOf = func() (actions [256]int8) {
 	return actions
 }()
 
-// emptyMoves is the text of an empty list of moves.
 const emptyMoves = "-"
 
 // FormatMoves writes actions in the order of play: "44554", "-" for none; on a board of more than 61 actions "12.4.60".
@@ -94,15 +93,15 @@ func CutRules(s string) (r Rules, moves string, err error) {
 	return r, moves, err
 }
 
-// Parser reads positions in every notation. It caches boards, so that the board of a file is prepared once. The zero value is ready for
-// use.
+// Parser reads positions in every notation. It caches boards, so that the board of a file is prepared only once. The zero value is ready
+// for use.
 type Parser struct {
 	AnyPosition bool // accept boards that no game reaches (State.InTurn)
 	boards      Boards
 }
 
-// Parse reads one position: moves ("44554", "-"), moves behind rules ("9x5x4:4455", "3x3x3free:51"), or a JSON object
-// with Kaggle's board and mark. Errors are of type *ParseError.
+// Parse reads one position: moves ("44554", "-"), rules and moves ("9x5x4:4455", "3x3x3free:51"), or a JSON object with Kaggle's board and
+// mark. Errors are of type *ParseError.
 func (p *Parser) Parse(s string) (State, error) {
 	if strings.HasPrefix(s, "{") {
 		return p.parseObservation(s)
@@ -129,7 +128,7 @@ func (b *Board) ParseMoves(s string) (Position, []int, error) {
 	return p, actions, err
 }
 
-// parseMoves calls played, unless it is nil, with every action.
+// parseMoves calls played with every action, unless played is nil.
 func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error) {
 	if s == emptyMoves {
 		return p, nil
@@ -172,12 +171,12 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	return p, nil
 }
 
-// playText is parseMoves for legal moves on a board of at most 64 bits; otherwise legal is false.
+// playText is parseMoves for legal moves on boards of at most 64 bits and of actions with symbols. Otherwise legal is false.
 func (b *Board) playText(s string) (p Position, legal bool) {
 	if b.wide || b.Actions() > len(symbols) || s == "" {
 		return p, false
 	}
-	var own, all, before uint64 // own before the last move
+	var own, all, before uint64 // before: own before the last move
 	for i := range len(s) {
 		a := actionOf[s[i]]
 		if a < 0 || int(a) >= len(b.cells) {
@@ -192,12 +191,12 @@ func (b *Board) playText(s string) (p Position, legal bool) {
 		}
 		own, all, before = all^own, all|cell, own
 	}
-	// Stones stay, so a line that was complete before the last move still is: these two tests find every line.
+	// Stones never disappear, so a line completed by any earlier move is still there: these two tests find every line.
 	p = Position{Own: Bits{Lo: own}, All: Bits{Lo: all}}
 	return p, !b.Won(Bits{Lo: before}) && !b.Won(p.Own)
 }
 
-// nextMove cuts the first move off s. The action is -1 if it cannot be read.
+// nextMove cuts the first move off s. The action is -1 if the text is not a move; it may be greater than the board's last action.
 func (b *Board) nextMove(s string) (a int, token, rest string) {
 	if b.Actions() <= len(symbols) {
 		size := 1

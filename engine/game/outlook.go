@@ -1,21 +1,22 @@
 package game
 
-// Outlook is the consequence of the rules alone in a position.
+// Outlook is what the next stones decide in a position, by the rules alone.
 type Outlook struct {
-	// Result is the result for the side to move with best play; Ongoing if the rules do not decide it.
+	// Result is the result for the side to move with best play, or Ongoing if the next stones do not decide it.
 	Result Result
 
-	// Moves is the set of cells to play, never empty. If some cells win at once, it is these. If the other side wins with its next stone
-	// after any move, it is every legal cell. Otherwise it is the cells after which the other side cannot win with its next stone.
+	// Moves is the set of cells worth playing, never empty. If some cells win at once, Moves contains these. If the other side wins with
+	// its next stone after any move, Moves contains all legal cells. Otherwise it contains the cells after which the other side cannot win
+	// with its next stone.
 	Moves Bits
 
-	// Next is the first position, after Plies forced moves, that has several moves or is decided. A move is forced if it is the only one in
-	// Moves. The value of Next is that of the position itself, seen from the other side if Plies is odd.
+	// Next is the position after Plies forced moves: the first that has several Moves or is decided. A move is forced if it is the only one
+	// in Moves. The value of Next is that of the position itself, seen from the other side if Plies is odd.
 	Next  Position
 	Plies int
 }
 
-// Outlook looks for stones that win at once, and follows forced moves to their end. The game at p must not be over.
+// Outlook checks which stones win at once, and follows forced moves to their end. The game at p must not be over.
 func (b *Board) Outlook(p Position) Outlook {
 	o := Outlook{Next: p}
 	for {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Position is the stones of a moment of a game, seen from the side to move. The zero value is the empty board. It is a plain value of 32
-// bytes and can be a map key. Its Board is passed separately.
+// Position is the stones on a board, seen from the side to move. The zero value is the empty board. It is a plain value of 32 bytes and can
+// be a map key. Its Board is passed separately.
 type Position struct {
 	Own Bits // stones of the side to move
 	All Bits // stones of both sides
@@ -30,7 +30,7 @@ func (p Position) Compare(q Position) int {
 	)
 }
 
-// Legal is the set of cells in which the next stone can land. It ignores whether the game is over.
+// Legal is the set of cells in which the next stone can land. It does not check whether the game is over.
 func (b *Board) Legal(p Position) Bits {
 	if !b.rules.Gravity {
 		return b.full.AndNot(p.All)
@@ -55,7 +55,8 @@ func (b *Board) CanPlay(p Position, a int) bool {
 	return a >= 0 && a < len(b.cells) && !b.Cell(p, a).IsZero()
 }
 
-// Play is the position after the side to move plays a, seen from the other side. It does not check that the action is legal (CanPlay).
+// Play returns the position after the side to move plays a, seen from the other side. It does not check that the action is legal (see
+// CanPlay).
 func (b *Board) Play(p Position, a int) Position {
 	if b.wide {
 		return Position{Own: p.All.Xor(p.Own), All: p.All.Or(b.Cell(p, a))}
@@ -68,7 +69,7 @@ func (b *Board) Play(p Position, a int) Position {
 	return Position{Own: Bits{Lo: all ^ p.Own.Lo}, All: Bits{Lo: all | cell}}
 }
 
-// PlayMoves is the position after legal moves from the empty board.
+// PlayMoves returns the position after legal moves from the empty board.
 func (b *Board) PlayMoves(actions []int) (p Position) {
 	for _, a := range actions {
 		p = b.Play(p, a)
@@ -76,7 +77,7 @@ func (b *Board) PlayMoves(actions []int) (p Position) {
 	return p
 }
 
-// FromCentre lists all actions, those of the middle columns first.
+// FromCentre lists all actions, from the middle columns outwards.
 func (b *Board) FromCentre() []int {
 	all := make([]int, b.Actions())
 	for a := range all {
@@ -90,15 +91,15 @@ func (b *Board) FromCentre() []int {
 	return all
 }
 
-// PlayCell is Play with the landing cell, one bit of Legal.
+// PlayCell is Play for the cell in which the stone lands, one bit of Legal.
 func (b *Board) PlayCell(p Position, cell Bits) Position {
 	return Position{Own: p.All.Xor(p.Own), All: p.All.Or(cell)}
 }
 
 // Won reports whether the stones hold InARow in a line.
 //
-// ANDing the stones n-1 times with themselves, each time shifted by one more step of a direction, leaves the cells that begin a run of n.
-// Doubling the step does the same in log2(n) shifts.
+// After n-1 steps of stones &= stones >> d, the set bits are the cells at which a run of n begins. Doubling the shift at each step takes
+// log2(n) steps instead.
 func (b *Board) Won(stones Bits) bool {
 	if b.four {
 		return b.won4(stones.Lo)
@@ -114,7 +115,7 @@ func (b *Board) won4(s uint64) bool {
 	return line4(s, d[0])|line4(s, d[1])|line4(s, d[2])|line4(s, d[3]) != 0
 }
 
-// line4 is the cells of s that begin a run of four; d is the distance between neighbours.
+// line4 is the set of cells of s at which a run of four begins; d is the distance in bits between neighbours.
 func line4(s uint64, d uint) uint64 {
 	m := s & (s >> (d & 63))
 	return m & (m >> (2 * d & 63))
@@ -154,14 +155,14 @@ func (b *Board) won128(s Bits) bool {
 // Wins is the set of legal cells in which the next stone wins at once.
 func (b *Board) Wins(p Position) Bits { return b.Legal(p).And(b.Completes(p.Own)) }
 
-// Safe is the set of legal cells after which the other side has no Wins. If the other side threatens one legal cell, only that cell can be
-// safe; if it threatens two, none is. A cell below a threat is not safe.
+// Safe is the set of legal cells after which the other side has no Wins. If the other side can complete a line on one legal cell, only that
+// cell can be safe; if it can on two, none is. A cell below one on which it can complete a line is not safe.
 func (b *Board) Safe(p Position) Bits {
 	return b.SafeFrom(b.Legal(p), b.Completes(p.Other()).And(b.full))
 }
 
-// SafeFrom is Safe of a position with these legal cells. The other side completes a line on the cells of threats; occupied ones do not
-// matter.
+// SafeFrom is Safe of a position with these legal cells. threats are the cells that complete a line of the other side; it may include
+// occupied cells.
 func (b *Board) SafeFrom(legal, threats Bits) Bits {
 	safe := legal
 	if now := safe.And(threats); !now.WithoutFirst().IsZero() {
@@ -175,8 +176,8 @@ func (b *Board) SafeFrom(legal, threats Bits) Bits {
 	return safe
 }
 
-// Completes is the set of bits that complete a line of InARow together with stones. It may include bits of stones themselves, cells of the
-// other side and guard bits.
+// Completes is the set of bits that complete a line of InARow together with stones. It may include the bits of stones themselves, cells of
+// the other side, and guard bits.
 func (b *Board) Completes(stones Bits) Bits {
 	switch {
 	case b.wide:
@@ -200,7 +201,7 @@ func (b *Board) CompletesStraight(stones Bits) Bits {
 	return cells
 }
 
-// completes is Completes for any number k in a row: j stones are on one side of the bit, and k-1-j on the other.
+// completes is Completes for k in a row. For each j, it finds bits with j stones on one side and k-1-j on the other.
 func completes(stones Bits, k int, shifts []uint) (cells Bits) {
 	if k == 4 {
 		for _, d := range shifts {
@@ -227,10 +228,10 @@ func completes(stones Bits, k int, shifts []uint) (cells Bits) {
 	return cells
 }
 
-// CompletesFour is Completes for four in a row on a board with gravity and at most 64 bits, whose columns are stride bits apart. Three
-// steps of stride+1 must be less than 64. In a column, the missing stone is always the highest of the four.
+// CompletesFour is Completes for four in a row on a board with gravity and at most 64 bits, whose columns are stride bits apart.
+// 3*(stride+1) must be less than 64. In a column, the missing stone is always the highest of the four.
 func CompletesFour(s uint64, stride uint) uint64 {
-	// Distances that are constants let the compiler shift by immediates: these shifts take most of the solver's time.
+	// Constant distances let the compiler use shifts by immediates: these shifts take most of the solver's time.
 	switch stride {
 	case 7:
 		return s<<1&(s<<2)&(s<<3) | along(s, 6) | along(s, 7) | along(s, 8)
@@ -240,15 +241,15 @@ func CompletesFour(s uint64, stride uint) uint64 {
 	return s<<1&(s<<2)&(s<<3) | along(s, stride-1) | along(s, stride) | along(s, stride+1)
 }
 
-// along is the set of bits that complete four in one direction; d is the distance between neighbours in it. Of the other three stones, 3,
-// 2, 1 or 0 are on one side of the bit, and the rest on the other.
+// along is the set of bits that complete four in one direction; d is the distance in bits between neighbours in that direction. Of the
+// other three stones, 3, 2, 1 or 0 are on one side of the bit, and the rest on the other.
 func along(s uint64, d uint) uint64 {
 	up, down := s<<(d&63), s>>(d&63)
 	return up&(s<<(2*d&63))&(s<<(3*d&63)|down) | down&(s>>(2*d&63))&(s>>(3*d&63)|up)
 }
 
-// Result is the state of the game for the side to move. It looks for Loss first: the other side has a line. Win can come only from a
-// position that is not InTurn.
+// Result is the state of the game for the side to move. It tests for Loss, a line of the other side, before Win. Only a position that is
+// not InTurn can be a Win.
 func (b *Board) Result(p Position) Result {
 	switch {
 	case b.Won(p.Other()):
@@ -302,8 +303,8 @@ func (b *Board) MirrorAction(a int) int {
 	return a - c + b.rules.Columns - 1 - c
 }
 
-// Canonical is the smaller of p and its mirror image, so both have the same one. mirrored reports whether it is the mirror image. Together
-// with the rules it is the key under which a position is stored.
+// Canonical returns the smaller of p and its mirror image, so it is the same for both. mirrored reports whether that is the mirror image.
+// Together with the rules, the canonical position is the key under which positions are stored.
 func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	m := b.Mirror(p)
 	if m.All.less(p.All) || m.All == p.All && m.Own.less(p.Own) {
@@ -312,7 +313,7 @@ func (b *Board) Canonical(p Position) (q Position, mirrored bool) {
 	return p, false
 }
 
-// Hash mixes the position into 64 bits, each about equally likely to be set. Equal positions have equal hashes in every run and on every
+// Hash maps the position to 64 bits, each of which is set about half the time. Equal positions have equal hashes in every run and on every
 // machine.
 func (p Position) Hash() uint64 {
 	const a, b, c = 0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Range is the games whose numbers of columns, rows and stones in a row are each between two bounds, inclusive.
+// Range is a set of games: each of columns, rows and stones in a row lies between two bounds, inclusive.
 type Range struct {
 	Columns, Rows, InARow [2]int
 	Gravity               bool
@@ -19,7 +19,7 @@ func (r Range) Contains(g Rules) bool {
 	return g.Gravity == r.Gravity && in(g.Columns, r.Columns) && in(g.Rows, r.Rows) && in(g.InARow, r.InARow)
 }
 
-// String is the rules with one number or two in each place: "3-12x3-13x3-6", "7x6x4", "3-6x3-6x3free".
+// String returns the rules with a number, or two with a dash, in each place: "3-12x3-13x3-6", "7x6x4", "3-6x3-6x3free".
 func (r Range) String() string {
 	var places []string
 	for _, bounds := range [][2]int{r.Columns, r.Rows, r.InARow} {

@@ -19,7 +19,7 @@ func (r Result) Flip() Result { return [...]Result{Ongoing, Loss, Draw, Win}[r] 
 // Value is 1 for a win, -1 for a loss, and 0 for a draw or an ongoing game.
 func (r Result) Value() float32 { return [...]float32{Win: 1, Loss: -1}[r] }
 
-// ResultOf is the result that a solver's score for the side to move stands for: above 0 a win, 0 a draw, below 0 a loss.
+// ResultOf is the result of a solver's score for the side to move: above 0 a win, 0 a draw, below 0 a loss.
 func ResultOf(score int) Result {
 	switch {
 	case score > 0:
@@ -38,8 +38,8 @@ func (r Result) WDL() (wdl [3]float32) {
 	return wdl
 }
 
-// The gameover codes: the results in training records, in the service's output gameover and in a network's gameover head, for the side to
-// move.
+// The gameover codes are the results, for the side to move, in training records, in the service's output gameover and in a network's
+// gameover head.
 const (
 	NotOver   = iota
 	OwnWin    // the side to move has a line

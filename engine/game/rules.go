@@ -1,7 +1,7 @@
 // Package game is ConnectX: Connect Four on any board, any number in a row, with or without gravity.
 //
-// It holds the rules, the bitboards, move generation, the win test, symmetry and every notation for positions. It does not know values,
-// policies or searches.
+// It contains the rules, the bitboards, move generation, the win test, symmetry and every notation for positions. Values, policies and
+// searches are in other packages.
 //
 // Read the files in this order:
 //
@@ -12,15 +12,15 @@
 //	symmetry.go            images of a position that its rules do not distinguish
 //	result.go, outlook.go  the state of a game, and its result if the next stones decide it
 //	check.go               whether a position from outside is possible
-//	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: JSON from outside
+//	notation.go            moves and boards as text; kaggle.go: Kaggle's observations; json.go: untrusted JSON
 //
 // # Decisions
 //
-// A Board is apart from a Position. A Position that contained its rules would carry a pointer or 4 bytes more through every node and batch,
-// and all positions of a batch are on one board anyway.
+// A Position does not contain its Board. Otherwise every node and batch would carry a pointer or 4 more bytes for each position, although
+// all positions of a batch are on one board.
 //
-// Boards of at most 64 bits never touch the upper word: they have plain uint64 code behind one predictable branch. Code that was generic
-// over the width ran ten times slower.
+// Boards of at most 64 bits use plain uint64 code behind one predictable branch, and never touch the upper word. Code that was generic over
+// the width ran ten times slower.
 package game
 
 import (
@@ -91,8 +91,8 @@ func (r Rules) String() string {
 	return s
 }
 
-// ParseRules parses and validates the form of String. It also refuses rules under which no player can win: their author has probably
-// swapped two numbers. Kaggle's referee may still ask about such a board.
+// ParseRules parses and validates the form of String. It also rejects rules under which no player can win, because such rules are probably
+// two swapped numbers. Kaggle's referee accepts such rules.
 func ParseRules(s string) (Rules, error) {
 	body, free := strings.CutSuffix(s, freeSuffix)
 	fields := strings.Split(body, "x")

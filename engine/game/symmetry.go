@@ -1,6 +1,7 @@
 package game
 
-// Symmetries is the number of symmetries of the board, with the identity: 2 with gravity (Mirror), 4 without, 8 on square boards without.
+// Symmetries is the number of symmetries of the board, including the identity: 2 with gravity (the other is Mirror), 4 without, 8 on square
+// boards without.
 func (b *Board) Symmetries() int {
 	switch {
 	case b.rules.Gravity:
@@ -12,8 +13,8 @@ func (b *Board) Symmetries() int {
 	}
 }
 
-// Image is the position under symmetry s, from 0 (the position itself) to Symmetries()-1. Bit 2 of s swaps columns and rows, then bit 1
-// reverses the rows, then bit 0 the columns, so 1 is Mirror.
+// Image returns the position under symmetry s, from 0 (the position itself) to Symmetries()-1. If bit 2 of s is set, columns and rows are
+// swapped; then, if bit 1 is set, the rows are reversed; then, if bit 0 is set, the columns are reversed. So Image(p, 1) is Mirror(p).
 func (b *Board) Image(p Position, s int) Position {
 	if s <= 1 {
 		if s == 1 {
@@ -44,7 +45,6 @@ func (b *Board) ImageAction(a, s int) int {
 	return b.Flat(b.imageIndex(b.FlatIndex(a), s))
 }
 
-// imageIndex is the bit of cell i's image.
 func (b *Board) imageIndex(i, s int) int {
 	column, row := b.ColumnRow(i)
 	if s&4 != 0 {

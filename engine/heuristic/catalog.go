@@ -14,8 +14,8 @@ type Entry struct {
 	New    func() eval.Backend // with its published parameters
 }
 
-// catalog is the one list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and tests read it. To
-// add a heuristic, write it in its own file and add its line here.
+// catalog is the only list of heuristics. Flags, help texts, completion, agents, the service, records, measurements and tests read it. To
+// add a heuristic, write it in its own file and add a line here.
 var catalog = []Entry{
 	{eval.Bitsquares, "bitsquares", func() eval.Backend { return WithPower(DefaultPower) }},
 	{eval.Gameovers, "gameovers", func() eval.Backend { return &Scored{Gameovers{}, 6, 6, eval.Gameovers} }},
@@ -24,7 +24,7 @@ var catalog = []Entry{
 	{eval.Uniform, "", func() eval.Backend { return Uniform{} }},
 }
 
-// All returns the heuristics in the order for display.
+// All returns the heuristics in display order.
 func All() []Entry { return slices.Clone(catalog) }
 
 // Names are the names of all heuristics, in the same order.
@@ -36,13 +36,13 @@ func Names() []string {
 	return names
 }
 
-// Named returns the source of the heuristic of that name.
+// Named returns the source of the heuristic with that name.
 func Named(name string) (source eval.Source, ok bool) {
 	source = eval.Source(name)
 	return source, slices.ContainsFunc(catalog, func(e Entry) bool { return e.Source == source })
 }
 
-// ParseSource returns the source of that name, a heuristic or one of package eval.
+// ParseSource returns the source with that name: a heuristic, or one of package eval.
 func ParseSource(name string) (source eval.Source, ok bool) {
 	if source, ok = Named(name); ok {
 		return source, true
@@ -50,7 +50,7 @@ func ParseSource(name string) (source eval.Source, ok bool) {
 	return eval.ParseSource(name)
 }
 
-// New returns the evaluator of a heuristic with its published parameters. The error names a source that is no heuristic.
+// New returns the evaluator of a heuristic with its published parameters. If source is not a heuristic, the error contains it.
 func New(source eval.Source) (*eval.Evaluator, error) {
 	for _, e := range catalog {
 		if e.Source == source {

@@ -6,8 +6,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Gameovers counts, for each side, the lines that it can still fill: 0.1 for one with a single stone of its own, 1 for one with more, and
-// 0.5 for each pair of the latter that cross in exactly one cell. The score is the side to move's sum minus the other side's.
+// Gameovers rates, for each side, the lines that it can still fill: 0.1 for a line with one stone of its own, 1 for a line with more, and
+// 0.5 for each pair of lines with more that cross in exactly one cell. The score is the sum of the side to move minus that of the other
+// side.
 type Gameovers struct{}
 
 const (
@@ -32,7 +33,7 @@ func (g Gameovers) Score(b *game.Board, p game.Position) float64 {
 	return gameovers(b, p.Own, p.Other()) - gameovers(b, p.Other(), p.Own)
 }
 
-// gameovers4 is one side's sum on a 64-bit board with four in a row.
+// gameovers4 is one side's sum, on 64-bit boards with four in a row.
 //
 // Lines of different directions share at most one cell, so their crossings are counted cell by cell: the number of lines
 // of one direction through the cell, times that of the other. Two lines of one direction share exactly one cell if they
@@ -44,7 +45,7 @@ func gameovers4(own, open uint64, shifts [4]uint) float64 {
 		ones, twos, fours := stones4(own, s)
 		lines := starts4(open, s)
 		single += bits.OnesCount64(lines & ones &^ twos)
-		lines &= twos | fours // two or three stones, or four
+		lines &= twos | fours // with two or three stones, or with four
 		many += bits.OnesCount64(lines)
 		cross += bits.OnesCount64(lines & (lines >> (3 * s & 63)))
 		t := &through[d]
@@ -66,7 +67,7 @@ func product(x, y *[3]uint64) (total int) {
 	return total
 }
 
-// gameovers is one side's sum on any board.
+// gameovers is one side's sum. It works on any board.
 func gameovers(b *game.Board, own, other game.Bits) float64 {
 	k := b.InARow()
 	single, many, cross := 0, 0, 0

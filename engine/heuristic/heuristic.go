@@ -1,12 +1,12 @@
 // Package heuristic evaluates positions without a network: by counting lines (bitsquares, gameovers, odd-even), by random games (rollout),
-// or not at all (uniform). Each is an eval.Backend; catalog.go lists them. Bitsquares answers if a network is missing or fails.
+// or not at all (uniform). Each is an eval.Backend; catalog.go lists them. Bitsquares replaces a network that is missing or fails.
 //
-// The formulas are those of games/connectx in JamesMcGuigan/ai-games. They sum over the lines that one side can still fill. This package
-// counts all lines of a direction at once with shifts; its tests compare that with a loop over the lines.
+// The formulas are those of games/connectx in JamesMcGuigan/ai-games. They are sums over the lines that one side can still fill. This
+// package uses shifts to count all lines of a direction at once; its tests compare the counts with a loop over the lines.
 //
 // Read the files in this order:
 //
-//	catalog.go                            the one list of heuristics
+//	catalog.go                            the only list of heuristics
 //	heuristic.go                          a heuristic as a Backend: New
 //	lines.go                              masks of lines
 //	bitsquares.go                         bitsquares; bitsquares_*.go: several positions at once
@@ -14,9 +14,9 @@
 //
 // # Decisions
 //
-// A heuristic gives only win and loss: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which treats the side to move as the
-// first player; its seven published cases fix that. Vector code lives beside its scalar form: bitsquares_amd64.s is chosen by CPU features
-// when the program starts, bitsquares_arm64.s is for every arm64.
+// A heuristic answers only win and loss: WDL = (p, 0, 1-p). The odd-even heuristic follows its original, which treats the side to move as
+// the first player; seven published test cases require this. Vector code lies beside its scalar form: bitsquares_amd64.s is used if the CPU
+// has the instructions, bitsquares_arm64.s on every arm64.
 package heuristic
 
 import (
@@ -32,12 +32,12 @@ import (
 
 // Heuristic scores unfinished positions.
 type Heuristic interface {
-	// Scores writes the score of each position into out, which has the same length. A score is positive if the side to move is ahead; its
-	// unit is the heuristic's own. Exchanging the sides changes its sign.
+	// Scores writes the score of each position into out, which has the same length. A positive score means that the side to move is ahead;
+	// each heuristic has its own unit. Exchanging the sides negates the score.
 	Scores(b *game.Board, ps []game.Position, out []float64)
 }
 
-// Scored converts scores to answers:
+// Scored is a backend that converts scores to answers:
 //
 //	WDL    = (w, 0, 1-w) with w = 1 / (1 + exp(-score / Width))
 //	Policy = softmax over moves of -score(position after the move) / Temperature
@@ -45,12 +45,12 @@ type Heuristic interface {
 // Moves that win at once share all of the policy.
 type Scored struct {
 	Heuristic   Heuristic
-	Width       float64 // score that wins with probability 1/(1+1/e) = 0.73
-	Temperature float64 // score difference that makes a move e times as likely
+	Width       float64 // a score of Width means a win with probability 1/(1+1/e) = 0.73
+	Temperature float64 // a move is e times as likely as one whose score is lower by Temperature
 	Source      eval.Source
 }
 
-// WithPower returns bitsquares with another exponent than the published one.
+// WithPower returns bitsquares with the given exponent.
 func WithPower(power float64) eval.Backend {
 	return &Scored{NewBitsquares(power), 7, 7, eval.Bitsquares}
 }
@@ -73,8 +73,8 @@ func rows(ctx context.Context, b *eval.Batch, source eval.Source, answer func(i 
 	return nil
 }
 
-// pending collects rows so that the heuristic can score many at once. For each row it holds the position and, unless a move wins, the
-// positions after the moves.
+// pending collects rows, so that the heuristic scores many positions in one call. For each row it holds the position and, unless a move
+// wins at once, the positions after the moves.
 type pending struct {
 	rows      []pendingRow
 	positions []game.Position
@@ -84,7 +84,7 @@ type pending struct {
 type pendingRow struct {
 	row      int
 	first    int       // index of its own position in pending.positions; its children follow
-	children game.Bits // cells of the moves to be scored; none if the policy is known already
+	children game.Bits // cells of the moves to score; empty if the policy is already known
 }
 
 // pendingRows is the number of rows scored at once.
@@ -137,7 +137,7 @@ func (e *Scored) answer(b *eval.Batch, w *pending) {
 	w.clear()
 }
 
-// policy is the softmax over the negated scores of the positions after each move, since those scores are the other side's.
+// policy is the softmax of the negated scores of the positions after each move: these scores are for the other side.
 func (e *Scored) policy(b *eval.Batch, r pendingRow, scores []float64) {
 	lowest := slices.Min(scores)
 	total := 0.0

@@ -9,13 +9,13 @@ import (
 // Bit i of a mask of starts stands for the line that begins at cell i and continues in steps of the direction's shift. The stones in each
 // line are counted for all lines at once, in bit-sliced form: the masks ones, twos and fours hold the binary digits of the 64 counts.
 
-// starts4 are the lines of four, in steps of s, that lie entirely in x.
+// starts4 are the lines of four, in steps of s, all of whose cells are in x.
 func starts4(x uint64, s uint) uint64 {
 	x &= x >> (s & 63)
 	return x & (x >> (2 * s & 63))
 }
 
-// add4 counts, for each bit, the number of masks that have it.
+// add4 counts, for each bit, the masks that contain it, as binary digits.
 func add4(a, b, c, d uint64) (ones, twos, fours uint64) {
 	ab, carryAB := a^b, a&b
 	cd, carryCD := c^d, c&d
@@ -27,8 +27,8 @@ func stones4(x uint64, s uint) (ones, twos, fours uint64) {
 	return add4(x, x>>(s&63), x>>(2*s&63), x>>(3*s&63))
 }
 
-// lines4 counts the lines of four that only one side can still fill, own's minus other's: odd are those with one or three stones, many with
-// two or three, three with three, all with four.
+// lines4 counts the lines of four that only one side can still fill, and returns own's numbers minus other's: lines with one or three
+// stones (odd), with two or three (many), with three, and with four (all).
 func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int) {
 	for _, s := range shifts {
 		lines := starts4(full&^other, s)
@@ -45,17 +45,17 @@ func lines4(own, other, full uint64, shifts [4]uint) (odd, many, three, all int)
 		odd -= bits.OnesCount64(ones)
 		many -= bits.OnesCount64(lines & twos)
 		three -= bits.OnesCount64(ones & twos)
-		if won|lines&fours != 0 { // only in a finished game
+		if won|lines&fours != 0 { // some line has four stones only if the game is over
 			all += bits.OnesCount64(won) - bits.OnesCount64(lines&fours)
 		}
 	}
 	return odd, many, three, all
 }
 
-// maxDigits holds counts of up to game.MaxBits stones in a line.
+// maxDigits is enough for counts of up to game.MaxBits stones in a line.
 const maxDigits = 8
 
-// digits are bit-sliced counts for every bit of a 128-bit board.
+// digits are bit-sliced counts, one for each bit of a 128-bit board.
 type digits [maxDigits]game.Bits
 
 // add adds one to the counts of the bits of x.
@@ -80,7 +80,7 @@ func (d *digits) equal(n int, within game.Bits) game.Bits {
 	return within
 }
 
-// starts are the lines of k, in steps of s, that lie entirely in x.
+// starts are the lines of k, in steps of s, all of whose cells are in x.
 func starts(x game.Bits, k int, s uint) game.Bits {
 	lines := x
 	for i := 1; i < k && !lines.IsZero(); i++ {
@@ -106,7 +106,8 @@ func directions(b *game.Board) []uint {
 	return s[:]
 }
 
-// eachCount calls f for every direction and n from 1 to k in which own holds n stones of some line inside open.
+// eachCount calls f for every direction and every n from 1 to k for which there are lines inside open with n stones of own; lines is their
+// number.
 func eachCount(b *game.Board, own, open game.Bits, f func(n, lines int)) {
 	k := b.InARow()
 	for _, s := range directions(b) {
@@ -123,6 +124,5 @@ func eachCount(b *game.Board, own, open game.Bits, f func(n, lines int)) {
 	}
 }
 
-// fast reports whether the 64-bit forms for four in a row apply. They mask shifts to 6 bits, so three steps must be less
-// than 64.
+// fast reports whether the 64-bit functions for four in a row can be used. They mask shifts to 6 bits, so three steps must be less than 64.
 func fast(b *game.Board) bool { return !b.Wide() && b.InARow() == 4 && 3*(b.Rows()+2) < 64 }

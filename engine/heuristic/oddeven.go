@@ -6,15 +6,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// OddEven adds likely endgame gains to Bitsquares: when all other columns are full, the two sides fill the last one in turn, so each gets
-// every other row. A line is worth more if its empty cells all lie in rows that its owner gets.
+// OddEven adds likely gains in the endgame to Bitsquares. When all other columns are full, the sides fill the last one in turn, so each
+// side gets every other row. A line is worth more if all its empty cells lie in rows that its owner gets.
 //
 // As in the original, the side to move is treated as the first player.
 type OddEven struct {
 	*Bitsquares
-	Endgame3 float64 // for each line that lacks one stone, on its owner's rows
-	Endgame2 float64 // for each line that lacks two stones, both on its owner's rows
-	Pair3    float64 // for each two lines that lack one stone an even height above the stacks, and each two at odd heights
+	Endgame3 float64 // for each line that lacks one stone, in its owner's rows
+	Endgame2 float64 // for each line that lacks two stones, both in its owner's rows
+	Pair3    float64 // for each pair of lines that lack one stone each, both at even heights above the stacks or both at odd ones
 }
 
 // NewOddEven has the published parameters.
@@ -29,7 +29,7 @@ func (h *OddEven) Scores(b *game.Board, ps []game.Position, out []float64) {
 	}
 }
 
-// Score is the score of one position. Without gravity no side gets a row, and the score is that of Bitsquares.
+// Score is the score of one position. Without gravity neither side gets rows, and the score is that of Bitsquares.
 func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
 	score := h.Bitsquares.Score(b, p)
 	if !b.Rules().Gravity {
@@ -44,8 +44,8 @@ func (h *OddEven) Score(b *game.Board, p game.Position) float64 {
 	return score
 }
 
-// firstPlayersRows are the cells that the first player gets in a column that is filled last. With all other columns
-// full, Cells-Rows stones lie elsewhere; the cell in row r then gets stone number Cells-Rows+r, counted from 0.
+// firstPlayersRows returns the cells that the first player gets in a column that is filled last. With all other columns full, Cells-Rows
+// stones lie elsewhere; the cell in row r then gets stone number Cells-Rows+r, counted from 0.
 func firstPlayersRows(b *game.Board) game.Bits {
 	var rows game.Bits
 	lowest := b.Legal(game.Position{})
@@ -55,7 +55,7 @@ func firstPlayersRows(b *game.Board) game.Bits {
 	return rows
 }
 
-// endgame is one side's bonus, for the lines that consist only of its stones and of empty cells in its rows.
+// endgame is one side's bonus for the lines that consist only of its stones and of empty cells in its rows.
 func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	open := own.Or(rows.AndNot(other))
 	if fast(b) {
@@ -80,8 +80,8 @@ func (h *OddEven) endgame(b *game.Board, own, other, rows game.Bits) float64 {
 	return total
 }
 
-// pairs counts pairs of lines that each lack one stone, at heights of the same parity above their columns' stacks: the other side cannot
-// answer both.
+// pairs counts pairs of lines that each lack one stone, at heights of the same parity above the stacks of their columns. The other side
+// cannot answer both.
 func pairs(b *game.Board, own, other game.Bits) int {
 	var even game.Bits // empty cells 0, 2, 4 .. above the stacks
 	all := own.Or(other)

@@ -9,14 +9,14 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Rollout plays random games to the end, the same number after each legal move: Games in all, or a few more.
+// Rollout plays random games to the end, equally many after each legal move: Games in all, rounded up to a multiple of the number of moves.
 //
 //	WDL    = the shares of wins, draws and losses, the first move uniformly random
 //	Policy = softmax over moves of the mean result in -1..1 / rolloutTemperature
 //
-// The random numbers follow from the position and Seed alone, so an answer does not depend on its batch.
+// The random numbers depend only on the position and Seed, so an answer does not depend on its batch.
 type Rollout struct {
-	Games int    // random games a position, from 1
+	Games int    // random games per position, from 1
 	Seed  uint64 // another seed gives other games
 }
 
@@ -61,9 +61,9 @@ func (r Rollout) answer(b *eval.Batch, i int, legal game.Bits) {
 	setWDL(b.WDLRow(i), float64(results[game.Win])/games, float64(results[game.Draw])/games, float64(results[game.Loss])/games)
 }
 
-// playOut plays random moves to the end. It returns +1 if the side to move at p wins, 0 for a draw, -1 if it loses.
+// playOut plays random moves to the end. It returns +1 if the side to move at p wins, 0 for a draw, and -1 if it loses.
 func playOut(b *game.Board, p game.Position, rng *splitmix) int {
-	sign := -1 // of the side that moved last
+	sign := -1 // the result for the side that moved last
 	for {
 		if b.Won(p.Other()) {
 			return sign
@@ -77,7 +77,7 @@ func playOut(b *game.Board, p game.Position, rng *splitmix) int {
 	}
 }
 
-// splitmix is Steele, Lea and Flood's SplitMix64 generator (2014): tiny, and good enough to choose moves.
+// splitmix is Steele, Lea and Flood's SplitMix64 generator (2014): small, and random enough to choose moves.
 type splitmix uint64
 
 // below returns a number from 0 up to n.

@@ -3,10 +3,10 @@
 //
 // # Decisions
 //
-// A goroutine that has no items left joins another call of its Pool. Otherwise a call that arrives while all goroutines are busy would be
-// left to its caller, while others become idle.
+// A goroutine that runs out of items joins another call of its Pool. Otherwise a call that started while all goroutines were busy would
+// have only its caller's goroutine, even after others have become idle.
 //
-// Workers have numbers, so that each can have memory of its own without a lock.
+// Each worker has a number, so that callers can give each worker its own memory without a lock.
 package jobs
 
 import (
@@ -37,12 +37,12 @@ func NewPool[J any](workers int, work func(worker int, job J, first, last int) e
 	return p
 }
 
-// Workers is the largest number of goroutines that work at once, over all callers.
+// Workers is the maximum number of goroutines that work at once, over all callers.
 func (p *Pool[J]) Workers() int { return cap(p.workers) }
 
-// Do works on items 0 to n-1 of a job, in blocks of at most block items. It uses the caller's goroutine when a worker is idle, and other
-// idle workers. Items are claimed in order, and none after an error. So the returned error, that of the lowest items, does not depend on
-// timing. If ctx ends before all items are claimed, the error is ctx.Err().
+// Do works on items 0 to n-1 of a job, in blocks of at most block items. It waits until a worker is idle, works in the caller's goroutine,
+// and lets other idle workers join. Workers claim blocks in order, and claim none after an error. Do returns the error of the lowest failed
+// block, so the error does not depend on timing. If ctx ends before all items are claimed, the error is ctx.Err().
 func (p *Pool[J]) Do(ctx context.Context, job J, n, block int) error {
 	var worker int
 	select {
@@ -132,7 +132,7 @@ func (c *call[J]) fail(item int, err error) {
 	}
 }
 
-// join works on the call if a worker is idle.
+// join works on the call, unless all workers are busy.
 func (c *call[J]) join() {
 	defer c.others.Done()
 	select {
@@ -143,7 +143,6 @@ func (c *call[J]) join() {
 	}
 }
 
-// run works on items until none is left.
 func (c *call[J]) run(worker int) {
 	for !c.stop.Load() {
 		first := int(c.next.Add(int64(c.block))) - c.block
@@ -161,8 +160,8 @@ func (c *call[J]) run(worker int) {
 	}
 }
 
-// Each calls work for items 0 to n-1, in order, with at most workers calls at once. The first error cancels the context of the other calls;
-// Each returns it when they have ended. If ctx ends first, the error is ctx.Err().
+// Each calls work for items 0 to n-1, in order, with at most workers calls at once. The first error cancels the context of the other calls,
+// and Each returns that error when they have ended. If ctx ends first, the error is ctx.Err().
 func Each(ctx context.Context, workers, n int, work func(ctx context.Context, worker, item int) error) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -182,11 +181,11 @@ func Each(ctx context.Context, workers, n int, work func(ctx context.Context, wo
 	return ctx.Err()
 }
 
-// grace is how long work in progress may continue after an interrupt.
+// grace is the time that work in progress has after an interrupt.
 const grace = time.Second
 
-// Finishing returns a context for work that began before ctx ends. It ends a second after ctx, so that short work is finished and long work
-// is cancelled.
+// Finishing returns a context for work that began before ctx ends. The returned context ends a second after ctx: short work can finish, and
+// long work is cancelled.
 func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	release := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })

@@ -13,15 +13,15 @@ type Stream[T any] struct {
 	// context, and ends after an error. An error of Work ends the stream, unless Run's context has ended: then the item is dropped.
 	Work    func(ctx context.Context, worker int, item T) error
 	Workers int // items that are worked on at once, from 1
-	Window  int // upper bound on finished items that wait for earlier ones
-	// Write is called for each item that was begun, one call at a time, in the order of the items. done is false for a dropped item and for
-	// all items after it.
+	Window  int // upper bound on the number of finished items that wait for earlier ones
+	// Write is called for each item whose Work began, one call at a time, in the order of the items. done is false for the first dropped
+	// item and for all items after it.
 	Write func(item T, done bool) error
 }
 
-// Run returns when all items that it began have been written. If ctx ends, items that were only read are dropped, and calls of Work in
-// progress have another second. So the finished items are always the first ones. The error is that of reading, working or writing, or
-// ctx.Err() if ctx left items unfinished.
+// Run returns when all items whose Work began have been written. If ctx ends, items that were read but not begun are dropped, and calls of
+// Work in progress have another second. So the finished items are always the first ones. The error is that of reading, working or writing,
+// or ctx.Err() if ctx left items unfinished.
 func (s Stream[T]) Run(ctx context.Context) (err error) {
 	finishing, cancel := Finishing(ctx)
 	defer cancel()

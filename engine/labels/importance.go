@@ -7,21 +7,21 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Importance sampling: a position that a network knows already teaches it almost nothing, and most are of that kind. Draw draws the others
-// more often, and reduces the weight of their records accordingly, so that the mean gradient stays the same while its variance falls. The
-// length of a softmax's gradient is about 1 minus the probability of the right class, so positions are drawn in proportion to that
+// Importance sampling: a position that a network already knows hardly changes its weights, and most positions are of that kind. Draw draws
+// the others more often, and reduces the weights of their records accordingly: the mean gradient stays the same, and its variance falls.
+// The length of a softmax's gradient is about 1 minus the probability of the correct class, so positions are drawn in proportion to that
 // (Katharopoulos and Fleuret, "Not All Samples Are Created Equal", 2018, bound it in the same way).
 
-// floorShare times the mean surprise is added to every position's surprise. So no weight exceeds 4.3, that of a position without surprise,
-// and the network still sees positions that it could otherwise forget.
+// floorShare times the mean surprise is added to each position's surprise. So no weight exceeds 4.3, that of a position without surprise,
+// and the network still sees positions that it might otherwise forget.
 const floorShare = 0.3
 
 // askRows is the number of positions that are evaluated at once.
 const askRows = 1024
 
-// unsure is the probability of solving a position, given the learner's probabilities of its result. 1 - the sum of their squares is the
-// learner's own expected rate of errors. If that is 0.45 or more, all positions are solved; if it is 0, one in ten. The inverse is the
-// weight of the position's records: the number of positions that it represents.
+// unsure is the probability with which a position is solved, given the learner's probabilities of its result. 1 - the sum of their squares
+// is the error rate that the learner itself expects. If that is 0.45 or more, all positions are solved; if it is 0, one in ten. The weight
+// of the position's records is 1/unsure, the number of positions that it represents.
 func unsure(wdl []float32) float64 {
 	right := 0.0
 	for _, p := range wdl {
@@ -30,7 +30,7 @@ func unsure(wdl []float32) float64 {
 	return min(1, 0.1+2*(1-right))
 }
 
-// choose asks the learner about the waiting positions, and writes the records of the chosen ones.
+// choose evaluates the waiting positions with the learner, and writes the records of those that it chooses.
 func (f *file) choose(ctx context.Context) error {
 	if len(f.games) == 0 {
 		return nil
@@ -50,9 +50,9 @@ func (f *file) choose(ctx context.Context) error {
 	return nil
 }
 
-// Ask measures how much a network, or any other Evaluator, has to learn of each position, 0 to 2: 1 - its probability of the result, plus 1
-// - its probability of the moves that keep the result, if they are known. Draw uses this from then on. Call Ask after Settle. progress is
-// called with the number of positions so far.
+// Ask measures how much an Evaluator, such as a network, still has to learn from each position, 0 to 2: 1 - its probability of the result,
+// plus 1 - its probability of the moves that keep the result, if these are known. Draw uses this from then on. Call Ask after Settle.
+// progress is called with the number of positions so far.
 func (p *Pool) Ask(ctx context.Context, e *eval.Evaluator, progress func(done int)) error {
 	surprise := make([]float32, len(p.all))
 	batch := &eval.Batch{}
@@ -73,7 +73,7 @@ func (p *Pool) Ask(ctx context.Context, e *eval.Evaluator, progress func(done in
 	return nil
 }
 
-// lacks is how far the probabilities of the right result and of the right moves are below 1, in total.
+// lacks is 1 minus the probability of the correct result, plus 1 minus that of the moves that keep it, if these are known.
 func (p *Pool) lacks(k known, wdl, policy []float32) float32 {
 	lack := 1 - wdl[1-k.z]
 	if !k.kept.IsZero() {
@@ -85,10 +85,10 @@ func (p *Pool) lacks(k known, wdl, policy []float32) float32 {
 	return max(0, lack)
 }
 
-// worth is the relative frequency with which a position is drawn among others of its kind.
+// worth is the relative frequency with which a position is drawn among the others of its kind.
 func (p *Pool) worth(i uint32) float64 { return float64(p.all[i].standsFor) * p.lack(i) }
 
-// lack is a position's surprise plus floor, or 1 for all before Ask.
+// lack is a position's surprise plus floor; before Ask, it is 1 for all.
 func (p *Pool) lack(i uint32) float64 {
 	if p.surprise == nil {
 		return 1
@@ -101,7 +101,6 @@ func (p *Pool) weight(i uint32) float32 {
 	return float32(p.mean / p.lack(i))
 }
 
-// worths is the sum of worth over some positions.
 func (p *Pool) worths(some []uint32) (sum float64) {
 	for _, i := range some {
 		sum += p.worth(i)
@@ -109,7 +108,7 @@ func (p *Pool) worths(some []uint32) (sum float64) {
 	return sum
 }
 
-// meanLack is the mean of lack over some positions, weighted by standsFor. There must be one position.
+// meanLack is the mean of lack over some positions, weighted by standsFor. There must be at least one position.
 func (p *Pool) meanLack(some []uint32) float64 {
 	all := 0.0
 	for _, i := range some {
@@ -118,7 +117,7 @@ func (p *Pool) meanLack(some []uint32) float64 {
 	return p.worths(some) / all
 }
 
-// measure sets floor and mean for a draw of these kinds.
+// measure sets floor and mean for a draw from these kinds.
 func (p *Pool) measure(kinds []kind) {
 	p.floor, p.mean = 0, 0
 	if p.surprise == nil {
@@ -130,6 +129,6 @@ func (p *Pool) measure(kinds []kind) {
 			p.mean += k.share * p.meanLack(k.of)
 		}
 	}
-	p.floor = cmp.Or(floorShare*p.mean, 1) // 1 if all is known: then all weights are 1
+	p.floor = cmp.Or(floorShare*p.mean, 1) // 1 if the network knows everything: then all weights are 1
 	p.mean += p.floor
 }

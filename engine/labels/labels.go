@@ -1,20 +1,20 @@
-// Package labels makes records of positions with exact results, by the million, for training.
+// Package labels makes millions of training records of positions with exact results.
 //
 // The positions come from games of package sample, or from records of self-play. From an opening of package sample only the last position
-// is used, from other games also the earlier ones, from 12 stones on (on 7x6). Of the positions of 15 stones a random half is used, of 14 a
-// quarter and so on, because with each stone less the solver takes about twice as long. Callers can request other numbers of stones
-// (Plies), and all positions of the first plies, whose results ship. The solver finds for each move whether it wins, draws or loses, which
-// is much cheaper than exact scores. A record's visits are 1 for each move that keeps the best result. Each position is followed by the
-// record of the position after a random move, whose result is known by then; it has no visits. So networks also learn the results of
-// positions after bad moves.
+// is used; from other games also the earlier ones, from 12 stones on (on 7x6). Of the positions with 15 stones a random half is used, of
+// those with 14 a quarter and so on, because each stone less doubles the solver's time. Callers can request other numbers of stones
+// (Plies), and all positions of the first plies, whose results ship. For each move, the solver finds whether it wins, draws or loses, which
+// is much cheaper than exact scores. A record's visits are 1 for each move that keeps the best result. After each position follows the
+// record of the position after a random move, whose result is then known; it has no visits. So networks also learn the results of positions
+// after bad moves.
 //
-// If the solver's nodes are bounded (solver.Options), positions are omitted if the result of a move takes more.
+// If solver.Options limits the nodes, positions are omitted if the result of a move takes more.
 //
-// A learner, the network that will learn from the records, can choose the positions that are worth the solver's time (Options), and the
-// records that are worth a step of training (Pool.Ask).
+// A learner, the network that will be trained on the records, can choose the positions that are worth the solver's time (Options), and the
+// records that are worth training on (Pool.Ask).
 //
-// The contents of a file follow from the seed and from its kind and number, or from its source records. So a killed run resumes with the
-// first missing file.
+// The contents of a file depend only on the seed, the kind of play and the file's number, or on its source records. So a killed run resumes
+// with the first missing file.
 package labels
 
 import (
@@ -42,8 +42,8 @@ func Path(dir string, k sample.Kind, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%05d.parquet", k, n))
 }
 
-// Plies are the minimum and maximum number of stones of the positions. The zero value stands for the kind's numbers, with fewer of the
-// positions that take long.
+// Plies is the minimum and maximum number of stones of the positions. The zero value means the kind's numbers, with fewer positions of
+// those that take long.
 type Plies struct{ From, To int }
 
 // Options select the positions.
@@ -51,17 +51,17 @@ type Options struct {
 	Seed  uint64
 	Plies Plies
 
-	// Learner, if not nil, is asked about each position before the solver. Positions of which it is certain are mostly omitted, and the
+	// Learner, if not nil, evaluates each position before the solver does. Most positions of which it is certain are omitted, and the
 	// others have more weight: see unsure.
 	Learner *eval.Evaluator
 }
 
-// Write makes file number n of a kind, and returns its number of records. The solver must be for the same board and must not be used
-// concurrently. If ctx ends, there is no file.
+// Write makes file number n of a kind, and returns its number of records. The solver must be for the same board, and must not be in use
+// elsewhere. If ctx ends, no file is written.
 func Write(ctx context.Context, s *solver.Solver, k sample.Kind, o Options, n int, path string) (records int, err error) {
 	board, plies := s.Board(), o.Plies
 	seed := rand.New(rand.NewPCG(o.Seed, uint64(n))).Uint64() // of this file
-	length := plies                                           // of the games
+	length := plies                                           // numbers of plies of the games
 	if plies == (Plies{}) {
 		length.From, length.To = k.Plies(board)
 	}
@@ -94,8 +94,9 @@ func Write(ctx context.Context, s *solver.Solver, k sample.Kind, o Options, n in
 	return f.close(ctx)
 }
 
-// WriteFrom makes a file from the positions of records, such as those of self-play, and returns its number of records. They keep their
-// games' numbers. Records that end a game are ignored. The solver is as for Write. Records of another game than its board's are an error.
+// WriteFrom makes a file from the positions of records, such as those of self-play, and returns its number of records. The positions keep
+// their games' numbers. Records of finished games are ignored. For the solver, see Write. Records of another game than the solver's are an
+// error.
 func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, path string) (records int, err error) {
 	r, err := record.Open(from)
 	if err != nil {
@@ -133,8 +134,8 @@ func WriteFrom(ctx context.Context, s *solver.Solver, from string, o Options, pa
 	}
 }
 
-// WriteBook makes a file of all positions in the book with this number of stones, and returns its number of records. Except at the book's
-// last ply, records have the moves that keep the result. Each position is a game of its own.
+// WriteBook makes a file of all positions in the book with the given number of stones, and returns its number of records. The records
+// contain the moves that keep the result, except at the book's last ply. Each position is a game of its own.
 func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, path string) (records int, err error) {
 	f, err := create(s, path, 0)
 	if err != nil {
@@ -159,8 +160,8 @@ func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, 
 	return f.written, f.records.Close()
 }
 
-// WriteThese makes a file of unfinished positions, and returns its number of records. Each is a game of its own; games are numbered from
-// first. The solver is as for Write.
+// WriteThese makes a file of unfinished positions, and returns its number of records. Each position is a game of its own; games are
+// numbered from first. For the solver, see Write.
 func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position, first int, path string) (records int, err error) {
 	f, err := create(s, path, uint64(first))
 	if err != nil {
@@ -175,19 +176,19 @@ func WriteThese(ctx context.Context, s *solver.Solver, positions []game.Position
 	return f.close(ctx)
 }
 
-// file is an unfinished file of records.
+// file is a file of records that is being written.
 type file struct {
 	solver  *solver.Solver
-	learner *eval.Evaluator // or nil
+	learner *eval.Evaluator // nil if all positions are solved
 	random  *rand.Rand
 	records *record.Writer
 	written int
 
-	waiting eval.Batch // positions to ask the learner about, and their games
+	waiting eval.Batch // positions for the learner, and their games
 	games   []int64
 }
 
-// create begins a file, which the caller must close or abort. Its random numbers follow from the seed.
+// create begins a file, which the caller must close or abort. seed determines its random choices.
 func create(s *solver.Solver, path string, seed uint64) (*file, error) {
 	w, err := record.Create(path)
 	if err != nil {
@@ -205,10 +206,10 @@ func (f *file) close(ctx context.Context) (records int, err error) {
 	return f.written, f.records.Close()
 }
 
-// takes decides at random whether a position with this number of stones is used.
+// takes decides at random whether a position with the given number of stones is used.
 func (f *file) takes(stones int) bool { return f.random.Float64() < share(f.solver.Board(), stones) }
 
-// take writes the records of an unfinished position of a game. With a learner it does so later, and only with probability unsure.
+// take writes the records of an unfinished position of a game. If there is a learner, they are written later, with probability unsure.
 func (f *file) take(ctx context.Context, p game.Position, number int64) error {
 	if f.learner == nil {
 		return f.write(ctx, p, number, 1)
@@ -239,7 +240,7 @@ func (f *file) write(ctx context.Context, p game.Position, number int64, weight 
 	return nil
 }
 
-// share is the fraction of a game's earlier positions with this number of stones that is used.
+// share is the fraction of earlier positions of games with the given number of stones that is used.
 func share(b *game.Board, stones int) float64 {
 	least, all := b.Cells()*2/7, b.Cells()*2/5
 	if stones < least {
@@ -248,7 +249,7 @@ func share(b *game.Board, stones int) float64 {
 	return math.Exp2(float64(min(0, stones-all)))
 }
 
-// solved returns the records of an unfinished position and of the position after a random move, unless that ends the game.
+// solved returns the record of an unfinished position, and that of the position after a random move unless that move ends the game.
 func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand) ([]record.Record, error) {
 	board := s.Board()
 	results, err := moveResults(ctx, s, p)
@@ -264,7 +265,7 @@ func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand
 	return all, nil
 }
 
-// moveResults returns the results of an unfinished position's moves by action, 1, 0 or -1 for the side to move, and solver.NoMove.
+// moveResults returns the result of each action in an unfinished position: 1, 0 or -1 for the side to move, or solver.NoMove.
 func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int, error) {
 	board := s.Board()
 	shipped := book.Results(board.Rules())
@@ -289,7 +290,7 @@ func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int,
 	return results, nil
 }
 
-// fromResult returns the record of an unfinished position with only a known result, 1, 0 or -1 for the side to move.
+// fromResult returns the record of an unfinished position of which only the result is known, 1, 0 or -1 for the side to move.
 func fromResult(b *game.Board, p game.Position, z int) record.Record {
 	return record.Record{Rules: b.Rules(), Position: p, Q: float32(z), Z: int8(z), Ply: p.Plies(), Source: eval.Solved, Weight: 1, Game: record.NoGame}
 }

@@ -17,33 +17,33 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// Pool is positions with exact results, each once up to its mirror image. Each takes 56 bytes.
+// Pool is a set of positions with exact results, in which mirror images are equal. A position takes 56 bytes.
 type Pool struct {
-	Read    int // added records
+	Read    int // number of added records
 	LeftOut int // records whose position is in the excluded set
 
 	board   *game.Board
 	without score.Set
-	all     []known // in the order of compare after Settle
+	all     []known // after Settle in the order of compare
 
-	surprise []float32 // by position, see Ask; nil before it
-	mean     float64   // of lack, over the distribution that a Draw represents
-	floor    float64   // in lack
+	surprise []float32 // by position, from Ask; nil before
+	mean     float64   // mean of lack over the distribution that a Draw represents
+	floor    float64   // added in lack
 }
 
-// known is the knowledge about a position.
+// known is a position and what is known about it.
 type known struct {
 	position game.Position // canonical
-	kept     game.Bits     // landing cells of the moves that keep the result; none if they are not known
+	kept     game.Bits     // landing cells of the moves that keep the result; empty if they are not known
 	z        int8          // the result, 1, 0 or -1 for the side to move
 
-	standsFor float32 // the number of positions that this one represents: its records' weight
+	standsFor float32 // the number of positions that this one represents: the weight of its records
 }
 
 // Positions is the number of positions.
 func (p *Pool) Positions() int { return len(p.all) }
 
-// NewPool returns an empty pool that excludes the positions of a set.
+// NewPool returns an empty pool that excludes the positions of without.
 func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, without: without} }
 
 // Add adds the records of a file, which must be exact results of the pool's game. It ignores finished games and records of weight 0.
@@ -97,12 +97,12 @@ func (p *Pool) known(rec *record.Record) known {
 	return k
 }
 
-// compare sorts equal positions next to each other, first those with known moves, then those with the highest weight.
+// compare sorts equal positions next to each other: first those with known moves, then those with the highest weight.
 func compare(a, b known) int {
 	return cmp.Or(a.position.Compare(b.position), -cmp.Compare(a.kept.OnesCount(), b.kept.OnesCount()), -cmp.Compare(a.standsFor, b.standsFor))
 }
 
-// Settle keeps each position once. Records that contradict each other are an error.
+// Settle removes duplicates. Records that contradict each other are an error.
 func (p *Pool) Settle() error {
 	slices.SortFunc(p.all, compare)
 	var wrong error
@@ -123,14 +123,15 @@ func (p *Pool) Settle() error {
 // matters reports whether some moves are known to keep the result and others not to.
 func (p *Pool) matters(k known) bool { return !k.kept.IsZero() && k.kept != p.board.Legal(k.position) }
 
-// Share is the fraction of drawn records for a range of stones.
+// Share is the fraction of records to draw for a range of numbers of stones.
 type Share struct {
 	Plies
 	Share float64 // greater than 0; shares need not sum to 1
 }
 
-// Roots returns a share for each number of stones: the square root of the number of its positions. So positions with a rare number of
-// stones, such as the first ones, are drawn more often, but still yield fewer records than the common ones.
+// Roots returns a share for each number of stones: the square root of the number of its positions. So a position with a rare number of
+// stones, such as one of the first plies, is drawn more often, but all positions with that number still yield fewer records than those with
+// a common number.
 func (p *Pool) Roots() (shares []Share) {
 	positions := make([]int, p.board.Cells())
 	for _, k := range p.all {
@@ -148,14 +149,14 @@ func (p *Pool) Roots() (shares []Share) {
 type Drawn struct {
 	Share
 	Positions int // in the pool
-	Matter    int // of these, positions for which some moves are known to keep the result and others not to
-	Records   int // drawn; a position can be drawn more than once
+	Matter    int // of these, positions in which some moves are known to keep the result and others not to
+	Records   int // number of drawn records; a position may be drawn more than once
 }
 
 // Draw chooses the given number of records by shares. In each share the fraction matter, 0 to 1, is positions in which the move matters, if
-// there are any. Positions of a kind are drawn in proportion to the weights of their added records, rounded up or down. After Ask only the
-// sum of their drawn records' weights follows this: a position is drawn more often the less the network knows it, and each of its records
-// has proportionally less weight. Write writes the records.
+// there are any. Positions of a kind are drawn in proportion to the weights of their added records, rounded up or down. After Ask, a
+// position is drawn more often the less the network knows it, and each of its records has proportionally less weight: only the sum of the
+// weights of its drawn records follows the weights of the added ones. Write writes the records.
 func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (Choice, []Drawn, error) {
 	kinds, drawn, err := p.kinds(shares, matter)
 	if err != nil {
@@ -164,7 +165,7 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 	p.measure(kinds)
 	random := randomOf(seed)
 	var choice Choice
-	upTo := 0.0 // the sum of the shares so far
+	upTo := 0.0 // sum of the shares so far
 	for i, k := range kinds {
 		upTo += k.share
 		if k.share == 0 {
@@ -185,11 +186,11 @@ func (p *Pool) Draw(shares []Share, records int, matter float64, seed uint64) (C
 
 // kind is a class of positions within a share.
 type kind struct {
-	share float64 // of the records that a Draw represents
+	share float64 // fraction of the records that a Draw represents
 	of    []uint32
 }
 
-// kinds returns two kinds for each share: positions in which the move matters, then others.
+// kinds returns two kinds for each share: positions in which the move matters, and the others.
 func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Drawn, err error) {
 	whole := 0.0
 	for _, s := range shares {
@@ -221,12 +222,12 @@ func (p *Pool) kinds(shares []Share, matter float64) (kinds []kind, drawn []Draw
 	return kinds, drawn, nil
 }
 
-// draw adds n records of some positions, in proportion to worth, rounded up or down.
+// draw adds n records of some positions, each drawn worth times a common factor, rounded up or down.
 func (p *Pool) draw(c Choice, some []uint32, n int, r *rand.Rand) Choice {
 	if n == 0 {
 		return c
 	}
-	shuffle(some, r) // otherwise neighbours, which are alike, would be rounded alternately
+	shuffle(some, r) // otherwise, of neighbours, which are similar, every second one would be rounded up
 	step := p.worths(some) / float64(n)
 	next := step * r.Float64()
 	sum, end := 0.0, len(c)+n
@@ -235,7 +236,7 @@ func (p *Pool) draw(c Choice, some []uint32, n int, r *rand.Rand) Choice {
 			c = append(c, chosen{i, p.weight(i)})
 		}
 	}
-	for len(c) < end { // the sum was rounded
+	for len(c) < end { // rounding errors of the sum
 		last := some[len(some)-1]
 		c = append(c, chosen{last, p.weight(last)})
 	}
@@ -252,10 +253,9 @@ func (p *Pool) All(seed uint64) Choice {
 	return choice
 }
 
-// randomOf returns the random source of a choice.
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x6d65726765)) }
 
-// Choice is positions of a pool in the order of their records.
+// Choice is positions of a pool in the order in which their records are written.
 type Choice []chosen
 
 type chosen struct {
@@ -267,13 +267,13 @@ func shuffle[T any](s []T, r *rand.Rand) {
 	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }
 
-// perMerged is the number of records of a file of Write.
+// perMerged is the maximum number of records in a file that Write writes.
 const perMerged = 1 << 20
 
 // Files is the number of files of a choice.
 func (c Choice) Files() int { return (len(c) + perMerged - 1) / perMerged }
 
-// Write writes file number n of a choice to a folder.
+// Write writes file number n of a choice into a folder.
 func (p *Pool) Write(ctx context.Context, c Choice, dir string, n int) error {
 	w, err := record.Create(filepath.Join(dir, fmt.Sprintf("merged-%05d.parquet", n)))
 	if err != nil {

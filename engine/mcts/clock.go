@@ -2,19 +2,20 @@ package mcts
 
 import "time"
 
-// clock predicts a tree's number of visits at the end of its time.
+// clock predicts the number of visits that a tree will have at its deadline.
 type clock struct {
 	start, deadline time.Time // deadline is zero if there is none
-	visits          int       // of the tree at start
+	visits          int       // the tree's visits at start
 }
 
-// The measured rate is used after 1/clockTrust of the time. As a reserve, the predicted visits are multiplied by clockSlack.
+// The measured rate of visits is used once 1/clockTrust of the time is over. As a reserve, the predicted number of visits is multiplied by
+// clockSlack.
 const (
 	clockTrust = 10
 	clockSlack = 1.25
 )
 
-// left is an upper bound on the visits still to come. limit is the bound on all visits of the tree.
+// left is an upper bound on the number of further visits. limit is the maximum number of all visits of the tree.
 func (c *clock) left(t *Tree, limit int) int {
 	left := limit - t.Visits()
 	if c.deadline.IsZero() {
@@ -29,8 +30,8 @@ func (c *clock) left(t *Tree, limit int) int {
 	return min(left, int(clockSlack*rate*rest.Seconds())+1)
 }
 
-// decided reports whether the most visited move will keep that place, unless it is proved to lose. Moves that are proved to lose do not
-// count.
+// decided reports whether the most visited move will remain the most visited, unless it is proved to lose. Moves that are already proved to
+// lose do not count.
 func (c *clock) decided(t *Tree, limit int) bool {
 	most, second, open := 0, 0, 0
 	for _, m := range t.rootMoves() {

@@ -1,9 +1,9 @@
-// Package mcts is Monte Carlo tree search: a Tree that is pure and deterministic, and a Search that drives many trees through one batched
+// Package mcts is Monte Carlo tree search: a Tree, which is pure and deterministic, and a Search, which drives many trees with one batched
 // evaluator.
 //
-// A Tree has no goroutine, no clock and no global random source. Its driver makes visits (begin, step, arrive), which find leaves
-// that need an evaluation, and gives the answers to Expand. The same seed and answers give the same tree, bit for bit. The files of testdata
-// show searches step by step.
+// A Tree has no goroutine, no clock and no global random source. Its driver makes visits (begin, step, arrive), which find leaves that need
+// an evaluation, and passes the answers to Expand. The same seed and answers give the same tree, bit for bit. The files of testdata show
+// searches step by step.
 //
 // Read the files in this order:
 //
@@ -13,27 +13,27 @@
 //	result.go     results of a tree; known.go: results of searches, by position
 //	search.go     Limits, Search: many trees through one evaluator
 //	lanes.go      trees that take turns on a core
-//	scheduler.go  positions that arrive one after the other; clock.go: searches that end by the clock
+//	scheduler.go  positions that arrive one after the other; clock.go: searches that end at a deadline
 //	evaluator.go  a search as a Backend
 //
 // # Decisions
 //
-// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves of them, 1 unless the caller asks for more, each a loss
-// until all are answered (virtual loss), and waits until then. So its result does not depend on other trees. If one tree had leaves in two
-// alternating batches, timing would affect which leaves it chooses.
+// A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves leaves, 1 unless the caller asks for more, and waits
+// until all are answered; meanwhile each counts as a loss (virtual loss). So its result does not depend on other trees. If one tree had
+// leaves in two alternating batches, timing would affect which leaves it chooses.
 //
-// Many trees are descended in turns. The trees of many games do not fit a processor's caches, and a visit reads a chain of nodes. A worker
-// advances eight trees by one step each while the nodes of the others are loaded (lanes.go).
+// A worker descends eight trees in turns (lanes.go): it advances one tree by a step while the nodes of the others are loaded. The trees of
+// many games do not fit a processor's caches, and a visit reads a chain of nodes.
 //
-// A tree looks two stones ahead by itself (game.Board.Safe): moves that let the other side win at once are lost before their first visit,
-// and if only one other move is left the visit continues through it without an evaluation. UCT remains the plain search of the literature.
+// A tree itself looks two stones ahead (game.Board.Safe). Moves that let the other side win at once are lost before their first visit. If
+// only one other move is left, the visit continues through it without an evaluation. UCT remains the plain search of the literature.
 //
 // A transposition is two nodes that share their moves (graph.go). The nodes remain moves in a flat arena, and each path to a position keeps
-// its own visits. Only the values are shared; the other paths notice a proof at their next visit. Self-play does without: it caches
-// answers, and beside a fast device visits should cost little. engine/arena/LOG.md has the measured gain.
+// its own visits. Paths share only the values; another path notices a proof at its next visit. Self-play does not use transpositions: it
+// caches answers, and beside a fast device visits should cost little. engine/arena/LOG.md has the measured gain.
 //
-// A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play uses the policy itself, because flat priors
-// would make it flatter with each generation. engine/score/LOG.md has the measured gain.
+// A network's priors are flat (Config.FlatPriors): the square roots of its policy. Self-play uses the policy itself, because with flat
+// priors the policy would become flatter in each generation. engine/score/LOG.md has the measured gain.
 package mcts
 
 import (
@@ -51,14 +51,14 @@ import (
 // Selection is the rule by which a visit chooses among the moves of a node.
 type Selection uint8
 
-// The selection rules. n is the visits of a move, N those of its node, q the move's mean value in -1..1, p its prior.
+// The selection rules. n is the number of visits of a move, N that of its node, q the move's mean value in -1..1, p its prior.
 const (
 	// PUCT chooses the move that maximizes q + C * p * sqrt(N) / (1+n) (Silver et al., AlphaGo Zero, 2017).
 	PUCT Selection = iota
 	// UCT chooses the move that maximizes q + C * sqrt(ln N / n), untried moves first (Kocsis and Szepesvari, 2006).
 	UCT
-	// Gumbel draws a sample of the root's moves by prior and Gumbel noise. It repeatedly halves the sample; in each round the remaining
-	// moves get equal numbers of visits. Below the root, visits follow a policy improved by the values (Danihelka et al., Policy
+	// Gumbel samples some of the root's moves by prior and Gumbel noise. It repeatedly halves the sample; in each round the remaining moves
+	// get equal numbers of visits. Below the root, visits follow a policy that the values have improved (Danihelka et al., Policy
 	// improvement by planning with Gumbel, 2022).
 	Gumbel
 )
@@ -73,26 +73,26 @@ func ParseSelection(name string) (s Selection, ok bool) {
 	return Selection(max(0, i)), i >= 0
 }
 
-// Config is the configuration of a Tree. DefaultConfig is a good start.
+// Config is the configuration of a Tree; DefaultConfig returns one to start from.
 type Config struct {
 	Selection Selection
 	C         float64 // exploration constant of PUCT and UCT
 
 	// FPU (first play urgency) lowers the value of moves without visits: q = (the node's value) - FPU * sqrt(sum of the priors of the moves
-	// with visits). At the root it is not applied. PUCT only.
+	// with visits). It does not apply at the root. PUCT only.
 	FPU float64
 
 	// FlatPriors makes the priors the square roots of a network's policy, scaled to sum to 1. A network that learns from searches is more
-	// certain of its moves than it should be. With flat priors the searches of the shipped network choose better moves from some 400 visits
-	// on, and equally good ones with fewer. The policy of a heuristic is used unchanged. PUCT only.
+	// certain of its moves than is justified. With flat priors, searches of the shipped network choose better moves from about 400 visits
+	// on, and equally good ones with fewer visits. The policy of a heuristic is used unchanged. PUCT only.
 	FlatPriors bool
 
 	// Transpositions lets all move orders that lead to a position share its moves and their values. Then no position is evaluated twice,
-	// and the same number of visits finds more. If an evaluation costs next to nothing, visits take a quarter longer. PUCT and Gumbel only.
+	// and the same number of visits finds more. Visits whose evaluation costs next to nothing take a quarter longer. PUCT and Gumbel only.
 	Transpositions bool
 
-	// Discount, 0.5..1, multiplies a value at each ply that it is backed up, so that earlier wins and later losses are worth more. 1 is no
-	// discount.
+	// Discount, 0.5..1, multiplies a value at each ply by which it is backed up, so that earlier wins and later losses are worth more. 1
+	// means no discount.
 	Discount float64
 
 	// Noise, 0..1, mixes Dirichlet noise into the root's priors: p = (1-Noise) * p + Noise * Dirichlet(Alpha). PUCT only.
@@ -102,30 +102,31 @@ type Config struct {
 	// self-play learning in Go, 2019). 0 forces none. PUCT only.
 	ForcedPlayouts float64
 
-	// Moves is the number of root moves that Gumbel considers, Visits the number of visits that it distributes among them.
+	// Moves is the number of root moves that Gumbel considers. Visits is the number of visits that it distributes among them.
 	Moves, Visits int
 
-	// Exact, if it is above 0 on the board (solver.Nodes.On), probes each position below the root at its first visit. If the probe finds
-	// the result, the position is proved without an evaluation. Such a proof has no distance: it counts as if the game lasted until the
-	// board is full.
+	// Exact, if above 0 on the board (solver.Nodes.On), probes each position below the root at its first visit. If the probe finds the
+	// result, the position is proved without an evaluation. The proof has no distance, so it counts as if the game lasted until the board
+	// is full.
 	Exact solver.Nodes
 
-	// RootNodes is the budget in nodes with which solver.Prober.Away looks for the root's moves that give away its result. The search omits
-	// them. 0 omits none, and so does an Exact of 0 on the board. PUCT only. RootNodesFor returns the value that suits a search.
+	// RootNodes is the maximum number of nodes with which solver.Prober.Away looks for root moves that give the root's result away. The
+	// search omits these moves. With 0, or if Exact is 0 on the board, it omits none. PUCT only. RootNodesFor returns a suitable number for
+	// a search.
 	RootNodes int
 
 	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an expanded node.
-	// (With Transpositions a position with moves takes 32 to 64 bytes more.) When it is reached, leaves are still evaluated and counted,
-	// but get no moves. Advance keeps at most a part of the nodes.
+	// (With Transpositions, each position with moves takes 32 to 64 bytes more.) Once the tree has MaxNodes nodes, leaves are still
+	// evaluated and counted, but get no moves. Advance keeps only a part of the nodes.
 	MaxNodes int
 
-	// Reserve is the number of nodes allocated from the start, so that no visit waits for the memory to grow.
+	// Reserve is the number of nodes that are allocated at the start, so that no visit waits for the memory to grow.
 	Reserve int
 
 	Seed uint64
 }
 
-// DefaultConfig is the configuration of a selection rule, without noise. UCT explores with the constant of its paper.
+// DefaultConfig returns the configuration of a selection rule, without noise. UCT uses the exploration constant of its paper.
 func DefaultConfig(s Selection) Config {
 	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
 	if s == UCT {
@@ -134,7 +135,7 @@ func DefaultConfig(s Selection) Config {
 	return c
 }
 
-// For adapts the configuration to a backend: PUCT uses the backend's constants, if it has any.
+// For adapts the configuration to a backend: PUCT uses the backend's search constants, if it has any.
 func (c Config) For(b eval.Backend) Config {
 	if own := b.Attributes().Search; own != nil && c.Selection == PUCT {
 		c.C, c.FPU = own.CPUCT, own.FPU
@@ -142,24 +143,24 @@ func (c Config) For(b eval.Backend) Config {
 	return c
 }
 
-// RootNodesFor returns the RootNodes that suit a search with this number of visits: about 4,000 a visit, at most 262,144. With the maximum,
-// no search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two, so that
-// there are few of them: each has its own tables.
+// RootNodesFor returns the RootNodes for a search with the given number of visits: about 4,000 per visit, at most 262,144. With the
+// maximum, no search gave away the result of any of 3,000 positions of 7x6 (engine/score/LOG.md, "Probes"). The values are powers of two,
+// so there are few; each needs its own tables.
 func RootNodesFor(visits int) int {
 	return solver.MoveNodes >> (7 - min(bits.Len(uint(max(1, visits))), 7))
 }
 
-// NodesFor returns a Config.MaxNodes that is enough for this number of visits. A visit gives moves to its leaf, and to each node of a
-// forced line on the way there. So up to a fifth more nodes than visits have moves, and in a tree of few visits one line may be as long as
-// the board.
+// NodesFor returns a Config.MaxNodes that suffices for the given number of visits. A visit gives moves to its leaf, and to each node on the
+// forced line to it. So up to a fifth more nodes get moves than there are visits; in a tree of few visits, one line may be as long as the
+// board.
 func NodesFor(b *game.Board, visits int) int {
 	return min(2*(visits+b.Cells())*(b.Actions()+1), maxNodes)
 }
 
 const maxNodes = 1 << 31
 
-// TreeBytes is the maximum size in bytes of a tree of this number of visits, with a leaf. It uses about half of the nodes that NodesFor
-// allows; growing slices and the table of positions take the other half.
+// TreeBytes is the maximum size in bytes of a tree with the given number of visits and of a leaf. Nodes use about half of the memory that
+// NodesFor allows; growing slices and the table of positions use the other half.
 func TreeBytes(b *game.Board, visits int) int {
 	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
 }

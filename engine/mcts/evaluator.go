@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// searcher is a backend that answers each position by its own search: the policy is Tree.Policy with temperature 1, the value Tree.WDL. The
-// searches of a batch fill the batches of the evaluator behind them together.
+// searcher is a backend that answers each position with its own search: the policy is Tree.Policy with temperature 1, the value Tree.WDL.
+// All searches of a batch fill the batches of the evaluator below them together.
 type searcher struct {
 	next   *eval.Evaluator
 	config Config
@@ -20,8 +20,8 @@ type searcher struct {
 	forest *sync.Pool // of *Forest; a pointer for the same reason as eval.Cache.work
 }
 
-// NewEvaluator returns an Evaluator that answers each position by its own search, with Source eval.Searched. The searches use next.
-// limits.Visits must be 2 or more. The error names the value that is out of range.
+// NewEvaluator returns an Evaluator that answers each position with its own search, with Source eval.Searched. The searches evaluate leaves
+// with next. limits.Visits must be 2 or more. Errors name the value that is out of range.
 func NewEvaluator(next *eval.Evaluator, c Config, limits Limits) (*eval.Evaluator, error) {
 	if limits.Visits < 2 || limits.Batch < 1 {
 		return nil, fmt.Errorf("mcts: %d visits in batches of %d: a policy needs 2 visits or more, a batch 1 row", limits.Visits, limits.Batch)
@@ -47,8 +47,8 @@ func (e *searcher) Compute(ctx context.Context, b *eval.Batch) error {
 	return SearchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
 }
 
-// Forest is trees of one board, and other memory, for reuse by later searches. The zero value is empty. Only one goroutine may use it at a
-// time.
+// Forest holds trees of one board, and other memory, for reuse by later searches. The zero value is empty. It must be used by one goroutine
+// at a time.
 type Forest struct {
 	trees []*Tree
 	waves []*wave
@@ -57,7 +57,7 @@ type Forest struct {
 	added []*Job // of jobs
 }
 
-// take removes the trees of a board from the forest, which drops those of other boards.
+// take removes the trees of a board from the forest and returns them. It discards those of other boards.
 func (f *Forest) take(board *game.Board) (trees []*Tree) {
 	if len(f.trees) > 0 && f.trees[0].board.Rules() == board.Rules() {
 		trees = f.trees
@@ -66,10 +66,10 @@ func (f *Forest) take(board *game.Board) (trees []*Tree) {
 	return trees
 }
 
-// SearchBatch is one Evaluate of NewEvaluator, for callers who need more than its answers: found, unless it is nil, is called with the tree
-// of each searched row, whose moves it can read with their visits and values. It is called after the row has its answer, one call at a
-// time, in any order. A Scheduler searches the rows, in the trees of the forest. After 1 visit the policy is even over the moves that are
-// not known to lose.
+// SearchBatch is one Evaluate of NewEvaluator for callers that need more than the answers. found, if not nil, is called with the tree of
+// each searched row, in which it can read the moves with their visits and values. It is called after the row has its answer, one call at a
+// time, in any order. A Scheduler searches the rows in the trees of the forest. If limits.Visits is 1, the policy is uniform over the moves
+// that are not known to lose.
 func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Config, limits Limits, forest *Forest, found func(row int, t *Tree)) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func SearchBatch(ctx context.Context, next *eval.Evaluator, b *eval.Batch, c Con
 	}
 	err = s.Add(forest.added...)
 	s.Wait()
-	s.mu.Lock() // if ctx ends now, the scheduler still looks for waiting jobs
+	s.mu.Lock() // if ctx ends now, the scheduler may still be reading its waiting jobs
 	defer s.mu.Unlock()
 	forest.trees = s.group(b.Board).resting
 	return cmp.Or(err, failed)

@@ -6,16 +6,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Several move orders may lead to one position. The tree searches it once (Czech et al., Monte-Carlo graph search for AlphaZero, 2020):
-// each path to the position has its own node, and these nodes share the nodes of the position's moves. The value of a node is then the mean
-// of all visits to its position, not of its own visits alone. A node sees visits by other paths when its own next visit is backed up. See
-// Config.Transpositions.
+// Several move orders may lead to one position. The tree searches the position once (Czech et al., Monte-Carlo graph search for AlphaZero,
+// 2020): each path to it has its own node, and these nodes share the nodes of the position's moves. The value of a node is then the mean of
+// all visits to its position, not only of its own visits. When a visit through a node is backed up, the node also takes the earlier visits
+// by other paths into account. See Config.Transpositions.
 
 // unevaluated is node.raw if the position was not evaluated.
 const unevaluated = -rawUnit - 1
 
-// link looks for another node of position p that has moves, shares these with node at, which has none yet, and reports whether it has found
-// any.
+// link looks for another node of position p that has moves. If it finds one, node at, which has no moves yet, shares them. It reports
+// whether it found one.
 func (t *Tree) link(at uint32, p game.Position) bool {
 	if !t.shares {
 		return false
@@ -32,11 +32,10 @@ func (t *Tree) link(at uint32, p game.Position) bool {
 	return true
 }
 
-// moves are the nodes of the moves of n.
 func (t *Tree) moves(n *node) []node { return t.nodes[n.first : n.first+uint32(n.count)] }
 
 // survey counts the visits of a position: 1 and those of its moves, including visits in progress. done reports whether the moves prove the
-// position: one of them wins, or none is open. Visits by another path may have found that.
+// position: one of them wins, or none is open. A visit by another path may have found that proof.
 func survey(moves []node) (visits uint32, done bool) {
 	visits, done = 1, true
 	for i := range moves {
@@ -50,7 +49,7 @@ func survey(moves []node) (visits uint32, done bool) {
 	return visits, done
 }
 
-// had is the number of visits to the position of n by all paths.
+// had is the number of visits to the position of n, by all paths.
 func (t *Tree) had(n *node) uint32 {
 	visits := uint32(0)
 	if n.raw != unevaluated {
@@ -63,8 +62,8 @@ func (t *Tree) had(n *node) uint32 {
 }
 
 // value is the value of the position of n, -1..1 for the side that moved there. n must have moves. It is a mean, weighted by visits, of the
-// moves' values and of the value from before the position had moves. The latter stands for one evaluation, or for the visits from a book or
-// of moves that Advance has dropped. Moves that are proved to lose do not count, because they are never played.
+// moves' values and of the value that the position had before it had moves. The latter counts as one visit, or as the visits that come from
+// a book or belong to moves that Advance has dropped. Moves that are proved to lose do not count, because they are never played.
 func (t *Tree) value(n *node) float64 {
 	visits, weight, sum := 0.0, 0.0, 0.0
 	moves := t.moves(n)
@@ -93,12 +92,12 @@ func (t *Tree) value(n *node) float64 {
 	return sum / weight
 }
 
-// positions is an open hash table from the hash of a position with moves to one of its nodes. A hash has 64 bits: even among millions of
-// positions, the chance that two of one search share a hash is one in millions.
+// positions is an open hash table that maps the hash of a position with moves to one of its nodes. Hashes have 64 bits: even among millions
+// of positions, the probability that two of one search have the same hash is one in millions.
 type positions struct {
 	slots []slot
 	used  int
-	epoch uint32 // of the slots in use; a slot of another epoch is empty
+	epoch uint32 // a slot in use has this epoch; a slot with another epoch is empty
 }
 
 type slot struct {
@@ -107,7 +106,6 @@ type slot struct {
 	epoch uint32
 }
 
-// reserve makes room for n positions.
 func (s *positions) reserve(n int) {
 	old := *s
 	s.slots, s.used, s.epoch = make([]slot, 1<<bits.Len(uint(2*n))), 0, 1
@@ -118,7 +116,6 @@ func (s *positions) reserve(n int) {
 	}
 }
 
-// reset removes all positions.
 func (s *positions) reset() {
 	s.used = 0
 	if s.epoch++; s.epoch == 0 {
@@ -156,7 +153,7 @@ func (s *positions) add(hash uint64, node uint32) {
 	}
 }
 
-// copy replaces all positions by those of from. moved maps a node to its new number, or to 0 to omit its position.
+// copy replaces all positions with those of from. moved maps a node to its new number, or to 0 if its position is omitted.
 func (s *positions) copy(from *positions, moved func(uint32) uint32) {
 	s.reset()
 	for i := range from.slots {

@@ -13,7 +13,7 @@ const gumbelVisits = 50
 // gumbel is the state of the root's sequential halving.
 type gumbel struct {
 	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf if the move is not considered
-	sequence []uint32              // for each visit of the root: the previous number of visits of the moves considered for it
+	sequence []uint32              // for each visit of the root: only moves with this number of earlier visits are considered
 	visits   int                   // visits of the sequence so far
 }
 
@@ -53,8 +53,8 @@ func (t *Tree) sampled(n *node, i int) float64 {
 
 func logit(c *node) float64 { return math.Log(max(float64(c.prior), 1e-9)) }
 
-// halving lists, for each of n visits, the previous number of visits of the moves considered for it. In the first round all m moves get the
-// same number of visits, in the second the better half of them, and so on down to two.
+// halving lists, for each of n visits, the number of earlier visits that a move must have to be considered. In the first round all m moves
+// get equal numbers of visits, in the second the better half of them, and so on until two are left.
 func halving(sequence []uint32, m, n int) []uint32 {
 	rounds := max(1, bits.Len(uint(m-1)))
 	var visits [game.MaxBits]uint32
@@ -69,7 +69,8 @@ func halving(sequence []uint32, m, n int) []uint32 {
 	return sequence[:n]
 }
 
-// chooseGumbelRoot chooses the best move by noise + log prior + scaled value, among those with the sequence's number of visits.
+// chooseGumbelRoot chooses the best move by noise + log prior + scaled value among those with the number of visits that the sequence
+// requires.
 func (t *Tree) chooseGumbelRoot(n *node) uint32 {
 	g := &t.gumbel
 	if g.visits >= len(g.sequence) {
@@ -142,7 +143,7 @@ func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 	}
 }
 
-// chooseGumbel follows the improved policy: it chooses the move whose share of the visits is furthest below its probability.
+// chooseGumbel chooses the move whose share of the visits is furthest below its probability in the improved policy.
 func (t *Tree) chooseGumbel(n *node) uint32 {
 	visits, done := survey(t.moves(n))
 	if done {

@@ -2,7 +2,7 @@ package mcts
 
 import "github.com/evald/evald/engine/game"
 
-// Known is the result of searches for a position. Its values are for the side to move.
+// Known is what searches have found for a position. Its values are for the side to move.
 type Known struct {
 	Visits uint32
 	Value  float32     // mean value in -1..1
@@ -10,9 +10,9 @@ type Known struct {
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
 }
 
-// Each calls f with the tree's results for the root and the positions below it that have this number of visits, from 1, or more; once for each
-// position. It does not look below a node whose position has fewer. So if several such nodes lead to a position, f may not get it, even if
-// it has enough visits through all of them.
+// Each calls f with the results for the root and for all positions below it that have at least the given number of visits (1 or more), once
+// for each position. It does not look below a node whose position has fewer visits. So if a position is reached only through several such
+// nodes, f may not be called for it, even if its visits through all of them suffice.
 func (t *Tree) Each(visits int, f func(p game.Position, k Known)) {
 	t.each(rootNode, t.root, uint32(max(1, visits)), map[uint32]bool{}, f)
 }
@@ -31,7 +31,7 @@ func (t *Tree) each(at uint32, p game.Position, visits uint32, seen map[uint32]b
 	default:
 		k.Value = float32(0 - t.mean(n))
 	}
-	k.Draw = min(k.Draw, 1-max(k.Value, -k.Value)) // as in WDL
+	k.Draw = min(k.Draw, 1-max(k.Value, -k.Value)) // as in Tree.WDL
 	seen[n.first] = n.first != 0
 	f(p, k)
 	for i := range uint32(n.count) {
@@ -39,9 +39,9 @@ func (t *Tree) each(at uint32, p game.Position, visits uint32, seen map[uint32]b
 	}
 }
 
-// Warm gives a tree without visits the known results of its root and the positions below it, as if it had made those visits. If moves of a
-// position are known, the priors are their shares of the visits. Positions without known moves have no moves yet: the search evaluates them
-// itself.
+// Warm gives a tree without visits the known results of its root and of the positions below it, as if the tree had made those visits. If
+// moves of a position are known, their priors are their shares of the visits. A position without known moves gets no moves: the search will
+// evaluate it.
 func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 	if k, ok := known(t.root); ok && t.Visits() == 0 {
 		t.warm(rootNode, t.root, k, known)
@@ -51,7 +51,7 @@ func (t *Tree) Warm(known func(game.Position) (Known, bool)) {
 
 func (t *Tree) warm(at uint32, p game.Position, k Known, known func(game.Position) (Known, bool)) {
 	n := &t.nodes[at]
-	n.plies = uint8(t.board.Cells() - p.Plies()) // Known has no distance: assume a full board, the latest end of the game
+	n.plies = uint8(t.board.Cells() - p.Plies()) // Known has no distance, so assume the latest possible end of the game, a full board
 	n.visits, n.sum, n.raw, n.draw = k.Visits, -float64(k.Value)*float64(k.Visits), int16(-rawUnit*k.Value), k.Draw
 	n.proof = proofOf(k.Result)
 	if t.link(at, p) {

@@ -9,21 +9,21 @@ import (
 	"github.com/evald/evald/engine/internal/prefetch"
 )
 
-// lanes is the number of trees that a worker descends in turns. The trees of many games do not fit the processor's caches: while the nodes
-// of one tree are loaded from memory, the others advance.
+// lanes is the number of trees that a worker descends in turns. The trees of many games do not fit the processor's caches: while nodes of
+// one tree are loaded from memory, the worker advances the others.
 const lanes = 8
 
 // lane is a tree being descended.
 type lane struct {
 	tree   *Tree
 	leaf   *Leaf
-	turn   int // turns of this visit
-	leaves int // of the tree in this wave so far
+	turn   int // turns in the current visit
+	leaves int // leaves of the tree in this wave so far
 	free   int // visits that needed no evaluation
 }
 
-// freeVisits is the number of visits without an evaluation between two checks of the clock. A tree can have endless ones: for example, all
-// visits go to a proved draw that is better than the other moves.
+// freeVisits is the number of visits without an evaluation between two checks of the clock. A tree can make any number of such visits in a
+// row, for example if all go to a proved draw that is better than the other moves.
 const freeVisits = 256
 
 // breathe yields every 16 trees, so that a service with many searches does not starve other goroutines.
@@ -33,9 +33,9 @@ func breathe(tree int) {
 	}
 }
 
-// visitAll makes visits in each tree of w.taken. Visits that need an evaluation become rows of the batch. A tree is done for this wave if
-// it has limits.Leaves rows, if no more visits are possible, or if it is finished. The batch must have room for the rows of all trees.
-// Trees that probe are visited by several goroutines.
+// visitAll makes visits in each tree of w.taken. Visits that need an evaluation become rows of the batch, which must have room for the rows
+// of all trees. A tree is done for this wave once it has limits.Leaves rows, can make no more visits, or is finished. If trees probe,
+// several goroutines visit them.
 func (s *search) visitAll(w *wave, probes bool) {
 	w.next.Store(0)
 	if helpers := min(runtime.GOMAXPROCS(0), len(w.taken)/2); probes && helpers > 1 {
@@ -45,7 +45,7 @@ func (s *search) visitAll(w *wave, probes bool) {
 	}
 }
 
-// visitTogether is visitNext by several goroutines. They start faster than one probe ends.
+// visitTogether runs visitNext in several goroutines. Starting them takes less time than a probe.
 func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = true
 	var wait sync.WaitGroup
@@ -56,10 +56,9 @@ func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = false
 }
 
-// visitNext visits the trees of w.taken, in order and shared with other goroutines, until none is left. It descends up to width trees in
-// turns.
+// visitNext visits trees of w.taken in order until none is left; several goroutines may share them. It descends up to width trees in turns.
 func (s *search) visitNext(w *wave, width int) {
-	var room [lanes]lane // a search of one tree has one lane: empty ones cost 2% of a fast network's visits
+	var room [lanes]lane // a search of one tree uses one lane, because scanning empty lanes would cost 2% of a fast network's visits
 	all := room[:min(width, len(w.taken))]
 	busy := 0
 	begin := func(l *lane) {
@@ -87,7 +86,8 @@ func (s *search) visitNext(w *wave, width int) {
 	}
 }
 
-// takeTurn advances a lane by one step and reports whether its tree needs another turn. It prefetches the memory that the next turn reads.
+// takeTurn advances a lane by one step, and reports whether its tree needs another turn. It prefetches the memory that the next turn will
+// read.
 func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	t := l.tree
 	l.turn++
@@ -130,9 +130,9 @@ func (s *search) takeTurn(w *wave, l *lane) (more bool) {
 	return true
 }
 
-// goesOn reports whether the tree of a lane makes another visit in this wave.
+// goesOn reports whether a lane's tree makes another visit in this wave.
 func (s *search) goesOn(l *lane) bool {
-	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // one probe takes the time of many visits
+	if (l.free%freeVisits == freeVisits-1 || l.tree.prober != nil) && s.over() { // a probe takes the time of many visits
 		return false
 	}
 	if l.leaves > 0 {
@@ -144,15 +144,15 @@ func (s *search) goesOn(l *lane) bool {
 // prefetch loads the Tree struct.
 func (t *Tree) prefetch() { prefetch.Lines(unsafe.Pointer(t)) }
 
-// prefetchPosition loads the slot in which link looks for a position.
+// prefetchPosition prefetches the slot in which link will look for a position.
 func (t *Tree) prefetchPosition(p game.Position) {
 	if s := t.positions.slots; len(s) > 0 {
 		prefetch.Line(unsafe.Pointer(&s[p.Hash()&uint64(len(s)-1)]))
 	}
 }
 
-// prefetchPath loads the memory that Expand of a leaf changes: the nodes of its path, the memory for its moves and the slot of its
-// position.
+// prefetchPath prefetches the memory that Expand of a leaf will change: the nodes of its path, the memory for its moves, and the slot of
+// its position.
 func (t *Tree) prefetchPath(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {
 		prefetch.Line(unsafe.Pointer(&t.nodes[i]))

@@ -12,17 +12,17 @@ type Move struct {
 	Action int
 	Visits int
 	Q      float64     // mean value in -1..1; 0 if it has neither visits nor a proof
-	Prior  float64     // as the search uses it, see Config.FlatPriors
+	Prior  float64     // as used in the search; see Config.FlatPriors
 	Result game.Result // Win, Draw or Loss if proved; else Ongoing
-	Plies  int         // if proved: from before the move to the end by the best known play (after a probe: to the full board); never less than exact
+	Plies  int         // if proved: plies from the root to the end of the game by the best known play (after a probe: to the full board); never fewer than with exact play
 }
 
-// Moves appends the root's moves in the order of the board's bits: columns from the left, and without gravity the cells of a column from
-// the bottom. There are none before the root has its moves.
+// Moves appends the root's moves in the order of the board's bits: columns from the left; without gravity, the cells of each column from
+// the bottom. It appends none before the root has moves.
 func (t *Tree) Moves(moves []Move) []Move { return t.MovesAfter(nil, moves) }
 
-// MovesAfter is Moves for the position after a line of moves from the root. Its values are for the side to move there. There are none if
-// the tree has no moves for that position.
+// MovesAfter appends the moves of the position after a line of moves from the root. Their values are for the side to move there. It appends
+// none if the tree has no moves for that position.
 func (t *Tree) MovesAfter(line []int, moves []Move) []Move {
 	at := &t.nodes[rootNode]
 	for _, a := range line {
@@ -60,7 +60,7 @@ func (t *Tree) Result() game.Result {
 	return n.proof.flip().result()
 }
 
-// Value is the root's mean value, or its proved one, in -1..1 for the side to move. Without visits it is 0.
+// Value is the mean value of the root, or its proved one, in -1..1 for the side to move. Without visits it is 0.
 func (t *Tree) Value() float64 {
 	n := &t.nodes[rootNode]
 	if n.visits == 0 && n.proof == open {
@@ -77,13 +77,13 @@ func (t *Tree) WDL(wdl []float32) {
 	if n.proof != open {
 		draw = n.proof.draw()
 	}
-	draw = min(draw, 1-max(value, -value)) // draw is a mean over visits, value one over moves: if they contradict each other, value prevails
+	draw = min(draw, 1-max(value, -value)) // draw is a mean over visits, value one over moves; if they contradict each other, value takes precedence
 	wdl[0], wdl[1], wdl[2] = max(0, (1-draw+value)/2), draw, max(0, (1-draw-value)/2)
 }
 
-// Best is the action to play: the quickest proved win, else the action with the most visits that is not proved to lose, else the slowest
-// proved loss. If several have the most visits, Gumbel chooses the one with the best score. Best is -1 if the root has no moves yet and
-// none wins at once.
+// Best is the action to play: the fastest proved win, else the most visited action that is not proved to lose, else the slowest proved
+// loss. Among equally visited actions, Gumbel chooses the one with the best score. Best is -1 if the root has no moves yet and none wins at
+// once.
 func (t *Tree) Best() int {
 	moves := t.rootMoves()
 	if len(moves) == 0 {
@@ -105,10 +105,10 @@ func (t *Tree) Best() int {
 	return int(moves[best].action)
 }
 
-// better compares two moves of the root by proof and its distance, visits, value, prior.
+// better reports whether root move i is better than k. It compares proofs and their distances, then visits, values and priors.
 func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
-	rank := func(n *node) int { // won before open and drawn before lost; drawn after open if the root is won
+	rank := func(n *node) int { // a win, then open moves, then a loss; a draw counts as open or, if the root is won, comes after open moves
 		switch {
 		case n.proof == won:
 			return 3
@@ -136,9 +136,9 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	return a.prior > b.prior
 }
 
-// Policy writes the root's policy into policy [Actions]. With temperature 1 it is each move's share of the visits; lower temperatures
-// sharpen the shares, and with 0 the best move gets 1. Gumbel writes its improved policy at any temperature above 0. Moves that are proved
-// to lose get 0. If the root is proved to be won or lost, the best move gets 1.
+// Policy writes the root's policy into policy [Actions]. With temperature 1 a move's probability is its share of the visits; lower
+// temperatures sharpen the policy, and with 0 the best move gets 1. Gumbel writes its improved policy at any temperature above 0. Moves
+// that are proved to lose get 0. If the root is proved to be won or lost, the best move gets 1.
 func (t *Tree) Policy(policy []float32, temperature float64) {
 	clear(policy)
 	moves := t.rootMoves()
@@ -177,7 +177,7 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 	}
 }
 
-// Line appends the principal variation: the best move of the root, then a proved win or the most visited move at each node.
+// Line appends the principal variation: the best move of the root, then at each node a proved win or the most visited move.
 func (t *Tree) Line(actions []int) []int {
 	best := t.Best()
 	if best < 0 {
@@ -207,7 +207,7 @@ func (t *Tree) Line(actions []int) []int {
 			p = t.board.Play(p, int(t.nodes[at].action))
 		}
 	}
-	// The search sees two stones ahead without nodes: a win, and before it a position in which no move prevents that win.
+	// The search sees two stones ahead without nodes: a stone that wins, and one before it that leaves no defence. Line appends them.
 	for range 2 {
 		if t.board.Result(p) != game.Ongoing {
 			break
@@ -225,8 +225,8 @@ func (t *Tree) Line(actions []int) []int {
 	return actions
 }
 
-// Advance plays an action at the root and keeps the nodes of the position after it, up to the limit of keptPart, if that position has
-// moves; otherwise nothing. The action must be legal and must not end the game. No leaf may be pending.
+// Advance plays an action at the root. It keeps the nodes of the position after it, up to the limit of keptPart, if that position has
+// moves; otherwise it keeps nothing. The action must be legal and must not end the game. No leaf may be pending.
 func (t *Tree) Advance(action int) {
 	root := t.board.Play(t.root, action)
 	for i, c := range t.rootMoves() {
@@ -240,11 +240,11 @@ func (t *Tree) Advance(action int) {
 	t.Reset(root)
 }
 
-// Advance keeps at most MaxNodes/keptPart nodes, or MaxBits if that is more. Copying more would take a large part of a move's time.
+// Advance keeps at most MaxNodes/keptPart nodes, or MaxBits if that is more. Copying more would take a large part of the time of a move.
 const keptPart = 8
 
-// keep makes top the root: it copies top and the nodes below it to the front, level by level. If there are too many, the deepest lose their
-// moves, but keep their visits and values.
+// keep makes top the root: it copies top and the nodes below it to the front, level by level. If they are too many, the deepest nodes lose
+// their moves, but keep their visits and values.
 func (t *Tree) keep(top uint32) {
 	most := max(t.config.MaxNodes/keptPart, game.MaxBits+1)
 	to := append(t.spare[:0], node{}, t.nodes[top])

@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// startRoot adds noise to the root's moves, or draws those that Gumbel considers. The root must have its moves.
+// startRoot adds noise to the root's moves, or samples those that Gumbel considers. The root must have moves.
 func (t *Tree) startRoot() {
 	n := &t.nodes[rootNode]
 	t.wins, t.consulted = false, false
@@ -20,9 +20,9 @@ func (t *Tree) startRoot() {
 	}
 }
 
-// consult marks the root's moves that give its result away as proved. The other moves stay open, because the search, and not a proof, finds
-// the best of them against a fallible opponent. consult runs at the second visit: second visits of many trees are made on all processors,
-// but the evaluations of the first ones are handled by a single one.
+// consult marks the root's moves that give the root's result away as proved. All other moves stay open: the search, not a proof, finds
+// which of them are best against a fallible opponent. consult runs at the second visit, because all processors make the second visits of
+// many trees, while one processor handles the evaluations of the first visits.
 func (t *Tree) consult(ctx context.Context) {
 	n := &t.nodes[rootNode]
 	t.consulted = true
@@ -48,7 +48,7 @@ func (t *Tree) consult(ctx context.Context) {
 // gives reports whether a move of the root is proved to give the root's result away.
 func (t *Tree) gives(c *node) bool { return c.proof == lost || c.proof == drawn && t.wins }
 
-// addNoise mixes Dirichlet noise into the priors. The noise is gamma variates divided by their sum.
+// addNoise mixes Dirichlet noise into the priors: gamma variates divided by their sum.
 func (t *Tree) addNoise(moves []node) {
 	var noise [game.MaxBits]float64
 	total := 0.0
@@ -57,7 +57,7 @@ func (t *Tree) addNoise(moves []node) {
 		total += noise[i]
 	}
 	if total == 0 {
-		return // every variate underflowed, because Alpha is tiny: keep the priors
+		return // all variates underflowed, because Alpha is tiny: keep the priors
 	}
 	for i := range moves {
 		p := &moves[i].prior

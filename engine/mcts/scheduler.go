@@ -11,36 +11,36 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Job is a position for a Scheduler to search. Its memory belongs to the Scheduler until Done is called.
+// Job is a position for a Scheduler to search. The Scheduler owns it until Done is called.
 type Job struct {
 	Board    *game.Board
 	Position game.Position // its game must not be over
 	Visits   int           // maximum visits of the search; its tree has room for no more
-	Config   Config        // of its tree; MaxNodes is a limit
-	Priority int           // jobs of a higher priority begin first, those of equal priority in the order of Add
+	Config   Config        // of its tree; MaxNodes is an upper bound
+	Priority int           // jobs of higher priority begin first; jobs of equal priority begin in the order of Add
 	Row      int           // for the caller's use
 
-	// Next returns the goal of the job's tree. It is called before the first visit, with a tree whose root is Position, and whenever the
-	// tree has reached its goal or is proved. The job ends when the returned goal is already reached, such as 0 visits, or the root is
-	// proved. Next is called concurrently, but not for the same job.
+	// Next returns the goal of the job's tree. It is called before the first visit, when the root is Position, and whenever the tree has
+	// reached its goal or is proved. The job ends if the tree has already reached the returned goal (as it has for 0 visits) or if the root
+	// is proved. Next is called concurrently, but never twice at once for one job.
 	Next func(*Job, *Tree) Goal
 
-	// Done is called once, when the job has ended. If err is not nil, the search failed or was interrupted, and the tree has its results so
-	// far; the tree is nil if the search had not begun. Done is called concurrently.
+	// Done is called once, when the job has ended. If err is not nil, the search failed or was interrupted, and the tree has the results
+	// until then; t is nil if the search had not begun. Done is called concurrently.
 	Done func(j *Job, t *Tree, err error)
 
-	number int // in the order of Add
+	number int // sequence number in the order of Add
 }
 
-// Scheduler searches many positions of any boards at once, each in a tree of its own. A tree that has ended a job gets the next one, so
-// that batches stay full as long as jobs wait. Trees of one board share batches. A batch has up to half of the leaves that its trees can
-// have pending, because one is filled while another is evaluated.
+// Scheduler searches many positions of any boards at once, each in its own tree. A tree whose job has ended gets the next one, so that
+// batches stay full while jobs wait. Trees of one board share batches. A batch has at most half of the leaves that its trees can have
+// pending, because one batch is filled while another is evaluated.
 type Scheduler struct {
 	begin, ctx context.Context
 	evaluator  *eval.Evaluator
-	limits     Limits // Visits is not used
+	limits     Limits // Visits is unused
 	trees      int
-	halves     bool           // false in SearchBatch: other requests fill batches while one is evaluated
+	halves     bool           // false for SearchBatch: other requests fill batches while one is evaluated
 	forest     *Forest        // of SearchBatch, or nil
 	release    func() bool    // cancels the callback for the end of begin
 	jobs       sync.WaitGroup // jobs that have not ended, and running groups
@@ -48,26 +48,26 @@ type Scheduler struct {
 	mu     sync.Mutex
 	groups map[game.Rules]*group
 	added  int
-	busy   int // trees with a job
-	nodes  int // maximum nodes of all trees, including resting ones
+	busy   int // number of trees with a job
+	nodes  int // sum of the maximum nodes of all trees, including resting ones
 }
 
-// group is the jobs of one board. mu guards its fields.
+// group is the jobs of one board. mu guards all its fields.
 type group struct {
 	*Scheduler
 	board   *game.Board
-	waiting []*Job  // not begun, in order
+	waiting []*Job  // not begun, in their order
 	trees   []*Tree // being searched
-	fresh   []*Tree // with jobs; they wait for the next search
+	fresh   []*Tree // with jobs; waiting for the next search
 	resting []*Tree // without jobs
 	search  *search // nil until run has begun
 	running bool
 }
 
-// NewScheduler returns a Scheduler that uses e. batch, from 1, is the maximum number of leaves per batch; leaves is as in Limits. trees is
-// the maximum number of positions searched at once; 0 is AtOnce of each board. There are fewer if their trees would have more than
-// NodesAtOnce nodes in all, but at least one. After begin has ended no job begins, and waiting jobs end with its error. The end of ctx also
-// ends the jobs in progress.
+// NewScheduler returns a Scheduler that evaluates leaves with e. batch, from 1, is the maximum number of leaves in a batch; leaves is
+// Limits.Leaves. trees is the maximum number of positions searched at once; 0 means AtOnce for each board. Fewer are searched if their
+// trees would have more than NodesAtOnce nodes in all, but at least one. Once begin has ended, no job begins, and waiting jobs end with its
+// error. When ctx ends, jobs in progress end too.
 func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, trees int) (*Scheduler, error) {
 	s := &Scheduler{begin: begin, ctx: ctx, evaluator: e, limits: Limits{Visits: 1, Batch: batch, Leaves: leaves}, trees: trees, halves: true, groups: map[game.Rules]*group{}}
 	if err := s.limits.validate(); err != nil {
@@ -76,20 +76,20 @@ func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, 
 	s.release = context.AfterFunc(begin, func() {
 		for _, j := range s.withdraw(func(*Job) bool { return true }) {
 			j.Done(j, nil, begin.Err())
-			s.jobs.Done() // only now, because Wait promises that Done has been called
+			s.jobs.Done() // only after Done, because Wait promises that Done has been called
 		}
 	})
 	return s, nil
 }
 
-// NodesAtOnce is the maximum number of nodes, of 32 bytes each, that the trees of a Scheduler may have in all. They use about half of it.
-// One tree is always searched, even if it may be larger.
+// NodesAtOnce is the maximum number of nodes, of 32 bytes each, that all trees of a Scheduler may have together. They use about half of it.
+// One tree is always searched, even if it may become larger.
 const NodesAtOnce = 1 << 24
 
-// AtOnce is the number of positions of a board that are searched at once if their trees have room: enough for two full batches.
+// AtOnce is the number of positions of a board that are searched at once if memory permits: enough for two full batches.
 func AtOnce(batch int) int { return max(256, 2*batch) }
 
-// Add adds all jobs, or none if it returns an error: begin's, or that of a configuration.
+// Add adds all jobs, or none if it returns an error: that of begin, or of a configuration.
 func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		j.Config.MaxNodes = min(j.Config.MaxNodes, NodesFor(j.Board, j.Visits))
@@ -130,7 +130,7 @@ func (s *Scheduler) group(b *game.Board) *group {
 	return g
 }
 
-// Withdraw removes and returns the jobs that have not begun and for which match is true. They count as ended, and the Scheduler does not
+// Withdraw removes and returns the jobs that have not begun and for which match returns true. They count as ended; the Scheduler does not
 // call their Done.
 func (s *Scheduler) Withdraw(match func(*Job) bool) []*Job {
 	withdrawn := s.withdraw(match)
@@ -138,7 +138,7 @@ func (s *Scheduler) Withdraw(match func(*Job) bool) []*Job {
 	return withdrawn
 }
 
-// withdraw removes jobs that have not begun. Wait waits for them until the caller subtracts them from s.jobs.
+// withdraw removes jobs that have not begun. Wait still waits for them until the caller subtracts them from s.jobs.
 func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *Scheduler) Wait() {
 	s.release()
 }
 
-// dispatch begins all jobs that may begin. own is a tree without a job that its worker can continue with, or nil. mu must be held.
+// dispatch begins all jobs that may begin. own is a tree without a job, whose worker can continue with a new job, or nil. mu must be held.
 func (s *Scheduler) dispatch(own *Tree) {
 	for s.begin.Err() == nil {
 		g := s.first()
@@ -190,7 +190,7 @@ func (s *Scheduler) dispatch(own *Tree) {
 	}
 }
 
-// first is the group whose first job begins next, or nil if no waiting job may have a tree. mu must be held.
+// first is the group with the job that begins next, or nil if no waiting job may get a tree. mu must be held.
 func (s *Scheduler) first() (first *group) {
 	if s.trees > 0 && s.busy >= s.trees {
 		return nil
@@ -206,8 +206,8 @@ func (s *Scheduler) first() (first *group) {
 	return first
 }
 
-// treeFor returns a tree for a job, with its position: own if it fits, a resting one, or a new one. It is nil if there is no room. mu must
-// be held.
+// treeFor returns a tree for a job, reset to its position: own if it fits, a resting one, or a new one. It returns nil if there is no
+// memory for one. mu must be held.
 func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
 	nodes, last := j.Config.MaxNodes, len(g.resting)-1
 	fits := func(t *Tree) bool { return t.board.Rules() == g.board.Rules() && t.Nodes() <= nodes }
@@ -221,7 +221,7 @@ func (g *group) treeFor(j *Job, own *Tree) (t *Tree) {
 	if t != nil {
 		all -= t.config.MaxNodes
 	}
-	for _, other := range g.groups { // drop resting trees to make room
+	for _, other := range g.groups { // discard resting trees to make room
 		for last := len(other.resting) - 1; last >= 0 && all > NodesAtOnce && other.resting[last] != t; last-- {
 			all -= other.resting[last].config.MaxNodes
 			g.nodes -= other.resting[last].config.MaxNodes
@@ -295,7 +295,7 @@ func (g *group) run() {
 	}
 }
 
-// next returns a tree's next goal; see Drive.
+// next returns a tree's next goal, if necessary that of its next job; see Drive.
 func (g *group) next(t *Tree) Goal {
 	for t.job != nil {
 		if goal := t.job.Next(t.job, t); goal.Visits > t.Visits() && t.Result() == game.Ongoing {
@@ -306,7 +306,7 @@ func (g *group) next(t *Tree) Goal {
 	return Goal{}
 }
 
-// end ends the job of a tree. If err is nil, the tree may get another one.
+// end ends the job of a tree. If err is nil, dispatch may give the tree another job.
 func (g *group) end(t *Tree, err error) {
 	t.job.Done(t.job, t, err)
 	g.mu.Lock()
@@ -322,7 +322,7 @@ func (g *group) end(t *Tree, err error) {
 	g.jobs.Done()
 }
 
-// rest receives a tree whose search has ended.
+// rest stores a tree whose search has ended, for reuse.
 func (g *group) rest(t *Tree) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -330,7 +330,7 @@ func (g *group) rest(t *Tree) {
 	g.dispatch(nil)
 }
 
-// fail ends the jobs of a failed search, and drops their trees.
+// fail ends the jobs of a failed search, and discards their trees.
 func (g *group) fail(err error) {
 	g.mu.Lock()
 	failed := slices.Clone(g.trees)

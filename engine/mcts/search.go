@@ -14,23 +14,23 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Limits end a search: each tree gets Visits visits in all, and no visit begins after ctx has ended.
+// Limits ends a search: each tree gets Visits visits, and no visit begins after ctx has ended.
 type Limits struct {
-	Visits int // of a tree's root, including earlier ones; from 1
+	Visits int // of the root, including earlier ones; from 1
 	Batch  int // maximum rows of a batch, from 1; Leaves if that is more
 
 	// Leaves is the number of leaves of each tree that are pending at once, 1 to MaxLeaves; 0 means 1. The tree chooses them one after the
-	// other. Each counts as a loss (virtual loss) until all are answered, in the order in which they were chosen. With more leaves few
-	// trees can fill a batch, which is faster. But a leaf is chosen without the answers to the others: the number of leaves changes the
-	// search and its results.
+	// other. Each counts as a loss (virtual loss) until all are answered; they are answered in the order in which they were chosen. With
+	// more leaves, fewer trees fill a batch, which is faster. But each leaf is chosen without the answers to the others, so the number of
+	// leaves changes the search and its results.
 	Leaves int
 
-	// Decide ends the search of a single tree early, when no other move can become the most visited one within the remaining visits. If ctx
-	// has a deadline, these are at most the visits that fit into the remaining time at the rate so far.
+	// Decide ends the search of a single tree as soon as no other move can become the most visited one within the remaining visits. If ctx
+	// has a deadline, the number of remaining visits is at most that of the remaining time at the current rate.
 	Decide bool
 
-	// Report is for SearchBatch alone: its callback is also called when a tree has this number of visits, twice the number and so on. 0
-	// disables it. The results stay the same.
+	// Report is for SearchBatch only: its callback is also called when a tree has Report visits, twice as many, four times as many and so
+	// on. 0 disables this. The results stay the same.
 	Report int
 }
 
@@ -49,12 +49,12 @@ func (l Limits) validate() error {
 
 // Search drives trees of one board through an evaluator until each tree has its visits or a proved root, or until ctx ends.
 //
-// A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and waits until all are answered. So its visits follow
-// from its root, configuration and limits alone. They do not depend on the other trees, the batches or the cores.
+// A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and waits until all are answered. So its visits depend
+// only on its root, configuration and limits, and not on other trees, batches or cores.
 //
-// Two batches alternate: one is filled while the other is evaluated. If there are enough trees, each core has two. If ctx ends, the trees
-// keep their results and the error wraps ctx.Err(). It wraps context.DeadlineExceeded as soon as ctx's deadline has passed, even if ctx
-// itself is late. An error of the evaluator ends the search too.
+// Two batches alternate: one is filled while the other is evaluated. With enough trees, each core has two batches. If ctx ends, the trees
+// keep their results, and the error wraps ctx.Err(). If ctx's deadline has passed, the error wraps context.DeadlineExceeded even if ctx
+// itself has not ended yet. An error of the evaluator ends the search too.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -62,15 +62,15 @@ func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits
 	return newSearch(e, limits, new(Forest)).start(ctx, trees)
 }
 
-// Goal is how far to search a tree before asking its driver again.
+// Goal is the number of visits after which a tree's driver is asked for the next goal.
 type Goal struct {
-	Visits  int // total visits of its root
-	CheckAt int // with this many visits, and no pending leaf, the driver is asked for another goal; 0 means Visits
+	Visits  int // total visits of the root
+	CheckAt int // the driver is asked as soon as the root has this many visits and no leaf is pending; 0 means Visits
 }
 
 // Drive is Search with separate goals for each tree. It calls next for the first goal of a tree, and again when the tree has reached its
 // goal or is proved. next may change the tree's root. A goal of 0 visits ends the tree's search. So batches stay full although trees reach
-// their goals at different times. next is called concurrently, but never for the same tree.
+// their goals at different times. next is called concurrently, but never twice at once for one tree.
 func Drive(ctx context.Context, e *eval.Evaluator, trees []*Tree, batch, leaves int, next func(*Tree) Goal) error {
 	limits := Limits{Visits: 1, Batch: batch, Leaves: leaves}
 	if err := limits.validate(); err != nil {
@@ -135,9 +135,9 @@ func (s *search) finish(ctx context.Context) error {
 	return s.failed
 }
 
-// hire starts workers for the given number of trees. mu must be held.
+// hire starts workers until there are enough for the given number of trees. mu must be held.
 func (s *search) hire(trees int) {
-	// A worker alternates between two batches. Search has one worker for every three batches that the trees' leaves fill, Drive one for
+	// A worker alternates between two batches. Search has one worker for every three batches that the trees' leaves can fill, Drive one for
 	// every two.
 	each := 3 * s.limits.Batch
 	if s.next != nil {
@@ -148,7 +148,7 @@ func (s *search) hire(trees int) {
 	}
 }
 
-// add adds a tree to a running search, and asks next for its goal. It returns false if the search has ended, or is about to end.
+// add adds a tree to a running search, which will ask next for its goal. It returns false if the search has ended or is about to end.
 func (s *search) add(t *Tree) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *search) add(t *Tree) bool {
 	return true
 }
 
-// leave reports whether a worker may end: if there is no work, the search has failed or its time is over.
+// leave reports whether a worker may end: there is no work, the search has failed, or its time is over. failed is this worker's error.
 func (s *search) leave(failed error, over bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,27 +171,27 @@ func (s *search) leave(failed error, over bool) bool {
 	}
 	s.workers--
 	s.closed = s.closed || over || s.workers == 0
-	if failed != nil && s.failed == nil { // the other workers fail because they are cancelled
+	if failed != nil && s.failed == nil { // the other workers fail only because this cancels them
 		s.failed = failed
 		s.cancel()
 	}
 	return true
 }
 
-// over reports whether no more visits should begin.
+// over reports whether no more visits may begin.
 func (s *search) over() bool { return s.ctx.Err() != nil || s.late() }
 
-// late reports whether the deadline has passed. It reads the clock, because ctx may end milliseconds after its deadline while all cores
-// compute.
+// late reports whether the deadline has passed. It reads the clock, because while all cores compute, ctx may end milliseconds after its
+// deadline.
 func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s.deadline) }
 
 // search is the state that all workers share.
 type search struct {
 	evaluator *eval.Evaluator
 	limits    Limits
-	halves    bool             // a batch has at most half of all leaves, so that two are in use
+	halves    bool             // a batch has at most half of all leaves, so that two batches are in use
 	next      func(*Tree) Goal // of Drive; nil in Search
-	ended     func(*Tree)      // of a Scheduler: receives trees that have ended; nil in Search and Drive
+	ended     func(*Tree)      // receives the Scheduler's trees that have ended; nil in Search and Drive
 	board     *game.Board
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -201,16 +201,16 @@ type search struct {
 	wait      sync.WaitGroup
 
 	mu      sync.Mutex
-	todo    []*Tree // trees that need visits and have no pending leaf; first come, first served
-	probes  bool    // some tree of todo has had a prober
+	todo    []*Tree // trees that need visits and have no pending leaf, in order of arrival
+	probes  bool    // a tree that was in todo has a prober
 	workers int     // running workers
 	closed  bool    // no tree may be added
 	failed  error
 
-	forest *Forest // its waves are unused, of this search or of earlier ones
+	forest *Forest // its waves are unused; they come from this search or earlier ones
 }
 
-// take moves up to n trees from todo to the end of trees, and reports whether trees of this search probe.
+// take moves up to n trees from todo to the end of trees, and reports whether some tree of this search probes.
 func (s *search) take(trees []*Tree, n int) (taken []*Tree, probes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,11 +234,11 @@ func (s *search) queue(trees ...*Tree) {
 	s.probes = s.probes || slices.ContainsFunc(trees, func(t *Tree) bool { return t.prober != nil })
 }
 
-// unasked is the value of Goal.Visits before next was called.
+// unasked is the value of Goal.Visits until next is called for the first time.
 const unasked = -1
 
-// renew reports whether the tree needs more visits. If it has reached its goal, renew asks next for another one. The tree must have no
-// pending leaf. If renew returns false, the tree has ended, and renew must not be called again.
+// renew reports whether the tree needs more visits. If the tree has reached its goal, renew asks next for another one. The tree must have
+// no pending leaf. After renew has returned false, the tree has ended, and renew must not be called for it again.
 func (s *search) renew(t *Tree) bool {
 	if s.ask(t) {
 		return true
@@ -257,25 +257,25 @@ func (s *search) ask(t *Tree) bool {
 		}
 		before := t.root
 		if t.goal = s.next(t); t.root == before {
-			return t.goal.Visits > 0 && !t.finished() // the tree may have reached this goal already, or its root is proved
+			return t.goal.Visits > 0 && !t.finished() // the tree may already have reached this goal, or its root may be proved
 		}
 	}
 	return t.goal.Visits > 0
 }
 
-// wave is a batch with its leaves, while it is filled and evaluated.
+// wave is a batch and its leaves, while it is filled and evaluated.
 type wave struct {
 	memory eval.Batch
 	batch  eval.Batch   // the rows of memory in use
 	trees  []*Tree      // of each row
 	leaves []*Leaf      // of each row
-	room   []Leaf       // all its leaves
-	free   []*Leaf      // leaves without a row
-	taken  []*Tree      // trees that are being visited, or whose last row was answered
+	room   []Leaf       // memory of all leaves
+	free   []*Leaf      // leaves that are not in a row
+	taken  []*Tree      // trees that are being visited, or whose last rows were answered
 	next   atomic.Int32 // index of the next tree of taken to visit
-	shared bool         // several goroutines visit them
+	shared bool         // several goroutines visit the trees
 	mu     sync.Mutex
-	start  chan struct{} // nil until fly waits for it
+	start  chan struct{} // nil until a goroutine runs fly for this wave
 	done   chan error
 }
 
@@ -297,7 +297,7 @@ func (s *search) takeWave() *wave {
 	return w
 }
 
-// keepWave keeps an idle wave for the next search.
+// keepWave stores an idle wave for the next search.
 func (s *search) keepWave(w *wave) {
 	if w.start != nil {
 		close(w.start)
@@ -315,10 +315,10 @@ func (s *search) launch(w *wave) {
 		go s.fly(w, w.start, w.done)
 	}
 	w.start <- struct{}{}
-	runtime.Gosched() // so that the evaluator gets the wave before this core is busy again
+	runtime.Gosched() // let the evaluator get the wave before this core is busy again
 }
 
-// fly evaluates a wave at each signal on start, until start is closed. The wave may belong to another search by then, with its own
+// fly evaluates a wave after each signal on start, until start is closed. By then the wave may belong to another search, with its own
 // channels.
 func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	for range start {
@@ -326,7 +326,7 @@ func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	}
 }
 
-// run is one worker. It alternates between two waves: one is filled while the other is evaluated.
+// run is one worker. It alternates between two waves: it fills one while the other is evaluated.
 func (s *search) run() {
 	var waves [2]*wave
 	defer func() {
@@ -348,7 +348,7 @@ func (s *search) run() {
 			s.fill(w)
 			switch {
 			case len(w.trees) == 0:
-			case flying == 0 && s.active.Load() == 1: // nothing to do while the leaves of a single tree are evaluated
+			case flying == 0 && s.active.Load() == 1: // nothing else to do while the leaves of a single tree are evaluated
 				failed = s.land(w, s.evaluator.Leaves(s.ctx, &w.batch))
 				continue
 			default:
@@ -388,7 +388,7 @@ func (s *search) fill(w *wave) {
 	w.batch = w.memory.Slice(0, len(w.trees))
 }
 
-// spare takes a leaf that is in no row.
+// spare returns a leaf that is not in a row.
 func (w *wave) spare() *Leaf {
 	w.lock()
 	last := len(w.free) - 1
@@ -398,14 +398,14 @@ func (w *wave) spare() *Leaf {
 	return leaf
 }
 
-// keep takes back a leaf that became no row.
+// keep takes back a leaf that did not become a row.
 func (w *wave) keep(leaf *Leaf) {
 	w.lock()
 	w.free = append(w.free, leaf)
 	w.unlock()
 }
 
-// add makes a leaf the batch's next row.
+// add makes a leaf the next row of the batch.
 func (w *wave) add(t *Tree, leaf *Leaf) {
 	w.lock()
 	w.memory.Pos[len(w.trees)] = leaf.Position
@@ -413,7 +413,7 @@ func (w *wave) add(t *Tree, leaf *Leaf) {
 	w.unlock()
 }
 
-// lock and unlock guard rows and free leaves, if several goroutines visit the trees.
+// lock and unlock guard rows and free leaves if several goroutines visit the trees.
 func (w *wave) lock() {
 	if w.shared {
 		w.mu.Lock()
@@ -432,7 +432,7 @@ func (t *Tree) finished() bool {
 	return n.proof != open || int(n.visits)+int(n.pending) >= t.goal.Visits
 }
 
-// land gives the answers of a wave to its trees. If err is not nil, it abandons the leaves. It returns err.
+// land gives the answers of a wave to its trees, or abandons its leaves if err is not nil. It returns err.
 func (s *search) land(w *wave, err error) error {
 	landed := w.taken[:0]
 	for i, t := range w.trees {
@@ -451,7 +451,7 @@ func (s *search) land(w *wave, err error) error {
 			t.sources = append(t.sources, s)
 		}
 		t.Expand(w.leaves[i], w.batch.WDLRow(i), w.batch.PolicyRow(i), w.batch.Source[i])
-		if t.nodes[rootNode].pending == 0 { // this was its last row
+		if t.nodes[rootNode].pending == 0 { // its last pending row
 			landed = append(landed, t)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// node is a move and the position after it. All of its values are for the side that made the move.
+// node is a move and the position after it. All its values are for the side that made the move.
 type node struct {
-	sum     float64 // of the values of its visits; if positions are shared: visits times Tree.value
+	sum     float64 // sum of the values of its visits; if positions are shared: visits times Tree.value
 	visits  uint32
 	first   uint32 // its moves are nodes[first : first+count]; 0 if it has none yet
 	prior   float32
 	draw    float32 // mean probability of a draw over its visits
 	raw     int16   // its value before it had moves, -1..1 in units of 1/rawUnit; or unevaluated
-	pending uint16  // unanswered visits: each counts as a loss until it is answered
+	pending uint16  // visits without answers; each counts as a loss until it is answered
 	count   uint8
 	action  uint8
 	proof   proof
-	plies   uint8 // if proof is not open: plies from here to the end of the game, as far as the search has seen
+	plies   uint8 // if proof is not open: plies from here to the end of the game, by the best play that the search has seen
 }
 
 // rawUnit is the int16 for the value 1.
@@ -38,7 +38,6 @@ const (
 	won
 )
 
-// value of a proof in -1..1.
 func (p proof) value() float64 { return float64(p - drawn) }
 
 // draw is the probability of a draw that a proof implies.
@@ -49,10 +48,9 @@ func (p proof) draw() float32 {
 	return 0
 }
 
-// flip is the proof for the other side.
 func (p proof) flip() proof { return 2*drawn - p }
 
-// proofOf returns the proof of a node whose side to move has a result.
+// proofOf returns the proof of a node whose side to move has the given result.
 func proofOf(r game.Result) proof {
 	return [...]proof{game.Win: lost, game.Draw: drawn, game.Loss: won}[r]
 }
@@ -63,27 +61,27 @@ type Tree struct {
 	config Config
 	prober *solver.Prober // of leaves; nil without config.Exact
 	root   game.Position
-	wins   bool                      // the root is known to be won, so a drawing move counts as a losing one
+	wins   bool                      // the root is known to be won, so moves that draw count as losing
 	nodes  []node                    // nodes[0] is unused, nodes[1] the root
 	spare  []node                    // buffer for Advance
-	copies []uint32                  // by the first of a node's moves before the copy: the node that has the copied moves; 0: none
+	copies []uint32                  // indexed by the first of a node's moves before the copy: the node that has the copied moves, or 0
 	decay  [game.MaxBits + 1]float64 // config.Discount to the power of plies
 	random *rand.Rand
 	pcg    *rand.PCG
 	gumbel gumbel
 
 	rootProber *solver.Prober // nil without config.RootNodes
-	consulted  bool           // it was asked about the root
+	consulted  bool           // rootProber has been asked about the root
 
 	goal Goal // of the current search
 	job  *Job // of a Scheduler; nil if it has none
 	seat int  // in group.trees
 
-	shares    bool      // whether the nodes of one position share its moves
+	shares    bool      // nodes of one position share its moves
 	positions positions // positions with moves; empty unless shares
 	kept      positions // buffer for Advance
 
-	sources []eval.Source // the sources of leaves since Reset, each once, in the order of their first answers
+	sources []eval.Source // sources of the leaves since Reset, each once, in order of first appearance
 }
 
 const rootNode = 1
@@ -135,8 +133,8 @@ func (t *Tree) configure(c Config) {
 	}
 }
 
-// Sources lists the sources of the leaves that Search or Drive evaluated since Reset, each once. The slice belongs to the tree, and is
-// valid until its next search.
+// Sources lists the sources of the leaves that Search or Drive evaluated since Reset, each once. The tree owns the slice, which is valid
+// until its next search.
 func (t *Tree) Sources() []eval.Source { return t.sources }
 
 // Board and Root are the game and the position that the tree searches.
@@ -157,7 +155,7 @@ type Leaf struct {
 	path     [game.MaxBits + 1]uint32
 }
 
-// A visit is begin, then step until it returns false, then arrive. So a worker can descend several trees in turns.
+// A visit calls begin, then step until it returns false, then arrive. So a worker can descend several trees in turns.
 func (t *Tree) begin(ctx context.Context, leaf *Leaf) {
 	if t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0 {
 		t.consult(ctx)
@@ -186,16 +184,16 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 	return true
 }
 
-// look applies the rules, and a probe, to a node without moves, instead of an evaluation:
+// look applies the rules, and perhaps a probe, to a node without moves, in place of an evaluation:
 //   - if the next stone wins, it proves the node;
 //   - if the other side can win with the next stone after every reply, it proves the node too;
 //   - if a single reply prevents that, it gives the node its moves;
-//   - if a probe finds the result of another node, it proves that too.
+//   - if a probe finds the result of another node, it proves that node.
 //
 // It reports whether the visit continues with a move.
 //
 // UCT remains the plain search of the literature and looks only one stone ahead. It gives a node its moves at the second visit, because it
-// does not use priors, and most nodes have no second visit.
+// does not use priors, and most nodes never have a second visit.
 func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	if n.blocked() {
 		return false
@@ -214,7 +212,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 		}
 	case at == rootNode, n.visits > 0, !leaf.safe.WithoutFirst().IsZero():
 		t.probe(n, leaf)
-		return false // the root needs priors for its moves; a node with visits got no moves because memory is full
+		return false // the root needs priors for its moves; a node with visits has no moves only because memory is full
 	case leaf.safe.IsZero():
 		t.settle(leaf, won, 2)
 		return false
@@ -227,7 +225,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	return t.nodes[at].proof == open
 }
 
-// probe proves a node at its first visit, if there is a prober and it finds the result.
+// probe proves a node at its first visit, if the tree has a prober and it finds the result.
 func (t *Tree) probe(n *node, leaf *Leaf) {
 	if t.prober == nil || n.visits > 0 || leaf.depth == 0 {
 		return
@@ -237,7 +235,7 @@ func (t *Tree) probe(n *node, leaf *Leaf) {
 	}
 }
 
-// safe is the set of cells whose moves do not lose at once, as far as the search looks ahead.
+// safe is the set of cells whose moves do not lose within the stones that the search looks ahead.
 func (t *Tree) safe(p game.Position) game.Bits {
 	if t.config.Selection == UCT {
 		return t.board.Legal(p)
@@ -245,15 +243,16 @@ func (t *Tree) safe(p game.Position) game.Bits {
 	return t.board.Safe(p)
 }
 
-// settle proves the node that a visit has reached.
+// settle proves the last node of the leaf's path.
 func (t *Tree) settle(leaf *Leaf, p proof, plies uint8) {
 	n := &t.nodes[leaf.path[leaf.depth]]
 	n.proof, n.plies = p, plies
 	t.prove(leaf.path[:leaf.depth])
 }
 
-// arrive ends a visit at the node that step has reached. If the rules decide that node, the visit is counted at once and wants is false. If
-// wants is true, the leaf must go to Expand or Abandon. free is false if no visit was possible, because every line leads to a pending leaf.
+// arrive ends a visit at the node that step has reached. If the rules decide that node, the visit is counted at once, and wants is false.
+// If wants is true, the caller must pass the leaf to Expand or Abandon. free is false if no visit was possible, because every line leads to
+// a pending leaf.
 func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	if leaf.depth < 0 {
 		return false, false
@@ -273,8 +272,8 @@ func (t *Tree) arrive(leaf *Leaf) (wants, free bool) {
 	return true, true
 }
 
-// Expand answers a leaf and counts its visit. wdl [3] and policy [Actions] are an Evaluator's answer, from source, for the side to move at
-// the leaf.
+// Expand answers a leaf and counts its visit. wdl [3] and policy [Actions] are an Evaluator's answer for the side to move at the leaf;
+// source is the row's Source.
 func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	path := leaf.path[:leaf.depth+1]
 	for _, i := range path {
@@ -296,7 +295,7 @@ func (t *Tree) Expand(leaf *Leaf, wdl, policy []float32, source eval.Source) {
 	t.backUp(path, float64(wdl[2]-wdl[0]), wdl[1])
 }
 
-// Abandon takes a leaf back. Its visit does not count.
+// Abandon ends a leaf's visit without counting it.
 func (t *Tree) Abandon(leaf *Leaf) {
 	for _, i := range leaf.path[:leaf.depth+1] {
 		t.nodes[i].pending--
@@ -304,8 +303,8 @@ func (t *Tree) Abandon(leaf *Leaf) {
 }
 
 // grow gives node at its moves, if it has none and there is room. p is the node's position; none of its moves wins at once. Moves that are
-// not safe are lost. The priors of the others sum to 1: the policy's, or their square roots if flat (Config.FlatPriors), or equal ones if
-// policy is nil.
+// not safe are lost. The priors of the others sum to 1. They are proportional to the policy or, if flat is set, to its square roots
+// (Config.FlatPriors); they are equal if policy is nil.
 func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32, flat bool) {
 	legal := t.board.Legal(p)
 	count := legal.OnesCount()
@@ -348,9 +347,9 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 	}
 }
 
-// prove carries proofs from the end of a path towards the root and stops at the first node that stays open (Winands et al., Monte-Carlo
+// prove carries proofs from the end of a path towards the root, and stops at the first node that stays open (Winands et al., Monte-Carlo
 // tree search solver, 2008). A move is lost if the other side has a winning reply. If all replies are proved, the move's result follows
-// from the best of them. Of several wins the quickest counts, of several losses the slowest.
+// from the best of them. Of several wins, the fastest counts; of several losses, the slowest.
 func (t *Tree) prove(path []uint32) {
 	for d := len(path) - 1; d >= 0; d-- {
 		n := &t.nodes[path[d]]
@@ -378,7 +377,7 @@ func (t *Tree) prove(path []uint32) {
 }
 
 // backUp counts a visit along a path. value, -1..1, is for the side that moved to the end of the path; draw is the probability of a draw,
-// 0..1. If positions are shared, the value of a node with moves is Tree.value instead of the mean of its visits.
+// 0..1. If positions are shared, the value of a node with moves is Tree.value instead of the mean of its own visits.
 func (t *Tree) backUp(path []uint32, value float64, draw float32) {
 	for i := len(path) - 1; i >= 0; i-- {
 		n := &t.nodes[path[i]]
@@ -405,13 +404,14 @@ func (t *Tree) mean(n *node) float64 {
 	return n.sum / float64(n.visits)
 }
 
-// choose returns these instead of a node.
+// choose returns these values in place of a node.
 const (
 	noneFree = 0              // all moves that do not lose lead to pending leaves
-	decided  = math.MaxUint32 // the moves prove the node: visits by another path to its position have found the proof
+	decided  = math.MaxUint32 // the moves prove the node: a visit by another path to its position has found the proof
 )
 
-// choose returns the node of the next visit's move from node at, noneFree, or decided. It never chooses a move that is proved to lose.
+// choose returns the node of the move that a visit makes from node at, or noneFree, or decided. It never chooses a move that is proved to
+// lose.
 func (t *Tree) choose(at uint32, depth int) uint32 {
 	n := &t.nodes[at]
 	switch {
@@ -437,7 +437,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	scale := t.config.C * math.Sqrt(float64(total))
 	best, most := -1, math.Inf(-1)
 	tried := float32(0)                   // sum of the priors of the moves with visits
-	untried, likeliest := -1, float32(-1) // the move without visits with the largest prior; such moves differ only by their priors
+	untried, likeliest := -1, float32(-1) // the move without visits with the largest prior; moves without visits differ only by their priors
 	for i := range moves {
 		c := &moves[i]
 		visits := float64(c.visits + uint32(c.pending))
@@ -485,8 +485,8 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node's first visit is pending, so that nothing is known of it. The leaf of that visit is the node itself or
-// lies at the end of forced moves. (If memory is full, a leaf has no moves, and several visits to it may be pending.)
+// blocked reports whether the node's first visit is pending, so that no result is known. The leaf of that visit is the node itself or lies
+// at the end of a forced line. (If memory is full, leaves have no moves, and several visits to one may be pending.)
 func (n *node) blocked() bool {
 	return n.pending > 0 && n.visits == 0 && n.proof == open
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// verdict is why a position is bad. It is a byte of the file.
+// verdict is the reason why a position is bad. It is a byte of the file.
 type verdict byte
 
 const (
-	lost    verdict = 1 << iota // the agent can no longer hold the result
-	leads                       // it can, and a mistake follows on some path
-	mistake                     // it can, and its move gives the result away
+	lost    verdict = 1 << iota // the agent can no longer reach the result
+	leads                       // it can, but on some path a mistake follows
+	mistake                     // it can, but its move gives the result away
 )
 
 const badBytes = rowBytes + 2 // a row, the agent's move, the verdict
 
-// chunk is some of the bad positions of a layer.
+// chunk is consecutive bad positions of a layer.
 type chunk struct {
-	first    int64 // index of its first in the layer's file
+	first    int64 // index of its first position in the layer's file
 	rows     []row
 	actions  []byte
 	verdicts []verdict
@@ -37,7 +37,7 @@ func (c *chunk) find(r row) int {
 	return -1
 }
 
-// eachChunk calls do with the bad positions of a layer, in chunks that fit the memory. It calls do at least once.
+// eachChunk calls do with the bad positions of a layer, in chunks that fit into memory. It calls do at least once.
 func (p *proof) eachChunk(stones int, do func(*chunk) error) error {
 	if p.bad(stones) == 0 {
 		return do(&chunk{last: true})
@@ -99,7 +99,7 @@ func (p *proof) bad(stones int) int64 {
 	return 0
 }
 
-// judge writes the bad positions of a layer, after those of the next one.
+// judge writes the bad positions of a layer. Those of the next layer must be complete.
 func (p *proof) judge(ctx context.Context, stones int) (step, error) {
 	now := step{Pass: passBackward, Stones: stones}
 	out, err := create(p.path(stones, "bad"))
@@ -107,7 +107,7 @@ func (p *proof) judge(ctx context.Context, stones int) (step, error) {
 		return now, err
 	}
 	defer out.abort()
-	verdicts := make([]verdict, p.find(passForward, stones).Positions) // in the last chunk they are final
+	verdicts := make([]verdict, p.find(passForward, stones).Positions) // final once the next layer's last chunk has been read
 	err = p.eachChunk(stones+2, func(c *chunk) error {
 		l, err := p.openLayer(stones, true)
 		if err != nil {
@@ -148,7 +148,7 @@ func (p *proof) judge(ctx context.Context, stones int) (step, error) {
 	return now, out.close()
 }
 
-// look collects the verdicts of the positions that can follow.
+// look combines the verdicts of the positions in after.
 func (p *proof) look(c *chunk, after []game.Position) (v verdict) {
 	for _, next := range after {
 		if e := p.end(next); e != (Ends{}) {
@@ -162,7 +162,7 @@ func (p *proof) look(c *chunk, after []game.Position) (v verdict) {
 	return v
 }
 
-// decide returns the verdict on a position from the verdicts of all that can follow.
+// decide returns the verdict on a position. after is the combined verdicts of the positions that can follow.
 func (p *proof) decide(ctx context.Context, w *worker, at game.Position, after verdict) (verdict, error) {
 	if after&lost == 0 {
 		if after != 0 {
@@ -177,7 +177,7 @@ func (p *proof) decide(ctx context.Context, w *worker, at game.Position, after v
 	return mistake, err
 }
 
-// mistakes finds the first mistake of each path, through bad positions only.
+// mistakes finds the first mistake of each path. It visits bad positions only.
 func (p *proof) mistakes(ctx context.Context) error {
 	if p.find(passFirst, p.start.Plies()) != nil {
 		return nil
@@ -188,7 +188,7 @@ func (p *proof) mistakes(ctx context.Context) error {
 		return err
 	}
 	defer out.abort()
-	reached := []bool{true} // of the bad positions of a layer
+	reached := []bool{true} // by bad position of a layer
 	for stones := p.start.Plies(); p.bad(stones) > 0; stones += 2 {
 		p.show("first mistakes", int64(stones), int64(p.Board.Cells()))
 		next := make([]bool, p.bad(stones+2))

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	batchRows = 4096 // positions that are read, and given to the agents, together
-	blockRows = 256  // positions of a batch for a goroutine at a time
+	batchRows = 4096 // positions that are read, and passed to the agents, at once
+	blockRows = 256  // positions of a batch that a goroutine takes at a time
 )
 
-// layer reads a layer, a batch at a time.
+// layer reads a layer in batches.
 type layer struct {
-	rows, moves *reader // moves is nil before the agent has moved
+	rows, moves *reader // moves is nil if the agent has not moved yet
 	total       int64
 
 	first   int64 // index of the batch's first position in the layer
@@ -24,7 +24,7 @@ type layer struct {
 	buf     [batchRows * rowBytes]byte
 }
 
-// openLayer opens the positions of a layer, and the agent's moves if the layer has them.
+// openLayer opens the positions of a layer, and the agent's moves there if moves is set.
 func (p *proof) openLayer(stones int, moves bool) (*layer, error) {
 	rows, err := open(p.path(stones, "positions"), rowBytes)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *layer) close() {
 	}
 }
 
-// next reads the next batch; after the last one it is empty.
+// next reads the next batch, which is empty after the last one.
 func (l *layer) next() error {
 	l.first += int64(len(l.at))
 	l.at, l.actions = l.at[:0], l.actions[:0]
@@ -68,7 +68,7 @@ func (l *layer) next() error {
 	return err
 }
 
-// each calls work for all positions of the batch. No concurrent call uses the same worker's memory.
+// each calls work for all positions of the batch. Concurrent calls have different workers.
 func (p *proof) each(ctx context.Context, l *layer, work func(ctx context.Context, worker, i int) error) error {
 	return jobs.Each(ctx, len(p.workers), (len(l.at)+blockRows-1)/blockRows, func(ctx context.Context, worker, block int) error {
 		for i := block * blockRows; i < min((block+1)*blockRows, len(l.at)); i++ {
@@ -80,7 +80,7 @@ func (p *proof) each(ctx context.Context, l *layer, work func(ctx context.Contex
 	})
 }
 
-// ask makes the agent choose a move in each position of the batch.
+// ask lets the agent choose a move in each position of the batch.
 func (p *proof) ask(ctx context.Context, l *layer) error {
 	type many interface {
 		Moves(ctx context.Context, b *game.Board, positions []game.Position, actions []int) error
@@ -94,8 +94,8 @@ func (p *proof) ask(ctx context.Context, l *layer) error {
 	})
 }
 
-// after returns the positions that can follow the agent's move: the end of the game, or the positions after all replies. The memory is the
-// worker's.
+// after returns the positions that can follow the agent's move: the end of the game, or the positions after each reply. The worker owns the
+// memory.
 func (p *proof) after(w *worker, at game.Position, action int) []game.Position {
 	w.after = w.after[:0]
 	next := p.Board.Play(at, action)
@@ -108,7 +108,7 @@ func (p *proof) after(w *worker, at game.Position, action int) []game.Position {
 	return w.after
 }
 
-// forward finds all layers.
+// forward computes all layers.
 func (p *proof) forward(ctx context.Context) error {
 	var s *sorter
 	for stones := p.start.Plies(); ; stones += 2 {
@@ -130,7 +130,7 @@ func (p *proof) forward(ctx context.Context) error {
 	}
 }
 
-// expand finds the agent's moves in a layer, and writes them and the next layer.
+// expand computes the agent's moves in a layer, and writes them and the next layer.
 func (p *proof) expand(ctx context.Context, s *sorter, stones int) (step, error) {
 	now := step{Pass: passForward, Stones: stones}
 	l, err := p.openLayer(stones, false)

@@ -1,26 +1,27 @@
 // Package prove lets a deterministic agent play one side of a game against all possible play of the other side.
 //
-// Run counts the positions in which the agent moves and the ends of its games, each once, and finds the first mistakes: the positions in
-// which the agent gives away the result that it could hold from the start. If it makes none, the result is proven.
+// Run counts the positions in which the agent moves and the ends of its games, each once. It finds the first mistakes: the positions in
+// which the agent gives away the result that it could reach from the start. If there are none, the agent is proved to reach that result.
 //
-// A layer is all positions with the same number of stones in which the agent is to move; so layers are two stones apart. There are three
-// passes:
+// A layer is all positions with a given number of stones in which the agent is to move; so successive layers differ by two stones. There
+// are three passes:
 //
 //	forward.go   layer by layer, the agent's moves and all replies to them; rows that exceed the memory are sorted on disk (sort.go)
 //	backward.go  layer by layer from the last, the bad positions: the result is lost, or a mistake follows;
 //	             then forward again, only through bad positions and up to the first mistake on each path
 //	rows.go      the files of both
 //
-// A position is bad only because of a reply after which the agent does not reach the result. So the solver searches few positions: those
-// from which such a reply leads to a lost one. If it finds that another move holds the result, the agent's move is a mistake.
+// A position is bad only if after some reply the agent does not reach the result. So the solver searches few positions: those from which
+// such a reply leads to a lost position. If it finds that another move keeps the result, the agent's move is a mistake.
 //
 // # The folder of a run
 //
-// NN.positions are the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, mistakes the first mistakes.
-// steps.jsonl is the journal: a layer in it has complete files, and is not computed again. At the end all these are removed, except the
-// journal, the records of the mistakes, mistakes-NNNNN.parquet, and those of a sample of each layer, sample-NN.parquet.
+// NN.positions contains the positions of a layer, NN.moves the agent's moves there, NN.bad its bad positions, and mistakes the first
+// mistakes. steps.jsonl is the journal: the files of each layer in it are complete, and are not computed again. At the end, the run removes
+// all these files except the journal. The records of the mistakes, mistakes-NNNNN.parquet, and of a sample of each layer,
+// sample-NN.parquet, also remain.
 //
-// For a symmetric agent, a position and its mirror image are one.
+// If the agent is symmetric, a position and its mirror image count as one.
 package prove
 
 import (
@@ -39,39 +40,39 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Options of a run. All but Memory and Progress must be the same when it is resumed.
+// Options of a run. A resumed run must have the same options, except for Memory and Progress.
 type Options struct {
 	Board     *game.Board   // of at most 64 bits
 	Agents    []agent.Agent // one copy of the agent for each goroutine
 	Symmetric bool          // the agent plays mirrored moves in mirrored positions
 	Book      solver.Book   // for the solver; may be nil
-	Memory    int64         // bytes for positions; agents and their solvers have their own
-	Sample    int           // number of positions of each layer to keep as records, or all if there are fewer
+	Memory    int64         // bytes for positions; agents and their solvers use further memory
+	Sample    int           // number of positions of each layer to store as records, or all if there are fewer
 
 	// Progress, if not nil, is called often: done of the layer's total positions are finished.
 	Progress func(work string, done, total int64)
 }
 
-// Ends are numbers of final positions, by the agent's result.
+// Ends is numbers of final positions, by the agent's result.
 type Ends struct {
 	Won   int64 `json:"won"`
 	Drawn int64 `json:"drawn"`
 	Lost  int64 `json:"lost"`
 }
 
-// Layer is the result for the positions with a number of stones.
+// Layer is the result of a run for the positions with a given number of stones.
 type Layer struct {
 	Stones    int   `json:"stones"`
 	Positions int64 `json:"positions"` // with the agent to move
 	Ends
-	Mistakes int64 `json:"mistakes"` // the first of a path
+	Mistakes int64 `json:"mistakes"` // number of first mistakes: the first of a path
 }
 
 // Report is the result of a run.
 type Report struct {
-	Result int     `json:"result"` // that the agent can hold: 1 win, 0 draw, -1 loss
+	Result int     `json:"result"` // the result that the agent can reach: 1 win, 0 draw, -1 loss
 	Held   bool    `json:"held"`   // the agent reaches it against all possible play
-	Layers []Layer `json:"layers"` // by stones; none without positions and ends
+	Layers []Layer `json:"layers"` // by stones; those without positions and ends are omitted
 	All    Layer   `json:"all"`    // the sums; Stones is that of the start
 }
 
@@ -79,14 +80,14 @@ type Report struct {
 type step struct {
 	Pass      string  `json:"pass"`
 	Stones    int     `json:"stones"`              // of the layer, or of the start
-	Result    int     `json:"result,omitempty"`    // start: that the agent can hold
+	Result    int     `json:"result,omitempty"`    // start: the result that the agent can reach
 	Positions int64   `json:"positions,omitempty"` // forward: of the layer; backward: the bad ones
-	Next      int64   `json:"next,omitempty"`      // forward: the positions of the next layer
-	Ends      [2]Ends `json:"ends,omitzero"`       // those with one more stone, and with two
+	Next      int64   `json:"next,omitempty"`      // forward: number of positions of the next layer
+	Ends      [2]Ends `json:"ends,omitzero"`       // ends with one more stone, and with two
 	Mistakes  []int64 `json:"mistakes,omitempty"`  // first: by stones
 }
 
-// The passes of a run. A step of the last one completes the run.
+// The passes of a run. A step of the last pass completes the run.
 const (
 	passStart    = "start"
 	passForward  = "forward"
@@ -95,7 +96,7 @@ const (
 	passRecords  = "records"
 )
 
-// proof is a run.
+// proof is a run in progress.
 type proof struct {
 	Options
 	dir     *durable.Dir
@@ -112,8 +113,8 @@ type worker struct {
 	after  []game.Position
 }
 
-// Run plays from the start, in which the agent is to move or the game is over. dir is the folder of the run, which it creates. It resumes
-// an interrupted or killed run; the caller must ensure that it had the same options. If ctx ends, the error wraps ctx.Err().
+// Run plays from start, in which the agent is to move or the game is over. It creates the run's folder dir, or resumes an interrupted or
+// killed run there; the caller must ensure that the run had the same options. If ctx ends, the error wraps ctx.Err().
 func Run(ctx context.Context, dir string, start game.Position, o Options) (report *Report, err error) {
 	if o.Board.Wide() {
 		return nil, fmt.Errorf("the board %v has too many positions: (rows + 1) * columns may be at most 64", o.Board.Rules())
@@ -150,7 +151,7 @@ func (p *proof) canonical(at game.Position) game.Position {
 	return at
 }
 
-// find returns the step of a pass at a layer; nil if it is not done.
+// find returns the step of a pass at a layer, or nil if the step is not done.
 func (p *proof) find(pass string, stones int) *step {
 	for i := range p.steps {
 		if s := &p.steps[i]; s.Pass == pass && s.Stones == stones {
@@ -160,7 +161,7 @@ func (p *proof) find(pass string, stones int) *step {
 	return nil
 }
 
-// done records a step, whose files are complete.
+// done records a step. Its files must be complete.
 func (p *proof) done(s step) error {
 	if err := p.dir.Sync(); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (p *proof) solve(ctx context.Context, w *worker, at game.Position) (int, er
 	return r.Score, err
 }
 
-// solverOf returns a worker's solver, created at its first use.
+// solverOf returns a worker's solver. The first call creates it.
 func (p *proof) solverOf(w *worker) (s *solver.Solver, err error) {
 	if w.solver == nil {
 		w.solver, err = solver.New(p.Board, solver.Options{Book: p.Book})
@@ -198,7 +199,7 @@ func (p *proof) solverOf(w *worker) (s *solver.Solver, err error) {
 	return w.solver, err
 }
 
-// first finds the result that the agent can hold, and writes the first layer.
+// first finds the result that the agent can reach, and writes the first layer.
 func (p *proof) first(ctx context.Context) error {
 	if s := p.find(passStart, p.start.Plies()); s != nil {
 		p.result = s.Result
@@ -228,7 +229,7 @@ func (p *proof) first(ctx context.Context) error {
 // perFile is the number of mistakes in a file of records.
 const perFile = 10_000
 
-// records writes the mistakes with the exact results of all moves. Existing files are complete.
+// records writes records of the mistakes with the exact results of all moves. It assumes that existing files are complete.
 func (p *proof) records(ctx context.Context) error {
 	if p.find(passRecords, p.start.Plies()) != nil {
 		return nil
@@ -267,8 +268,8 @@ func (p *proof) records(ctx context.Context) error {
 	return p.done(step{Pass: passRecords, Stones: p.start.Plies()})
 }
 
-// write creates a file of records of positions, with the exact results of their moves. It uses worker k; first is the number of the first
-// game.
+// write creates a file of records of positions, with the exact results of their moves. It uses the memory of worker k. Games are numbered
+// from first.
 func (p *proof) write(ctx context.Context, k int, at []game.Position, first int, path string) error {
 	s, err := p.solverOf(&p.workers[k])
 	if err != nil {
@@ -278,7 +279,7 @@ func (p *proof) write(ctx context.Context, k int, at []game.Position, first int,
 	return err
 }
 
-// samples writes the records of a sample of each layer. Existing files are complete.
+// samples writes records of a sample of each layer. It assumes that existing files are complete.
 func (p *proof) samples(ctx context.Context) error {
 	var layers []step
 	for _, s := range p.steps {
@@ -300,7 +301,7 @@ func (p *proof) samples(ctx context.Context) error {
 	})
 }
 
-// sample returns Sample of a layer's positions, evenly spaced in their order, or all.
+// sample returns Sample of a layer's positions, evenly spaced in the layer's order, or all if there are fewer.
 func (p *proof) sample(stones int) (at []game.Position, err error) {
 	r, err := open(p.path(stones, "positions"), rowBytes)
 	if err != nil {
@@ -339,7 +340,7 @@ func (p *proof) clean() error {
 	return nil
 }
 
-// report adds up the steps.
+// report sums up the steps.
 func (p *proof) report() *Report {
 	layers := make([]Layer, p.Board.Cells()+3)
 	r := &Report{Result: p.result, Held: true, All: Layer{Stones: p.start.Plies()}}
@@ -373,13 +374,13 @@ func (p *proof) report() *Report {
 
 func (e *Ends) add(o Ends) { e.Won, e.Drawn, e.Lost = e.Won+o.Won, e.Drawn+o.Drawn, e.Lost+o.Lost }
 
-// end returns the end that a position is, or none if the game is not over.
+// end returns the count of a final position, or zeros if the game is not over.
 func (p *proof) end(at game.Position) Ends {
 	switch p.Board.Result(at) {
 	case game.Draw:
 		return Ends{Drawn: 1}
 	case game.Loss:
-		if (at.Plies()-p.start.Plies())%2 == 0 { // it is the agent's turn
+		if (at.Plies()-p.start.Plies())%2 == 0 { // the agent is to move
 			return Ends{Lost: 1}
 		}
 		return Ends{Won: 1}
@@ -387,5 +388,5 @@ func (p *proof) end(at game.Position) Ends {
 	return Ends{}
 }
 
-// score is the agent's result, 1, 0 or -1, if there is exactly one end.
+// score is the agent's result in a final position: 1, 0 or -1.
 func (e Ends) score() int { return int(e.Won - e.Lost) }

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// row is a position of a board of at most 64 bits. Files have rows in ascending order, 16 bytes each: all, then own.
+// row is a position of a board of at most 64 bits. Files contain rows in ascending order, 16 bytes each: all, then own.
 type row struct{ all, own uint64 }
 
 const rowBytes = 16
@@ -50,10 +50,10 @@ type writer struct {
 	sum  hash.Hash32
 
 	commit func() error
-	abort  func() // after commit it does nothing
+	abort  func() // does nothing after the commit
 }
 
-// create begins a file that gets its name when it is complete.
+// create begins a file that gets its name once it is complete.
 func create(path string) (*writer, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func create(path string) (*writer, error) {
 	return newWriter(f, f.Commit, f.Abort), nil
 }
 
-// createRun begins a file that only this process reads.
+// createRun begins a temporary file that only this process reads.
 func createRun(path string) (*writer, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -76,10 +76,10 @@ func newWriter(f io.Writer, commit func() error, abort func()) *writer {
 	return &writer{bufio.NewWriterSize(io.MultiWriter(f, sum), fileBuffer), f, sum, commit, abort}
 }
 
-// fileBuffer is the size in bytes of reads and writes.
+// fileBuffer is the size of reads and writes in bytes.
 const fileBuffer = 1 << 16
 
-// close completes the file. After an error there is no file.
+// close completes the file. After an error the file does not exist.
 func (w *writer) close() error {
 	err := w.Flush()
 	if err == nil {
@@ -97,7 +97,7 @@ type reader struct {
 	*os.File
 	in    *bufio.Reader
 	width int
-	left  int64 // rows
+	left  int64 // number of unread rows
 }
 
 // open opens a file and compares its checksum.
@@ -138,7 +138,7 @@ func (r *reader) check() error {
 	return err
 }
 
-// next reads the next rows, up to the length of buf; none after the last.
+// next reads the next rows, at most as many as fit into buf. It returns none after the last.
 func (r *reader) next(buf []byte) ([]byte, error) {
 	n := min(r.left, int64(len(buf)/r.width))
 	buf = buf[:n*int64(r.width)]

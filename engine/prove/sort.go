@@ -11,29 +11,29 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// sorter sorts rows and removes duplicates. Each worker collects rows in its own memory. When that is full, they become a sorted file, a
-// run; the runs are merged at the end.
+// sorter sorts rows and removes duplicates. Each worker collects rows in its own memory. When that is full, its rows are written as a
+// sorted file, a run. At the end the runs are merged.
 type sorter struct {
-	dir   string  // of the runs
-	parts [][]row // of each worker; their capacity is the memory
+	dir   string  // folder of the runs
+	parts [][]row // by worker; their capacity is the memory
 
 	mu    sync.Mutex // guards the fields below
 	runs  []string
-	count int // of runs so far, for their names
+	count int // number of runs so far, for their names
 }
 
-// mostRuns is the maximum number of runs merged at once.
+// mostRuns is the maximum number of runs that are merged at once.
 const mostRuns = 64
 
 func newSorter(dir string, workers int, memory int64) *sorter {
 	s := &sorter{dir: dir, parts: make([][]row, workers)}
 	for i := range s.parts {
-		s.parts[i] = make([]row, 0, max(1, memory/2/rowBytes/int64(workers))) // half, since the garbage collector lets memory grow
+		s.parts[i] = make([]row, 0, max(1, memory/2/rowBytes/int64(workers))) // half, because the garbage collector lets memory grow
 	}
 	return s
 }
 
-// begin removes the files of an earlier use.
+// begin removes files of an earlier use.
 func (s *sorter) begin() error {
 	for i := range s.parts {
 		s.parts[i] = s.parts[i][:0]
@@ -76,7 +76,6 @@ func (s *sorter) spill(worker int) error {
 	return w.close()
 }
 
-// create begins another run.
 func (s *sorter) create() (*writer, error) {
 	s.mu.Lock()
 	path := filepath.Join(s.dir, fmt.Sprint(s.count))
@@ -126,12 +125,12 @@ func (s *sorter) merge(ctx context.Context, each func(row) error) error {
 // run is a sorted file that is being merged.
 type run struct {
 	*reader
-	row  // the next one
+	row  // the next row
 	rest []byte
 	buf  [256 * rowBytes]byte
 }
 
-// next reads the next row. ok is false after the last.
+// next reads the next row. ok is false after the last one.
 func (r *run) next() (ok bool, err error) {
 	if len(r.rest) == 0 {
 		if r.rest, err = r.reader.next(r.buf[:]); len(r.rest) == 0 || err != nil {
@@ -144,7 +143,7 @@ func (r *run) next() (ok bool, err error) {
 
 // mergeRuns calls each with the rows of all runs in ascending order, without duplicates.
 func mergeRuns(ctx context.Context, paths []string, each func(row) error) error {
-	var heap []*run // a binary heap: the least row is first
+	var heap []*run // a binary heap: the smallest row is first
 	for _, path := range paths {
 		file, err := open(path, rowBytes)
 		if err != nil {
@@ -181,7 +180,7 @@ func mergeRuns(ctx context.Context, paths []string, each func(row) error) error 
 	return nil
 }
 
-// sink moves the first run to its place.
+// sink restores the heap after the first run's row has changed.
 func sink(heap []*run) {
 	for i := 0; ; {
 		least := i

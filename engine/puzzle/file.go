@@ -22,13 +22,13 @@ var shipped []byte
 // Shipped returns the file of the puzzles that ship, compressed with gzip. Callers must not change it.
 func Shipped() []byte { return shipped }
 
-// A file has one puzzle per line, after a line that begins with # and says how the file was made:
+// A file has one puzzle per line, after a first line that begins with # and tells how the file was made:
 //
 //	# 10000 puzzles of 7x6x4: evald puzzles --rules 7x6x4 --count 10000 --seed 1
 //	44455 3 win 1240 zugzwang
 //
-// A line has the moves that lead to the position, preceded by the rules unless those are Connect4's, the move to find, the result that it
-// keeps, the rating and the theme. Puzzles are ordered by rating. No two positions are equal or mirror images.
+// A line contains the moves that lead to the position (after the rules, unless these are Connect4), the move to find, the result that the
+// move keeps, the rating and the theme. Puzzles are ordered by rating. No two positions are equal or mirror images.
 
 // String is the puzzle's line in a file, without its newline.
 func (p *Puzzle) String() string {
@@ -36,7 +36,7 @@ func (p *Puzzle) String() string {
 	return fmt.Sprintf("%s %s %v %d %s", game.FormatNotation(rules, p.Moves), game.FormatMoves(rules, []int{p.Move}), p.Result, p.Rating, p.Theme)
 }
 
-// Format returns the text of a file; head is its first line, which says how it was made.
+// Format returns the text of a file; head is its first line, which tells how it was made.
 func Format(head string, puzzles []Puzzle) []byte {
 	text := fmt.Appendf(nil, "# %s\n", head)
 	for i := range puzzles {
@@ -59,13 +59,13 @@ func Compress(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Maximum bytes of a line, and of a file.
+// Maximum size of a line and of a file, in bytes.
 const (
 	mostLine = 1 << 10
 	mostFile = 256 << 20
 )
 
-// Read reads a file, compressed or not. Errors name the line.
+// Read reads a file, compressed or not. Errors contain the line's number.
 func Read(in io.Reader) ([]Puzzle, error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -101,13 +101,12 @@ func Read(in io.Reader) ([]Puzzle, error) {
 	return puzzles, nil
 }
 
-// reader reads lines.
 type reader struct {
 	boards game.Boards
-	seen   map[string]map[game.Position]bool // canonical positions by rules
+	seen   map[string]map[game.Position]bool // canonical positions so far, by rules
 }
 
-// read parses a line, whose position must be new.
+// read parses a line. A repeated position is an error.
 func (r *reader) read(line string) (Puzzle, error) {
 	p, err := parse(&r.boards, line)
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *reader) read(line string) (Puzzle, error) {
 	return p, nil
 }
 
-// Parse parses the line of one puzzle.
+// Parse parses a line with one puzzle.
 func Parse(line string) (Puzzle, error) { return parse(new(game.Boards), line) }
 
 func parse(boards *game.Boards, line string) (p Puzzle, err error) {

@@ -19,25 +19,25 @@ import (
 type Options struct {
 	Count   int // puzzles to make
 	Seed    uint64
-	Threads int // concurrent games; 0 means 1. The puzzles do not depend on it
+	Threads int // concurrent games; 0 means 1. The puzzles do not depend on this
 
-	// Before has the puzzles of the first games from an earlier call with the same Seed and board; these games are not repeated.
+	// Before contains the puzzles of the first games, from an earlier call with the same Seed and board. These games are not played again.
 	Before [][]Puzzle
 
 	// Played, if not nil, is called with the puzzles of each further game and with the number of puzzles so far, one call at a time, in the
-	// order of the games. An error that it returns ends Make.
+	// order of the games. If it returns an error, Make ends.
 	Played func(found []Puzzle, total int) error
 }
 
 const (
-	nodes  = 1 << 16 // of all probes of one position together
-	apart  = 4       // plies between two puzzles of a game
-	idle   = 500     // games in a row without a new puzzle, after which a small board probably has no more
+	nodes  = 1 << 16 // for all probes of one position together
+	apart  = 4       // minimum plies between two puzzles of a game
+	idle   = 500     // number of successive games without a new puzzle after which a small board probably has no more
 	atEnds = 15      // maximum percentage of puzzles with the rating Least, and the same for Most
 )
 
-// Make plays games and returns their puzzles, ordered by rating; fewer than Count if a small board has no more. No two are equal or mirror
-// images. They follow from the board, the count and the seed.
+// Make plays games and returns their puzzles, ordered by rating. If a small board has no more, there are fewer than Count. No two positions
+// are equal or mirror images. The puzzles depend only on the board, the count and the seed.
 func Make(ctx context.Context, b *game.Board, o Options) ([]Puzzle, error) {
 	o.Threads = max(1, o.Threads)
 	all := collection{seen: map[game.Position]bool{}, rated: map[int]int{}, count: o.Count}
@@ -96,13 +96,13 @@ type collection struct {
 	seen    map[game.Position]bool // canonical
 	puzzles []Puzzle
 	count   int
-	rated   map[int]int // number of puzzles by rating
-	idle    int         // games in a row without a new puzzle
+	rated   map[int]int // number of puzzles, by rating
+	idle    int         // number of successive games without a new puzzle
 }
 
 func (c *collection) full() bool { return len(c.puzzles) >= c.count || c.idle >= idle }
 
-// add adds the new puzzles of a game.
+// add adds those puzzles of a game that are new.
 func (c *collection) add(found []Puzzle) {
 	c.idle++
 	for _, p := range found {
@@ -117,13 +117,12 @@ func (c *collection) add(found []Puzzle) {
 	}
 }
 
-// played is a game of self-play.
 type played struct {
 	number int
 	found  []Puzzle
 }
 
-// player plays games and finds their puzzles. It is not safe for concurrent use.
+// player plays games and finds puzzles in them. It is not safe for concurrent use.
 type player struct {
 	board  *game.Board
 	seed   uint64
@@ -145,9 +144,8 @@ func newPlayer(b *game.Board, seed uint64) (*player, error) {
 	return &player{b, seed, games, prober, rater}, err
 }
 
-// play plays a game by its number and returns its puzzles.
 func (m *player) play(ctx context.Context, number int) (found []Puzzle, err error) {
-	// Games of weaker play, with half or all of the moves random, have more to attack.
+	// Games of weaker play, in which half or all moves are random, offer more attacks.
 	kind := []sample.Kind{sample.Plausible, sample.Openings, sample.Openings, sample.Random}[number%4]
 	from, to := m.board.Cells()*2/7, m.board.Cells()*5/6
 	random := rand.New(rand.NewPCG(m.seed, uint64(number)))
@@ -155,8 +153,8 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 	if err != nil {
 		return nil, err
 	}
-	next := from       // required number of stones of the next puzzle
-	var last game.Bits // cell of the last puzzle's move; a second puzzle with the same answer would repeat it
+	next := from       // minimum number of stones of the next puzzle
+	var last game.Bits // cell of the last puzzle's move; a second puzzle with the same answer would only repeat it
 	var p game.Position
 	for ply, a := range moves {
 		if ply >= next {
@@ -176,7 +174,8 @@ func (m *player) play(ctx context.Context, number int) (found []Puzzle, err erro
 	return found, nil
 }
 
-// find returns the puzzle of an unfinished position, or nil if it is none, or if the nodes do not suffice to decide.
+// find returns the puzzle of an unfinished position. It returns nil if the position is not a puzzle, or if the nodes do not suffice to
+// decide.
 func (m *player) find(ctx context.Context, p game.Position) (*Puzzle, error) {
 	b := m.board
 	if trivial(b, p) {
@@ -186,7 +185,7 @@ func (m *player) find(ctx context.Context, p game.Position) (*Puzzle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if only.OnesCount() != 1 { // two mirrored moves count as two
+	if only.OnesCount() != 1 { // two moves that mirror each other count as two
 		return nil, nil
 	}
 	move := b.Action(only.First())

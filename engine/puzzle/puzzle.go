@@ -1,5 +1,6 @@
-// Package puzzle has puzzles: positions in which exactly one move keeps the result, a win or a draw. It makes them from self-play, rates
-// them by the amount of search that finds the move, classifies them, and reads and writes their file. The file that ships is embedded.
+// Package puzzle makes, rates and classifies puzzles: positions in which exactly one move keeps the result, a win or a draw. It finds them
+// in games of package sample, rates them by the amount of search that finds the move, and reads and writes files of them. The file that
+// ships is embedded.
 //
 //	puzzle.go   Puzzle, and excluded positions
 //	theme.go    the theme of a puzzle
@@ -9,15 +10,15 @@
 //
 // # Excluded positions
 //
-// If the side to move wins with its next stone, or must block the other side's next stone, or all moves but one let the other side win with
-// its next stone, the rules decide, and there is nothing to find. A lost position has no move to find either.
+// The rules decide the move if the side to move wins with its next stone, must block the other side's next stone, or has only one move
+// after which the other side cannot win with its next stone. Then there is nothing to find. In a lost position there is no result to keep.
 //
 // # Ratings
 //
-// A search without probes, with the bitsquares heuristic, searches the position. The rating is derived from the number of visits after
-// which the search plays the right move for good, up to MostVisits: Least + PerDoubling for each doubling. So a puzzle whose move is found
-// at once has the rating Least. Ratings order puzzles as Elo ratings do, and visitors get a rating on the same scale, but the scale is this
-// program's own: it was not fitted to people.
+// A search without probes, with the bitsquares heuristic, searches the position with up to MostVisits visits. The rating depends on the
+// number of visits from which on the search always plays the correct move: Least + PerDoubling for each doubling of that number. So a
+// puzzle whose move is found at once has the rating Least. Ratings order puzzles as Elo ratings do, and visitors get a rating on the same
+// scale, but the scale is this program's own: it was not fitted to people.
 //
 // # The file that ships
 //
@@ -35,8 +36,8 @@ type Puzzle struct {
 	Board  *game.Board
 	Moves  []int       // from the empty board to the position
 	Move   int         // the action to find
-	Result game.Result // that it keeps: Win or Draw
-	Rating int         // Least to Most
+	Result game.Result // that the move keeps: Win or Draw
+	Rating int         // from Least to Most
 	Theme  Theme
 }
 

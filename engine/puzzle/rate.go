@@ -12,10 +12,10 @@ import (
 
 // The scale of ratings.
 const (
-	Least       = 600     // the search plays the right move at once
+	Least       = 600     // the search plays the correct move at once
 	PerDoubling = 100     // points for twice the visits
 	MostVisits  = 1 << 12 // of the search
-	Most        = 1900    // the search never plays the right move for good
+	Most        = 1900    // the search does not settle on the correct move
 )
 
 // rater rates puzzles of one board. It is not safe for concurrent use.
@@ -35,14 +35,14 @@ func newRater(b *game.Board) (*rater, error) {
 	return &rater{search, tree}, err
 }
 
-// rate returns the rating of an unfinished position whose only right move is given.
+// rate returns the rating of an unfinished position whose only correct move is given.
 func (r *rater) rate(ctx context.Context, p game.Position, move int) (int, error) {
-	found := 0 // visits after which the search plays the move; 0: it plays another
+	found := 0 // visits from which on the search plays the move; 0 if it plays another one now
 	r.tree.Reset(p)
 	for step := 0; ; step++ {
 		visits := int(math.Exp2(float64(step) / perOctave))
 		if visits <= r.tree.Visits() {
-			continue // small numbers occur more than once
+			continue // small numbers would occur more than once
 		}
 		if err := mcts.Search(ctx, r.search, []*mcts.Tree{r.tree}, mcts.Limits{Visits: visits, Batch: 1}); err != nil {
 			return 0, err
@@ -62,5 +62,5 @@ func (r *rater) rate(ctx context.Context, p game.Position, move int) (int, error
 	return Least + int(math.Round(PerDoubling*math.Log2(float64(found))/10))*10, nil
 }
 
-// perOctave is the number of checks of the search while its visits double.
+// perOctave is the number of checks while the visits of the search double.
 const perOctave = 8

@@ -7,20 +7,22 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Theme classifies a puzzle: the first of the themes below that fits. A threat is a cell in which the next stone of a side would win.
+// Theme classifies a puzzle: it is the first of the themes below that applies. A threat is a cell in which a side would win with its next
+// stone.
 type Theme string
 
 // The themes. "After the move" the other side is to move. The first two occur only in won positions.
 const (
-	// DoubleThreat: after the move there are two threats, or one whose block lets the next stone win above it.
+	// DoubleThreat: after the move there are two threats, or one that the other side can block only by enabling the next stone above it to
+	// win.
 	DoubleThreat Theme = "double-threat"
-	// Attack: each stone of the winner makes a threat that must be blocked, until there is a double threat.
+	// Attack: each stone of the winner makes a threat that the other side must block, until there is a double threat.
 	Attack Theme = "attack"
-	// Sacrifice: the stone is placed right below a cell in which its side would win, so that the other side can take that cell.
+	// Sacrifice: the move is right below a cell in which its side would win, so that the other side can take that cell.
 	Sacrifice Theme = "sacrifice"
-	// Defence: the other side has an attack: it would win by one if the side to move passed.
+	// Defence: the other side has an attack: if the side to move passed, it would lose to one.
 	Defence Theme = "defence"
-	// Tempo: the move makes a threat, and so gains time.
+	// Tempo: the move makes a threat, which forces the reply.
 	Tempo Theme = "tempo"
 	// Zugzwang: after the move the other side loses because it must move. If it could pass, it would not lose.
 	Zugzwang Theme = "zugzwang"
@@ -32,10 +34,10 @@ const (
 
 var themes = []Theme{DoubleThreat, Attack, Sacrifice, Defence, Tempo, Zugzwang, Plan, Hold}
 
-// Themes returns all themes in their order.
+// Themes returns all themes in the order above.
 func Themes() []Theme { return slices.Clone(themes) }
 
-// ThemeOf returns the theme of a puzzle with this position, result and move. It is "" if the prober's nodes do not suffice.
+// ThemeOf returns the theme of a puzzle with the given position, result and move. It returns "" if the prober's nodes do not suffice.
 func ThemeOf(prober *solver.Prober, b *game.Board, p game.Position, result game.Result, move int) Theme {
 	cell := b.Cell(p, move)
 	after := b.PlayCell(p, cell)
@@ -53,7 +55,7 @@ func ThemeOf(prober *solver.Prober, b *game.Board, p game.Position, result game.
 	case result == game.Draw:
 		return Hold
 	}
-	switch prober.Probe(pass(after)) { // for the side that has just moved, as if the other had passed
+	switch prober.Probe(pass(after)) { // for the side that has just moved, as if the other side had passed
 	case game.Ongoing:
 		return ""
 	case game.Win:
@@ -62,14 +64,14 @@ func ThemeOf(prober *solver.Prober, b *game.Board, p game.Position, result game.
 	return Zugzwang
 }
 
-// pass returns the same stones with the other side to move.
+// pass returns the position with the other side to move.
 func pass(p game.Position) game.Position { return game.Position{Own: p.Other(), All: p.All} }
 
 // threats returns the cells in which the side not to move would win with the next stone.
 func threats(b *game.Board, p game.Position) game.Bits { return b.Wins(pass(p)) }
 
-// forks reports whether the side not to move has a double threat: the other side cannot win with its next stone, and every block loses to
-// the stone after it.
+// forks reports whether the side not to move has a double threat: the other side cannot win with its next stone, and whatever it blocks, it
+// loses to the stone after that.
 func forks(b *game.Board, p game.Position) bool {
 	threat := threats(b, p)
 	switch {
@@ -81,12 +83,12 @@ func forks(b *game.Board, p game.Position) bool {
 	return !b.Wins(b.PlayCell(p, threat)).IsZero()
 }
 
-// mostAttack bounds the number of positions of a search for attacks. No position of 7x6 comes near it; on large boards without gravity the
-// search would not end.
+// mostAttack is the maximum number of positions of a search for attacks. No position of 7x6 comes near it; on large boards without gravity
+// the search would otherwise not end.
 const mostAttack = 100_000
 
-// attacks reports whether the side to move wins by stones that each make a threat, so that the other side has only one reply. An attack
-// that is not found within mostAttack positions is ignored.
+// attacks reports whether the side to move has an attack: it can win with stones each of which makes a threat, so that the other side has
+// only one reply. attacks returns false if it does not find one within mostAttack positions.
 func attacks(b *game.Board, p game.Position) bool {
 	left := mostAttack
 	return attack(b, p, &left)

@@ -64,7 +64,7 @@ const (
 )
 
 // Writer writes records to one file. The file gets its name when Close succeeds; until then it has a temporary name in the same folder. A
-// Writer takes a few MiB of memory, whatever the number of records. It is not safe for concurrent use.
+// Writer takes a few MiB of memory for any number of records. It is not safe for concurrent use.
 type Writer struct {
 	path    string
 	file    *durable.File
@@ -72,10 +72,10 @@ type Writer struct {
 	boards  game.Boards
 	rows    []row
 	written int64
-	failed  error // an error of the file, after which nothing more is written
+	failed  error // an error of the file; after it nothing more is written
 }
 
-// Create begins a file. Close replaces an existing file of that name.
+// Create starts writing a file. Close replaces any existing file of that name.
 func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path) }
 
 // CreateIn is Create in any file system.
@@ -92,8 +92,8 @@ func CreateIn(files durable.FS, path string) (*Writer, error) {
 	}, nil
 }
 
-// Write adds a record, and does not retain it. If Reader would refuse a value of the record, the error is a *ColumnError and the record is
-// not written. Any other error is one of the file.
+// Write adds a record, and does not retain it. If Reader would reject a value of the record, the error is a *ColumnError, and the record is
+// not written. Any other error is an error of the file.
 func (w *Writer) Write(r *Record) error {
 	if w.failed != nil {
 		return w.failed
@@ -124,7 +124,7 @@ func (w *Writer) flush() error {
 	return w.failed
 }
 
-// Close completes the file and gives it its name. After an error there is no file.
+// Close completes the file and gives it its name. After an error the file does not exist.
 func (w *Writer) Close() error {
 	if w.failed == nil {
 		_ = w.flush() // the error is in w.failed
@@ -146,8 +146,8 @@ func (w *Writer) Close() error {
 // Abort removes the file with all its records. After Close it does nothing.
 func (w *Writer) Abort() { w.file.Abort() }
 
-// set copies the values of a row. Each value names its column of the file; fields maps that to the field of the row. A string that has not
-// changed is kept.
+// set copies the values of a row. Each value contains the number of its column in the file; fields maps that number to the field of the
+// row. A string that has not changed is not copied.
 func (w *row) set(values parquet.Row, fields []int) {
 	w.Visits = w.Visits[:0]
 	for _, v := range values {
@@ -188,14 +188,14 @@ func (w *row) set(values parquet.Row, fields []int) {
 	}
 }
 
-// keep sets a string. It copies nothing if the string is the same already.
+// keep sets a string. If the string is already the same, it allocates nothing.
 func keep(s *string, to []byte) {
 	if *s != string(to) {
 		*s = string(to)
 	}
 }
 
-// read converts a row to a record, and checks it. It reuses the memory of r.
+// read converts a row to a record and checks it. It reuses the memory of r.
 func (w *row) read(r *Record, boards *game.Boards) error {
 	board, err := boards.Parse(w.Rules)
 	if err != nil {

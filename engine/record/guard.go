@@ -10,10 +10,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library allocates the memory that a file requests before it finds that the file does not have it: the bytes of the footer,
-// the elements of its lists, the bytes and values of pages. A few wrong bits cost gigabytes, or the process. So the footer and page headers
-// are decoded here first, by the library's decoder on a reader that bounds lists and depth. They are refused if they request more than the
-// file can contain or any file of records needs.
+// The Parquet library allocates the memory that a file claims to need before it notices that the file is shorter: for the bytes of the
+// footer, the elements of its lists, and the bytes and values of pages. A few wrong bits could cost gigabytes, or crash the process. So
+// this file first decodes the footer and the page headers, with the library's decoder on a reader that bounds lists and depth. It rejects
+// those that claim more than the file can contain, or more than any file of records needs.
 
 const (
 	maxFooter     = 16 << 20 // bytes; a row group takes about 3 kB
@@ -24,7 +24,7 @@ const (
 
 var errDamaged = errors.New("the file is damaged")
 
-// readFooter returns the bytes of the footer undecoded.
+// readFooter returns the undecoded bytes of the footer.
 func readFooter(f io.ReaderAt, size int64) ([]byte, error) {
 	const magic, tail = "PAR1", 8
 	var head [4]byte
@@ -50,7 +50,7 @@ func readFooter(f io.ReaderAt, size int64) ([]byte, error) {
 	return footer, err
 }
 
-// checkPages decodes the headers of all pages of a column's chunk. The library reads the pages from the same offset.
+// checkPages checks the headers of all pages of a column's chunk. The library reads the pages from the same offset.
 func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	if m.Codec != format.Uncompressed && m.Codec != format.Zstd {
 		return fmt.Errorf("is compressed with %v: use zstd", m.Codec)
@@ -62,7 +62,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	if at < 0 || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size || at > size-m.TotalCompressedSize {
 		return fmt.Errorf("has %d bytes at %d in a file of %d: %w", m.TotalCompressedSize, at, size, errDamaged)
 	}
-	data := at == m.DataPageOffset // a page must begin at that offset
+	data := at == m.DataPageOffset // whether a page begins at that offset, as one must
 	for end := at + m.TotalCompressedSize; at < end; {
 		header := make([]byte, min(maxPageHeader, end-at))
 		if _, err := f.ReadAt(header, at); err != nil {
@@ -85,7 +85,7 @@ func checkPages(f io.ReaderAt, size int64, m *format.ColumnMetaData) error {
 	return nil
 }
 
-// checkPage checks the sizes of a page, for which there are left bytes.
+// checkPage checks the sizes of a page; left is the number of bytes that remain for it.
 func checkPage(p *format.PageHeader, left int64) error {
 	if int64(p.CompressedPageSize) > left {
 		return fmt.Errorf("has %d bytes, but %d are left: %w", p.CompressedPageSize, left, errDamaged)
@@ -110,21 +110,21 @@ func checkPage(p *format.PageHeader, left int64) error {
 	return nil
 }
 
-// decode decodes the struct of Thrift's compact protocol at the beginning of a text, and returns its size in bytes.
+// decode decodes the struct of Thrift's compact protocol at the beginning of text, and returns its size in bytes.
 func decode(text []byte, into any) (n int64, err error) {
 	var compact thrift.CompactProtocol
 	r := &boundedReader{BytesReader: compact.NewReaderFromBytes(text), size: len(text), elements: 1000 + len(text)/16, open: []int{1}}
 	if err := thrift.NewDecoder(r).Decode(into); err != nil {
-		return 0, errDamaged // the library's error has the whole path, which may be very long
+		return 0, errDamaged // the library's error contains the whole path, which may be very long
 	}
 	return int64(r.BytesRead()), nil
 }
 
-// boundedReader refuses lists that are longer than the text can contain, and structs that are nested too deeply for the stack.
+// boundedReader rejects lists that are longer than the text can contain, and structs that are nested too deeply for the stack.
 type boundedReader struct {
 	thrift.BytesReader
 	size     int   // bytes of the text
-	elements int   // remaining allowance of structs in lists: one takes up to 560 bytes of memory, and in real files more than 16 of the text
+	elements int   // number of structs that lists may still have: a struct takes up to 560 bytes of memory, and in real files more than 16 bytes of text
 	open     []int // number of unfinished structs, by level of nesting
 }
 
@@ -176,10 +176,10 @@ func (r *boundedReader) ReadSet() (thrift.Set, error) {
 	return thrift.Set(l), err
 }
 
-// ReadMap refuses maps, which Parquet does not use.
+// ReadMap returns an error, because Parquet does not use maps.
 func (r *boundedReader) ReadMap() (thrift.Map, error) { return thrift.Map{}, errDamaged }
 
-// Discard skips bytes. The decoder looks for this method beside those of thrift.Reader.
+// Discard skips n bytes. The decoder looks for this method beyond those of thrift.Reader.
 func (r *boundedReader) Discard(n int) (int, error) {
 	return r.BytesReader.(interface{ Discard(int) (int, error) }).Discard(n)
 }

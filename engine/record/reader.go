@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Reader reads the records of several files, one file after the other, as one stream whose rows are numbered from 0. Its memory does not
-// grow with the files. It is not safe for concurrent use.
+// Reader reads the records of several files in order, as one stream whose rows are numbered from 0. Its memory does not grow with the
+// files. It is not safe for concurrent use.
 type Reader struct {
 	files  durable.FS
 	paths  []string
@@ -25,18 +25,18 @@ type Reader struct {
 	boards game.Boards
 
 	open   *shard // the file being read, or nil
-	file   int    // index of the next file to open, or of the open one
-	group  int    // of the open file: the next row group
+	file   int    // index of the open file, or of the next file to open
+	group  int    // next row group of the open file
 	left   int64  // unread rows of the current group
 	reader parquet.Rows
 	buffer [chunk]parquet.Row
-	ahead  []parquet.Row // unread rows of the buffer
-	row    row           // the last one returned
+	ahead  []parquet.Row // rows in the buffer that are not yet returned
+	row    row           // the row returned last
 	at     int64         // the next row of the open file
 	err    error         // an error of the file; only SeekRow clears it
 }
 
-// Open opens each file once, compares its checksum and counts its rows. The error names a file that is damaged or has no records.
+// Open opens each file once, compares its checksum and counts its rows. The error names the file that is damaged or has no records.
 func Open(paths ...string) (*Reader, error) { return OpenIn(durable.OS, paths...) }
 
 // OpenIn is Open in any file system.
@@ -55,15 +55,15 @@ func OpenIn(files durable.FS, paths ...string) (*Reader, error) {
 	return r, nil
 }
 
-// Sealed reports whether all files have checksums, as evald's files do.
+// Sealed reports whether all files have checksums, as files of evald do.
 func (r *Reader) Sealed() bool { return r.sealed }
 
 // Rows is the number of records in all files.
 func (r *Reader) Rows() int64 { return r.total }
 
-// Next reads the next record into rec, and reuses its memory. After the last record the error is io.EOF. Other errors name the file and the
-// row in it, counted from 0 as in pandas and DuckDB's file_row_number. If a value is wrong, the error is a *ColumnError, and the next call
-// reads the next record. After other errors the next call fails again.
+// Next reads the next record into rec, and reuses rec's memory. After the last record the error is io.EOF. Other errors name the file and
+// the row in it, counted from 0 as in pandas and DuckDB's file_row_number. If a value is invalid, the error is a *ColumnError, and the next
+// call reads the next record. After any other error, the next call fails again.
 func (r *Reader) Next(rec *Record) error {
 	for len(r.ahead) == 0 {
 		if r.err == nil {
@@ -82,10 +82,10 @@ func (r *Reader) Next(rec *Record) error {
 	return nil
 }
 
-// Where names the file and row of the record that Next has read, for errors about that record.
+// Where returns the file and row of the last record from Next, for errors about that record.
 func (r *Reader) Where() string { return fmt.Sprintf("records %s: row %d", r.paths[r.file], r.at-1) }
 
-// SeekRow makes row n of all files, 0 to Rows, the next one. It reads only from the row group of that row on.
+// SeekRow makes row n, from 0 to Rows, the next one. It reads only from that row's group on.
 func (r *Reader) SeekRow(n int64) error {
 	if n < 0 || n > r.total {
 		return fmt.Errorf("records: no row %d: there are %d", n, r.total)
@@ -133,7 +133,7 @@ func (r *Reader) read() error {
 	r.ahead = r.buffer[:n]
 	r.left -= int64(n)
 	switch {
-	case n > 0: // an error appears again in the next call
+	case n > 0: // the next call returns the error again
 		return nil
 	case err == nil || errors.Is(err, io.EOF):
 		return fmt.Errorf("its row group ends %d rows too early: %w", r.left, errDamaged)
@@ -141,7 +141,7 @@ func (r *Reader) read() error {
 	return err
 }
 
-// fill reads a few rows into the buffer, of the next group or file if needed. It may read none and return no error.
+// fill reads a few rows into the buffer, if needed from the next group or file. It may read none and return no error.
 func (r *Reader) fill() error {
 	if r.open == nil && r.file == len(r.paths) {
 		return io.EOF
@@ -163,7 +163,8 @@ func (r *Reader) fill() error {
 	})
 }
 
-// within names the file and row in an error. It converts a panic to an error, because the Parquet library trusts some of its input.
+// within calls do, and adds the file and row to its error. It converts a panic to an error, because the Parquet library trusts some of its
+// input.
 func (r *Reader) within(do func() error) (err error) {
 	path, row := r.paths[r.file], &r.at
 	defer func() {
@@ -221,15 +222,15 @@ func (r *Reader) Close() error {
 type shard struct {
 	durable.Handle
 	size   int64
-	sealed bool // the whole file was read, and has a checksum
+	sealed bool // the whole file was read, and it has a checksum
 	parsed *parquet.File
 	groups []parquet.RowGroup
 	rows   int64
 	fields []int // field of a row, by column of the file
 }
 
-// openShard opens a file and checks that its footer is that of records. If whole is true, it first reads the whole file, and compares its
-// checksum, if it has one.
+// openShard opens a file and checks that its footer is that of a file of records. If whole is set, it first reads the whole file and
+// compares its checksum, if the file has one.
 func openShard(files durable.FS, path string, whole bool) (s *shard, err error) {
 	if err := regular(files, path); err != nil {
 		return nil, err
@@ -274,8 +275,8 @@ func openShard(files durable.FS, path string, whole bool) (s *shard, err error) 
 	return &shard{f, info.Size(), sealed, file, file.RowGroups(), file.NumRows(), fields}, nil
 }
 
-// regular returns an error unless the path is a regular file. A pipe must not be opened, because that might block forever. Errors do not
-// name the file.
+// regular returns an error unless the path is a regular file. It does not open the file, because opening a pipe could block forever. Errors
+// do not name the file.
 func regular(files durable.FS, path string) error {
 	info, err := files.Stat(path)
 	if err != nil {
@@ -287,7 +288,7 @@ func regular(files durable.FS, path string) error {
 	return nil
 }
 
-// checkGroup checks the pages of a row group before they are read.
+// checkGroup checks the pages of a row group. It must be called before the library reads them.
 func (s *shard) checkGroup(group int) error {
 	columns := s.parsed.Metadata().RowGroups[group].Columns
 	for i := range columns {
@@ -299,7 +300,7 @@ func (s *shard) checkGroup(group int) error {
 	return nil
 }
 
-// checkFooter checks version, columns and row groups. It returns, for each column of the file, the field of a row.
+// checkFooter checks the version, the columns and the row groups. It returns, for each column of the file, the field of a row.
 func checkFooter(file *parquet.File) (fields []int, err error) {
 	switch v, ok := file.Lookup(versionKey); {
 	case !ok:
@@ -323,7 +324,8 @@ func checkFooter(file *parquet.File) (fields []int, err error) {
 	return fields, nil
 }
 
-// checkSchema compares column by column, so that an error can name one. It returns, for each column of the file, the field of a row.
+// checkSchema compares the columns one by one, so that an error can name the wrong one. It returns, for each column of the file, the field
+// of a row.
 func checkSchema(got *parquet.Schema) (fields []int, err error) {
 	columns := schema.Columns()
 	have, want := map[string]parquet.Field{}, map[string]parquet.Field{}

@@ -1,9 +1,9 @@
 // Package record reads and writes training records as Parquet files: positions with the results of their searches and games. Writer writes
-// one file, Reader reads any number of files as one stream, and SolvedReader makes records of exact scores.
+// one file, Reader reads any number of files as one stream, and SolvedReader makes records from exact scores.
 //
 // # Columns
 //
-// All are required (never null). Values are those of the side to move.
+// No column contains nulls. Values are for the side to move.
 //
 //	rules     string        the game: columns x rows x in-a-row, "7x6x4"; "3x3x3free" without gravity
 //	own_lo    uint64        stones of the side to move, bits 0 to 63
@@ -30,7 +30,8 @@
 //
 // # Decisions
 //
-// The claims of a Parquet file are checked before they are used (guard.go): a wrong bit in a footer makes the library request gigabytes.
+// guard.go checks the sizes that a Parquet file claims before the library uses them: a wrong bit in a footer can make the library allocate
+// gigabytes.
 package record
 
 import (
@@ -44,7 +45,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// Record is one position to learn from. All values are those of the side to move.
+// Record is a position as a training example. All values are for the side to move.
 type Record struct {
 	Rules    game.Rules
 	Position game.Position
@@ -56,22 +57,22 @@ type Record struct {
 	Source   eval.Source
 	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty if none did
 	Weight   float32 // in the loss, from 0
-	Game     int64   // its number in the run, from 0, or NoGame
-	Move     uint8   // the action that was played here, counted from 1; 0 if none was or it is not known
+	Game     int64   // number of the game in its run, from 0, or NoGame
+	Move     uint8   // the action that was played here, counted from 1; 0 if none was or it is unknown
 }
 
-// NoGame is the Game of a record without a game, or of a game without a known number.
+// NoGame is the Game of a record that belongs to no game, or to a game without a known number.
 const NoGame = -1
 
-// Continues reports whether one move leads from the position of before to that of r. This separates the rows of consecutive games in a file
-// without numbers of games.
+// Continues reports whether one move leads from before's position to r's. Callers use it to separate consecutive games in files without
+// numbers of games.
 func (r *Record) Continues(before *Record) bool {
 	moved := r.Position.All.AndNot(before.Position.All)
 	return r.Rules == before.Rules && before.GameOver == game.NotOver && moved.OnesCount() == 1 && r.Ply == before.Ply+1 &&
 		r.Position.Own == before.Position.Other()
 }
 
-// maxNetwork bounds the name of a network, in bytes.
+// maxNetwork is the maximum length of a network's name in bytes.
 const maxNetwork = 255
 
 // ColumnError is a mistake in one value of a record.
@@ -81,7 +82,7 @@ type ColumnError struct {
 	Reason string
 }
 
-// plain is text that a ColumnError shows without quotes.
+// plain is a text that a ColumnError shows without quotes.
 type plain string
 
 func (e *ColumnError) Error() string {
@@ -91,7 +92,7 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("column %s is %v, %s", e.Column, e.Value, e.Reason)
 }
 
-// Check returns a *ColumnError that names a column with a value that Writer and Reader refuse, or nil.
+// Check returns a *ColumnError that names a column whose value Writer and Reader reject, or nil.
 func (r *Record) Check(boards *game.Boards) error {
 	board, err := boards.Get(r.Rules)
 	if err != nil {
@@ -142,7 +143,6 @@ func (r *Record) checkEnd(board *game.Board) error {
 	return nil
 }
 
-// checkPosition returns an error for invalid stones.
 func checkPosition(board *game.Board, p game.Position) error {
 	wrong := func(column string, b game.Bits, reason string) error {
 		if b.Hi != 0 {

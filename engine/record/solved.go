@@ -14,30 +14,30 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have one position per line
-// with the scores of its moves, in any format of score.Reader. It holds one line in memory, and the place of one line in 1024. It is not
-// safe for concurrent use.
+// SolvedReader reads files of exact scores as one stream of records whose rows are numbered from 0. The files have a position per line with
+// the scores of its moves, in any format of score.Reader. It holds one line in memory, and the place of one line in 1024. It is not safe
+// for concurrent use.
 type SolvedReader struct {
 	files  []solvedFile
 	total  int64
 	boards game.Boards
 
 	file  int      // index of the open file, or of the next one
-	open  *os.File // or nil
+	open  *os.File // nil if no file is open
 	lines *score.Reader
-	at    int64 // the next row of the file
+	at    int64 // next row of the file
 }
 
-// solvedFile is a file and the places of its marked rows.
+// solvedFile is a file and the places of some of its rows.
 type solvedFile struct {
 	path  string
 	rows  int64
-	marks []score.Place // before rows 0, markEvery, 2*markEvery and so on
+	marks []score.Place // places of rows 0, markEvery, 2*markEvery and so on
 }
 
 const markEvery = 1024
 
-// OpenSolved reads all files once, and counts their rows. The error names the wrong file and line.
+// OpenSolved reads all files once and counts their rows. The error names the file and line that is wrong.
 func OpenSolved(paths ...string) (*SolvedReader, error) {
 	r := &SolvedReader{}
 	for _, path := range paths {
@@ -60,7 +60,7 @@ func openRegular(path string) (*os.File, error) {
 	return f, errors.Unwrap(err)
 }
 
-// scan reads a whole file.
+// scan reads a whole file, counts its rows and marks their places.
 func (r *SolvedReader) scan(path string) (s solvedFile, err error) {
 	s.path = path
 	f, err := openRegular(path)
@@ -97,7 +97,7 @@ func (r *SolvedReader) Close() error {
 	return err
 }
 
-// SeekRow makes row n of all, 0 to Rows, the next one.
+// SeekRow makes row n, from 0 to Rows, the next one.
 func (r *SolvedReader) SeekRow(n int64) error {
 	if n < 0 || n > r.total {
 		return fmt.Errorf("exact scores: no row %d: there are %d", n, r.total)
@@ -110,7 +110,8 @@ func (r *SolvedReader) SeekRow(n int64) error {
 	return r.Close()
 }
 
-// Next reads the next position into rec, with weight 1. After the last position the error is io.EOF. Other errors name the file and line.
+// Next reads the next position into rec, with weight 1. After the last position the error is io.EOF. Other errors name the file and the
+// line.
 func (r *SolvedReader) Next(rec *Record) error {
 	for r.file < len(r.files) && r.at == r.files[r.file].rows {
 		if err := r.Close(); err != nil {
@@ -122,19 +123,19 @@ func (r *SolvedReader) Next(rec *Record) error {
 		return io.EOF
 	}
 	if err := r.inFile(rec); err != nil {
-		_ = r.Close() // so that the next call has the same error
+		_ = r.Close() // so that the next call returns the same error
 		return fmt.Errorf("exact scores %s: %w", r.files[r.file].path, err)
 	}
 	r.at++
 	return nil
 }
 
-// Where names the file and line of the record that Next has read, for errors about that record.
+// Where returns the file and line of the last record from Next, for errors about that record.
 func (r *SolvedReader) Where() string {
 	return fmt.Sprintf("exact scores %s: line %d", r.files[r.file].path, r.lines.Place().Line)
 }
 
-// inFile reads row at of the file, which it opens if needed.
+// inFile reads the next row of the current file. It opens the file if needed.
 func (r *SolvedReader) inFile(rec *Record) error {
 	f := &r.files[r.file]
 	skip := int64(0)
@@ -163,7 +164,6 @@ func (r *SolvedReader) inFile(rec *Record) error {
 	return nil
 }
 
-// next reads one position.
 func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	p, err := in.Next()
 	if err != nil {
@@ -176,8 +176,9 @@ func (r *SolvedReader) next(in *score.Reader, rec *Record) error {
 	return nil
 }
 
-// FromScores returns the record of an unfinished position with known exact scores. scores are by action, solver.NoMove if an action is
-// illegal. Q and Z are the sign of the best score, and Visits is 1 for each move that has it. Weight is 1, and Game is NoGame.
+// FromScores returns the record of an unfinished position with known exact scores. scores has a score for each action, solver.NoMove if the
+// action is illegal. Q and Z are the sign of the best score, and Visits is 1 for each move with the best score. Weight is 1, and Game is
+// NoGame.
 func FromScores(board *game.Board, p game.Position, scores []int) Record {
 	best := slices.Max(scores)
 	visits := make([]uint32, len(scores))

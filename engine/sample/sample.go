@@ -1,5 +1,5 @@
-// Package sample draws positions of three kinds of play, for measuring evaluators and as starts of self-play games. An evaluator's accuracy
-// depends on the origin of its positions.
+// Package sample draws positions of three kinds of play, for measuring evaluators and as starts of self-play games. The accuracy of an
+// evaluator depends on where its positions come from.
 package sample
 
 import (
@@ -21,13 +21,13 @@ type Kind string
 const (
 	Random    Kind = "random"    // every legal move is equally likely
 	Plausible Kind = "plausible" // each move is drawn by its visits in a small search with the bitsquares heuristic
-	Openings  Kind = "openings"  // only the first moves, each random or plausible with equal chance
+	Openings  Kind = "openings"  // only the first moves; each is random or plausible with equal probability
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Random, Plausible, Openings} }
 
-// Plies returns the minimum and maximum number of stones of positions from Draw: on 7x6 6 and 35, for openings 4 and 12.
+// Plies returns the minimum and maximum number of stones of Draw's positions: 6 and 35 on 7x6; for openings 4 and 12.
 func (k Kind) Plies(b *game.Board) (from, to int) {
 	if k == Openings {
 		return b.Cells() / 10, b.Cells() * 2 / 7
@@ -35,7 +35,7 @@ func (k Kind) Plies(b *game.Board) (from, to int) {
 	return b.Cells() / 7, b.Cells() * 5 / 6
 }
 
-// The small search of plausible play. Dirichlet noise makes it also try moves that it considers bad.
+// Constants of the small search of plausible play. Dirichlet noise makes it also try moves that it considers bad.
 const (
 	visits = 32
 	noise  = 0.25
@@ -47,7 +47,7 @@ type Player struct {
 	search *eval.Evaluator
 }
 
-// NewPlayer returns a player for a board. The noise of plausible play in a position depends on the seed.
+// NewPlayer returns a player for a board. The noise of plausible play depends on the position and the seed.
 func NewPlayer(b *game.Board, seed uint64) (*Player, error) {
 	bitsquares, err := heuristic.New(eval.Bitsquares)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Player) Game(ctx context.Context, k Kind, plies int, r *rand.Rand) (mov
 	return moves, at, nil
 }
 
-// Positions returns the positions at the ends of Draw's games.
+// Positions returns the last positions of the games that Draw returns.
 func Positions(b *game.Board, games [][]int) []game.Position {
 	positions := make([]game.Position, len(games))
 	for i, moves := range games {
@@ -94,21 +94,21 @@ func Positions(b *game.Board, games [][]int) []game.Position {
 
 // Draw gives up a number of plies
 //   - after enough games in a row without a new position, because there is probably none left;
-//   - if, after enough games in all, fewer than one in rare has brought a position, because the rest would take too long.
+//   - if, after enough games in all, fewer than one in rare has found a position, because more would take too long.
 const (
 	enough = 1000
 	rare   = 200
 )
 
-// Draw returns n positions of a kind as the moves that lead to them. No game is over, each position is from another game, and the numbers
-// of plies are about equally frequent. No two positions are equal or mirror images, and all follow from the seed. There are fewer than n if
-// a small board has no more. progress, if not nil, is called with their number so far.
+// Draw returns n positions of a kind, each as the moves that lead to it. No game is over, each position is from another game, and all
+// numbers of plies are about equally frequent. No two positions are equal or mirror images. The positions depend only on the seed. If a
+// small board has no more, there are fewer than n. progress, if not nil, is called with the number so far.
 func Draw(ctx context.Context, b *game.Board, k Kind, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	from, to := k.Plies(b)
 	return DrawPlies(ctx, b, k, from, to, n, seed, progress)
 }
 
-// DrawPlies is Draw for a range of numbers of stones instead of the kind's own; from and to are included.
+// DrawPlies is Draw for the numbers of stones from from to to, inclusive, in place of the kind's own.
 func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed uint64, progress func(done int)) ([][]int, error) {
 	player, err := NewPlayer(b, seed)
 	if err != nil {
@@ -116,14 +116,14 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 	}
 	r := rand.New(rand.NewPCG(seed, 0x706f736974696f6e))
 	seen := map[game.Position]bool{}
-	var lengths []length // lengths that may have more positions
+	var lengths []length // numbers of plies for which there may be more positions
 	for ; from <= to; from++ {
 		lengths = append(lengths, length{plies: from})
 	}
 	var all [][]int
 	for len(all) < n && len(lengths) > 0 {
 		i := r.IntN(len(lengths))
-		// Discard a game that ends too soon. Using a shorter position instead would leave few positions with many stones.
+		// Discard a game that ends too early. If its shorter position were used, few positions would have many stones.
 		l := &lengths[i]
 		moves, games, err := player.fresh(ctx, k, l.plies, r, seen)
 		if err != nil {
@@ -147,8 +147,8 @@ func DrawPlies(ctx context.Context, b *game.Board, k Kind, from, to, n int, seed
 // length counts the games played and positions found for a number of plies.
 type length struct{ plies, games, found int }
 
-// fresh plays games until one reaches an unfinished position of the given number of plies that is not in seen, and adds it to seen. It
-// returns the moves, or nil if it finds no position, and the number of games that it played.
+// fresh plays games until one reaches an unfinished position of the given number of plies that is not in seen, and adds the position to
+// seen. It returns the moves, or nil if it finds no such position, and the number of games that it played.
 func (p *Player) fresh(ctx context.Context, k Kind, plies int, r *rand.Rand, seen map[game.Position]bool) (moves []int, games int, err error) {
 	for games = range enough {
 		moves, at, err := p.Game(ctx, k, plies, r)

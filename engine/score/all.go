@@ -16,17 +16,18 @@ var ErrTooMany = errors.New("the board has too many positions")
 
 // AllOptions are the options of All.
 type AllOptions struct {
-	Most int // maximum number of positions, of 8 bytes each and twice that while a layer is found; more are ErrTooMany
+	Most int // maximum number of positions, else ErrTooMany. A position takes 8 bytes, and twice that while its layer is found
 
 	// Progress, if not nil, is called often: while positions are found (total is 0), and then while they are visited.
 	Progress func(done, total int)
 }
 
-// All calls visit with every position of a board that a game can reach and that is not over, once up to mirror image, with the exact scores
-// of its moves, in parts that visit must not retain. Those with the most stones come first. It returns their number.
+// All calls visit with all positions of a board that a game can reach and that are not over, one of each two mirror images, with the exact
+// scores of their moves. It passes them in parts, which visit must not retain, those with the most stones first. All returns the number of
+// positions.
 //
-// A layer is the positions with a number of stones. All finds and stores the layers one after the other, beginning with the empty board.
-// Then it goes back: the scores of a layer follow from those of the next.
+// A layer is the positions with a given number of stones. All finds and stores the layers in order, beginning with the empty board. Then it
+// solves them backwards: the scores of a layer follow from those of the next.
 func All(ctx context.Context, b *game.Board, o AllOptions, visit func([]Position) error) (n int, err error) {
 	words, err := newPacking(b)
 	if err != nil {
@@ -68,11 +69,11 @@ func All(ctx context.Context, b *game.Board, o AllOptions, visit func([]Position
 	return n, nil
 }
 
-// visitRows is the number of positions of a part.
+// visitRows is the maximum number of positions of a part.
 const visitRows = 1 << 13
 
-// packing packs positions into words. With gravity a column is its stones of the side to move, and above its highest stone a 1. Without,
-// the upper half has the stones of the side to move, and the lower half all.
+// packing packs positions into words. With gravity, each column contains the stones of the side to move, and a 1 above its highest stone.
+// Without gravity, the upper half contains the stones of the side to move, and the lower half all stones.
 type packing struct {
 	board   *game.Board
 	column  uint64 // the bits of the first column, with its guard
@@ -113,9 +114,9 @@ func (w *packing) unpack(word uint64) (p game.Position) {
 	return p
 }
 
-// next returns the next layer, sorted, of no more than most positions.
+// next returns the next layer, sorted. More than most positions are an error.
 func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []uint64, err error) {
-	compact := 1 << 16 // the length at which duplicates are removed
+	compact := 1 << 16 // when next has this length, duplicates are removed
 	for i, word := range layer {
 		if i%(1<<14) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -141,7 +142,7 @@ func (w *packing) next(ctx context.Context, layer []uint64, most int) (next []ui
 	return slices.Clip(next), nil
 }
 
-// solve returns some positions of a layer with their scores. later are the scores of the next layer's positions.
+// solve returns some positions of a layer with their scores. next is the next layer, and later its scores.
 func (w *packing) solve(layer, next []uint64, later []int8) []Position {
 	b := w.board
 	actions := b.Actions()
@@ -156,7 +157,7 @@ func (w *packing) solve(layer, next []uint64, later []int8) []Position {
 			}
 			child := b.Play(p, a)
 			switch b.Result(child) {
-			case game.Loss: // of the side that moves next
+			case game.Loss: // for the side that moves next
 				part[i].Scores[a] = (b.Cells() + 1 - p.Plies()) / 2
 			case game.Draw:
 				part[i].Scores[a] = 0

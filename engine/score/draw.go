@@ -9,16 +9,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Draw draws n different positions of a board that a game can reach and that is not over, or fewer if hardly any new ones are left. Each of
-// these positions, counted once up to mirror image, is equally likely. The same seed draws the same positions.
+// Draw draws n different positions of a board that a game can reach and that are not over; fewer if it hardly finds new ones. Each of these
+// positions, with mirror images counted as one, is equally likely. The same seed draws the same positions.
 //
-// Draw draws uniformly among all placements of stones that obey gravity and have the numbers of stones of players who take turns. It keeps
-// those in which no side has a line, that are not the larger of two mirror images, and that some order of the moves reaches. No game is
-// over before such a position, because no part of it has a line.
+// Draw draws uniformly from all placements of stones that obey gravity and contain the numbers of stones of players who take turns. It
+// keeps placements in which neither side has a line, that are the smaller of two mirror images, and that some order of moves reaches. No
+// game ends on the way to such a position, because no part of the position has a line.
 func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(done int)) (positions []game.Position, err error) {
 	d := newDrawing(b, seed)
 	found := make(map[game.Position]bool, min(n, 1<<20))
-	last := 0 // index of the last placement that was a new position
+	last := 0 // number of the last placement that was a new position
 	for placement := 0; len(positions) < n && placement-last < maxIdle; placement++ {
 		if placement%(1<<12) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -42,19 +42,18 @@ func Draw(ctx context.Context, b *game.Board, n int, seed uint64, progress func(
 	return positions, nil
 }
 
-// maxIdle is the number of placements without a new position that ends Draw.
+// maxIdle is the number of successive placements without a new position after which Draw stops.
 const maxIdle = 1 << 24
 
-// drawing draws placements of stones.
 type drawing struct {
 	board   *game.Board
-	columns int         // the sets of cells that fill from the bottom: the columns, or without gravity the cells
-	rows    int         // cells of each
-	ways    [][]float64 // ways[c][s]: to put s stones into the columns from c on
-	upTo    []float64   // number of placements of at most s stones, for each s
+	columns int         // number of sets of cells that fill from the bottom: the columns, or without gravity the cells
+	rows    int         // cells of each set
+	ways    [][]float64 // ways[c][s]: number of ways to put s stones into the sets from c on
+	upTo    []float64   // upTo[s]: number of placements of at most s stones
 	random  *rand.Rand
-	cells   []int              // of the stones of one placement
-	seen    map[game.Bits]bool // by reachable
+	cells   []int              // cells of the stones of one placement
+	seen    map[game.Bits]bool // by takeAway
 }
 
 func newDrawing(b *game.Board, seed uint64) *drawing {
@@ -78,7 +77,7 @@ func newDrawing(b *game.Board, seed uint64) *drawing {
 		}
 	}
 	sum := 0.
-	for s := range b.Cells() { // a full board is over
+	for s := range b.Cells() { // a full board is over, so it is not counted
 		sum += d.ways[0][s] * choose(s, s/2)
 		d.upTo = append(d.upTo, sum)
 	}
@@ -119,7 +118,7 @@ func (d *drawing) stones() (p game.Position) {
 		}
 		left -= height
 	}
-	for i := range d.cells { // the first half of a shuffled list
+	for i := range d.cells { // partial shuffle, so that each split between the sides is equally likely
 		j := i + d.random.IntN(len(d.cells)-i)
 		d.cells[i], d.cells[j] = d.cells[j], d.cells[i]
 		cell := game.Bits{Lo: 1}.Shl(uint(d.cells[i]))
@@ -131,8 +130,8 @@ func (d *drawing) stones() (p game.Position) {
 	return p
 }
 
-// reachable reports whether alternating moves lead to a placement without lines, which is whether its stones can be removed in turns, from
-// the top.
+// reachable reports whether alternating moves lead to a placement without lines: whether the sides can remove its stones in turns, each
+// time from the top of a column.
 func (d *drawing) reachable(p game.Position) bool {
 	if !d.board.Rules().Gravity {
 		return true
@@ -141,12 +140,12 @@ func (d *drawing) reachable(p game.Position) bool {
 	return d.takeAway(p)
 }
 
-// takeAway reports whether all stones can be removed in turns, beginning with the side that moved last.
+// takeAway reports whether all stones can be removed in turns, beginning with a stone of the side that moved last.
 func (d *drawing) takeAway(p game.Position) bool {
 	if p.All.IsZero() {
 		return true
 	}
-	if d.seen[p.All] { // the set of all stones determines whose they are
+	if d.seen[p.All] { // as the sides alternate, the set of all stones determines the position
 		return false
 	}
 	d.seen[p.All] = true

@@ -26,7 +26,7 @@ func (r *Reader) parse(text string) (p Position, err error) {
 	if err != nil {
 		return Position{}, err
 	}
-	// On a board with one move, its score is the position's.
+	// A single score on a board with several moves is the score of the position.
 	alone := text[0] != '{' && len(p.Scores) == 1 && (p.State.Board.Actions() > 1 || r.unsolved)
 	switch {
 	case alone && !r.Unsolved:
@@ -99,7 +99,7 @@ func (r *Reader) fromKaggle(cells []int, score *int, moves []*int) (p Position, 
 	case len(moves) != rules.Columns:
 		return p, fmt.Errorf("move score has %d numbers, and must have %d, one for each column", len(moves), rules.Columns)
 	}
-	// The format omits the player to move: the players take turns, and 1 begins.
+	// The format omits the player to move: players take turns, and player 1 begins.
 	stones := len(cells)
 	for _, cell := range cells {
 		if cell == 0 {

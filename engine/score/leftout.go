@@ -8,11 +8,11 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// LeftOut is a comment line of a file of positions: how many of the positions drawn with a number of stones are missing, because their
-// scores take more nodes than the solver's limit.
+// LeftOut is a comment line in a file of positions. It tells how many of the positions drawn with a given number of stones are missing,
+// because their scores would take more nodes than the solver's limit.
 type LeftOut struct{ Stones, Drawn, Left int }
 
-// leftOutWords are in every such line.
+// leftOutWords is the text that identifies such a line.
 const leftOutWords = "take more nodes and are left out"
 
 func (l LeftOut) String() string {
@@ -48,8 +48,8 @@ type Solved struct {
 	Solved int    `json:"solved"`
 }
 
-// AddSolved adds a file's positions, which are of one game, and its LeftOut lines to that game's counts by thirds of the number of stones.
-// to is nil for the first file. Lines that contradict the positions are an error.
+// AddSolved counts a file's positions, which are of one game, and its LeftOut lines, by thirds of the number of stones, and adds the counts
+// to to (nil for the first file of a game). It returns an error if LeftOut lines contradict the positions.
 func AddSolved(to []Solved, positions []Position, left []LeftOut) ([]Solved, error) {
 	if len(positions) == 0 {
 		return to, errors.New("no positions")
@@ -58,13 +58,13 @@ func AddSolved(to []Solved, positions []Position, left []LeftOut) ([]Solved, err
 	cells := board.Cells()
 	third := func(stones int) int { return min(2, 3*stones/cells) }
 	if to == nil {
-		// The third i begins with the lowest number of stones that third maps to i.
+		// begin is the lowest number of stones that third maps to i.
 		begin := func(i int) int { return (i*cells + 2) / 3 }
 		for i := range 3 {
 			to = append(to, Solved{Stones: fmt.Sprintf("%d-%d", begin(i), begin(i+1)-1)})
 		}
 	}
-	there := make([]int, cells+1) // by stones
+	there := make([]int, cells+1) // number of positions by number of stones
 	for _, p := range positions {
 		if p.State.Board.Rules() != board.Rules() {
 			return nil, fmt.Errorf("line %d is of %v, and others are of %v", p.Line, p.State.Board.Rules(), board.Rules())

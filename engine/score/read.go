@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// maxLine bounds a line of a score file.
+// maxLine is the maximum length of a line of a score file in bytes.
 const maxLine = 64 << 10
 
 // Read reads all positions of a file.
@@ -32,8 +32,8 @@ func (r *Reader) All() (positions []Position, err error) {
 	}
 }
 
-// Seal returns a file of a first line and the lines after it. head is the first line, a comment without a newline. Seal appends to it the
-// checksum of everything after that line, a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
+// Seal returns a file that consists of a first line and the given lines. head is the first line, a comment without a newline, to which Seal
+// appends the checksum of all lines after it, a CRC-32 (IEEE): "# head; crc32 1a2b3c4d".
 func Seal(head string, lines []byte) []byte {
 	behind := append([]byte{'\n'}, lines...)
 	return append(fmt.Appendf(nil, "%s%s%08x", head, beforeSum, crc32.ChecksumIEEE(behind)), behind...)
@@ -41,7 +41,7 @@ func Seal(head string, lines []byte) []byte {
 
 const beforeSum = "; crc32 "
 
-// CheckSeal compares the checksum of a file made by Seal. A file without one, from another program, passes.
+// CheckSeal compares the checksum of a file that Seal made. A file without a checksum was written by another program and passes.
 func CheckSeal(text []byte) error {
 	r := NewReader(bytes.NewReader(text), Place{})
 	for r.lines.Scan() {
@@ -59,16 +59,16 @@ func CheckSeal(text []byte) error {
 //   - `moves score`, the score of the position alone, as in Pascal Pons' benchmark sets. If the first line is of this kind, all
 //     must be. See Unsolved.
 //
-// It skips blank lines and those that begin with #, except LeftOut lines. It holds one line in memory. If the first line of the file names
-// a checksum (Seal), a Reader from the beginning compares it.
+// It skips blank lines and comments (#), except LeftOut lines. It holds one line in memory. If the first line of the file contains a
+// checksum (Seal), a Reader that began there compares it.
 type Reader struct {
 	Parser game.Parser // reads the positions
 
 	// Unsolved accepts lines `moves score`. Their positions have no Scores until SolveMoves finds them.
 	Unsolved bool
 
-	Head    string    // the first line, without its checksum, if it was read and is a comment
-	LeftOut []LeftOut // such lines so far
+	Head    string    // the first line without its checksum, if the Reader began there and it is a comment
+	LeftOut []LeftOut // the LeftOut lines so far
 
 	unsolved bool // the file has lines `moves score`
 	before   int  // number of positions read
@@ -86,7 +86,7 @@ type Place struct {
 	Line   int   // lines before it
 }
 
-// NewReader reads from r, which begins at the given place of a file; errors count lines from there.
+// NewReader reads from r, which begins at the given place in a file. Errors count lines from the beginning of the file.
 func NewReader(r io.Reader, at Place) *Reader {
 	s := &Reader{lines: bufio.NewScanner(r), place: at}
 	s.lines.Buffer(nil, maxLine)
@@ -99,7 +99,7 @@ func NewReader(r io.Reader, at Place) *Reader {
 	return s
 }
 
-// addSum adds the next bytes of the file, whole lines, to the checksum.
+// addSum adds whole lines, the next bytes of the file, to the checksum.
 func (r *Reader) addSum(lines []byte) {
 	if r.place.Offset == 0 {
 		if _, behind, ok := bytes.Cut(lines, []byte(beforeSum)); ok {
@@ -115,7 +115,7 @@ func (r *Reader) addSum(lines []byte) {
 // checkSeal compares the checksums after the last line.
 func (r *Reader) checkSeal() error {
 	if got := fmt.Sprintf("%08x", r.sum); r.sealed && got != r.want {
-		return fmt.Errorf("is damaged: the checksum of its lines is %s, and it says %.8q", got, r.want)
+		return fmt.Errorf("is damaged: the checksum of its lines is %s, but it states %.8q", got, r.want)
 	}
 	return nil
 }
@@ -123,14 +123,14 @@ func (r *Reader) checkSeal() error {
 // Place is the place after the last line read.
 func (r *Reader) Place() Place { return r.place }
 
-// Next returns the next position, and io.EOF after the last. Other errors name the line and its mistake, or, after the last line, the
-// checksum.
+// Next returns the next position, and io.EOF after the last. Other errors contain the line's number and its mistake or, after the last
+// line, the checksums.
 func (r *Reader) Next() (Position, error) {
 	for r.lines.Scan() {
 		r.place.Line++
 		text := bytes.TrimSpace(r.lines.Bytes())
 		if r.place.Line == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff")) // editors on Windows put it at the start of UTF-8 files
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // Windows editors put a byte order mark at the start of UTF-8 files
 		}
 		if len(text) == 0 || text[0] == '#' {
 			if err := r.comment(string(text)); err != nil {

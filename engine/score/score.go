@@ -1,5 +1,5 @@
-// Package score measures evaluators against exact scores: how often the likeliest move is among the best, how much it gives away, and how
-// well the value predicts the result.
+// Package score measures evaluators against exact scores: how often the likeliest move is among the best, how much score it gives away, and
+// how well the value predicts the result.
 package score
 
 import (
@@ -20,10 +20,10 @@ type Position struct {
 	State  game.State
 	Scores []int // by action; solver.NoMove if it cannot be played
 
-	// For a position from a Reader: the number of its line, and the score of a line `moves score`. Scores is then nil.
+	// Only for a position from a Reader: the number of its line, and the score of a line `moves score`. In the latter case Scores is nil.
 	Line, Score int
 
-	// Kind is the origin of the position, for Report.Kinds; "" counts for no kind.
+	// Kind is the origin of the position, for Report.Kinds; positions with Kind "" are in none.
 	Kind string
 }
 
@@ -35,7 +35,7 @@ type Mean struct {
 	High  float64 `json:"high"`
 }
 
-// Summary is the accuracy over some positions. If several moves are equally likely, they share the credit.
+// Summary is the accuracy over some positions. Equally likely moves share the credit.
 type Summary struct {
 	Name      string `json:"name"`
 	Positions int    `json:"positions"`
@@ -45,7 +45,7 @@ type Summary struct {
 	ValueSign Mean   `json:"value_sign,omitzero"` // rate at which the likeliest of win, draw and loss is the exact result
 	Brier     Mean   `json:"brier,omitzero"`      // mean squared distance of WDL from the exact result, 0 to 2
 	Decisive  int    `json:"decisive"`            // positions whose exact result is a win or a loss
-	// Rate at which W - L has the sign of the exact result over the decisive positions only; 0 has no sign.
+	// Rate at which W - L has the sign of the exact result, over the decisive positions only; W - L = 0 never counts.
 	DecisiveSign Mean `json:"decisive_sign,omitzero"`
 	Critical     int  `json:"critical"` // positions in which a legal move worsens the result
 	// The first two rates over the critical positions only.
@@ -53,24 +53,24 @@ type Summary struct {
 	CriticalGood    Mean `json:"critical_good"`
 }
 
-// Board is the accuracy over the positions of one board. Its Name is the game's rules.
+// Board is the accuracy over the positions of one board. Its Name is that of the game's rules.
 type Board struct {
 	Summary
 	Rules game.Rules `json:"-"`
 
 	Bands    []Summary `json:"bands"`            // by plies, as in Report
-	Sevenths []int     `json:"-"`                // which seventh of the cells each band is, from 1
-	Stones   []Summary `json:"stones,omitempty"` // by the number of stones, if the Meter was asked for it
+	Sevenths []int     `json:"-"`                // for each band its number, from 1: band i is the i-th seventh of the cells
+	Stones   []Summary `json:"stones,omitempty"` // by number of stones, with Meter.ByStones
 
-	// Heuristic is the number of positions that a heuristic answered, possibly instead of the requested network. Searches do not report it.
+	// Heuristic is the number of positions that a heuristic answered, perhaps in place of the requested network. Searches do not report it.
 	Heuristic int `json:"heuristic,omitempty"`
 
-	// Solved is set by callers that know how many positions were omitted, see AddSolved.
+	// Solved is set by callers that know the number of omitted positions; see AddSolved.
 	Solved []Solved `json:"solved,omitempty"`
 }
 
-// Report has a Summary of each kind of position and of each board, both in order of first appearance, of each band of plies that has
-// positions, and of all positions.
+// Report has a Summary of each kind of position, of each board, of each band of plies that has positions, and of all positions. Kinds and
+// boards are in order of first appearance.
 type Report struct {
 	Kinds  []Summary `json:"kinds,omitempty"`
 	Boards []Board   `json:"boards"`
@@ -78,7 +78,7 @@ type Report struct {
 	All    Summary   `json:"all"`
 }
 
-// CompareRules orders games for tables: by the number in a row, games with gravity first, then by cells and columns.
+// CompareRules orders games for tables: by the number in a row, then games with gravity first, then by cells and columns.
 func CompareRules(a, b game.Rules) int {
 	free := func(r game.Rules) int {
 		if r.Gravity {
@@ -89,7 +89,7 @@ func CompareRules(a, b game.Rules) int {
 	return cmp.Or(cmp.Compare(a.InARow, b.InARow), cmp.Compare(free(a), free(b)), cmp.Compare(a.Cells(), b.Cells()), cmp.Compare(a.Columns, b.Columns))
 }
 
-// DropValues clears the measurements of values, for an evaluator that has none.
+// DropValues removes the measurements of values from the report of an evaluator that has no values.
 func (r *Report) DropValues() {
 	r.All.dropValues()
 	parts := [][]Summary{r.Kinds, r.Bands}
@@ -109,7 +109,7 @@ func (s *Summary) dropValues() { s.ValueSign, s.DecisiveSign, s.Brier = Mean{}, 
 // rows is the number of positions evaluated at once.
 const rows = 256
 
-// Measure evaluates all positions and compares the answers with the exact scores. A band is a seventh of the game: 6 plies on 7x6.
+// Measure evaluates all positions and compares the answers with the exact scores. Bands are sevenths of the game: 6 plies each on 7x6.
 func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progress func(done int)) (Report, error) {
 	m := Meter{Evaluator: e}
 	if err := m.Add(ctx, positions, progress); err != nil {
@@ -118,10 +118,10 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 	return m.Report(), nil
 }
 
-// Meter is Measure for positions that arrive in parts, which it does not store.
+// Meter is Measure for positions that arrive in parts. It does not store them.
 type Meter struct {
 	Evaluator *eval.Evaluator
-	ByStones  bool // report each board's positions by the number of stones, too
+	ByStones  bool // also report each board's positions by number of stones
 
 	all    sums
 	kinds  parts
@@ -130,10 +130,9 @@ type Meter struct {
 	batch  eval.Batch
 }
 
-// bands is the number of bands, plus one, because the last may be short.
+// bands is 7, plus one for a short last band.
 const bands = 8
 
-// boardSums are the sums of one board.
 type boardSums struct {
 	board     *game.Board
 	all       sums
@@ -142,7 +141,7 @@ type boardSums struct {
 	heuristic int
 }
 
-// Add evaluates positions. After an error the report is invalid.
+// Add evaluates positions. After an error the report is not valid.
 func (m *Meter) Add(ctx context.Context, positions []Position, progress func(done int)) error {
 	batch := &m.batch
 	for from := 0; from < len(positions); {
@@ -174,7 +173,6 @@ func (m *Meter) Add(ctx context.Context, positions []Position, progress func(don
 	return nil
 }
 
-// of returns the sums of a board.
 func (m *Meter) of(b *game.Board) *boardSums {
 	for _, of := range m.boards {
 		if of.board.Rules() == b.Rules() {
@@ -201,7 +199,7 @@ func (m *Meter) add(of *boardSums, p Position, o outcome) {
 // Report is the accuracy over the positions so far.
 func (m *Meter) Report() Report {
 	r := Report{All: m.all.summary("all"), Kinds: m.kinds.summaries()}
-	width := 0 // of a band in plies, if it is the same on all boards
+	width := 0 // plies of a band, if all boards have the same; else 0
 	if len(m.boards) == 1 {
 		width = band(m.boards[0].board)
 	}
@@ -219,8 +217,8 @@ func (m *Meter) Report() Report {
 	return r
 }
 
-// bandSummaries returns the summaries of bands that have positions, and the numbers of these bands from 1. width is the number of plies in
-// a band, 0 if it differs by board.
+// bandSummaries returns the summaries of the bands that have positions, and the numbers of these bands, from 1. width is the number of
+// plies in a band, or 0 if it differs by board.
 func bandSummaries(all *[bands]sums, width int) (some []Summary, sevenths []int) {
 	for i := range all {
 		if all[i].n == 0 {
@@ -235,7 +233,6 @@ func bandSummaries(all *[bands]sums, width int) (some []Summary, sevenths []int)
 	return some, sevenths
 }
 
-// parts are sums by name.
 type parts struct {
 	names []string // in order of first appearance
 	sums  map[string]*sums
@@ -261,19 +258,19 @@ func (p *parts) summaries() (all []Summary) {
 // band is the number of plies in a band.
 func band(b *game.Board) int { return max(1, (b.Cells()+6)/7) }
 
-// outcome is the comparison of one position.
+// outcome is the comparison of one answer with the exact scores.
 type outcome struct {
 	perfect, good, regret float64
 	valueSign, brier      float64
-	sign                  int  // of the exact score
+	sign                  int  // sign of the exact score
 	signFound             bool // W - L has that sign
 	critical              bool // some legal move worsens the result
 }
 
-// compare shares the credit between equally likely moves, and between equally likely results.
+// compare compares an answer with p's scores. Equally likely moves share the credit, and so do equally likely results.
 func compare(p Position, wdl, policy []float32) outcome {
 	var o outcome
-	best := slices.Max(p.Scores) // solver.NoMove is less than every score
+	best := slices.Max(p.Scores) // solver.NoMove is lower than every score
 	sign := cmp.Compare(best, 0)
 	likeliest := float32(-1)
 	for a, s := range p.Scores {
@@ -362,7 +359,7 @@ func (s *sums) summary(name string) Summary {
 // z is the normal distribution's 97.5% quantile.
 const z = 1.959963984540054
 
-// rate is k of n with Wilson's interval; all zero if n is 0.
+// rate is k/n with Wilson's interval; all zero if n is 0.
 func rate(k float64, n int) Mean {
 	if n == 0 {
 		return Mean{}
@@ -374,7 +371,7 @@ func rate(k float64, n int) Mean {
 	return Mean{p, max(0, centre-half), min(1, centre+half)}
 }
 
-// mean is sum/n with the interval that the sample's variance gives; all zero if n is 0.
+// mean is sum/n with the interval from the sample's variance; all zero if n is 0.
 func mean(sum, squares float64, n int) Mean {
 	if n == 0 {
 		return Mean{}

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Set is a set of positions up to mirror image, by rules.
+// Set is a set of positions of each game, in which mirror images are equal.
 type Set map[game.Rules]map[game.Position]bool
 
 // ReadSet reads the positions of files in all formats of Reader.

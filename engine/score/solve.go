@@ -14,17 +14,17 @@ import (
 
 // SolveOptions are the options of Solve.
 type SolveOptions struct {
-	Threads int         // each solves one position at a time; 0 means 1
+	Threads int         // threads that solve one position each; 0 means 1
 	Book    solver.Book // consulted before a search, if not nil
 	Nodes   uint64      // if not 0, positions whose moves together take more nodes get no scores
 
-	// Solved, if not nil, is called with each position's index once its scores are known, or known to be omitted, in any order, one call at
-	// a time. An error that it returns ends Solve.
+	// Solved, if not nil, is called with each position's index when its scores are known, or known to be omitted, in any order, one call at
+	// a time. If it returns an error, Solve ends with that error.
 	Solved func(i int, p Position) error
 }
 
-// Solve finds the exact score of each move in positions of one board whose games are not over. The answers are in the order of the
-// positions and do not depend on the number of threads. The first error ends it, including that of ctx.
+// Solve finds the exact score of each move in positions of one board whose games are not over. The answers have the order of the positions
+// and do not depend on the number of threads. Solve returns the first error, including that of ctx.
 func Solve(ctx context.Context, board *game.Board, positions []game.Position, o SolveOptions) ([]Position, error) {
 	solved := make([]Position, len(positions))
 	solvers := make([]*solver.Solver, max(1, o.Threads))
@@ -37,7 +37,7 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 		}
 		solved[i].State = game.State{Board: board, Position: positions[i], Mark: positions[i].Mover()}
 		if o.Nodes > 0 {
-			solvers[worker].Reset() // so that earlier positions do not affect whether the nodes suffice
+			solvers[worker].Reset() // otherwise earlier positions would affect whether the nodes suffice
 		}
 		solved[i].Scores, _, err = solvers[worker].Scores(ctx, positions[i])
 		if err == nil {
@@ -61,9 +61,9 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 	return solved, nil
 }
 
-// SolveMoves finds the scores of the moves of positions that a Reader read from lines `moves score`. It first consults the books that ship.
-// done is called with the number of solved positions, one call at a time. A position whose score differs from the solver's ends it with an
-// error that names the line.
+// SolveMoves finds the scores of the moves of positions that a Reader read from lines `moves score`. It consults the books that ship first.
+// done is called with the number of solved positions, one call at a time. If a position's score differs from the solver's, the error names
+// the line.
 func SolveMoves(ctx context.Context, positions []Position, threads int, done func(int)) error {
 	count := 0
 	for from := 0; from < len(positions); {
@@ -91,7 +91,8 @@ func SolveMoves(ctx context.Context, positions []Position, threads int, done fun
 	return nil
 }
 
-// AppendLine appends the line `moves s1 s2 ..`, which a Reader reads. moves is in the form of game.FormatNotation, scores as in Position.
+// AppendLine appends the line `moves s1 s2 ..`, which a Reader can read. moves has the form of game.FormatNotation; scores are as in
+// Position.
 func AppendLine(text []byte, moves string, scores []int) []byte {
 	text = append(text, moves...)
 	for _, s := range scores {

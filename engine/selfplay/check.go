@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Check returns an error if a game cannot belong to this run. It checks each position, move, visit count, value and source, and whatever
-// the rules decide. It does not play the game again: it accepts every value and policy that a search could produce.
+// Check returns an error if a game cannot belong to this run. It checks each position, move, visit count, value and source, and whether
+// they agree with the rules where these decide. It does not search again, so it accepts every value and policy that a search could produce.
 func (s *Store) Check(g *Game) error {
 	if err := s.check(g); err != nil {
 		return fmt.Errorf("game %d: %w", g.Number, err)
@@ -54,7 +54,7 @@ func (s *Store) check(g *Game) error {
 		return fmt.Errorf("position 1 has %d stones, want an opening of %d at most", n, s.config.OpeningPlies)
 	}
 	if !first.All.IsZero() && !s.board.Wins(first).IsZero() {
-		return errors.New("position 1 is no opening, because a move wins at once")
+		return errors.New("position 1 is not an opening, because a move wins at once")
 	}
 	for i, r := range s.records(g) {
 		if r.Source == eval.Solved && (s.config.Exact == 0 || g.Last != r.Position || r.Q != float32(r.Z)) {
@@ -72,9 +72,9 @@ func (s *Store) check(g *Game) error {
 	return nil
 }
 
-// checkSource checks the source of a position whose game is not over. A position that the rules decide has the source Rules, the rules'
-// value and their moves. Any other is proved, or has the visits of one search and the source of the run's heuristic, or of its network or a
-// heuristic that stood in for it.
+// checkSource checks the source of a position whose game is not over. If the rules decide the position, it must have source Rules, and the
+// value and moves of the rules. Otherwise it must be proved, or have the visits of one search and the source of the run's heuristic, of its
+// network, or of a heuristic that replaced the network.
 func (s *Store) checkSource(p *Ply) error {
 	o := s.board.Outlook(p.Position)
 	if o.Result != game.Ongoing {
@@ -103,7 +103,7 @@ func (s *Store) checkSource(p *Ply) error {
 	switch {
 	case p.Source == eval.Rules:
 		return fmt.Errorf("source is %q, but the rules do not decide the position", p.Source)
-	case p.Source == eval.Solved: // the record was compared with the result
+	case p.Source == eval.Solved: // checked already: the record was compared with the result
 		return nil
 	case heuristics && p.Source != own:
 		return fmt.Errorf("source is %q, but %s plays the games", short.Text(string(p.Source)), s.config.Network)

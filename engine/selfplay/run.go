@@ -17,15 +17,15 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Game is one game.
+// Game is a finished game.
 type Game struct {
 	Number int
-	Plies  []Ply         // the searched positions, in order, and at most one proved
+	Plies  []Ply         // the searched positions in order, and perhaps a last one that is proved
 	Last   game.Position // after the last move
 	Result int8          // for the first player: 1, 0 or -1
 }
 
-// Proved reports whether the game ended because its last ply was proved, instead of by the rules.
+// Proved reports whether the game ended because its last position was proved, rather than by the rules.
 func (g *Game) Proved() bool {
 	return len(g.Plies) > 0 && g.Plies[len(g.Plies)-1].Source == eval.Solved
 }
@@ -33,30 +33,30 @@ func (g *Game) Proved() bool {
 // Ply is a position of a game and its search's result. Values are for the side to move.
 type Ply struct {
 	Position game.Position
-	Visits   []uint32 // of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil for a fast search
+	Visits   []uint32 // visits of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil for a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 }
 
-// Remembered is the usual number of a network's answers in the cache; they take about 130 MB on 7x6.
+// Remembered is the usual number of answers in the cache of a network; they take about 130 MB on 7x6.
 const Remembered = 1 << 20
 
-// Remember prepares a model's evaluator for Play. It caches a network's answers, since about half of the positions occur again, in the next
-// move's search or in another game. A position and its mirror image get mirrored answers. A heuristic is as fast as a cache, so its
-// evaluator is returned unchanged. The games do not depend on answers, the size of the cache. With a small network on a fast GPU, 0 can be
-// faster: a cache lookup costs more than computing the answer again.
+// Remember prepares a model's evaluator for Play. It adds a cache of a network's answers, because about half of the positions occur again,
+// in the search for the next move or in another game. With it, a position and its mirror image get mirrored answers. A heuristic is as fast
+// as a cache, so its evaluator is returned unchanged. answers is the size of the cache; the games do not depend on it. With a small network
+// on a fast GPU, 0 can be faster, because looking up an answer takes longer than computing it again.
 func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
 	if _, fast := heuristic.Named(model); fast {
 		return e
 	}
 	c := eval.NewCache(answers)
-	c.Transparent = true // records must not depend on which game came first
+	c.Transparent = true // records must not depend on which game evaluated a position first
 	return eval.New(e.Backend(), eval.Options{Cache: c, Model: model})
 }
 
-// Play plays games first to first+n-1 through e, except those in have, many at once. It calls done with each finished game, in any order;
-// the calls do not overlap. An error of done or e ends the play, and so does a position that was answered neither by a network nor by a
-// heuristic of the catalog. If ctx ends, unfinished games are dropped, since they can be played again, and the error wraps ctx.Err().
+// Play plays games first to first+n-1 with e, except those in have, many at once. It calls done with each finished game, in any order; the
+// calls do not overlap. It returns an error if done or e fails, or if a position was answered neither by a network nor by a heuristic of
+// the catalog. If ctx ends, Play discards unfinished games, which can be played again, and the error wraps ctx.Err().
 func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have map[int]bool, done func(*Game) error) error {
 	number := first
 	next := func() (int, bool) {
@@ -71,8 +71,8 @@ func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have m
 	return PlayNext(ctx, e, c, next, done)
 }
 
-// PlayNext is Play with the games whose numbers next returns, until it returns false. Its calls do not overlap with each other or with
-// those of done. A free seat calls it, and all games in progress wait for its answer. A seat that got false stays empty.
+// PlayNext is Play for the games whose numbers next returns, until next returns false. Calls of next do not overlap with each other or with
+// calls of done. A free seat calls next, and all games in progress wait for its answer. A seat for which next returned false stays empty.
 func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -103,19 +103,18 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	return err
 }
 
-// run is the games in progress.
 type run struct {
 	Config
-	ctx    context.Context // checked between games: if the rules answer everything, no search checks it
+	ctx    context.Context // checked between games, because no search checks it if the rules answer everything
 	board  *game.Board
-	player *sample.Player       // of openings
-	kinds  []sample.Kind        // of openings
-	prober *solver.Prober       // nil: nothing is proved
-	seats  map[*mcts.Tree]*seat // of each tree; the map never changes
+	player *sample.Player       // plays openings
+	kinds  []sample.Kind        // kinds of openings
+	prober *solver.Prober       // nil if games do not end by proofs
+	seats  map[*mcts.Tree]*seat // by tree; the map never changes
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	next   func() (number int, ok bool) // of the next game to begin
+	next   func() (number int, ok bool) // returns the next game to begin
 	done   func(*Game) error
 	failed error
 }
@@ -124,14 +123,14 @@ type run struct {
 type seat struct {
 	*Game    // nil between games
 	position game.Position
-	random   *rand.Rand // of the game
-	seed     uint64     // of the game's trees
+	random   *rand.Rand // random source of the game
+	seed     uint64     // seed of the game's trees
 	full     bool       // the current search is a full one
-	policy   []float32  // [A], scratch
+	policy   []float32  // [A], temporary
 }
 
-// advance is called by mcts.Drive when a tree has its visits. It makes the move, begins a new game if the last one is over, and returns the
-// next move's visits.
+// advance is called by mcts.Drive when a tree has reached its goal. It makes the move, begins a new game if the game is over, and returns
+// the goal of the next search.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	s := r.seats[t]
 	if s.Game != nil {
@@ -151,7 +150,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 			return goal
 		}
 	}
-	// Draw one number for each search, of either kind, so that the game's random sequence does not depend on the kinds.
+	// Draw one number for each search, full or fast, so that the game's further random numbers do not depend on which it is.
 	s.full = s.random.Float64() < r.FullShare
 	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
 		panic(err) // Validate has checked all of it
@@ -162,7 +161,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	return goal
 }
 
-// begin starts the seat's next game, if there is one, and plays its opening.
+// begin starts the seat's next game and plays its opening. It returns false if no game begins.
 func (r *run) begin(s *seat) bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -186,8 +185,8 @@ func (r *run) begin(s *seat) bool {
 	return err == nil
 }
 
-// openingTries is the maximum number of draws for an opening that does not end in a decided position. After that, the game begins on the
-// empty board.
+// openingTries is the maximum number of attempts to draw an opening whose last position is not decided. After that, the game begins with
+// the empty board.
 const openingTries = 100
 
 // opening returns a position after some moves of a kind of play. Its game is not over, and the side to move cannot win at once.
@@ -239,8 +238,8 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 	return true, nil
 }
 
-// ply is the training target of the position. If the rules decide it, this is their result without the search's discount, and all moves
-// that lead to it, of which the search chooses one.
+// ply returns the training target of the position. If the rules decide the position, the target is their result without the search's
+// discount, and all moves that lead to it, although the search plays only one.
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
@@ -260,7 +259,7 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	return ply, nil
 }
 
-// each returns a policy's visits: 1 for each of the moves, given by their cells. It is nil if there are none.
+// each returns 1 visit for each of the moves, given by their cells, as a policy. It returns nil if there are no moves.
 func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	if !moves.IsZero() {
 		visits = make([]uint32, b.Actions())
@@ -271,8 +270,8 @@ func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	return visits
 }
 
-// probe ends the game at a position that a probe proves, and reports whether it did. Positions that the rules decide are played to the end,
-// so that records contain them.
+// probe ends the game if a probe proves its position, and reports whether it did. Positions that the rules decide are played to the end, so
+// that records contain them.
 func (r *run) probe(s *seat) bool {
 	if r.prober == nil || r.board.Outlook(s.position).Result != game.Ongoing {
 		return false
@@ -284,7 +283,7 @@ func (r *run) probe(s *seat) bool {
 	return result != game.Ongoing
 }
 
-// prove ends the game with a result for the side to move and the moves that are known to keep it.
+// prove ends the game with a proved result for the side to move and the moves that are known to keep the result.
 func (r *run) prove(s *seat, result game.Result, moves game.Bits) {
 	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: each(r.board, moves), Q: result.Value(), Source: eval.Solved})
 	s.Last, s.Result = s.position, outcome(int8(result.Value()), s.position)
@@ -300,7 +299,7 @@ func provedMoves(b *game.Board, t *mcts.Tree, p game.Position, result game.Resul
 	return cells
 }
 
-// outcome converts a result between the views of the side to move at p and of the first player.
+// outcome converts a result from the side to move at p to the first player, or back.
 func outcome(result int8, p game.Position) int8 {
 	if p.Mover() == 1 {
 		return result
@@ -308,7 +307,7 @@ func outcome(result int8, p game.Position) int8 {
 	return -result
 }
 
-// choose returns the move: drawn from the search's policy in the first TemperaturePlies, the best one after that.
+// choose returns the move: during the first TemperaturePlies drawn from the search's policy, after that the best one.
 func (r *run) choose(s *seat, t *mcts.Tree) int {
 	x := s.random.Float64()
 	if s.position.Plies() >= r.TemperaturePlies || r.Temperature == 0 {
@@ -318,10 +317,10 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 	return eval.SampleAction(s.policy, x)
 }
 
-// source returns the source of the tree's leaves. If there are several, a heuristic takes precedence over any network (of heuristics the
-// last in the catalog), so that a network's name stands only for searches by networks alone; and fast takes precedence over cpu and gpu. It
-// is Terminal if the rules answered everything. Any other source is an error, because networks would learn from a record under a wrong
-// name.
+// source returns the source of the tree's leaves. If there are several, a heuristic takes precedence over any network (among heuristics,
+// the last in the catalog), so that a network's name stands only for searches by networks alone. fast takes precedence over cpu and gpu. If
+// the rules answered everything, the source is Terminal. Any other source is an error, because a network would learn from the record under
+// a wrong name.
 func source(t *mcts.Tree) (eval.Source, error) {
 	answered := t.Sources()
 	if len(answered) == 0 {
@@ -345,7 +344,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 	return eval.Cached, nil
 }
 
-// finish hands out the seat's game, and reports whether the play continues.
+// finish passes the seat's game to done, and reports whether the play continues.
 func (r *run) finish(s *seat) bool {
 	g := s.Game
 	s.Game = nil
@@ -360,7 +359,7 @@ func (r *run) finish(s *seat) bool {
 	return r.failed == nil
 }
 
-// fail ends the play with the first error of a game.
+// fail ends the play with err, unless an earlier error has ended it.
 func (r *run) fail(number int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,18 +1,18 @@
 // Package selfplay plays games of an evaluator against itself and stores them as training records.
 //
-// Game n of a run follows from the run's configuration, its evaluator and n alone, whatever runs concurrently. So a killed run resumes with
-// the games that are not in its files, and ends with the same files.
+// Game n of a run depends only on the run's configuration, its evaluator and n, not on anything that runs at the same time. So a killed run
+// resumes with the games that are not in its files, and ends with the same files.
 //
 // # Decisions
 //
-// A run caches its network's answers. The next move's search meets half of the last one's leaves again, and games share their openings;
-// records do not depend on which search met a position first. Trees are searched anew for each move, so that a game follows from its number
-// alone. Games begin with random and plausible moves that searches would not choose, because users send such positions.
+// A run caches its network's answers. The search for a move meets half of the previous search's leaves again, and games share their
+// openings. Records do not depend on which search evaluated a position first. Each move starts with an empty tree, so that a game depends
+// only on its number. Games begin with random and plausible moves that searches would not choose, because users send such positions.
 //
-// With Exact a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time; without probes of leaves, 0.55 to 0.65 times.
-// The probes of leaves are worth it: of 864 positions, a search of 48 visits by a network of two generations found 98.1% good moves and
-// 95.7% of the results, instead of 96.8% and 89.0%. With 300 nodes instead of 100 it finds 98.3% and 96.3%, and games by bitsquares take
-// 1.7 times as long.
+// With Exact, a game takes 0.5 times (default) to 1.2 times (bitsquares) the processor time of a game without; without probes of leaves,
+// 0.55 to 0.65 times. Probes of leaves are worth their time: in 864 positions, a search of 48 visits by a network of two generations chose
+// 98.1% good moves and found 95.7% of the results, instead of 96.8% and 89.0%. With 300 nodes instead of 100 these become 98.3% and 96.3%,
+// but games by bitsquares take 1.7 times as long.
 package selfplay
 
 import (
@@ -28,45 +28,46 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Config of a run. All fields but the last two determine the games.
+// Config is the configuration of a run. All fields except the last two determine the games.
 type Config struct {
 	Rules   string `json:"rules"`
-	Network string `json:"network"` // name of the network or heuristic, for the records
+	Network string `json:"network"` // name of the network or heuristic, stored in the records
 	Seed    uint64 `json:"seed"`
 
-	// Path is the CPU's instruction set for the network (kernels/cpu.Path), recorded because answers differ slightly between sets; "" if
-	// the CPU computes no network. Play ignores it.
+	// Path is the CPU's instruction set for the network (kernels/cpu.Path). It is recorded because answers differ slightly between
+	// instruction sets. It is "" if the CPU does not compute a network. Play ignores it.
 	Path string `json:"cpu_path,omitempty"`
 
-	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare a move is searched with
-	// Visits and exploration, and its record teaches the policy. Other moves have FastVisits and no exploration, and their records teach
-	// only the values.
+	// Playout cap randomisation (Wu, Accelerating self-play learning in Go, 2019): with probability FullShare, a move is searched with
+	// Visits and exploration, and its record trains the policy and the values. Other moves are searched with FastVisits and no exploration,
+	// and their records train only the values.
 	Visits     int     `json:"visits"`
 	FastVisits int     `json:"fast_visits"`
 	FullShare  float64 `json:"full_share"`
 
-	Selection string  `json:"selection"` // puct or gumbel, at the root of full searches
-	Noise     float64 `json:"noise"`     // share of Dirichlet noise in the root's priors; puct
-	Alpha     float64 `json:"alpha"`     // its concentration
-	C         float64 `json:"c"`         // exploration constant of puct
-	Discount  float64 `json:"discount"`  // factor of a value for each ply that it is backed up: prefers early wins and late losses
+	Selection string  `json:"selection"` // puct or gumbel, for the root of full searches
+	Noise     float64 `json:"noise"`     // puct: share of Dirichlet noise in the root's priors
+	Alpha     float64 `json:"alpha"`     // puct: concentration of that noise
+	C         float64 `json:"c"`         // puct: exploration constant
+	Discount  float64 `json:"discount"`  // factor by which a value shrinks at each ply that it is backed up: prefers early wins and late losses
 
-	// Games begin with 0 to OpeningPlies moves of a kind of play, each number equally likely. Then they choose moves by
-	// visits^(1/Temperature) for TemperaturePlies plies, and the best moves after that. The kind is one of package sample, Mixed for a
-	// third of the games each, or "" for sample.Random. Openings have at most sample.Kind.Plies plies.
+	// A game begins with 0 to OpeningPlies moves of a kind of play, each number equally likely. Then it chooses moves by
+	// visits^(1/Temperature) for TemperaturePlies plies, and after that the best moves. Openings is a kind of package sample, Mixed for
+	// each kind in a third of the games, or "" for sample.Random. Openings of the kind sample.Openings have at most as many plies as
+	// sample.Kind.Plies.
 	Openings         string  `json:"openings,omitempty"`
 	OpeningPlies     int     `json:"opening_plies"`
 	Temperature      float64 `json:"temperature"`
 	TemperaturePlies int     `json:"temperature_plies"`
 
-	// Resign ends a game if a full search values the position below -Resign for the side to move; 0 plays to the end.
+	// Resign ends a game if a full search values the position below -Resign for the side to move; with 0 no game is resigned.
 	Resign float64 `json:"resign"`
 
-	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober with that bound or by the search,
-	// which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
+	// Exact, if above 0, ends a game at the first position whose result is proved: by a solver.Prober with that maximum number of nodes, or
+	// by the search, which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
-	// The games do not depend on these two. Sized replaces 0 by numbers.
+	// The games do not depend on these two fields. Sized replaces zeros in them.
 	Parallel int `json:"-"` // games at once
 	Batch    int `json:"-"` // leaves per batch
 }
@@ -74,7 +75,6 @@ type Config struct {
 // Mixed is the value of Config.Openings for all kinds of play.
 const Mixed = "mixed"
 
-// kinds returns the kinds of play for openings.
 func (c Config) kinds() []sample.Kind {
 	switch c.Openings {
 	case "":
@@ -93,13 +93,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// DefaultBatch is the number of leaves per batch, except for evaluators that prefer many more.
+// DefaultBatch is the number of leaves per batch, except for evaluators that prefer far more.
 const DefaultBatch = 128
 
-// Sized returns the configuration with numbers for a Parallel or a Batch of 0, for the given number of games by e. Each processor has two
-// batches: it fills one while the other is evaluated. For a device that prefers 1024 rows, a GPU, batches have 512 rows, and several are on
-// the device at once. With too few games for that, batches are smaller, so that all processors have work, but not below DefaultBatch,
-// except for heuristics, whose speed does not depend on the size.
+// Sized replaces a Parallel or a Batch of 0 by numbers that suit the given number of games by e. Each processor has two batches: it fills
+// one while the other is evaluated. If the device prefers 1024 rows, as GPUs do, batches have 512 rows, and the device has several of them
+// at once. If there are too few games for that, batches are smaller, so that all processors have work, but not below DefaultBatch. For
+// heuristics, whose speed does not depend on the batch, they may be even smaller.
 func (c Config) Sized(e *eval.Evaluator, games int) Config {
 	rows, batches := e.Backend().Attributes().Rows, 2*runtime.GOMAXPROCS(0)
 	batch := max(DefaultBatch, rows/2)
@@ -119,8 +119,7 @@ func (c Config) Sized(e *eval.Evaluator, games int) Config {
 // mostAtOnce bounds Parallel and Batch.
 const mostAtOnce = 1 << 20
 
-// PliesFor returns the OpeningPlies and TemperaturePlies that suit a board: a seventh and two sevenths of its cells, as DefaultConfig has
-// for 7x6.
+// PliesFor returns the OpeningPlies and TemperaturePlies for a board: a seventh and two sevenths of its cells, as in DefaultConfig for 7x6.
 func PliesFor(b *game.Board) (opening, temperature int) { return b.Cells() / 7, b.Cells() * 2 / 7 }
 
 // Validate returns nil, or an error that names the field that is out of range.
@@ -162,7 +161,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// board returns the board of Rules.
 func (c Config) board() (*game.Board, error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -171,7 +169,7 @@ func (c Config) board() (*game.Board, error) {
 	return game.NewBoard(rules)
 }
 
-// leafShare divides Exact, the bound of the probes of games' positions, for the probes of a tree's leaves.
+// leafShare is the quotient of Exact, the maximum number of nodes of the probes of games' positions, and the maximum for a tree's leaves.
 const leafShare = 10
 
 // tree returns the configuration of a full or a fast search.
@@ -179,8 +177,8 @@ func (c Config) tree(seed uint64, full bool) mcts.Config {
 	m := mcts.DefaultConfig(mcts.PUCT)
 	m.C, m.Discount, m.Alpha, m.Visits, m.Seed, m.MaxNodes = c.C, c.Discount, c.Alpha, c.Visits, seed, 1<<20
 	m.Exact = c.Exact / leafShare
-	m.FlatPriors = false     // a policy that learns from flat priors gets flatter with each generation
-	m.Transpositions = false // the network's answers are cached, and visits with a fast device should cost little
+	m.FlatPriors = false     // a policy that learns from flat priors becomes flatter in each generation
+	m.Transpositions = false // the network's answers are cached, and beside a fast device visits should cost little
 	switch {
 	case full && c.Selection == "gumbel":
 		m.Selection = mcts.Gumbel

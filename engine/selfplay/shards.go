@@ -17,13 +17,13 @@ import (
 
 // Progress of a run.
 type Progress struct {
-	Games, All int // in the files, and of the whole run
-	Played     int // games finished since the start of the program
-	Proved     int // played games that ended because their result was proved
+	Games, All int // games stored, and all games of the run
+	Played     int // games finished since the program started
+	Proved     int // of these, games that ended because their result was proved
 	Elapsed    time.Duration
 }
 
-// Share returns, as text, the share of the played games that ended by a proof; it is empty if none can.
+// Share returns the text of the share of played games that ended by a proof; it is empty if none can.
 func (p Progress) Share(c Config) string {
 	if c.Exact == 0 || p.Played == 0 {
 		return ""
@@ -31,30 +31,30 @@ func (p Progress) Share(c Config) string {
 	return fmt.Sprintf(", %.1f%% ended by proof", 100*float64(p.Proved)/float64(p.Played))
 }
 
-// Batch is the games of one generation of a learning run, for machines that play them elsewhere. A run of several games has one batch for
-// each game, one after the other. A continuous run may have several series for a generation, each with a batch for each game.
+// Batch is the games of one generation of a learning run, for machines that play them elsewhere. A run on several boards has a batch for
+// each, one after the other. A continuous run may have several series in a generation, each with a batch for each board.
 type Batch struct {
-	Generation int // the batch's unique number: the generation, or the number that learn.Run gives to batches of several games or series
+	Generation int // unique number of the batch: the generation, or a number from learn.Run if there are several boards or series
 	Config     Config
-	Dir        string // of the records
+	Dir        string // folder of the records
 	Games      int
-	Network    string         // file of the network that plays; empty: the heuristic of Config.Network
+	Network    string         // file of the network that plays; "" if the heuristic Config.Network plays
 	Report     func(Progress) // nil, or called after games were stored
 }
 
-// ShardGames is the maximum number of games in a file of records, unless the caller of OpenStoreIn wants another one.
+// ShardGames is the maximum number of games in a file of records, unless the caller of OpenStoreIn chooses another one.
 const ShardGames = 500
 
-// ConfigFile is in every directory that Run has begun.
+// ConfigFile is the name of the configuration in each directory of a run.
 const ConfigFile = "selfplay.json"
 
-// WaitingFile is the journal of a directory of records: the finished games that are in no file of records yet.
+// WaitingFile is the journal in a directory of records. It contains the finished games that are in no file of records yet.
 const WaitingFile = "waiting.jsonl"
 
-// Run plays games 0 to n-1 and stores them in a directory: games-000000-000499.parquet has the records of games 0 to 499 in order, and so
-// on; files appear when they are complete, and selfplay.json has the configuration. Finished games that are in no such file yet are in
-// waiting.jsonl, each with its checksum, so that a kill loses only unfinished games. An existing directory is resumed after all of it was
-// compared with its checksums; one of another configuration is an error. report, unless nil, is called after each finished game.
+// Run plays games 0 to n-1 and stores them in a directory. games-000000-000499.parquet contains the records of games 0 to 499 in order, and
+// so on; files appear when they are complete. selfplay.json contains the configuration. waiting.jsonl contains the finished games that are
+// in no file yet, each with its checksum, so that a kill loses only unfinished games. If the directory exists, the run resumes after all
+// checksums are compared; a different configuration is an error. report, if not nil, is called after each finished game.
 func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, report func(Progress)) error {
 	s, err := OpenStore(dir, c, n)
 	if err != nil {
@@ -79,7 +79,7 @@ func Run(ctx context.Context, e *eval.Evaluator, c Config, dir string, n int, re
 	return errors.Join(err, s.Close())
 }
 
-// readJournal reads the games that are in no file yet.
+// readJournal reads the games that are in no file of records yet.
 func (s *Store) readJournal() error {
 	games, err := durable.ReadJournalIn[Game](s.dir, s.dir.Path(WaitingFile), "and its game is played again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (s *Store) readJournal() error {
 	return nil
 }
 
-// openJournal rewrites the journal with the games that are in no file yet. All others are in durable files: this process has committed
+// openJournal rewrites the journal with the games that are in no file yet. All other games are in durable files: this process has committed
 // them, or found them when it opened the directory.
 func (s *Store) openJournal() (err error) {
 	if s.journal != nil {
@@ -111,7 +111,7 @@ func (s *Store) openJournal() (err error) {
 	return err
 }
 
-// add stores a finished game: in the journal at once, and later in its file.
+// add stores a finished game: at once in the journal, and later in a file of records.
 func (s *Store) add(g *Game) error {
 	if err := s.journal.Add(g); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Store) add(g *Game) error {
 	return s.drain()
 }
 
-// drain moves games into files in the order of their numbers. It can be called again after an error.
+// drain moves games into files in the order of their numbers. After an error it can be called again.
 func (s *Store) drain() error {
 	for {
 		if len(s.games) == s.most || len(s.games) > 0 && s.next == s.end {
@@ -141,7 +141,7 @@ func (s *Store) drain() error {
 	}
 }
 
-// wait adds games that must wait for earlier ones.
+// wait stores games until all earlier ones exist.
 func (s *Store) wait(games ...*Game) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *Store) wait(games ...*Game) {
 	}
 }
 
-// write writes the next file of records. It rewrites the journal when most of its games are in files.
+// write writes the next file of records. It rewrites the journal if most of the journal's games are in files.
 func (s *Store) write() error {
 	w, err := record.CreateIn(s.dir, s.dir.Path(durable.ShardName(s.first, s.next-1)))
 	if err != nil {
@@ -177,7 +177,8 @@ func (s *Store) write() error {
 	return s.openJournal()
 }
 
-// records returns a game's records: one for each position that was searched or proved, and the last one if the game was over there.
+// records returns a game's records: one for each position that was searched or proved, and one for the last position if the game was over
+// there.
 func (s *Store) records(g *Game) []record.Record {
 	rules := s.board.Rules()
 	var all []record.Record
@@ -202,7 +203,8 @@ func (s *Store) records(g *Game) []record.Record {
 	return all
 }
 
-// move returns the move from a position to the next, counted from 1, or 0 if they are equal, because the game was resigned or proved.
+// move returns the move from a position to the next, counted from 1. It returns 0 if they are equal, because the game was resigned or
+// proved.
 func (s *Store) move(p, next game.Position) uint8 {
 	stone := next.All.AndNot(p.All)
 	if stone.IsZero() {

@@ -11,23 +11,23 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Store holds the games of a run that others play, in a directory like that of Run, which Run could resume. It is the ledger of the run:
-// the names of the files of records and the journal define which games exist. Has, Games, Proved and First are safe for concurrent use, and
-// do not wait for the disk; only one goroutine at a time may call the others. Close it.
+// Store stores games of a run that other processes play, in a directory like that of Run, which Run could resume. The names of the files of
+// records and the journal define which games exist. Has, Games, Proved and First are safe for concurrent use and do not wait for the disk;
+// only one goroutine at a time may call the other methods. A Store must be closed.
 type Store struct {
 	config  Config
 	dir     *durable.Dir
 	most    int // maximum games in a file of records
 	board   *game.Board
 	first   int              // number of the first game of the next file
-	games   []*Game          // of the next file, from first on
-	end     int              // of the run
-	journal *durable.Journal // has the games that are in no file
-	lines   int              // of the journal, including games that are in a file by now
+	games   []*Game          // games of the next file, from first on
+	end     int              // number of games of the run
+	journal *durable.Journal // contains the games that are in no file
+	lines   int              // number of lines of the journal, including games that are in a file by now
 	broken  bool             // the journal's last line may be torn
-	checked game.Boards      // of Check
+	checked game.Boards      // boards for Check
 
-	// One goroutine writes; others may read these meanwhile.
+	// One goroutine writes these fields; others may read them meanwhile.
 	mu      sync.Mutex
 	next    int // first + len(games)
 	waiting map[int]*Game
@@ -39,7 +39,7 @@ func OpenStore(dir string, c Config, n int) (*Store, error) {
 	return OpenStoreIn(durable.OS, dir, c, n, ShardGames)
 }
 
-// OpenStoreIn is OpenStore in any file system, with no more than most games, from 1, in each new file of records.
+// OpenStoreIn is OpenStore in any file system, with at most most games (1 or more) in each new file of records.
 func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func OpenStoreIn(files durable.FS, dir string, c Config, n, most int) (*Store, e
 	return s, nil
 }
 
-// open finds the games in the directory.
+// open reads the names of the directory's files and its journal, and checks the files.
 func (s *Store) open() error {
 	if err := durable.KeepConfigIn(s.dir, s.dir.Path(ConfigFile), s.config); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Store) open() error {
 		}
 		s.first, s.next = f.Last+1, f.Last+1
 	}
-	for _, f := range files { // refuses damaged ones
+	for _, f := range files { // rejects damaged files
 		r, err := record.OpenIn(s.dir, f.Path)
 		if err == nil && !r.Sealed() { // this package writes a checksum into each file
 			err = fmt.Errorf("records %s: the file is damaged: it has no checksum", f.Path)
@@ -112,16 +112,15 @@ func (s *Store) Proved() int {
 	return s.proved
 }
 
-// First is the first game that the store lacks. All its games beyond that are in memory.
+// First is the number of the first game that the store lacks. All later games of the store are in memory.
 func (s *Store) First() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// Add stores games. If it returns nil, all of them are durable, and a power cut loses none. Games that the store already has are ignored.
-// After an error some may be stored; Add can be called again with the same games, and continues when the disk has room again. All games
-// must have passed Check.
+// Add stores games. When it returns nil, all of them are durable. It ignores games that the store already has. After an error some games
+// may be stored; Add can be called again with the same games, and succeeds once the disk has room. All games must have passed Check.
 func (s *Store) Add(games ...*Game) error {
 	if s.broken {
 		if err := s.openJournal(); err != nil {
@@ -144,7 +143,7 @@ func (s *Store) Add(games ...*Game) error {
 		s.wait(fresh...)
 	}
 	err := s.drain()
-	s.broken = s.journal == nil // could not be rewritten
+	s.broken = s.journal == nil // the journal could not be rewritten
 	return err
 }
 
@@ -158,7 +157,7 @@ func (s *Store) fresh(games []*Game) (fresh []*Game) {
 	return fresh
 }
 
-// Close stops writing. The next OpenStore finds all games that were added. Close removes the journal if all its games are in files.
+// Close stops writing. The next OpenStore finds all added games. Close removes the journal if all its games are in files.
 func (s *Store) Close() (err error) {
 	if s.journal != nil {
 		err = s.journal.Close()

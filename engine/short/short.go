@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Most is the maximum number of bytes shown of such a text. A line of the log has room for that and for a message about it.
+// Most is the maximum length of a shortened text in bytes. A line of the log has room for that and for a message about it.
 const Most = 200
 
 // Text shortens s to at most Most bytes of valid UTF-8, and marks a cut by ".." at the end.

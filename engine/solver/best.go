@@ -7,7 +7,7 @@ import (
 )
 
 // Best finds the exact score and all actions that reach it, in ascending order. It is cheaper than Scores, because it does not find the
-// scores of the other actions. If the game is over, there are no actions. On error actions is nil.
+// scores of the other actions. If the game is over, actions is empty. On error actions is nil.
 func (s *Solver) Best(ctx context.Context, p game.Position) (actions []int, result Result, err error) {
 	result, err = s.call(ctx, func(r *run) Result {
 		best := s.solve(r, p)

@@ -6,13 +6,13 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Bounds looks for the exact score of every action, for the side to move, within a limit on nodes. It writes bounds of action a's score to
-// low[a] and high[a]: equal if the score is known, and NoMove if the action cannot be played. Both slices have Actions() values. The result
-// has the nodes and the time; Best is -1.
+// Bounds searches for the exact score of every action, for the side to move, within a limit on nodes. It writes bounds of action a's score
+// to low[a] and high[a]. They are equal if the score is known, and NoMove if the action cannot be played. Both slices must have length
+// Actions(). The result has the nodes and the time; Best is -1.
 //
-// The actions share the nodes: those that need fewer leave the rest to the others. The limit may be exceeded by about 1,000 nodes an
-// action, and a limit of 0 finds only scores that need no search. The solver first clears its table. So with one thread the bounds depend
-// on p, the limit, the book and the size of the table alone.
+// The actions share the nodes: an action that needs fewer leaves the rest to the others. The search may exceed the limit by about 1,000
+// nodes per action; a limit of 0 finds only scores that need no search. Bounds first clears the solver's table. So with one thread the
+// bounds depend only on p, the limit, the book and the size of the table.
 func (s *Solver) Bounds(ctx context.Context, p game.Position, limit uint64, low, high []int32) (Result, error) {
 	s.Reset()
 	return s.call(ctx, func(r *run) Result {

@@ -2,8 +2,8 @@ package solver
 
 import "math/bits"
 
-// bound tries to settle a quiet position c for the parent's window (alpha, alpha+1) without search. It returns a bound for the parent's
-// mover, and whether that settles the window.
+// bound tries to settle the parent's window (alpha, alpha+1) for a quiet position c without search. It returns a bound on the value for the
+// parent's mover, and whether the bound settles the window.
 func (w *worker) bound(c *node, alpha int) (value int, done bool) {
 	if c.flip {
 		alpha = -alpha - 1
@@ -29,16 +29,17 @@ func (w *worker) bound(c *node, alpha int) (value int, done bool) {
 	return value, done
 }
 
-// staticUpper returns an upper bound that the follow-up strategy proves, and whether the bound is at most alpha.
+// staticUpper returns an upper bound on the mover's value, proved by the opponent's follow-up strategy, and whether the bound is at most
+// alpha.
 //
-// The opponent answers in the column in which the mover played. If every column has an even number of empty cells, the opponent thus gets
-// the upper cell of each pair (claimeven: Allis, A Knowledge-Based Approach of Connect-Four, 1988) and the mover can only build lines from
-// the lower ones. Two columns of odd height are joined: the stone at the foot of one is answered at the foot of the other, so the mover may
-// get either, and the rest are pairs again.
+// The strategy: the opponent answers in the column in which the mover played. If every column has an even number of empty cells, the
+// opponent gets the upper cell of each pair (claimeven: Allis, A Knowledge-Based Approach of Connect-Four, 1988), and the mover can build
+// lines only from the lower cells. Two columns with an odd number of empty cells are joined: the opponent answers a stone in the lowest
+// cell of one in the lowest cell of the other. So the mover may get either of these two cells; the cells above them are pairs again.
 //
 // If the opponent has a threat at cell x, the part of the column above x does not count: the column ends with the mover's stone below x and
-// the opponent's win on x. With pairs counted from x down, the strategy works if the number of remaining cells, including x, is even. The
-// mover has no line, runs out of other moves and loses.
+// the opponent's win on x. With pairs counted from x down, the strategy works if the number of remaining cells, including x, is even. A
+// mover without a line then runs out of other moves and loses.
 func (w *worker) staticUpper(c *node, alpha, upper int) (value int, done bool) {
 	left := w.cells - int(c.stones)
 	empty := w.full &^ c.all

@@ -15,10 +15,10 @@ type fast struct {
 	geo     *geometry
 	table   *table
 	workers []*worker
-	done    atomic.Bool // one of several workers has the answer
+	done    atomic.Bool // a worker has the answer; the others stop
 }
 
-// newFast returns a search for scores from -maxScore to maxScore; others count as the nearest of these.
+// newFast returns a search for scores from -maxScore to maxScore. A score outside counts as the nearer of the two.
 func newFast(b *game.Board, bytes, threads, maxScore int) *fast {
 	g := newGeometry(b)
 	f := &fast{board: b, geo: g, table: newTable(bytes, g.stride*g.columns, int(g.columns), maxScore)}
@@ -69,9 +69,9 @@ func (f *fast) nodes() (n uint64) {
 
 func (f *fast) fill() float64 { return f.table.fill() }
 
-// prove runs all workers until the first is done. They share the table, and busy keeps them apart. With one thread the number of nodes is
-// the same every time, and nothing is allocated. A search of few nodes has one thread, because waiting for a second one on a busy machine
-// may take longer.
+// prove runs all workers until the first has an answer. They share the table; busy keeps them from searching the same positions. With one
+// thread the number of nodes is the same in every run, and nothing is allocated. A search of few nodes uses one thread, because starting a
+// second one on a busy machine may take longer than the search.
 func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	root := f.root(p)
 	mirror := f.geo.columns > 1 && f.board.HasMirrorWord() && root.own&f.board.MirrorWord(root.all^root.own) == 0
@@ -83,7 +83,7 @@ func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 	return f.together(r, root, mirror, alpha)
 }
 
-// fewNodes take about 20 ms of one thread.
+// fewNodes take about 20 ms on one thread.
 const fewNodes = 1 << 17
 
 // together is prove by several workers.
@@ -119,7 +119,6 @@ func (w *worker) answer(r *run, root node, mirror bool, alpha int) (value, actio
 	return value, action, w.fast.done.CompareAndSwap(false, true)
 }
 
-// root returns p as a node.
 func (f *fast) root(p game.Position) node {
 	g := f.geo
 	n := node{own: p.Own.Lo, all: p.All.Lo, stones: int32(p.Plies())}
@@ -129,13 +128,13 @@ func (f *fast) root(p game.Position) node {
 	return n
 }
 
-// busy marks the positions that some thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996). Other threads defer them; by
-// the time they return to them they are often answered. The marks are only advice: collisions do no harm.
+// busy marks the positions that a thread is searching (Kerrigan's simplification of Weill's ABDADA, 1996). Other threads defer these
+// positions, and often find them answered when they come back to them. The marks are only hints, so collisions do no harm.
 type busy [1 << busyBits]atomic.Uint64
 
 const (
 	busyBits = 14
-	busyLeft = 14 // with fewer empty cells a position is not worth marking
+	busyLeft = 14 // a position with fewer empty cells is not worth marking
 )
 
 func (b *busy) slot(mixed uint64) *atomic.Uint64 {

@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// general is the search for boards of more than 64 bits and for boards without gravity: plain alpha-beta with null windows over game.Board,
-// a table of whole positions, and a check for wins one move ahead.
+// general is the search for boards of more than 64 bits and for boards without gravity. It is plain alpha-beta with null windows on
+// game.Board, with a table of whole positions and a test for wins one move ahead.
 type general struct {
 	board  *game.Board
 	cells  int
@@ -17,7 +17,7 @@ type general struct {
 	used   int
 	count  uint64
 	next   uint64          // count at which to poll
-	frames [][]generalMove // by depth
+	frames [][]generalMove // indexed by depth
 
 	columns  []game.Bits // the cells of each column; nil without gravity
 	stride   int         // bits from a column to the next
@@ -25,7 +25,7 @@ type general struct {
 
 	run      *run
 	stopped  bool
-	mirrored bool // a position and its mirror image have one entry
+	mirrored bool // a position and its mirror image share an entry
 }
 
 type generalEntry struct {
@@ -37,7 +37,7 @@ type generalEntry struct {
 
 type generalMove struct {
 	cell    game.Bits
-	threats game.Bits // the mover's, after the move
+	threats game.Bits // threats of the mover after the move
 	action  int
 	order   int
 }
@@ -140,8 +140,8 @@ func (g *general) search(p game.Position, mine, theirs game.Bits, alpha, ply int
 	return best, action
 }
 
-// look returns the moves after which the opponent cannot win at once, unless the value is settled without search: the mover wins, every
-// move loses, or a bound from the open lines and the remaining cells lies on one side of alpha.
+// look settles a position without search if the mover wins at once, if every move loses at once, or if bounds from the open lines and the
+// remaining cells lie on one side of alpha. Otherwise it returns the moves after which the opponent cannot win at once.
 func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int) (safe game.Bits, value int, done bool) {
 	b := g.board
 	legal := b.Legal(p)
@@ -165,7 +165,8 @@ func (g *general) look(p game.Position, mine, theirs game.Bits, alpha, left int)
 	return safe, lower, lower > alpha
 }
 
-// upper is an upper bound that the follow-up strategy proves (see worker.staticUpper), or most if there is none at or below alpha.
+// upper returns an upper bound proved by the follow-up strategy (see worker.staticUpper), or most if the strategy proves none at or below
+// alpha.
 func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha, left, most int) int {
 	if g.columns == nil { // no gravity
 		if alpha >= 0 && !g.board.Won(p.Own.Or(empty)) {
@@ -199,8 +200,8 @@ func (g *general) upper(p game.Position, theirs, empty, landing game.Bits, alpha
 	return most
 }
 
-// moves puts the safe moves into dst, the most promising first: the hint, then moves that make lines with one stone missing, above all on
-// cells that parity gives to the mover, that leave few safe replies, and that lie on many lines.
+// moves writes the safe moves to dst in the order in which to try them: first the hint. Then a move is better if it makes lines with one
+// stone missing (above all on cells that the mover gets by parity), if it leaves few safe replies, and if it lies on many lines.
 func (g *general) moves(p game.Position, safe game.Bits, hint, left int, dst []generalMove) []generalMove {
 	b := g.board
 	class := g.top
@@ -227,7 +228,7 @@ func (g *general) moves(p game.Position, safe game.Bits, hint, left int, dst []g
 	return dst
 }
 
-// turn converts an action between the position's board and the key's: it mirrors a if mirrored is true. -1 stays -1.
+// turn converts an action from the position's board to the key's, or back: it mirrors a if mirrored is true. -1 stays -1.
 func (g *general) turn(a int, mirrored bool) int {
 	if a < 0 || !mirrored {
 		return a

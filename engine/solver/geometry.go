@@ -6,8 +6,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// geometry is a board of at most 64 bits prepared for the fast search: its masks, and the data on each cell for the static bounds. It is
-// immutable.
+// geometry is a board of at most 64 bits prepared for the fast search: masks, and data on each cell for the static bounds. It is immutable.
 //
 // A column's cells are paired from the top: (top, second), (third, fourth) and so on. top holds the upper cell of each pair, low the lower
 // one; the single cell at the foot of a column of odd height belongs to top.
@@ -16,7 +15,7 @@ type geometry struct {
 	columns uint
 	stride  uint // rows + 1: the distance between columns in bits
 	cells   int
-	four    bool // four in a row, and every shift that this needs is below 64
+	four    bool // InARow is 4, and all shifts of the test for it are below 64
 
 	full, bottom uint64
 	top, low     uint64
@@ -81,7 +80,8 @@ func (g *geometry) won(s uint64) bool {
 	return a&(a>>2)|b&(b>>(2*(d-1)&63))|c&(c>>(2*d&63))|e&(e>>(2*(d+1)&63)) != 0
 }
 
-// openLines values the stones s for ordering: 10 for each line of four with two of them and two empty cells, 2 for each with one and three.
+// openLines rates the stones s for ordering: 10 for each line of four with two of them and two empty cells, and 2 for each with one and
+// three.
 func (g *geometry) openLines(s, empty uint64) (value int) {
 	for _, d := range [4]uint{1, g.stride - 1, g.stride, g.stride + 1} {
 		a, b := s^s>>(d&63), s&(s>>(d&63)) // one, or both, of a cell and its neighbour

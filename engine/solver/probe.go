@@ -12,35 +12,35 @@ import (
 	"github.com/evald/evald/engine/solver/book"
 )
 
-// Prober finds the result of positions within a number of nodes. Its answer follows from the position and that number alone, and is the
-// same for the mirror image, because each probe begins with an empty table. Probers are safe for concurrent use and allocate nothing once
-// they are warm.
+// Prober finds the result of positions within a number of nodes. Its answer depends only on the position and that number, and is the same
+// for the mirror image, because each probe begins with an empty table. Probers are safe for concurrent use, and allocate nothing in steady
+// state.
 type Prober struct {
 	board *game.Board
 	book  *book.Lazy // nil if none ships for the game
 	nodes uint64
 	bytes int
-	bits  int       // logarithm of nodes
+	bits  int       // binary logarithm of nodes, rounded down
 	idle  sync.Pool // of *probe
 }
 
-// probe is one search at a time, of scores -1, 0 and 1.
+// probe is one search at a time, for scores -1, 0 and 1.
 type probe struct {
 	solver Solver
 	run    run
 }
 
-// Nodes is the maximum number of nodes of each probe, as users set it. 0 is the default of the part that probes. Its text is a number up to
+// Nodes is the setting of the maximum number of nodes of a probe. 0 means the default of the search or command. Its text is a number up to
 // MostNodes, true for ProbeNodes, or 0 or false for NoProbes.
 type Nodes int64
 
 const (
-	ProbeNodes = 1000    // the default bound
-	MostNodes  = 100_000 // a bound, because a probe does not notice that its caller has left
-	MoveNodes  = 1 << 18 // for all probes that choose one move (Choose, Away)
+	ProbeNodes = 1000    // the default maximum
+	MostNodes  = 100_000 // keeps probes short, because a probe does not notice that its caller has left
+	MoveNodes  = 1 << 18 // for all probes that choose one move together (Choose, Away)
 
-	// MostMoveNodes is the maximum for Choose. On 7x6 it proved a move that keeps the result in all of 1,600 open positions of 10 to 13
-	// stones, of which the hardest took 800,000 nodes; MoveNodes do not suffice in 12 of them.
+	// MostMoveNodes is the maximum for Choose. In 1,600 open positions of 7x6 with 10 to 13 stones, Choose with that many nodes proved a
+	// move that keeps the result in all; the hardest took 800,000. With MoveNodes, it proved none in 12 of them.
 	MostMoveNodes = 1 << 20
 
 	NoProbes Nodes = -1
@@ -50,7 +50,7 @@ const (
 	ByBoard Nodes = -2
 )
 
-// On is the bound on a board; 0 is no probes.
+// On is the maximum number of nodes on a board; 0 means no probes.
 func (n Nodes) On(b *game.Board) Nodes {
 	if n == ByBoard && b.Rules().Gravity {
 		return ProbeNodes
@@ -58,13 +58,13 @@ func (n Nodes) On(b *game.Board) Nodes {
 	return max(0, n)
 }
 
-// UnmarshalText parses a text as above; an empty one is true.
+// UnmarshalText parses the text of Nodes; an empty one means true.
 func (n *Nodes) UnmarshalText(text []byte) (err error) {
 	*n, err = ParseNodes(string(text), ProbeNodes, MostNodes)
 	return err
 }
 
-// ParseNodes is UnmarshalText with other numbers of nodes: true means usual, and most bounds a number.
+// ParseNodes is UnmarshalText with usual in place of ProbeNodes and most in place of MostNodes.
 func ParseNodes(text string, usual, most Nodes) (Nodes, error) {
 	switch text {
 	case "", "true":
@@ -94,19 +94,19 @@ const (
 	mostProbe  = 16 << 20
 )
 
-// NewProber returns a Prober whose probes are bounded by nodes, from 1.
+// NewProber returns a Prober whose probes have at most the given number of nodes, from 1.
 func NewProber(b *game.Board, nodes uint64) (*Prober, error) {
 	if nodes == 0 {
 		return nil, fmt.Errorf("solver: a probe needs a node or more")
 	}
-	// A word for each node, within bounds. A small table stays in the processor's cache, and is cheap to clear.
+	// The table has a word for each node, within bounds. A small table stays in the processor's cache and is cheap to clear.
 	p := &Prober{board: b, book: book.Results(b.Rules()), nodes: nodes, bytes: int(min(max(nodes, leastProbe/8), mostProbe/8)) * 8, bits: bits.Len64(nodes) - 1}
 	p.idle.New = func() any { return p.newProbe() }
 	return p, nil
 }
 
 func (p *Prober) newProbe() *probe {
-	const sign = 1 // the greatest score
+	const sign = 1 // the maximum score of WDL searches
 	w := &probe{solver: Solver{board: p.board}, run: run{wdl: true, bare: true}}
 	if p.board.Wide() || !p.board.Rules().Gravity || fastBytes(p.board, sign) > max(p.bytes, 1<<20) {
 		w.solver.prover = newGeneral(p.board, p.bytes)
@@ -117,7 +117,7 @@ func (p *Prober) newProbe() *probe {
 	return w
 }
 
-// probers are the Probers that Nodes.For has created. They are few, unless users name many boards or numbers; then all are created anew.
+// probers holds the Probers that Nodes.For has created. If users name too many boards or numbers of nodes, it is emptied.
 var probers struct {
 	sync.Mutex
 	made map[probed]*Prober
@@ -130,7 +130,7 @@ type probed struct {
 
 const mostProbers = 64
 
-// For returns the Prober of a board, the same at each call, or nil if there are no nodes. It is safe for concurrent use.
+// For returns the Prober of a board, the same one at each call, or nil for no probes. It is safe for concurrent use.
 func (n Nodes) For(b *game.Board) *Prober {
 	if n = n.On(b); n == 0 {
 		return nil
@@ -149,10 +149,11 @@ func (n Nodes) For(b *game.Board) *Prober {
 	return p
 }
 
-// Worth reports whether the nodes are likely enough to suffice for a probe. The number of nodes that half of all probes need was fitted to
-// 14,000 positions of twelve boards, of random and of careful play: its logarithm grows by 3/4 for an empty cell, falls by 2 for a cell
-// that completes a line of either side, and grows by 4 if lines are longer than four. On 7x6, 94% of the probes that are made find a
-// result; Worth rejects a fifth to a third of all probes that would.
+// Worth predicts whether a probe's nodes probably suffice; if not, the probe is not worth its time. The prediction was fitted to 14,000
+// positions of twelve boards, of random and of careful play. It estimates the logarithm of the number of nodes that half of all probes
+// need: this grows by 3/4 for each empty cell, falls by 2 for each cell that completes a line of either side, and grows by 4 if lines are
+// longer than four. On 7x6, 94% of the probes that Worth accepts find a result. Of the probes that would find one, Worth rejects a fifth to
+// a third.
 func (p *Prober) Worth(pos game.Position) bool {
 	rules, left := p.board.Rules(), p.board.Cells()-pos.Plies()
 	if !rules.Gravity {
@@ -163,7 +164,7 @@ func (p *Prober) Worth(pos game.Position) bool {
 	return rules.InARow <= 3 || 3*left-8*threats+16*min(rules.InARow-4, 1) <= 4*(p.bits+7)
 }
 
-// Known returns the result of pos for the side to move, if it is among the first plies that ship (book.Results), else Ongoing.
+// Known returns the result of pos for the side to move if pos is in the book of first plies that ships (book.Results), else Ongoing.
 func (p *Prober) Known(pos game.Position) game.Result {
 	if p.book == nil {
 		return game.Ongoing
@@ -171,7 +172,7 @@ func (p *Prober) Known(pos game.Position) game.Result {
 	return p.book.Result(pos)
 }
 
-// Probe returns the result of a position for the side to move. It is Ongoing if the nodes did not suffice, or Worth rejected the probe.
+// Probe returns the result of a position for the side to move. It is Ongoing if the nodes did not suffice, or if Worth rejected the probe.
 func (p *Prober) Probe(pos game.Position) game.Result {
 	if !p.Worth(pos) {
 		return game.Ongoing
@@ -183,9 +184,9 @@ func (p *Prober) Probe(pos game.Position) game.Result {
 	return w.result(pos, -1, 1, p.nodes)
 }
 
-// Moves is Probe, and also returns the landing cells of the moves that keep the result: all moves of a lost position, otherwise those whose
-// results are found, with the same number of nodes for each. So moves may be empty although the result is known. If booked, positions in
-// Known take no nodes.
+// Moves returns the result as Probe does, and the landing cells of the moves that keep the result. In a lost position these are all moves.
+// Otherwise they are the moves whose results further probes find, each with the full number of nodes. So moves may be empty although the
+// result is known. If booked is set, positions in Known take no nodes.
 func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, moves game.Bits) {
 	if booked {
 		result = p.Known(pos)
@@ -206,7 +207,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	case game.Loss:
 		return result, p.board.Legal(pos)
 	}
-	next := -int(result.Value()) // of the positions after moves, where it is the lowest possible
+	next := -int(result.Value()) // value of positions after a move that keeps the result, for the side to move there: the lowest possible
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
 		cell := l.LowBit()
 		child := p.board.PlayCell(c, cell)
@@ -224,10 +225,10 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	return result, p.likewise(c, mirrored, moves)
 }
 
-// Choose returns the first of a position's actions that is proved to keep its result. If there is none, it returns the first that is not
-// proved to give the result away. If the result is not proved either, or is a loss, it returns the first. Proofs come from Known and from
-// probes, which share the bound on nodes. actions should be all legal ones, in the order in which to try them, the most likely first. The
-// caller must choose one of two mirror images, because the nodes may suffice for only one of them.
+// Choose returns the first of a position's actions that is proved to keep the result. If no action is, it returns the first that is not
+// proved to give the result away. If the result is a loss or unknown, it returns the first action. Proofs come from Known and from probes,
+// which share the maximum number of nodes. actions should be all legal ones, in the order in which to try them, the most likely first. The
+// caller must convert mirror images to one of the two, because the nodes may suffice for only one of them.
 func (p *Prober) Choose(pos game.Position, actions []int) int {
 	s := sharing{Prober: p, ctx: context.Background()}
 	defer s.end()
@@ -235,7 +236,7 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 	if result == game.Ongoing || result == game.Loss {
 		return actions[0]
 	}
-	next, open := -int(result.Value()), -1 // next is of the positions after moves, where it is the lowest possible
+	next, open := -int(result.Value()), -1 // value of positions after a move that keeps the result, for the side to move there: the lowest possible
 	for _, action := range actions {
 		switch s.find(p.board.Play(pos, action), next, next+1) {
 		case result.Flip():
@@ -250,8 +251,8 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 }
 
 // Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and those
-// that lose. Proofs come from Known and from probes, which share the bound on nodes. So some of these moves may be missing, and all are if
-// the result is Ongoing. After ctx has ended no probe begins.
+// that lose. Proofs come from Known and from probes, which share the maximum number of nodes. So some of these moves may be missing; if the
+// result is Ongoing, all are. Once ctx has ended, Away starts no further probe.
 func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Result, draw, lose game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -274,8 +275,8 @@ func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Resul
 }
 
 // Only returns the result of pos for the side to move, and the landing cell of the only move that keeps it. The cell is empty if several
-// moves keep the result, if pos is lost, or if this is not proved by Known or by probes, which share the bound on nodes. After ctx has
-// ended no probe begins.
+// moves keep the result, if pos is lost, or if Known and probes do not prove that there is only one. The probes share the maximum number of
+// nodes. Once ctx has ended, Only starts no further probe.
 func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Result, only game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -284,31 +285,31 @@ func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Resul
 	if result == game.Ongoing || result == game.Loss {
 		return result, only
 	}
-	next := -int(result.Value()) // of the positions after moves, where it is the lowest possible
+	next := -int(result.Value()) // value of positions after a move that keeps the result, for the side to move there: the lowest possible
 	for l := p.board.Legal(c); !l.IsZero(); l = l.WithoutFirst() {
 		switch s.find(p.board.PlayCell(c, l.LowBit()), next, next+1) {
 		case game.Ongoing, result.Flip():
 			if !only.IsZero() {
 				return result, game.Bits{}
 			}
-			only = l.LowBit() // even if it is Ongoing: some move keeps the result
+			only = l.LowBit() // even if find returned Ongoing, because some move keeps the result
 		}
 	}
 	return result, p.likewise(c, mirrored, only)
 }
 
-// sharing is the probes of one call, which share the bound on nodes.
+// sharing is the state of one call whose probes share the maximum number of nodes.
 type sharing struct {
 	*Prober
 	ctx   context.Context
-	probe *probe // nil before the first
-	last  uint64 // the probe's count of nodes at which none are left
+	probe *probe // nil before the first probe
+	last  uint64 // the probe's node count at which the nodes are spent
 }
 
-// tables bounds the memory of these probes' tables, of up to 8 MiB each, whatever the number of concurrent searches.
+// tables bounds the memory of these probes' tables, up to 8 MiB each, for any number of concurrent searches.
 var tables = make(chan struct{}, runtime.NumCPU())
 
-// find returns the result of pos from Known, or from a probe, which finds only values (-1, 0 or 1) from least to most; else Ongoing.
+// find returns the result of pos from Known, or from a probe for values (-1, 0 or 1) from least to most only; else Ongoing.
 func (s *sharing) find(pos game.Position, least, most int) game.Result {
 	if r := s.Known(pos); r != game.Ongoing || !s.Worth(pos) {
 		return r
@@ -320,7 +321,7 @@ func (s *sharing) find(pos game.Position, least, most int) game.Result {
 		s.last = s.probe.solver.prover.nodes() + s.nodes
 	}
 	used := s.probe.solver.prover.nodes()
-	if used >= s.last || s.ctx.Err() != nil { // it may have waited for a table
+	if used >= s.last || s.ctx.Err() != nil { // ctx may have ended while the call waited for a table
 		return game.Ongoing
 	}
 	return s.probe.result(pos, least, most, s.last-used)
@@ -346,7 +347,7 @@ func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.
 	return moves
 }
 
-// result returns the result of pos, if it lies between two scores from -1 to 1 and is found within the bound nodes; else Ongoing.
+// result returns the result of pos if the search finds it within the given nodes and it lies between two scores from -1 to 1; else Ongoing.
 func (w *probe) result(pos game.Position, least, most int, nodes uint64) game.Result {
 	r := &w.run
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most

@@ -23,20 +23,19 @@ type node struct {
 	order     int32 // see rank
 }
 
-// worker is one thread's search.
 type worker struct {
 	*geometry
 	table    *table
 	nodes    uint64
 	next     uint64       // number of nodes at which to poll
 	frames   []node       // for each ply, one node per column
-	mirrored bool         // the key is the smaller of a position's and its mirror image's
-	history  [2][64]int32 // [stones&1][cell]: grows if the cell refutes a position, shrinks if it fails to
+	mirrored bool         // keys are the smaller of the key and the mirror image's key
+	history  [2][64]int32 // [stones&1][cell]: rises when the cell refutes a position, falls when it fails to
 	rootMove int          // cell of the move that failed high at ply 0; -1 if none did
 
 	busy   *busy
 	shared bool // more than one worker
-	leader bool // the one that reports progress
+	leader bool // this worker reports progress
 
 	run     *run
 	fast    *fast
@@ -44,7 +43,7 @@ type worker struct {
 	stopped bool          // the search is unwinding: values are meaningless
 }
 
-// pollEvery is the number of nodes between two polls of stop and done: well under a millisecond.
+// pollEvery is the number of nodes between two polls of stop and done. They take well under a millisecond in all.
 const pollEvery = 1024
 
 func (w *worker) poll() {
@@ -56,8 +55,8 @@ func (w *worker) poll() {
 	}
 }
 
-// key returns the mixed table key and whether it is that of the mirror image. own+all is unique: in a column of n stones it is between
-// 2^n-1 and 2^(n+1)-2, so it determines n and then which stones are own (compare Tromp's and Pons' keys).
+// key returns the mixed table key, and whether it is that of the mirror image. own+all is unique: in a column of n stones it is between
+// 2^n-1 and 2^(n+1)-2, so it determines n, and then which stones are own (compare the keys of Tromp and Pons).
 func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	k := own + all
 	if w.mirrored {
@@ -68,7 +67,7 @@ func (w *worker) key(own, all uint64) (mixed uint64, mirrored bool) {
 	return w.table.mix(k), false
 }
 
-// stored converts a column to or from the table: it is mirrored if the key is that of the mirror image.
+// stored converts a column from the position to the table's key, or back: it mirrors the column if the key is that of the mirror image.
 func (w *worker) stored(n *node, column int) int {
 	if n.mirrored && column < int(w.columns) {
 		return int(w.columns) - 1 - column
@@ -76,8 +75,8 @@ func (w *worker) stored(n *node, column int) int {
 	return column
 }
 
-// quiet returns the moves after which the other side cannot win at once. lose are the other side's winning cells. The result
-// is empty if every move loses.
+// quiet returns the moves after which the other side cannot win at once; it is empty if every move loses. lose is the set of cells that
+// complete a line of the other side.
 func quiet(landing, lose uint64) uint64 {
 	if forced := landing & lose; forced != 0 {
 		if forced&(forced-1) != 0 {
@@ -88,17 +87,17 @@ func quiet(landing, lose uint64) uint64 {
 	return landing &^ (lose >> 1)
 }
 
-// advance plays cell from n and follows forced replies until the game is over or the mover has a choice. If done, value is the game's value
-// for n's mover; otherwise c is the quiet position.
+// advance plays cell from n and then forced replies, until the game is over or the mover has a choice. If done is true, value is the game's
+// value for n's mover; otherwise c is the quiet position.
 //
-// No mover in between can win at once, so a mover without a safe move loses at the next ply.
+// At each forced reply, the mover cannot win at once, so a mover without a safe move loses at the next ply.
 func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	own, all := n.own|cell, n.all|cell
 	win, lose := w.threats(own)&^all&w.full, n.lose&^cell
 	stones := int(n.stones) + 1
 	flip := true
 	for {
-		// own has just played; the other side is to move.
+		// own belongs to the side that has just played; the other side is to move.
 		landing := w.landing(all)
 		moves := quiet(landing, win)
 		if moves&(moves-1) != 0 {
@@ -125,11 +124,10 @@ func (w *worker) advance(n, c *node, cell uint64) (value int, done bool) {
 	}
 }
 
-// search decides whether n is worth more than alpha for its mover. It returns a bound on the value: a lower bound if it is above alpha,
-// else an upper bound.
+// search decides whether n's value for its mover exceeds alpha. It returns a lower bound on the value if it does, otherwise an upper bound.
 //
-// n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try first; a value
-// outside the board means none.
+// n must be quiet, except that the root may have a single move. ply is the depth of the recursion. hint is a column to try first; a number
+// that is not a column means none.
 func (w *worker) search(n *node, alpha, ply, hint int) int {
 	if w.nodes++; w.nodes >= w.next {
 		w.poll()
@@ -189,7 +187,7 @@ func (w *worker) search(n *node, alpha, ply, hint int) int {
 		left++
 	}
 	before := w.nodes
-	move := int(w.table.moveMask) // none
+	move := int(w.table.moveMask) // no move
 	best, k := w.try(frame, sorted[:left], alpha, best, ply)
 	if w.stopped {
 		return 0
@@ -260,7 +258,7 @@ func (w *worker) descend(c *node, alpha, ply int, mark bool) int {
 	return w.search(c, alpha, ply+1, hint)
 }
 
-// learn raises the history of the last move tried, which failed high, and lowers that of the others.
+// learn raises the history of the last tried move, which failed high, and lowers that of the others.
 func (w *worker) learn(n *node, frame []node, tried []uint32) {
 	if len(tried) == 1 {
 		return
@@ -276,11 +274,11 @@ func (w *worker) learn(n *node, frame []node, tried []uint32) {
 	}
 }
 
-// A history value stays within historyStep << historyDecay either way.
+// A history value stays within ±(historyStep << historyDecay).
 const (
 	historyStep  = 4096
 	historyDecay = 6
-	historyLeft  = 24 // with more empty cells than this, the history misleads
+	historyLeft  = 24 // with more empty cells, the history misleads
 )
 
 // failHigh stores the root's move.
@@ -290,7 +288,7 @@ func (w *worker) failHigh(ply, cell int) {
 	}
 }
 
-// probed returns the bound that a table word gives for c, for the parent's mover, and whether it settles the window.
+// probed returns the bound that a table word contains on c's value for the parent's mover, and whether it settles the window.
 func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) {
 	lower, upper := w.table.lower(word), w.table.upper(word)
 	if c.flip {
@@ -302,10 +300,10 @@ func (w *worker) probed(c *node, word uint64, alpha int) (value int, done bool) 
 	return upper, upper <= alpha
 }
 
-// rank orders moves; more is better. First come the lines with one stone missing, doubled if parity will give the mover that cell (the low
-// cells of the pairs if the number of empty cells is even, else the top ones). Then come the number of the opponent's safe replies (none if
-// it was forced), fewer being better, and the number of lines through the cell. Last comes how often the cell has refuted elsewhere or,
-// where that misleads, how much better the mover's open lines are than the opponent's.
+// rank orders moves; a higher rank is tried earlier. Its parts, in descending weight: the lines with one stone missing, doubled if the
+// mover gets that cell by parity (the low cells of the pairs if the number of empty cells is even, else the top ones); the number of the
+// opponent's safe replies, fewer being better, and none if the reply was forced; the number of lines through the cell; and how often the
+// cell has refuted other positions or, where the history misleads, how much better the mover's open lines are than the opponent's.
 func (w *worker) rank(n, c *node, cell int) int32 {
 	mine, stones := c.lose, c.all^c.own
 	if !c.flip {

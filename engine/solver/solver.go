@@ -4,8 +4,8 @@
 //
 //	solver.go                 New, Solve and Options
 //	windows.go, best.go       one call of the solver, and its windows of scores; the best moves
-//	bounds.go                 bounds of all moves within a number of nodes; narrow.go: of one position, between two scores
-//	probe.go                  the result, within a number of nodes, from the position alone
+//	bounds.go                 bounds of all moves within a number of nodes; narrow.go: bounds of one position within a window
+//	probe.go                  the result, within a number of nodes, as a function of the position
 //	fast.go, search64.go      the search for boards of at most 64 bits
 //	geometry.go, bounds64.go  its masks, and bounds without search
 //	table.go                  its table; huge_linux.go, huge_other.go: large pages
@@ -13,18 +13,19 @@
 //
 // # Scores
 //
-// A score is exact and from the perspective of the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board before the
-// winning stone) / 2, rounded down, so faster wins score more. 0 is a draw. Losses are negative.
+// A score is exact, for the side to move. s > 0 is a win, and s = (cells + 1 - stones on the board before the winning stone) / 2, rounded
+// down, so faster wins have higher scores. 0 is a draw. Losses are negative.
 //
 // Boards of at most 64 bits with gravity use a fast search (search64.go), all others a general one (general.go). Both only decide whether a
-// position is worth more than a given number; windows.go chooses the numbers.
+// position's score exceeds a given number; windows.go chooses these numbers.
 //
 // # Decisions
 //
 // The fast search has its own masks beside those of game.Board (geometry.go). Its table is small by default: on 7x6 a table of 16 MiB stays
-// in the processor's cache and is faster than larger ones that save nodes. MTD(f) is an option: for the first 8 positions of Pons' set
-// L1_R3 it needs 13 million nodes instead of 15, for 500 of L2_R2 a sixth fewer, for 60 of L1_R2 3% more, and for 1000 of L1_R1 nine times
-// as many. The order of moves (worker.rank) was chosen by nodes; the log of evald bench has the figures, and the attempts without gain.
+// in the processor's cache, and is faster than a larger one that saves nodes. MTD(f) is an option: for the first 8 positions of Pons' set
+// L1_R3 it needs 13 million nodes instead of 15 million; for 500 of L2_R2 a sixth fewer; for 60 of L1_R2 3% more; and for 1000 of L1_R1
+// nine times as many. The order of moves (worker.rank) was chosen by the number of nodes; the log of evald bench has the figures, and the
+// attempts without gain.
 package solver
 
 import (
@@ -41,24 +42,24 @@ import (
 // NoMove is the score of an action that cannot be played, also in files of positions (package score).
 const NoMove = -1000
 
-// ErrNodes is wrapped by the error of a call for which Options.Nodes did not suffice.
+// ErrNodes is wrapped by errors of calls for which Options.Nodes did not suffice.
 var ErrNodes = errors.New("the nodes do not suffice")
 
 // Options of a solver. The zero value is ready for use.
 type Options struct {
 	TableMiB int  // memory of the transposition table; 0 means 16, or 256 on boards of more than 42 cells
-	Bounded  bool // the table never exceeds TableMiB; if the fast search needs more, the general one searches
+	Bounded  bool // the table never exceeds TableMiB; if the fast search needs a larger one, the general search is used
 	Threads  int  // threads that search one position; 0 means 1. The general search uses one
 	MTD      bool // choose windows by MTD(f) (Plaat et al., 1996) from a first guess of 0; see Decisions
 
-	// Nodes, if not 0, bounds each call of Solve, Score, WDL and Scores, within about 1,000 nodes. With one thread, and Reset before it,
-	// success follows from the position, the book and the table's size alone.
+	// Nodes, if not 0, is the maximum number of nodes of each call of Solve, Score, WDL and Scores, within about 1,000. With one thread,
+	// and Reset before the call, success depends only on the position, the book and the size of the table.
 	Nodes uint64
 
 	// Book, if not nil, is consulted before a search.
 	Book Book
 
-	// Progress, if not nil, is called a few times a second by the goroutine that called Solve.
+	// Progress, if not nil, is called a few times per second by the goroutine that called Solve.
 	Progress func(Progress)
 }
 
@@ -79,7 +80,7 @@ func ShippedBook(r game.Rules) Book {
 // Progress of a running search. During Scores it describes the current position.
 type Progress struct {
 	Lower, Upper int           // bounds of the score so far
-	Window       int           // the search now decides whether the score is greater than this
+	Window       int           // the search now decides whether the score exceeds this number
 	Nodes        uint64        // calls of the recursive search since the call began, of all threads
 	Elapsed      time.Duration // since the call began
 	Fill         float64       // fraction of the table in use, 0 to 1
@@ -87,7 +88,7 @@ type Progress struct {
 
 // Result of a search.
 type Result struct {
-	Score   int           // for the side to move; WDL gives only its sign, -1, 0 or 1
+	Score   int           // for the side to move; from WDL only its sign, -1, 0 or 1
 	Best    int           // an action that reaches Score; -1 if the game is over
 	Nodes   uint64        // calls of the recursive search, of all threads
 	Elapsed time.Duration // wall clock
@@ -101,11 +102,12 @@ type Solver struct {
 	prover  prover
 }
 
-// prover decides whether a position is worth more than a number. The position must not be over, the mover must not win at once, and at
-// least one move must not lose to the next stone.
+// prover decides whether a position's score exceeds a number. The game must not be over, the mover must not win at once, and at least one
+// move must not lose at once.
 type prover interface {
-	// prove returns a bound on p's score. Above alpha it is a lower bound, with an action that reaches it, or -1 if every move that does
-	// not lose at once reaches it. Otherwise it is an upper bound, with -1. After run.stop the answer is meaningless.
+	// prove returns a bound on p's score. If the bound exceeds alpha, it is a lower bound, and action reaches it; action is -1 if every
+	// move that does not lose at once reaches it. Otherwise it is an upper bound, and action is -1. After run.stop the answer is
+	// meaningless.
 	prove(run *run, p game.Position, alpha int) (value, action int)
 	// nodes is the number of calls of the recursive search since the last reset.
 	nodes() uint64
@@ -113,7 +115,7 @@ type prover interface {
 	reset()
 }
 
-// New returns a solver and allocates all of its memory. The error names an option that is out of range.
+// New returns a solver with all of its memory allocated. The error names an option that is out of range.
 func New(board *game.Board, o Options) (*Solver, error) {
 	switch {
 	case o.TableMiB < 0:
@@ -139,16 +141,16 @@ func New(board *game.Board, o Options) (*Solver, error) {
 // Board is the board that the solver was made for.
 func (s *Solver) Board() *game.Board { return s.board }
 
-// Reset clears the results of earlier positions. It costs almost nothing.
+// Reset discards the results of earlier positions. It costs almost nothing.
 func (s *Solver) Reset() { s.prover.reset() }
 
-// Solve finds the exact score and an action that reaches it. If ctx ends first, the error wraps its cause, and the result has only nodes
-// and time.
+// Solve finds the exact score and an action that reaches it. If ctx ends first, the error wraps its cause, and the result has only the
+// nodes and the time.
 func (s *Solver) Solve(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result { return s.solve(r, p) })
 }
 
-// Score is Solve without the search that may be needed to find a best action: Best may be -1.
+// Score is Solve without the search for a best action: Best may be -1.
 func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
 		r.bare = true
@@ -156,7 +158,7 @@ func (s *Solver) Score(ctx context.Context, p game.Position) (Result, error) {
 	})
 }
 
-// WDL finds only the result: Score is the sign of the exact score, and Best keeps it. It is cheaper than Solve.
+// WDL finds only the result: Score is the sign of the exact score, and Best is an action that keeps the result. It is cheaper than Solve.
 func (s *Solver) WDL(ctx context.Context, p game.Position) (Result, error) {
 	return s.call(ctx, func(r *run) Result {
 		r.wdl = true

@@ -7,14 +7,13 @@ import (
 )
 
 // table is the transposition table of the fast search: buckets of eight words, one cache line each. It never grows.
+// A key of keyBits bits is multiplied by an odd factor, which permutes the numbers of that many bits. The bucket is the high part of the
+// mixed key times the number of buckets. So the keys of one bucket are consecutive, at most 2^tagBits of them, and their low tagBits bits
+// identify them: a hit can never be another position.
 //
-// A key of keyBits bits is multiplied by an odd factor, which permutes the numbers of that many bits. The bucket is the high
-// part of the mixed key times the number of buckets. So the keys of one bucket are neighbours, at most 2^tagBits of them,
-// and the low tagBits bits tell them apart: a hit is never another position, by construction.
-//
-// A word holds, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so threads share it without a
-// lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of a bucket is replaced. Reset starts a new
-// generation; memory is cleared only when the generations run out.
+// The fields of a word, from bit 0: tag, generation, work, move, lower bound, upper bound. Everything is in one word, so threads share it
+// without a lock. Work is a small logarithm of the nodes that the entry cost; the cheapest entry of a bucket is replaced first. Reset
+// starts a new generation; the memory is cleared only when the generations run out.
 type table struct {
 	buckets []bucket
 	shared  bool // more than one thread writes
@@ -38,8 +37,8 @@ const (
 
 type bucket [slots]uint64
 
-// newTable returns a table no larger than bytes for keys of keyBits bits, moves below columns and scores from -maxScore to maxScore. It
-// is larger only if fewer buckets could not tell the keys apart.
+// newTable returns a table for keys of keyBits bits, moves below columns and scores from -maxScore to maxScore. It takes at most bytes,
+// unless so few buckets could not distinguish the keys.
 func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	t := &table{keyBits: keyBits, bias: maxScore}
 	scoreBits := uint(bits.Len(uint(2 * maxScore)))
@@ -47,14 +46,14 @@ func newTable(bytes int, keyBits uint, columns, maxScore int) *table {
 	room := roomOf(columns, maxScore)
 	n := uint64(bytes) / uint64(unsafe.Sizeof(bucket{}))
 	n = max(n, 1)
-	if keyBits+1 > room { // at least one bit of generation
+	if keyBits+1 > room { // the generation needs at least one bit
 		n = max(n, 1<<(keyBits+1-room))
 	}
 	if keyBits < 32 {
 		n = min(n, uint64(1)<<keyBits/4+1)
 	}
 	n = max(n, 2)
-	keys := (^uint64(0)>>(64-keyBits))/n + 1 // in the fullest bucket: 2^keyBits / n, rounded up
+	keys := (^uint64(0)>>(64-keyBits))/n + 1 // keys in the fullest bucket: 2^keyBits / n, rounded up
 	tagBits := uint(bits.Len64(keys - 1))
 	genBits := min(room-tagBits, 16)
 	t.tagMask = 1<<tagBits - 1
@@ -91,7 +90,6 @@ func (t *table) fill() float64 {
 	return min(1, float64(t.used.Load())/float64(len(t.buckets)*slots)) // threads may count a word twice
 }
 
-// reset empties the table.
 func (t *table) reset() {
 	t.used.Store(0)
 	if t.gen>>t.genShift < t.genMax {
@@ -102,7 +100,7 @@ func (t *table) reset() {
 	t.gen = 1 << t.genShift
 }
 
-// mix permutes the keys so that their high bits spread evenly over the buckets.
+// mix permutes the keys so that their high bits are evenly distributed over the buckets.
 func (t *table) mix(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 << ((64 - t.keyBits) & 63) }
 
 // at returns the bucket of a mixed key, and the bits that identify a word of that key.
@@ -136,7 +134,7 @@ func (t *table) upper(w uint64) int { return int(w>>(t.upperShift&63)&t.scoreMas
 // move is the stored column, or at least the number of columns if none is known.
 func (t *table) move(w uint64) int { return int(w >> (t.moveShift & 63) & t.moveMask) }
 
-// store saves the bounds of a position, combined with stored ones. A move of moveMask means that none is known; then a stored move is kept.
+// store saves the bounds of a position, combined with stored ones. If move is moveMask, no move is known, and a stored move is kept.
 func (t *table) store(mixed uint64, lower, upper, move int, nodes uint64) {
 	b, match := t.at(mixed)
 	victim, least := &b[0], uint64(1)<<63

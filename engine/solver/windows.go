@@ -14,8 +14,8 @@ type run struct {
 	wdl    bool // only the sign is needed
 	bare   bool // no action is needed
 
-	// of Bounds and of Options.Nodes
-	limit       uint64      // the prover's count of nodes at which spent is set; 0: none
+	// for Bounds and Options.Nodes
+	limit       uint64      // the prover's node count at which spent is set; 0 means no limit
 	spent       atomic.Bool // the search must stop without an answer
 	least, most int         // known bounds of the score, if there is a limit
 
@@ -28,7 +28,7 @@ type run struct {
 // ended reports whether the search must stop without an answer.
 func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
 
-// poll checks whether the nodes are spent, and reports whether the search must stop.
+// poll sets spent if the nodes are spent, and reports whether the search must stop.
 func (r *run) poll() bool {
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
@@ -36,7 +36,7 @@ func (r *run) poll() bool {
 	return r.ended()
 }
 
-// pollAt is the count of nodes at which a search polls next.
+// pollAt is the node count at which a search polls next.
 func (r *run) pollAt(nodes uint64) uint64 {
 	if at := nodes + pollEvery; r.limit <= nodes || at < r.limit {
 		return at
@@ -44,7 +44,7 @@ func (r *run) pollAt(nodes uint64) uint64 {
 	return r.limit
 }
 
-// progressEvery is short enough to look alive and long enough to cost nothing.
+// progressEvery is short enough for a lively display, and too long for the calls to cost time.
 const progressEvery = 300 * time.Millisecond
 
 // report calls Progress if it is due. nodes is the prover's count.
@@ -117,14 +117,15 @@ func (s *Solver) solve(r *run, p game.Position) Result {
 	return Result{Score: r.lower, Best: best, Booked: booked}
 }
 
-// smallScore is the bound of both sides' scores from which on nextWindow asks for the sign. From 6 to 10 the nodes differ by about 5% at most.
+// smallScore is the largest bound on both sides' scores at which nextWindow tests the sign. With values from 6 to 10, the nodes differ by
+// about 5% at most.
 const smallScore = 8
 
 // nextWindow returns the number to compare the score with next.
 //
-// Quick wins and losses are found fast, so it tries the far ends of the range first: half of the larger end. This approaches the small
-// scores from both sides in turn. Once only small scores are left, it tries the sign: that halves the range, while a bound on the wrong
-// side of 0 would be of little use. MTD(f) instead tries the number next to the last answer.
+// It finds quick wins and losses fast, so it first tries numbers far from 0: half of the larger bound. So the range shrinks from both ends
+// in turn. Once only small scores are left, it tests the sign. That halves the range, while a bound on the wrong side of 0 would exclude
+// little. MTD(f) instead tries the number next to the last answer.
 func (s *Solver) nextWindow(r *run, guess int) int {
 	alpha := r.lower / 2
 	switch {
@@ -142,16 +143,16 @@ func (s *Solver) nextWindow(r *run, guess int) int {
 	return min(max(alpha, r.lower), r.upper-1)
 }
 
-// over returns the score of a game that is over. The last stone was placed one ply ago, so a lost position has the negated score of the
-// last move. A won one is an observation with the wrong side to move.
+// over returns the score of a game that is over. The last stone was placed one ply ago, so the score of a lost position is the negated
+// score of that last move. A position with a line of the side to move is an observation with the wrong side to move.
 func (s *Solver) over(p game.Position) (res Result, over bool) {
 	result := s.board.Result(p)
 	left := s.board.Cells() - p.Plies()
 	return Result{Score: int(result.Value()) * ((left + 2) / 2), Best: -1}, result != game.Ongoing
 }
 
-// firstLook looks at every move and every reply. If the side to move can win at once, or if every move loses to the next stone, safe is
-// false and score and best are final. Otherwise best is a move that does not lose at once.
+// firstLook tests every move and every reply. If the side to move can win at once, or if every move loses to the next stone, safe is false,
+// and score and best are final. Otherwise best is a move that does not lose at once.
 func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
 	b := s.board
 	left := b.Cells() - p.Plies()
@@ -164,7 +165,7 @@ func (s *Solver) firstLook(p game.Position) (safe bool, best, score int) {
 	return false, b.Action(b.Legal(p).First()), -left / 2
 }
 
-// bookAction returns an action whose successor has the right score in the book, or -1.
+// bookAction returns an action after which the book's score agrees with score, or -1.
 func (s *Solver) bookAction(p game.Position, score int, wdl bool) int {
 	for a := range s.board.Actions() {
 		if !s.board.CanPlay(p, a) {

@@ -11,7 +11,7 @@ import (
 	_ "github.com/evald/evald/kernels/cpu/vector" // its headers
 )
 
-// c converts the call for C. C keeps none of its memory after the call.
+// c converts the call for C. C must not keep its pointers after the call.
 func (c *conv) c() C.conv {
 	relu := C.int64_t(0)
 	if c.relu {
@@ -26,7 +26,7 @@ func (c *conv) c() C.conv {
 	}
 }
 
-// c converts the call for C. C keeps none of its memory after the call.
+// c converts the call for C. C must not keep its pointers after the call.
 func (w *winogradCall) c() C.winograd {
 	return C.winograd{
 		tiles: (*C.winograd_tile)(unsafe.Pointer(unsafe.SliceData(w.tiles))), tile_count: C.int64_t(len(w.tiles)),
@@ -39,7 +39,7 @@ func (w *winogradCall) c() C.winograd {
 	}
 }
 
-// c converts the call for C. C keeps none of its memory after the call.
+// c converts the call for C. C must not keep its pointers after the call.
 func (s *sparseCall) c() C.sparse {
 	add := C.int64_t(0)
 	if s.add {
@@ -56,7 +56,7 @@ func (s *sparseCall) c() C.sparse {
 	}
 }
 
-// c converts the call for C. C keeps none of its memory after the call.
+// c converts the call for C. C must not keep its pointers after the call.
 func (q *quantizeCall) c() C.quantize {
 	return C.quantize{
 		cells: ints(q.cells), taps: ints(q.taps), near: (*C.uint16_t)(unsafe.Pointer(unsafe.SliceData(q.near))),
@@ -67,7 +67,7 @@ func (q *quantizeCall) c() C.quantize {
 	}
 }
 
-// c converts the call for C. C keeps none of its memory after the call.
+// c converts the call for C. C must not keep its pointers after the call.
 func (p *poolCall) c() C.pool {
 	return C.pool{
 		cells: ints(p.cells), cell_count: C.int64_t(len(p.cells) / p.positions), positions: C.int64_t(p.positions),

@@ -5,7 +5,7 @@ package cpu
 type conv struct {
 	*layer
 	cells  []int32   // cells to compute, as indices into all slices below
-	near   []uint16  // near[i] has bit t set if tap t of cells[i] may be non-zero; nil: all taps. Kernels may ignore it
+	near   []uint16  // near[i] has bit t set if tap t of cells[i] may be non-zero; nil means all taps. Kernels may ignore it
 	taps   []int32   // [taps] distances in cells
 	src    []float32 // [cell][stride] words, of which the first `words` are inputs
 	stride int
@@ -25,26 +25,25 @@ type layer struct {
 	scale    []float32 // [width] factors of sums of bytes; nil: words are not bytes
 }
 
-// kernel is one implementation of a conv.
 type kernel struct {
 	name     Path
 	bf16     bool // words are pairs of bfloat16
-	lanes    int  // outputs are rounded up to a multiple of this
+	lanes    int  // the number of outputs is rounded up to a multiple of this
 	panel    int  // outputs per panel: lanes times a power of two
-	inWords  int  // words of a tap are rounded up to a multiple of this
-	matrices bool // two words of a tap are multiplied at once, and are adjacent in the weights
+	inWords  int  // the number of words of a tap is rounded up to a multiple of this
+	matrices bool // two words of a tap are multiplied at once; they are adjacent in the weights
 	run      func(conv)
-	tiles    bool           // multiplies tiles: positions are side by side (Scratch.standTogether)
-	heads    func() kernel  // float32 kernel for the heads; nil: this one
+	tiles    bool           // multiplies tiles; positions are side by side (Scratch.standTogether)
+	heads    func() kernel  // returns the float32 kernel for the heads; nil: this kernel
 	pool     func(poolCall) // of heads
 	winograd *winograd      // for 3x3 convolutions; nil: the path has none
 	sparse   *sparse        // for inputs that are mostly zero
-	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no 8 bits
+	int8     *int8Form      // for the first convolutions of blocks; nil: the path has no 8-bit form
 	peak     func(n int)    // runs n rounds of multiply-adds in registers; nil: the path's peak is not measured
 	peakMACs int            // multiply-adds per round
 }
 
-// panelWidth returns the number of outputs in the next panel. left, a multiple of the lanes, is the number not packed yet.
+// panelWidth returns the number of outputs in the next panel. left, a multiple of the lanes, is the number of outputs not packed yet.
 func (k *kernel) panelWidth(left int) int {
 	w := k.panel
 	for w > left {
@@ -75,7 +74,7 @@ func (k *kernel) pack(weight, bias []float32, taps int) *layer {
 	})
 }
 
-// packWords packs the words returned by at for output o, input word w and tap t.
+// packWords packs the words that at returns for output o, input word w and tap t.
 func (k *kernel) packWords(bias []float32, taps, words int, at func(o, w, t int) float32) *layer {
 	l := &layer{tapCount: taps, words: words, width: roundUp(len(bias), k.lanes)}
 	l.weights, l.bias = aligned(taps*l.words*l.width), aligned(l.width)

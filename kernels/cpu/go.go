@@ -7,7 +7,7 @@ func goKernel() kernel {
 	return kernel{name: Go, lanes: 2, panel: 2, inWords: 1, run: convGo, sparse: &sparse{run: sparseGo, below: [2]float64{0.6, 0.6}}}
 }
 
-// convGo computes three cells and two outputs at a time: six independent sums. With Go's compiler, amd64's registers hold no
+// convGo computes three cells and two outputs at a time, which are six independent sums. With Go's compiler, the registers of amd64 hold no
 // more.
 func convGo(c conv) {
 	panel, last := c.tapCount*c.words, len(c.cells)-1

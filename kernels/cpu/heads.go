@@ -1,6 +1,6 @@
 package cpu
 
-// headConv returns the kernel of the heads' convolutions. Beside tiles, float32 products would take a tenth of the time.
+// headConv returns the kernel of the heads' convolutions. On a path with tiles, float32 products would take a tenth of the time.
 func (t *Tower) headConv() kernel {
 	if t.kernel.tiles {
 		return t.kernel
@@ -41,8 +41,8 @@ func (t *Tower) answer(s *Scratch, n int) {
 	s.showRows("policy.logit", n, s.Cells, s.cells, s.cells)
 }
 
-// poolCall is the argument of kernel.pool, which reduces the channels of each position over its cells to dst [positions][width]:
-// first the means, then the maxima. The values come from a relu: they are zero, positive or NaN. NaN stays NaN.
+// poolCall is the argument of kernel.pool, which reduces the channels of each position over its cells to dst [positions][width]: first the
+// means, then the maxima. The values come from a relu, so they are zero, positive or NaN. NaN stays NaN.
 type poolCall struct {
 	cells     []int32 // padded cells of all positions
 	positions int

@@ -2,26 +2,25 @@ package cpu
 
 import "math"
 
-// The first convolutions of blocks can have inputs and weights of 8 bits. Their inputs are the residual stream after a relu, so
-// none is negative: a channel's values from 0 to its range (Network.Ranges) are numbered from 0 to 255. The excess of a value
-// beyond its range is multiplied in float32 and added. Ranges can therefore be so small that a few values of a position exceed
-// them, and no value is clipped. Weights are multiplied by their inputs' steps, and then those of an output are numbered from
-// -127 to 127. Sums are of int32 and exact. Everything else, including the residual stream, is computed as on the path without 8
-// bits.
+// The first convolutions of blocks can have inputs and weights of 8 bits. Their inputs are the residual stream after a relu, so none is
+// negative. A channel's values from 0 to its range (Network.Ranges) are represented by the numbers 0 to 255. The excess of a value beyond
+// its range is multiplied in float32 and added. So no value is clipped, and ranges can be so small that a few values of a position exceed
+// them. Weights are multiplied by their inputs' steps; then those of each output are represented by the numbers -127 to 127. Sums are of
+// int32 and exact. Everything else, including the residual stream, is computed as on the path without 8 bits.
 //
-// RoundInt8 rounds a network's weights to these numbers. After that, only inputs are rounded.
+// RoundInt8 rounds a network's weights to values that these numbers represent. After that, only inputs are rounded.
 
-// int8Form is a path's implementation. A word is four bytes.
+// int8Form is a path's implementation of the 8-bit convolution. A word is four bytes.
 type int8Form struct {
 	quantize func(quantizeCall)
-	halves   int        // of the weights for the excess, as in sparse
+	halves   int        // of the weights for the excess; see sparse.halves
 	run      func(conv) // dst = relu(add + bias + scale * convolution of src)
 	peak     func(n int)
 	peakMACs int
 }
 
-// quantizeCall is the argument of int8Form.quantize: for some cells it sets dst to src * each, rounded to the nearest of 0 to
-// 255, ties to even, and sums to the convolution of src's excess beyond the ranges.
+// quantizeCall is the argument of int8Form.quantize. For some cells, quantize sets dst to src * each, rounded to the nearest of 0 to 255
+// (ties to even), and sums to the convolution of src's excess beyond the ranges.
 type quantizeCall struct {
 	*int8Layer
 	cells []int32   // of one position after another
@@ -35,11 +34,11 @@ type quantizeCall struct {
 // int8Layer is the weights of a convolution for int8Form.
 type int8Layer struct {
 	*layer
-	each, ranges []float32    // [width] of the inputs: numbers per unit, and the value of number 255
+	each, ranges []float32    // [width] for the inputs: factors from values to numbers, and the values of number 255
 	excess       *sparseLayer // the weights for the excess
 }
 
-// largestInput and largestWeight are the largest numbers.
+// largestInput and largestWeight are the largest numbers for an input and a weight.
 const (
 	largestInput  = 255
 	largestWeight = 127
@@ -59,7 +58,7 @@ func int8Steps(weight []float32, outputs int, ranges []float32) []float32 {
 	return s
 }
 
-// int8Number returns the number of a weight with input range r and the output's step.
+// int8Number returns the number for weight w, whose input has range r and whose output has the given step.
 func int8Number(w, r, step float32) int8 {
 	if step == 0 {
 		return 0
@@ -115,10 +114,10 @@ func (t *Tower) convolveInt8(s *Scratch, n int, l *int8Layer) {
 	t.eachPiece(c, &s.all, t.kernel.int8.run)
 }
 
-// quantizePiece is the number of positions per call (sparsePiece).
+// quantizePiece is the number of positions per call; see sparsePiece.
 const quantizePiece = 6
 
-// int8Go is the reference of all others, for tests.
+// int8Go is the implementation with which the tests compare all others.
 var int8Go = int8Form{quantize: quantizeGo, run: convInt8Go}
 
 func quantizeGo(q quantizeCall) {

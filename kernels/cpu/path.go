@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Path names a set of instructions and its implementation, such as "avx2". The package documentation lists the paths.
+// Path is the name of a set of instructions and of its implementation, such as "avx2". The package documentation lists the paths.
 type Path string
 
-// The paths, the fastest on most machines first (Rates).
+// The paths, in descending order of their rates on most machines (see Rates).
 const (
 	AMX        Path = "amx"
 	AVX512VNNI Path = "avx512vnni"
@@ -24,24 +24,24 @@ const (
 	Go         Path = "go"
 )
 
-// EmulatedAMX is amx with its tile instructions replaced by plain C. It is slow, for tests, and not in Paths. It needs amx's
-// vector instructions.
+// EmulatedAMX is amx with its tile instructions replaced by plain C. It is slow and only for tests; Paths does not list it. It needs the
+// vector instructions of amx.
 const EmulatedAMX Path = "amx-emulated"
 
-// BFloat16 reports whether the path multiplies in bfloat16, which costs accuracy.
+// BFloat16 reports whether the path multiplies in bfloat16, which is less accurate.
 func (p Path) BFloat16() bool {
 	k, err := p.kernel()
 	return err == nil && k.bf16
 }
 
-// Int8 reports whether the path multiplies bytes in the first convolutions of blocks, which costs accuracy and needs a network
-// with ranges.
+// Int8 reports whether the path multiplies bytes in the first convolutions of blocks. This is less accurate, and needs a network with
+// ranges.
 func (p Path) Int8() bool {
 	k, err := p.kernel()
 	return err == nil && k.int8 != nil
 }
 
-// Tiles reports whether the path multiplies tiles. A core has one unit for them.
+// Tiles reports whether the path multiplies tiles. The threads of a core share one unit for them.
 func (p Path) Tiles() bool {
 	k, err := p.kernel()
 	return err == nil && k.tiles
@@ -60,7 +60,7 @@ func Paths() []Path {
 	return paths
 }
 
-// kernel returns the kernel of a path. The error lists Paths.
+// kernel returns the kernel of a path. If there is none, the error lists Paths.
 func (p Path) kernel() (kernel, error) {
 	all := append(emulated(), available()...)
 	i := slices.IndexFunc(all, func(k kernel) bool { return k.name == p })
@@ -90,8 +90,8 @@ func (p Path) Check() error {
 	return err
 }
 
-// Peak runs n rounds of independent multiply-add instructions of the path, in registers, and returns the number of multiply-adds.
-// Timing it gives the maximum rate of one core. It returns 0 for plain Go.
+// Peak runs n rounds of independent multiply-add instructions of the path, in registers, and returns the number of multiply-adds. Callers
+// time it to find the maximum rate of a core. It returns 0 for plain Go.
 func (p Path) Peak(n int) int {
 	k, err := p.kernel()
 	if err != nil || k.peak == nil {

@@ -23,7 +23,7 @@ func vectorKernels() []kernel {
 		}
 		kernels = append(kernels, k)
 	}
-	if runtime.GOOS == "darwin" { // Apple does not document BFMMLA's rate; neon is faster if it is two a cycle
+	if runtime.GOOS == "darwin" { // Apple does not document the rate of BFMMLA; if it is two per cycle, neon is faster
 		return append(kernels, neon(), neonBF16())
 	}
 	return append(kernels, neonBF16(), neon())

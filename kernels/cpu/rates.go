@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// trialBytes is the approximate memory of a trial network on a path. More blocks would exceed any cache too.
+// trialBytes is the approximate memory of a trial network. It exceeds any cache, and so would more blocks.
 const trialBytes = 64 << 20
 
-// Rates measures the positions a second that one thread computes, for each of Paths except plain Go, which is many times slower.
-// The trial network has that many blocks and channels; as in a trained network, most inputs of its second convolutions are zero;
-// paths with 8 bits have ranges. For 6x64 it takes some 150 ms.
+// Rates measures how many positions per second one thread computes, for each of Paths except plain Go, which is many times slower. The
+// trial network has the given numbers of blocks and channels. As in a trained network, most inputs of its second convolutions are zero; for
+// paths with 8 bits it has ranges. For 6x64, Rates takes about 150 ms.
 func Rates(blocks, channels int) map[Path]float64 {
 	const rows, columns = 6, 7
 	r := rand.New(rand.NewPCG(3, 4))
@@ -40,8 +40,8 @@ func Rates(blocks, channels int) map[Path]float64 {
 	return rates
 }
 
-// trialNetwork returns one block whose second convolution has mostly zero inputs. The residual stream stays the same from block
-// to block, with three values in a thousand beyond their ranges.
+// trialNetwork returns one block. Its second convolution has mostly zero inputs. It keeps the residual stream the same from block to block,
+// with three values in a thousand beyond their ranges.
 func trialNetwork(r *rand.Rand, channels int) Network {
 	n := randomNetwork(r, channels, 32, 64, 1.6)
 	clear(n.Blocks[0][1].Weight)
@@ -60,14 +60,15 @@ func (t *Tower) repeat(blocks int) {
 // measured returns the paths that Rates measures.
 func measured() []Path { return slices.DeleteFunc(Paths(), func(p Path) bool { return p == Go }) }
 
-// turns runs trials in turn, and returns the minimum time of each by a clock: other load on the machine can only increase times.
+// turns runs the trials in turn, several times, and returns the minimum time of each, because other load on the machine can only increase
+// times.
 func turns(trials []func(), clock func() time.Duration) []time.Duration {
 	const fewest, most, enough = 5, 50, 50 * time.Millisecond
 	least := make([]time.Duration, len(trials))
 	sum := time.Duration(0) // of the minimum times
 	for round := 0; round < fewest || round < most && time.Duration(round)*sum < enough; round++ {
 		for i, run := range trials {
-			run() // loads its weights into the cache, as in long batches
+			run() // loads the trial's weights into the cache, as in long batches
 			start := clock()
 			run()
 			if took := clock() - start; round == 0 || took < least[i] {
@@ -81,7 +82,6 @@ func turns(trials []func(), clock func() time.Duration) []time.Duration {
 
 var start = time.Now()
 
-// sinceStart returns the time since the program's start.
 func sinceStart() time.Duration { return time.Since(start) }
 
 // clone returns the block with its own copy of the weights.

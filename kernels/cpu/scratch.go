@@ -4,26 +4,26 @@ package cpu
 type Scratch struct {
 	Positions int // maximum number of positions in a block
 
-	// The answers of the last block, logits for the side to move.
+	// The answers for the last block: logits for the side to move.
 	WDL      []float32 // [n,3] win, draw, loss
 	GameOver []float32 // [n,4] not over, own win, other's win, draw
-	Cells    []float32 // [n,H*W] of landing in each cell, top row first
+	Cells    []float32 // [n,H*W] logits of landing in each cell, top row first
 
-	// Trace, unless nil, is called with each layer's output, position by position, with the names and shapes of the reference's
-	// Network.Trace. The values are valid during the call only.
+	// Trace, if not nil, is called with each layer's output, position by position, with the names and shapes of Network.Trace in nn/net.
+	// The values are valid during the call only.
 	Trace func(layer string, position int, values []float32)
 
 	rows, columns, cells, padded int // of one position
 
-	together int         // number of positions side by side; 1: one after another
+	together int         // number of positions side by side; 1 means one after another
 	index    []int32     // [Positions*cells] the padded cell of each cell, top row first
 	near     []uint16    // [cells] has bit t set if tap t of the cell is on the board
-	all      order       // of the positions of the last block
-	some     order       // of the positions of the last dense convolution
+	all      order       // cells of the last block
+	some     order       // cells of the last dense convolution
 	work     *sparseWork // nil if the path has no sparse form
-	nonzeros []int32     // [Positions] the result of sparse
-	dense    []int32     // positions of the last convolution that sparse does not compute
-	spans    []int32     // [cells][3][2] in each row around a cell, the first index in cells and the end (sparseCall)
+	nonzeros []int32     // [Positions] numbers of non-zero inputs, from sparse
+	dense    []int32     // positions of the last convolution that sparse did not compute
+	spans    []int32     // [cells][3][2] for each row around a cell, the first index in cells and the end (sparseCall)
 	taps     []int32     // [9] distances from a cell to its 3x3 neighbourhood, in the order of a kernel's elements
 	here     []int32     // [1] the only tap of a 1x1 convolution: 0
 	each     []int32     // [Positions] 0, 1, 2 ..: the "cells" of layers with one value per position
@@ -34,7 +34,7 @@ type Scratch struct {
 	mid      []float32 // [Positions*padded][width] between the two convolutions of a block; nil if only midPairs is read
 	bytes    []float32 // [Positions*padded][words] the input of a first convolution in bytes; nil if the path does not use it
 	midPairs []float32 // [Positions*padded][width/2] the same in bfloat16; nil if the path does not use it
-	head     []float32 // [Positions*padded][conv.width] value.conv and policy.conv
+	head     []float32 // [Positions*padded][conv.width] outputs of value.conv and policy.conv
 	logits   []float32 // [Positions*padded][policyLogits.width]
 	tiled    *tiled    // nil if convolutions are computed directly
 	pool     []float32 // [Positions][2V]
@@ -42,23 +42,23 @@ type Scratch struct {
 	out      []float32 // [Positions][out.width]
 }
 
-// slack is the number of cells after the last one that kernels may read if they take cells in runs.
+// slack is the number of cells after the last one that kernels may read, because they process cells in runs.
 const slack = 40
 
-// blockBytes is the approximate size of a block's activations, which together with a layer's weights fit a second-level cache.
+// blockBytes is the approximate size of a block's activations. Together with a layer's weights they fit into a second-level cache.
 const blockBytes = 400 << 10
 
-// group is the number of positions computed side by side: a multiple of the cells of every kernel's tile.
+// group is the number of positions that arrange computes together: a multiple of the cells of every kernel's tile.
 const group = 6
 
-// tiledPositions is the number of positions that winograd computes together, so that their values, their products and a layer's
-// weights fit a second-level cache. It is a multiple of the cells of every kernel's tile.
+// tiledPositions is the number of positions that winograd computes together. Their values, their products and a layer's weights fit into a
+// second-level cache. It is a multiple of the cells of every kernel's tile.
 const tiledPositions = 6
 
 // tileRows is the number of cells in a tile, and of positions in a block of a kernel that multiplies tiles.
 const tileRows = 16
 
-// Block returns the number of positions that are computed together on boards of this size.
+// Block returns the number of positions that are computed together on boards of the given size.
 func (t *Tower) Block(rows, columns int) int {
 	if t.kernel.tiles {
 		return tileRows
@@ -67,7 +67,7 @@ func (t *Tower) Block(rows, columns int) int {
 	return min(max(blockBytes/(2*4*padded*t.stem.width)/group, 1), 2) * group
 }
 
-// NewScratch allocates memory for boards of rows and columns.
+// NewScratch allocates memory for boards of the given size.
 func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	s := &Scratch{rows: rows, columns: columns, cells: rows * columns, padded: (rows+2)*(columns+1) + 1}
 	width := t.stem.width
@@ -120,17 +120,16 @@ func (t *Tower) NewScratch(rows, columns int) *Scratch {
 	return s
 }
 
-// Fits reports whether the scratch is for boards of this size.
+// Fits reports whether the scratch is for boards of the given size.
 func (s *Scratch) Fits(rows, columns int) bool { return s.rows == rows && s.columns == columns }
 
-// order is cells of a block in an order that suits the kernel.
+// order is the cells of a block in the order in which the kernel computes them.
 type order struct {
 	cells []int32  // padded cells
 	near  []uint16 // for each cell, the taps on the board; see conv.near. nil: unknown
 }
 
-// layOut computes the indices of all cells, with `together` positions side by side in each padded cell, and the taps between
-// them.
+// layOut computes the indices of all cells, with `together` positions side by side in each padded cell, and the distances of taps.
 func (s *Scratch) layOut(together int) {
 	s.together = together
 	s.index, s.taps = s.index[:0], s.taps[:0]
@@ -150,7 +149,7 @@ func (s *Scratch) layOut(together int) {
 	}
 }
 
-// standTogether lays out a block of n positions side by side, and clears all values, because those off the board must be zero.
+// standTogether lays out a block of n positions side by side. It clears all values, because those off the board must be zero.
 func (s *Scratch) standTogether(n int) {
 	s.layOut(n)
 	for _, x := range [][]float32{s.planes, s.pairs, s.midPairs} {
@@ -158,9 +157,9 @@ func (s *Scratch) standTogether(n int) {
 	}
 }
 
-// arrange orders cells so that a kernel's tile has cells with the same neighbours: the same cell of each position of a group.
-// Positions that fill no group are ordered column after column. Taps off the board (a fifth of all products on 7x6) can then be
-// skipped for a whole tile.
+// arrange orders cells so that a kernel's tile contains cells with the same neighbours: the same cell of each position of a group.
+// Positions that do not fill a group are ordered column by column. Then a whole tile can skip its taps off the board (a fifth of all
+// products on 7x6).
 func (s *Scratch) arrange(o *order, positions []int32, tiles bool) {
 	o.cells, o.near = o.cells[:0], o.near[:0]
 	if tiles {
@@ -184,9 +183,9 @@ func (s *Scratch) arrange(o *order, positions []int32, tiles bool) {
 	}
 }
 
-// arrangeTiles orders the cells of n positions that are side by side. If they nearly fill a tile, its rows are one cell of all
-// positions, and the next cell is the one below, because nearly all pairs of cells then share their taps. With fewer positions, a
-// tile also has the next cells of a row.
+// arrangeTiles orders the cells of n positions that are side by side. If these nearly fill a tile, the rows of a tile are one cell of all
+// positions, and the next tile is the cell below, because nearly all pairs of cells then share their taps. With fewer positions, a tile
+// also contains the next cells of the row.
 func (s *Scratch) arrangeTiles(o *order, n int) {
 	const enough = tileRows * 3 / 4
 	for m := range s.cells {
@@ -242,7 +241,7 @@ func (s *Scratch) load(t *Tower, planes []float32, n int) {
 	}
 }
 
-// show calls Trace with channels [from, from+channels) of x [padded][width], as [channels,H,W].
+// show calls Trace with the channels from from to from+channels-1 of x [padded][width], as [channels,H,W].
 func (s *Scratch) show(layer string, n int, x []float32, width, from, channels int) {
 	if s.Trace == nil {
 		return

@@ -10,8 +10,8 @@ import (
 // selfTests caches each path's result.
 var selfTests sync.Map // Path -> func() error
 
-// SelfTest compares a path with plain Go on random planes and a small random network, once per process. The error says where they
-// disagree, or that the path is not in Paths; the path must then not be used. It takes some milliseconds.
+// SelfTest compares a path with plain Go on random planes and a small random network, once per process. If it returns an error, the path
+// must not be used: the error contains the first difference, or means that the path is not in Paths. SelfTest takes some milliseconds.
 func SelfTest(p Path) error {
 	k, err := p.kernel()
 	if err != nil {
@@ -21,8 +21,9 @@ func SelfTest(p Path) error {
 	return test.(func() error)()
 }
 
-// randomNetwork has C channels, V head channels, F hidden values, 5 planes, and a block for each of less, by which its first
-// biases are lowered: at 1.6 most inputs of the second convolution are zero, 95% as in the default network; at 6 nearly all.
+// randomNetwork has C channels, V head channels, F hidden values and 5 planes. It has a block for each element of less, by which that
+// block's first biases are lowered: with 1.6, most inputs of its second convolution are zero, 95% as in the default network; with 6, nearly
+// all.
 func randomNetwork(r *rand.Rand, C, V, F int, less ...float32) Network {
 	affine := func(out, in int) Affine {
 		a := Affine{Weight: make([]float32, out*in), Bias: make([]float32, out)}
@@ -61,16 +62,16 @@ func randomPlanes(r *rand.Rand, n, rows, columns int) []float32 {
 
 func selfTest(k kernel) error {
 	r := rand.New(rand.NewPCG(1, 2))
-	const C, rows, columns = 64, 6, 7      // enough channels for the forms for whole vectors
+	const C, rows, columns = 64, 6, 7      // enough channels for the forms that need whole vectors
 	n := randomNetwork(r, C, 16, 20, 0, 6) // so that the sparse form is tested too
 	base := goKernel()
-	if k.int8 != nil { // the same numbers are rounded, so all other paths agree
+	if k.int8 != nil { // then all other paths compute with the same rounded numbers
 		n.Ranges = [][]float32{make([]float32, C), make([]float32, C)}
 		for i := range C {
 			n.Ranges[0][i], n.Ranges[1][i] = 3+float32(r.IntN(8)), 3+float32(r.IntN(8))
 		}
 		base.int8 = &int8Go
-		for _, b := range n.Blocks { // the sparse form rounds its weights to these
+		for _, b := range n.Blocks { // to numbers that the sparse form represents exactly
 			for _, a := range b {
 				for i, w := range a.Weight {
 					a.Weight[i] = math.Float32frombits(uint32(bfloat16(w)) << 16)

@@ -1,23 +1,22 @@
 package cpu
 
-// The inputs of a block's convolutions come from a relu, and many are zero: in the default network 60% of the inputs of the first
-// convolution and 95% of the second's. A path with a sparse form lists the other inputs, and for each cell and output sums the
-// products of the listed inputs around it, in float32.
+// The inputs of a block's convolutions come from a relu, and many are zero: in the default network 60% of the first convolution's inputs
+// and 95% of the second's. A path with a sparse form lists the other inputs. For each cell and output, it sums the products of the listed
+// inputs around the cell, in float32.
 //
-// The form depends only on the position, so that its answer does not depend on its block.
+// Which form computes a position depends only on the position, so that its answer does not depend on its block.
 
 // sparse is a path's implementation of a 3x3 convolution whose inputs are mostly zero.
 type sparse struct {
 	run func(sparseCall) // dst = relu(add + bias + convolution of src) for the positions with many zeros
-	// below is the share of non-zero inputs below which run is faster than a dense convolution, for a block's first and second
-	// convolution. 0 means never.
+	// below is the share of non-zero inputs below which run is faster than a dense convolution, for a block's first and second convolution.
+	// 0 means that run is never used.
 	below [2]float64
-	// halves, unless 0, means that weights are bfloat16, two in a word (twoWeights), from outputs at this distance. They take
-	// half the space in the cache, on paths that round numbers anyway.
+	// halves, if not 0, means that weights are bfloat16. Two weights, whose outputs have this distance, share a word (twoWeights). So
+	// weights take half the space in the cache, on paths that round numbers anyway.
 	halves int
 }
 
-// sparseLayer is the weights of a convolution for sparse.
 type sparseLayer struct {
 	*layer
 	row  int // words per input and tap: weights is [in][9][row]
@@ -27,24 +26,23 @@ type sparseLayer struct {
 // sparseStrip is STRIP in sparse.h.
 const sparseStrip = 64
 
-// sparseCall is the argument of sparse.run.
 type sparseCall struct {
 	*sparseLayer
 	cells      []int32   // the cells of a position, ascending
 	taps       []int32   // [9] the distances of 3x3, ascending
 	near       []uint16  // for each of the cells: the taps that are on the board
-	spans      []int32   // [cells][3][2] the same, as ranges: in each row around a cell, the first index in cells and the end
-	few        int       // positions with at least this many non-zero inputs are not computed
+	spans      []int32   // [cells][3][2] for each row around a cell, the first index in cells and the end: the same taps as near
+	few        int       // run does not compute positions with this many or more non-zero inputs
 	columns    int       // of the board
 	padded     int       // cells from one position to the next
 	src        []float32 // [position][padded cell][width]
 	add        bool      // add is dst
 	dst, pairs []float32 // as in conv
-	nonzeros   []int32   // [positions] set to the number of non-zero inputs, or to few or more
+	nonzeros   []int32   // [positions] output: the number of non-zero inputs, or few or more
 	work       *sparseWork
 }
 
-// sparseWork is run's memory. Vectors are written whole, so there is some room at the end.
+// sparseWork is run's memory. Because run writes whole vectors, it has some spare elements at the end.
 type sparseWork struct {
 	values, around []float32 // the non-zero inputs of a position, and those around one cell
 	places, at     []int32   // offsets of their weights
@@ -58,7 +56,7 @@ func newSparseWork(cells, width int) *sparseWork {
 
 // packSparse packs weights [out][in][9] and a bias [out]; halves is as in sparse.
 func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
-	rows := len(weight) / len(bias) // one for each input and tap
+	rows := len(weight) / len(bias) // one row for each input and tap
 	width := roundUp(len(bias), k.lanes)
 	l := &sparseLayer{&layer{tapCount: 9, words: rows / 9, width: width, bias: aligned(width)}, width, 0}
 	copy(l.bias, bias)
@@ -86,11 +84,11 @@ func (k *kernel) packSparse(weight, bias []float32, halves int) *sparseLayer {
 	return l
 }
 
-// sparsePiece is the number of positions per call: during a long C call, Go gives the processor to another thread.
+// sparsePiece is the number of positions per call. It is small because Go gives the processor to another thread during a long C call.
 const sparsePiece = 6
 
-// convolveSparse computes convolution `which` of a block, 0 or 1, of x, for those of n positions with many zeros in x, and
-// returns the others. c is the rest of the operation; its add is nil or dst.
+// convolveSparse computes convolution `which` of a block, 0 or 1, with input x, for those of n positions with many zeros in x, and returns
+// the other positions. c is the rest of the operation; its add is nil or dst.
 func (t *Tower) convolveSparse(s *Scratch, n int, l block, which int, c conv, x []float32) (dense []int32) {
 	k := t.kernel.sparse
 	if k == nil || k.below[which] == 0 {

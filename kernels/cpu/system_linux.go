@@ -17,7 +17,7 @@ func Processor() string {
 		return ""
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, 1<<16)) // the first processor is enough
+	text, _ := io.ReadAll(io.LimitReader(f, 1<<16)) // the entry of the first processor suffices
 	return identity(string(text))
 }
 
@@ -36,7 +36,7 @@ func identity(cpuinfo string) string {
 	return strings.Join(values, " ")
 }
 
-// threadTime returns this thread's processor time, which excludes time for which others have the processor.
+// threadTime returns this thread's processor time, which excludes the time in which other threads have the processor.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

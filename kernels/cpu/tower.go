@@ -21,8 +21,8 @@ type Network struct {
 	PolicyConv  Affine      // C -> V
 	PolicyLogit Affine      // V -> 1
 
-	// Ranges are the largest expected inputs of the blocks' first convolutions, [block][channel], each from 1e-30 to 1e30; nil if
-	// they are not known. Paths with 8 bits need them (Path.Int8).
+	// Ranges are the largest expected inputs of the blocks' first convolutions, [block][channel], each from 1e-30 to 1e30; nil if they are
+	// not known. Paths with 8 bits need them (Path.Int8).
 	Ranges [][]float32
 }
 
@@ -42,12 +42,12 @@ type Tower struct {
 // block is the weights of a 3x3 convolution of a residual block, in each form that the path needs.
 type block struct {
 	dense    *layer
-	atPoints *layer       // for winograd, or nil
-	int8     *int8Layer   // or nil
-	sparse   *sparseLayer // for sparse, or nil
+	atPoints *layer       // for winograd; nil if unused
+	int8     *int8Layer   // nil if unused
+	sparse   *sparseLayer // for sparse; nil if unused
 }
 
-// New packs a network for a path, and does not keep the network's memory. The error is that of Path.Check, or ErrRanges.
+// New packs a network for a path. It does not keep the network's memory. The error is that of Path.Check, or wraps ErrRanges.
 func New(n Network, p Path) (*Tower, error) {
 	k, err := p.kernel()
 	if err != nil {
@@ -59,7 +59,7 @@ func New(n Network, p Path) (*Tower, error) {
 	return newTower(n, k), nil
 }
 
-// ErrRanges is the error of paths with 8 bits for networks without ranges.
+// ErrRanges means that a path with 8 bits needs a network with ranges.
 var ErrRanges = errors.New("the network has no ranges of activations (evald model int8 makes one that has)")
 
 func newTower(n Network, k kernel) *Tower {
@@ -106,8 +106,8 @@ func newTower(n Network, k kernel) *Tower {
 // Path is the path that the tower was packed for.
 func (t *Tower) Path() Path { return t.kernel.name }
 
-// Forward evaluates the planes [n,planes,H,W] of n positions, 1 to s.Positions. s must be a scratch of this tower. The answers
-// are in s.WDL, s.GameOver and s.Cells.
+// Forward evaluates n positions, 1 to s.Positions, given their planes [n,planes,H,W]. s must be a scratch of this tower. The answers are in
+// s.WDL, s.GameOver and s.Cells.
 func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	if n < 1 || n > s.Positions || len(planes) != n*t.planes*s.cells {
 		panic(fmt.Sprintf("cpu: forward of %d positions with %d values in a scratch for %d positions of %d", n, len(planes), s.Positions, t.planes*s.cells))
@@ -137,8 +137,8 @@ func (t *Tower) Forward(s *Scratch, planes []float32, n int) {
 	t.answer(s, n)
 }
 
-// convolve computes c for some positions of the block, in ascending order, with a layer's weights and x, whose bfloat16 copy is
-// pairs.
+// convolve computes c for some positions of the block, in ascending order, with a layer's weights. The input is x, and pairs is its
+// bfloat16 copy.
 func (t *Tower) convolve(s *Scratch, positions []int32, l block, c conv, x, pairs []float32) {
 	if s.tiled != nil {
 		c.layer, c.src = l.dense, x
@@ -182,9 +182,9 @@ func (t *Tower) eachPiece(c conv, o *order, run func(conv)) {
 	}
 }
 
-// pieceProducts is the number of words multiplied per call, about ten microseconds. During a C call of more than twenty, Go gives
-// the processor to another thread, and getting it back costs more than many calls.
+// pieceProducts is the number of word products per call, which take about ten microseconds. During a C call of more than twenty, Go gives
+// the processor to another thread, and getting it back takes longer than many calls.
 const pieceProducts = 1 << 20
 
-// tileProducts is the same for tiles, which are faster.
+// tileProducts is the number of word products per call for tiles, which are faster.
 const tileProducts = 8 * pieceProducts

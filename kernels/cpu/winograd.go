@@ -1,26 +1,25 @@
 package cpu
 
-// Winograd's convolution (Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms for
-// convolutional neural networks, 2016). A 3x3 convolution of m x n outputs is a product of polynomials. It is computed by
-// evaluating both factors at some points and multiplying them point by point, with (m+2)*(n+2) products instead of 9*m*n.
-// For each point
+// Winograd's convolution (Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms for convolutional neural
+// networks, 2016). A 3x3 convolution with m x n outputs is a product of polynomials. Both factors are evaluated at some points and
+// multiplied point by point, which needs (m+2)*(n+2) products instead of 9*m*n. For each point
 //
 //	products[point] = weights at the point * values at the point
 //
-// is a 1x1 convolution over all tiles of a block, which the path's operation computes. Weights are evaluated at the points once,
-// when the network is packed; inputs before, and outputs after the products (winograd.h).
+// is a 1x1 convolution over all tiles of a block, which the path's operation computes. The weights' values at the points are computed once,
+// when the network is packed. The inputs' values are computed before these products, and the outputs from them (winograd.h).
 //
-// A board's rows and columns are cut into tiles of 3 and 4 outputs, 7x6 into 4+3 and 3+3: 110 products instead of the 304 on the
-// board. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that tiles of all sizes share
-// their weights.
+// A board's rows and columns are cut into tiles of 3 and 4 outputs, for example 7x6 into 4+3 and 3+3. That needs 110 products instead of
+// the 304 of the direct form. The points are 0, 1, -1, 2, -2 and infinity. 3 outputs use the same points without -2, so that tiles of all
+// sizes share their weights.
 
 // points is the number of points in each direction.
 const points = 6
 
-// winograd is a path's code for a convolution's three steps; products computes only the given points.
+// winograd is a path's code for the three steps of a convolution. products computes only the points from from to to-1.
 type winograd struct{ in, products, out func(winogradCall) }
 
-// winogradCall is their argument.
+// winogradCall is the argument of these steps.
 type winogradCall struct {
 	*tiled
 	positions, cells int // cells: padded cells of a position
@@ -28,7 +27,7 @@ type winogradCall struct {
 	src              []float32 // in: [position][cell][width]
 	bias, add, dst   []float32 // out: as in conv
 	weights          *layer    // products: at all points, one after the other
-	from, to         int       // products: the points
+	from, to         int       // products: range of the points, without to
 }
 
 // winogradTile is one tile of a position. It has the memory layout of winograd_tile in C.
@@ -39,7 +38,7 @@ type winogradTile struct {
 	at            [points * points]int32 // slot of each point, for the block's first position
 }
 
-// tilings cuts a line of outputs into tiles with the fewest points: 4 as 4, 6 as 3+3, 7 as 4+3.
+// tilings cuts a line of outputs into the tiles with the fewest points in all: 4 as 4, 6 as 3+3, 7 as 4+3.
 func tilings(outputs int) (sizes []int) {
 	best, fours := 1<<30, 0
 	for n := 0; n <= (outputs+3)/4; n++ {
@@ -58,7 +57,7 @@ func tilings(outputs int) (sizes []int) {
 	return sizes
 }
 
-// tiled is the division of a scratch's boards into tiles.
+// tiled describes how a scratch's boards are cut into tiles.
 type tiled struct {
 	positions        int // positions computed together
 	tiles            []winogradTile
@@ -68,7 +67,7 @@ type tiled struct {
 	points, products []float32              // values at the points, and their products: [slot][width]
 }
 
-// newTiled divides boards of rows and columns into tiles, for the memory layout of Scratch.
+// newTiled cuts boards of the given size into tiles, for the memory layout of Scratch.
 func newTiled(rows, columns, padded, positions, width int) *tiled {
 	t := &tiled{positions: positions}
 	stride := columns + 1
@@ -117,7 +116,7 @@ func newTiled(rows, columns, padded, positions, width int) *tiled {
 	return t
 }
 
-// products returns the number of products per position, input and output.
+// products returns winograd's number of products per position, input and output.
 func products(rows, columns int) (sum int) {
 	for _, m := range tilings(rows) {
 		for _, n := range tilings(columns) {
@@ -127,14 +126,14 @@ func products(rows, columns int) (sum int) {
 	return sum
 }
 
-// direct returns the same number without winograd: all taps on the board.
+// direct returns the number of products without winograd: all taps on the board.
 func direct(rows, columns int) int { return (3*rows - 2) * (3*columns - 2) }
 
-// pays reports whether winograd saves enough products to outweigh its additional work.
+// pays reports whether winograd saves enough products to outweigh its other work.
 func pays(rows, columns int) bool { return 5*products(rows, columns) < 3*direct(rows, columns) }
 
-// Products returns the numbers of multiply-adds in the two 3x3 convolutions of a residual block on this path, per position, input
-// and output, if no input is zero.
+// Products returns the numbers of multiply-adds in the two 3x3 convolutions of a residual block on this path, per position, input and
+// output, if no input is zero.
 func (p Path) Products(rows, columns int) (first, second int) {
 	k, err := p.kernel()
 	if err != nil || k.winograd == nil || !pays(rows, columns) {
@@ -175,8 +174,7 @@ func (k *kernel) atPoints(weight []float32, out int) *layer {
 	return all
 }
 
-// winograd computes conv c for the n positions from `first` on with the weights at the points: dst = relu(add + bias +
-// convolution of src).
+// winograd computes conv c for n positions from `first` on, with the weights at the points: dst = relu(add + bias + convolution of src).
 func (t *Tower) winograd(s *Scratch, first, n int, weights *layer, c conv) {
 	g := s.tiled
 	for last := first + n; first < last; first += g.positions {

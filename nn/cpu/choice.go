@@ -9,24 +9,24 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Choice is the path by which this machine computes networks of a shape, and why.
+// Choice is the path that computes networks of a shape on this machine, and the reason.
 type Choice struct {
 	Path   kernel.Path
 	Why    string
-	Rates  map[kernel.Path]float64 // from kernels/cpu.Rates; nil: not measured, the order of kernels/cpu.Paths decided
+	Rates  map[kernel.Path]float64 // from kernels/cpu.Rates; nil if not measured: then the order of kernels/cpu.Paths decided
 	Failed []error                 // self-tests of paths that would otherwise have been chosen
 }
 
-// A path less exact than float32 is chosen only if it is `worth` times as fast. Paths with at least `equal` times the rate of the
-// fastest are chosen by their order, so that noise does not decide.
+// A path that is less exact than float32 is chosen only if it is `worth` times as fast. Among paths with at least `equal` times the highest
+// rate, their order decides, so that noise does not.
 const (
 	worth = 1.15
 	equal = 0.95
 )
 
-// counted returns a path's rate as the choice counts it: rates of tiles double, because the two threads of a core share its unit
-// for tiles. On a shared machine, a neighbour's use of that unit cut the rate of amx to between a quarter and a third for seconds
-// at a time, and those of other paths to 0.6. A low rate of tiles is therefore likely to be temporary, but the choice lasts.
+// counted returns the rate of a path as Choose compares it. It doubles rates of tiles, because the two threads of a core share a unit for
+// tiles: on a shared machine, another user of that unit reduced the rate of amx to between a quarter and a third for seconds at a time, and
+// those of other paths to 0.6. So a low rate of tiles is probably temporary, while the choice is permanent.
 func counted(rates map[kernel.Path]float64, p kernel.Path) float64 {
 	if p.Tiles() {
 		return 2 * rates[p]
@@ -34,9 +34,9 @@ func counted(rates map[kernel.Path]float64, p kernel.Path) float64 {
 	return rates[p]
 }
 
-// Choose chooses among Paths by rates, which are measured when this machine first has a network with this many blocks and
-// channels, and stored (rates.go). If rates can neither be read nor stored, nothing is measured, and the first path is chosen. A
-// path that fails its self-test is left out.
+// Choose chooses among Paths by their rates. These are measured and stored when this machine first has a network with the given numbers of
+// blocks and channels (rates.go). If rates can neither be read nor stored, nothing is measured, and the first path is chosen. Paths that
+// fail their self-tests are not chosen.
 func Choose(c net.Config, ranges bool) Choice {
 	rates, err := thisMachine().rates(c)
 	return choose(pathsFor(ranges), rates, err, kernel.SelfTest)
@@ -64,7 +64,7 @@ func choose(paths []kernel.Path, rates map[kernel.Path]float64, unmeasured error
 
 // fastest returns the fastest float32 path, or the fastest other path if that is `worth` times as fast, and the reason.
 func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, string) {
-	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // the first path whose rate is about the highest, and the highest rate
+	first := func(fits func(kernel.Path) bool) (p kernel.Path, most float64) { // returns the first path whose rate is about the highest, and the highest rate
 		for _, p := range paths {
 			if fits(p) {
 				most = max(most, counted(rates, p))
@@ -75,7 +75,7 @@ func fastest(paths []kernel.Path, rates map[kernel.Path]float64) (kernel.Path, s
 		}
 		return p, most
 	}
-	exact, most := first(kernel.Path.Exact) // never empty: plain Go is always there
+	exact, most := first(kernel.Path.Exact) // plain Go is always available
 	if p, _ := first(func(p kernel.Path) bool { return !p.Exact() && counted(rates, p) >= worth*most }); p != "" {
 		why := fmt.Sprintf("%.2f times as fast as any in float32", rates[p]/most)
 		if rates[p] < worth*most {
@@ -99,8 +99,8 @@ func pathsFor(ranges bool) []kernel.Path {
 	return slices.DeleteFunc(kernel.Paths(), func(p kernel.Path) bool { return p.Int8() && !ranges })
 }
 
-// Int8Gain returns how many times as fast a network without ranges would be with them (Int8), and the path that would then be
-// chosen; 0 if it already uses 8 bits, if the gain is not worth it, or if nothing was measured.
+// Int8Gain returns how many times as fast a network without ranges would be with ranges (Int8), and the path that would then be chosen. It
+// returns 0 if the network already uses 8 bits, if the gain is too small, or if nothing was measured.
 func (c Choice) Int8Gain() (gain float64, by kernel.Path) {
 	if c.Rates == nil || c.Path.Int8() {
 		return 0, ""

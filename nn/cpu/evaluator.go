@@ -1,11 +1,11 @@
 // Package cpu evaluates networks on the CPU with the kernels of kernels/cpu. It computes what nn/net defines, many times
 // faster than the reference.
 //
-// Rows are computed in blocks of a few positions, which are shared among all cores. On the float32 paths logits are within
-// 1e-4 of the reference's. On the paths with bfloat16 or 8 bits (see kernels/cpu) the probabilities of win, draw and loss are within 0.02
-// for 99 of 100 positions, and 995 of 1000 positions have the same best move. Tests check both.
+// Rows are computed in blocks of a few positions, which all cores share. On the float32 paths, logits are within 1e-4 of the reference's.
+// On the paths with bfloat16 or 8 bits (see kernels/cpu), the probabilities of win, draw and loss are within 0.02 for 99 of 100 positions,
+// and 995 of 1000 positions have the same best move. Tests check both.
 //
-// Each network is computed by one path. Choose chooses it by the network's shape (choice.go) and by rates measured once
+// Each network is computed by one path. Choose selects it by the network's shape (choice.go) and by rates that are measured once
 // (rates.go).
 package cpu
 
@@ -29,7 +29,7 @@ type Backend struct {
 	workers []worker
 }
 
-// New packs a network for the path that Choose returns. It does not keep the network.
+// New packs a network for the path that Choose selects. It does not retain the network.
 func New(n *net.Network) (*Backend, Choice) {
 	c := Choose(n.Config(), hasRanges(n))
 	e, err := NewPath(n, c.Path)
@@ -39,7 +39,7 @@ func New(n *net.Network) (*Backend, Choice) {
 	return e, c
 }
 
-// NewPath packs a network for one path, and does not keep the network. The error lists the paths of this machine.
+// NewPath packs a network for one path. It does not retain the network. The error lists the paths of this machine.
 func NewPath(n *net.Network, p kernel.Path) (*Backend, error) {
 	w, err := weights(n)
 	if err != nil {
@@ -57,7 +57,7 @@ func NewPath(n *net.Network, p kernel.Path) (*Backend, error) {
 // Path is the path that the backend uses.
 func (e *Backend) Path() kernel.Path { return e.tower.Path() }
 
-// Attributes implements eval.Backend. The rows are enough for blocks on all cores.
+// Attributes implements eval.Backend. Its number of rows is enough to give all cores blocks.
 func (e *Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
 // Threads is the maximum number of goroutines that compute at once, for all callers together.
@@ -81,10 +81,10 @@ func weights(n *net.Network) (w kernel.Network, err error) {
 	return w, err
 }
 
-// Compute implements eval.Backend. At most Threads goroutines compute at once; further callers wait. A cancelled context is
-// noticed between blocks. If the network's output is not finite, the error names the first such row.
+// Compute implements eval.Backend. At most Threads goroutines compute at once; further callers wait. It checks the context between blocks.
+// If a row's output is not finite, the error names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
-	block := min(e.tower.Block(b.Board.Rows(), b.Board.Columns()), (len(b.Pos)+e.Threads()-1)/e.Threads()) // so that every goroutine gets some rows
+	block := min(e.tower.Block(b.Board.Rows(), b.Board.Columns()), (len(b.Pos)+e.Threads()-1)/e.Threads()) // so that every goroutine gets rows
 	if err := e.pool.Do(ctx, b, len(b.Pos), max(1, block)); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
 	}
@@ -98,7 +98,7 @@ type worker struct {
 	answerer net.Answerer
 }
 
-// fit allocates the memory for a board unless it fits already.
+// fit allocates the memory for a board, unless the present memory fits.
 func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 	if w.scratch == nil || !w.scratch.Fits(board.Rows(), board.Columns()) {
 		w.scratch = t.NewScratch(board.Rows(), board.Columns())

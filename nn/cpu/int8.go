@@ -16,13 +16,13 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// beyondRange is the number of values of a channel per value that exceeds its range. A smaller number makes the steps finer and
-// leaves more values to float32.
+// beyondRange is the ratio of a channel's values to those that exceed its range. A smaller ratio makes the steps finer, and leaves more
+// values to float32.
 const beyondRange = 512
 
-// Int8 returns a copy of a network for paths with 8 bits (kernels/cpu). Ranges are measured on the positions, which should be
-// typical of later requests. Weights are rounded to the steps of 8 bits, so the copy's answers differ slightly from the network's
-// on all paths. A symmetric network stays symmetric. One thread computes; the only error is that of a context that has ended.
+// Int8 returns a copy of a network for paths with 8 bits (kernels/cpu). It measures ranges on the positions, which should be typical of
+// later requests. It rounds weights to the steps of 8 bits, so the copy's answers differ slightly from the network's, on all paths. A
+// symmetric network stays symmetric. Int8 uses one thread; its only error is that of ctx.
 func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.Position) (*net.Network, error) {
 	ranges, err := measureRanges(ctx, n, b, positions)
 	if err != nil {
@@ -33,7 +33,7 @@ func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.P
 		copied[s.Name] = n.Weight(s.Name).Clone().(*tensor.Dense)
 	}
 	for i, r := range ranges {
-		if n.Symmetric() { // channels 2c and 2c+1 are each other's mirror image, and their weights stay so
+		if n.Symmetric() { // channels 2c and 2c+1 are mirror images of each other; with equal ranges, so are their rounded weights
 			for c := 1; c < len(r); c += 2 {
 				r[c-1], r[c] = max(r[c-1], r[c]), max(r[c-1], r[c])
 			}
@@ -49,7 +49,7 @@ func Int8(ctx context.Context, n *net.Network, b *game.Board, positions []game.P
 	return rounded, nil
 }
 
-// measureRanges returns, for each block and input channel, the value that one in beyondRange exceeds.
+// measureRanges returns, for each block and input channel, the value that one in beyondRange values exceeds.
 func measureRanges(ctx context.Context, n *net.Network, b *game.Board, positions []game.Position) ([][]float32, error) {
 	e, err := NewPath(n, kernel.Float32())
 	if err != nil {
@@ -96,10 +96,10 @@ func measureRanges(ctx context.Context, n *net.Network, b *game.Board, positions
 	return ranges, nil
 }
 
-// leastRange is the range of a channel whose values are all zero, or nearly all.
+// leastRange is the range of a channel whose values are all zero or nearly so.
 const leastRange = 1e-3
 
-// top keeps the largest of the values that are added.
+// top keeps the largest values of those that were added.
 type top struct {
 	limit  int
 	values []float32
@@ -117,7 +117,7 @@ func (t *top) cut() {
 	t.values = t.values[:min(t.limit, len(t.values))]
 }
 
-// last returns the smallest of the limit largest values, or of all values if there are fewer.
+// last returns the smallest value that top keeps.
 func (t *top) last() float32 {
 	t.cut()
 	if len(t.values) == 0 {

@@ -17,21 +17,21 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// machine stores the rates of its paths, one file for each number of blocks and channels, so that answers do not change from one
-// start to the next. The process that writes the file measures; all others wait for it, so that measurements do not disturb each
+// machine stores the rates of its paths, in a file for each pair of blocks and channels, so that the path, and with it the answers, stay
+// the same after a restart. The process that writes the file measures; all others wait for it, so that measurements do not disturb each
 // other.
 type machine struct {
 	dir                string // "" if there is none
 	processor, program string
 	paths              []kernel.Path
 	measure            func(blocks, channels int) map[kernel.Path]float64
-	patience           time.Duration // how long to wait for another process that measures
+	patience           time.Duration // maximum time to wait for another process that measures
 }
 
 // measurement is the content of a file.
 type measurement struct {
 	Processor string                  `json:"processor"`
-	Program   string                  `json:"program"` // its version
+	Program   string                  `json:"program"` // version of the program
 	Blocks    int                     `json:"blocks"`
 	Channels  int                     `json:"channels"`
 	Rates     map[kernel.Path]float64 `json:"rates"`
@@ -46,8 +46,7 @@ func thisMachine() machine {
 	return m
 }
 
-// programVersion changes with each version of this program. A program built without version information is identified by its
-// file.
+// programVersion differs between versions of this program. A program that was built without version information is identified by its file.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -73,7 +72,7 @@ func programVersion() string {
 	return v
 }
 
-// path returns the file's path. Machines that share a home directory have different files.
+// path returns the path of the file. Machines that share a home directory have different files.
 func (m machine) path(blocks, channels int) string {
 	return filepath.Join(m.dir, fmt.Sprintf("%dx%d-%s.json", blocks, channels, m.id()))
 }
@@ -82,8 +81,8 @@ func (m machine) id() string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, m.processor, m.paths)))
 }
 
-// rates returns the rates in the file. If the file is missing, damaged or from another version of the program, they are measured
-// and stored. The error says why there are none.
+// rates returns the rates in the file. If the file is missing, damaged or from another version of the program, it measures the rates and
+// stores them. The error says why there are no rates.
 func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 	if len(m.paths) < 2 {
 		return nil, errors.New("all others are plain Go")
@@ -109,7 +108,7 @@ func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 			return nil, err
 		}
 		defer w.Abort()                             // does nothing after Commit
-		if rates := m.read(path, c); rates != nil { // another process has just written them
+		if rates := m.read(path, c); rates != nil { // another process has written them meanwhile
 			return rates, nil
 		}
 		rates := m.measure(c.Blocks, c.Channels)
@@ -120,14 +119,14 @@ func (m machine) rates(c net.Config) (map[kernel.Path]float64, error) {
 		if err == nil {
 			err = w.Commit()
 		}
-		if err != nil { // without the file, the next start would measure different rates
+		if err != nil { // without the file, the next start would measure other rates
 			return nil, err
 		}
 		return rates, nil
 	}
 }
 
-// read returns nil unless the file has the rates of all paths for this machine, this program and these blocks and channels.
+// read returns the rates of the file, or nil unless they are for all paths, this machine, this program, and these blocks and channels.
 func (m machine) read(path string, c net.Config) map[kernel.Path]float64 {
 	var was measurement
 	text, err := durable.ReadFile(path, 1<<16)
@@ -148,7 +147,7 @@ func (m machine) read(path string, c net.Config) map[kernel.Path]float64 {
 // Measured returns the blocks and channels for which this machine has rates, smallest first.
 func Measured() (all []net.Config) {
 	m := thisMachine()
-	files, _ := os.ReadDir(m.dir) // none if it is not there
+	files, _ := os.ReadDir(m.dir) // none if the folder does not exist
 	for _, f := range files[:min(len(files), 1000)] {
 		shape, ours := strings.CutSuffix(f.Name(), "-"+m.id()+".json")
 		if c, err := net.ParseConfig(shape); ours && err == nil && m.read(filepath.Join(m.dir, f.Name()), c) != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Codec turns positions of one board into a network's inputs, and its outputs into answers. It is immutable and safe for
+// Codec converts positions of one board to a network's inputs, and the network's outputs to answers. It is immutable and safe for
 // concurrent use.
 type Codec struct {
 	Inputs []Input // all inputs of the network, the planes first
@@ -24,7 +24,7 @@ type Codec struct {
 	board    *game.Board
 	describe Description
 	planes   []compiled
-	cells    []int // the cell's number within a plane, by the cell's bit
+	cells    []int // by the cell's bit: the number of the cell within a plane
 	// The value of plane p in cell c is at p*planeStep + c*cellStep.
 	planeStep, cellStep int
 }
@@ -32,7 +32,7 @@ type Codec struct {
 // Input is an input of the network.
 type Input struct {
 	Name  string
-	Type  onnx.Type // of its elements; Fill takes the Go type, and bytes for Bool
+	Type  onnx.Type // of its elements; Fill takes the corresponding Go type, and uint8 for Bool
 	Shape []int     // of one position, without the batch
 	Size  int       // number of elements of one position
 	mask  bool
@@ -45,14 +45,15 @@ type Output struct {
 	Size  int   // number of elements of one position
 }
 
-// compiled is a plane ready for use: the terms of a cell's value.
+// compiled is a plane in the form that fills cells: the terms of a cell's value.
 type compiled struct {
-	cell     [2][3]float64 // by mover (the first player is 0) and content of the cell: nothing, own stone, other stone
+	cell     [2][3]float64 // by mover (0 is the first player) and content of the cell: nothing, own stone, other stone
 	playable float64
 	parity   float64
 }
 
-// NewCodec checks that a description, a board and a file's inputs and outputs fit each other. Errors name the field to change.
+// NewCodec returns a codec if the description, the board and the file's inputs and outputs fit each other. Otherwise the error names the
+// field to change.
 func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -74,8 +75,7 @@ func NewCodec(d Description, board *game.Board, file *onnx.Info) (*Codec, error)
 	return c, nil
 }
 
-// ForPlanes returns a codec without a file, for a network whose one input is the planes of a description, as float32. It has no
-// outputs.
+// ForPlanes returns a codec without a file, for a network whose only input is the planes of a description, as float32. It has no outputs.
 func ForPlanes(d Description, board *game.Board) (*Codec, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func ForPlanes(d Description, board *game.Board) (*Codec, error) {
 // Description returns the codec's description.
 func (c *Codec) Description() Description { return c.describe }
 
-// order prepares the planes and the positions of their cells.
+// order prepares the planes and the places of their cells.
 func (c *Codec) order() {
 	b, d := c.board, c.describe
 	h, w := b.Rows(), b.Columns()
@@ -177,7 +177,7 @@ func (c *Codec) findInputs(file *onnx.Info) error {
 	return c.addInput(mask, "mask", fmt.Sprintf("policy: actions %s on %v", d.Policy.Actions, c.board.Rules()), true, c.actionShapes()...)
 }
 
-// addInput adds an input, which must have one of the shapes. what describes it in errors.
+// addInput adds an input, which must have one of the shapes. what describes the input in errors.
 func (c *Codec) addInput(v onnx.Value, field, what string, mask bool, shapes ...[]int) error {
 	if !slices.Contains([]onnx.Type{onnx.Float32, onnx.Float64, onnx.Uint8, onnx.Int8, onnx.Int32, onnx.Int64, onnx.Bool}, v.Type) {
 		return fieldError(field, v.Name, fmt.Sprintf("it takes %v: export the network with an input of float32", v.Type))
@@ -227,8 +227,8 @@ func (c *Codec) findOutputs(file *onnx.Info) error {
 	return err
 }
 
-// findOutput finds an output by name. If name is "", it returns the only output other than beside that has one of the shapes; if
-// there are several, one with fixed dimensions is preferred.
+// findOutput finds an output by name. If name is "", it returns the only output other than beside that has one of the shapes; if there are
+// several, one with fixed dimensions takes precedence.
 func (c *Codec) findOutput(file *onnx.Info, name, beside, field, what string, shapes [][]int) (Output, error) {
 	var found []onnx.Value
 	for _, v := range file.Outputs {
@@ -259,10 +259,10 @@ func free(v onnx.Value) bool {
 	return len(v.Shape) == 0 || slices.ContainsFunc(v.Shape[1:], func(d onnx.Dim) bool { return d.Size < 0 })
 }
 
-// fit returns the first of the shapes for one position that an input or output allows.
+// fit returns the first of the given shapes for one position that an input or output allows.
 func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, error) {
 	if v.Shape == nil {
-		return shapes[min(1, len(shapes)-1)], nil // the file does not give the shape; the run will
+		return shapes[min(1, len(shapes)-1)], nil // the file does not give the shape, so the first run will check it
 	}
 	for _, shape := range shapes {
 		if len(v.Shape) != len(shape)+1 {
@@ -285,7 +285,7 @@ func (c *Codec) fit(v onnx.Value, field, what string, shapes [][]int) ([]int, er
 	return nil, fieldError(field, v.Name, fmt.Sprintf("its shape is %s, and %s takes %s", onnx.Dims(v.Shape), what, strings.Join(wants, " or ")))
 }
 
-// sameBatch records the batch size of an input or output. All that fix it must agree.
+// sameBatch records the batch size of an input or output. All inputs and outputs that fix it must agree.
 func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	if len(v.Shape) == 0 || v.Shape[0].Size < 0 {
 		return nil
@@ -298,7 +298,6 @@ func (c *Codec) sameBatch(v onnx.Value, field string) error {
 	return nil
 }
 
-// product returns the number of elements of a shape.
 func product(shape []int) int {
 	numbers := 1
 	for _, n := range shape {

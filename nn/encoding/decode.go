@@ -8,10 +8,10 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Decode fills WDL and Policy of a batch from the network's outputs, value [N*Value.Size] and policy [N*Policy.Size]. Both are
-// for the side to move; the policy is 0 for illegal moves and sums to 1. If all legal moves have probability 0, they become
-// equally likely. Numbers that are not finite make a row NaN, which eval.Batch.Finite finds. The caller sets Source. Decode
-// allocates nothing, and panics if a length is wrong.
+// Decode fills WDL and Policy of a batch from the network's outputs, value [N*Value.Size] and policy [N*Policy.Size]. Both are for the side
+// to move; the policy is 0 for illegal moves and sums to 1. If all legal moves have probability 0, they become equally likely. If an output
+// is not finite, the row becomes NaN, which eval.Batch.Finite reports. The caller sets Source. Decode allocates nothing, and panics if a
+// length is wrong.
 func (c *Codec) Decode(b *eval.Batch, value, policy []float32) {
 	n, v, p := len(b.Pos), c.Value.Size, c.Policy.Size
 	if len(value) != n*v || len(policy) != n*p {
@@ -45,12 +45,11 @@ func (c *Codec) value(b *eval.Batch, i int, x []float32) {
 	}
 }
 
-// turned reports whether a value from perspective p counts against the mover, 1 or 2.
+// turned reports whether a value from perspective p must be negated for the mover, 1 or 2.
 func (p Perspective) turned(mover int) bool {
 	return p == Other || p == First && mover == 2 || p == Second && mover == 1
 }
 
-// policy fills a row of Policy.
 func (c *Codec) policy(b *eval.Batch, i int, x []float32) {
 	row, legal := b.PolicyRow(i), b.Board.Legal(b.Pos[i])
 	clear(row)

@@ -1,5 +1,5 @@
-// Package encoding describes the inputs and outputs of other programs' networks. A Description has eight fields, a Codec turns
-// positions into a network's inputs and its outputs into answers, and Diagnose checks a description with solved positions.
+// Package encoding describes the inputs and outputs of other programs' networks. A Description has eight fields. A Codec converts positions
+// to a network's inputs, and outputs to answers. Diagnose checks a description with solved positions.
 //
 // Read the files in this order:
 //
@@ -21,8 +21,8 @@
 //	value: {output: v, kind: tanh, for: mover}
 //	policy: {output: p, kind: logits, actions: columns}
 //
-// Defaults are NCHW, planes [own, other], rows top, a value of kind tanh for the mover, and logits of columns; outputs are found
-// by their sizes. So the shortest description is {}.
+// Defaults are NCHW, planes [own, other], rows top, a value of kind tanh for the mover, and logits of columns; outputs are found by their
+// sizes. So the shortest description is {}.
 //
 // Planes are sums of these, each with a factor before it if it is not 1:
 //
@@ -35,17 +35,17 @@
 //	parity         rows that the side to move will fill, as defined by package nn/net
 //	inarow         a quarter of the number in a row everywhere, as in package nn/net
 //
-// Kinds of values: tanh, a number from -1 (lost) to 1 (won); linear, the same but clipped, for networks that may exceed the
-// range; wdl, probabilities of win, draw and loss; wdl_logits, their logits. A value is for the mover (the side to move), for the
-// other side, or for the first or second player.
+// Kinds of values: tanh, a number from -1 (lost) to 1 (won); linear, the same but clipped, for networks that may exceed that range; wdl,
+// probabilities of win, draw and loss; wdl_logits, their logits. A value is for the mover (the side to move), for the other side, or for
+// the first or second player.
 //
 // Kinds of policies: logits, probs, log_probs. Actions are columns, or cells [rows, columns] in the order of the planes; with
 // gravity, the cell is where the stone lands.
 //
 // # Decisions
 //
-// A number v becomes the probabilities (1+v)/2 of a win and (1-v)/2 of a loss, without draws: searches use only the difference,
-// and the network gives no more.
+// A number v becomes the probabilities (1+v)/2 of a win and (1-v)/2 of a loss, and no draws. Searches use only the difference, and the
+// network provides nothing more.
 package encoding
 
 import (
@@ -59,31 +59,31 @@ import (
 
 // Description describes a network's inputs and outputs. Parse returns a valid one.
 type Description struct {
-	Rules  string   `yaml:"rules"`                 // of the network's game, or Any
-	Input  string   `yaml:"input,omitempty"`       // "": the only one beside Mask
+	Rules  string   `yaml:"rules"`                 // the network's only game, or Any
+	Input  string   `yaml:"input,omitempty"`       // name; "" for the only input other than Mask
 	Layout Layout   `yaml:"layout"`                // of the input
 	Planes []string `yaml:"planes,flow,omitempty"` // sums; none for Patterns
 	Rows   Rows     `yaml:"rows"`                  // the first row of a plane
-	Mask   string   `yaml:"mask,omitempty"`        // an input for the legal moves, or ""
+	Mask   string   `yaml:"mask,omitempty"`        // name of the input for the legal moves; "" if there is none
 	Value  Value    `yaml:"value,flow"`
 	Policy Policy   `yaml:"policy,flow"`
 }
 
 // Value describes the output for the result.
 type Value struct {
-	Output string      `yaml:"output,omitempty"` // "": the only output of that size
+	Output string      `yaml:"output,omitempty"` // name; "" for the only output of that size
 	Kind   ValueKind   `yaml:"kind"`
 	For    Perspective `yaml:"for"`
 }
 
 // Policy describes the output for moves.
 type Policy struct {
-	Output  string     `yaml:"output,omitempty"` // "": the only output of that size
+	Output  string     `yaml:"output,omitempty"` // name; "" for the only output of that size
 	Kind    PolicyKind `yaml:"kind"`
 	Actions Actions    `yaml:"actions"`
 }
 
-// Any is Rules of a network for every game.
+// Any as Rules means that the network is for every game.
 const Any = "any"
 
 // Layout is the order of dimensions: N positions, C planes, H rows, W columns, F all of a position's numbers.
@@ -148,15 +148,13 @@ const (
 	Cells   Actions = "cells"
 )
 
-// maxPlanes is far above the number in any network.
+// maxPlanes is far more than any network has.
 const maxPlanes = 64
 
-// fieldError returns the error for a field's value.
 func fieldError(field, value, want string) error {
 	return fmt.Errorf("description: %s %s: %s", field, short.Quote(value), want)
 }
 
-// oneOf returns an error if the value is not allowed.
 func oneOf[T ~string](field string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -169,7 +167,7 @@ func oneOf[T ~string](field string, value T, allowed ...T) error {
 	return fieldError(field, string(value), "must be "+strings.Join(names[:last], ", ")+" or "+names[last])
 }
 
-// withDefaults fills in omitted fields.
+// withDefaults fills in the omitted fields.
 func (d Description) withDefaults() Description {
 	or := func(value *string, usual string) {
 		if *value == "" {
@@ -189,7 +187,7 @@ func (d Description) withDefaults() Description {
 	return d
 }
 
-// Validate returns an error that names an invalid field and the allowed values. Omitted fields are invalid: Parse fills them in.
+// Validate returns an error that names an invalid field and the allowed values. Omitted fields are invalid, because Parse fills them in.
 func (d Description) Validate() error {
 	for _, err := range []error{
 		oneOf("layout", d.Layout, NCHW, NHWC, NHW, NF, Patterns),

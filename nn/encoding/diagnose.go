@@ -12,20 +12,20 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Run evaluates a batch with the network according to a description: it fills WDL and Policy. Descriptions differ from the given
-// one only in planes, rows and the value's perspective.
+// Run evaluates a batch with the network as a description says: it fills WDL and Policy. d differs from the given description at most in
+// planes, rows and the value's perspective.
 type Run func(ctx context.Context, d Description, b *eval.Batch) error
 
 // Report is the result of checking a description with known positions.
 type Report struct {
-	Positions  int // number of known positions; too few on some boards for any conclusion
+	Positions  int // number of known positions; on some boards too few for any conclusion
 	Given      Score
 	Best       Score       // of Fits
 	Fits       Description // the best description: the given one, unless another is clearly better
-	Asymmetric float64     // mean difference of values, 0 to 2, between positions and their mirror images; only for information
+	Asymmetric float64     // mean difference of values, 0 to 2, between positions and their mirror images; not used for the check
 }
 
-// Score is a network's accuracy on known positions. A network that knows nothing has 0.5 and 0.
+// Score is a network's accuracy on known positions. A network that knows nothing scores 0.5 and 0.
 type Score struct {
 	Value  float64 // share of positions whose value is on the right side of the median
 	Policy float64 // mean probability of moves that keep a win, minus that of random moves
@@ -35,10 +35,10 @@ func (s Score) String() string {
 	return fmt.Sprintf("values are right in %.0f%% and good moves get %.0f%% more than by chance", 100*s.Value, 100*s.Policy)
 }
 
-// MisfitError says that another description fits the network better.
+// MisfitError means that another description fits the network better.
 type MisfitError struct {
 	Report Report
-	Lines  []string // of YAML, each a field to change
+	Lines  []string // lines of YAML, each with a field to change
 }
 
 func (e *MisfitError) Error() string {
@@ -47,18 +47,17 @@ func (e *MisfitError) Error() string {
 		r.Positions, r.Given, strings.Join(e.Lines, " and "), r.Best)
 }
 
-// Another description counts as better beyond these limits, which chance and networks that know nothing stay far below.
+// Another description counts as better if it exceeds all of these limits, which neither chance nor networks that know nothing come near.
 const (
 	minErrors     = 5   // standard errors of the mean difference
 	minDifference = 0.1 // of the sum of both scores
-	minSum        = 0.4 // of both scores above those of a network that knows nothing
+	minSum        = 0.4 // by which both scores together exceed those of a network that knows nothing
 )
 
-// Diagnose compares a description with likely mistakes: own and other exchanged, or first and second; sides to move in place of
-// players, or the reverse; the opposite order of rows; values from another perspective; and all combinations. For each, the
-// network evaluates some hundred positions whose results the solver proves at once. If another description is clearly better, the
-// error is a *MisfitError with the fields to change. A network that has learned nothing fits every description. Answers that are
-// not finite are an error too.
+// Diagnose compares a description with likely mistakes: own and other exchanged, or first and second; sides to move in place of players, or
+// the reverse; the opposite order of rows; values from another perspective; and all combinations. For each, the network evaluates some
+// hundred positions whose results the solver proves quickly. If another description is clearly better, the error is a *MisfitError with the
+// fields to change. For a network that has learned nothing, every description passes. Answers that are not finite are an error too.
 func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (Report, error) {
 	all, err := findKnown(ctx, board)
 	if err != nil {
@@ -67,7 +66,7 @@ func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (R
 	return diagnose(ctx, d, board, all, run)
 }
 
-// diagnose is Diagnose on positions already found.
+// diagnose is Diagnose on the given positions.
 func diagnose(ctx context.Context, d Description, board *game.Board, all []known, run Run) (r Report, err error) {
 	r = Report{Positions: len(all), Fits: d}
 	t := &trial{known: all, batch: eval.NewBatch(board, len(all)), run: run}
@@ -85,7 +84,7 @@ func diagnose(ctx context.Context, d Description, board *game.Board, all []known
 		}
 		if i == 0 {
 			best, given = got, got
-		} else if difference, off := got.than(best); difference > 2*off { // earlier variants change less
+		} else if difference, off := got.than(best); difference > 2*off { // earlier variants change fewer fields
 			best = got
 		}
 	}
@@ -104,7 +103,7 @@ type variant struct {
 	changed int
 }
 
-// variants returns the description and its likely mistakes, by number of fields that differ.
+// variants returns the description and its likely mistakes, in ascending order of the number of fields that differ.
 func variants(d Description) []variant {
 	inputs := []variant{{d, 0}}
 	add := func(change func(Description) Description) {
@@ -134,7 +133,7 @@ func variants(d Description) []variant {
 	return all
 }
 
-// each changes planes. Planes that stay equal keep their text.
+// each applies change to planes. Planes that stay equal keep their text.
 func each(planes []string, change func(plane) plane) []string {
 	changed := make([]string, len(planes))
 	for i, text := range planes {
@@ -172,15 +171,15 @@ type trial struct {
 	cache []answers
 }
 
-// answers are the network's answers for one way to fill the input.
+// answers are the network's answers with one way to fill the input.
 type answers struct {
 	planes []string
 	rows   Rows
 	values []float64 // for the mover, according to the perspective of the given description
-	policy []float64 // probability of good moves, minus that of a random move; 0 in lost positions
+	policy []float64 // probability of good moves minus that of a random move; 0 in lost positions
 }
 
-// result is a variant's accuracy on each position: its value right (1) or wrong (0), 1/2 at the median, and answers.policy.
+// result is a variant's accuracy on each position: 1 if its value is right, 0 if it is wrong, 1/2 at the median; and answers.policy.
 type result struct {
 	Score
 	of    variant
@@ -200,7 +199,7 @@ func (r result) than(other result) (mean, off float64) {
 	return mean, math.Sqrt(max(0, squares/n-mean*mean) / n)
 }
 
-// score runs the network, unless an earlier variant had the same input.
+// score runs the network, unless an earlier variant filled the input in the same way.
 func (t *trial) score(ctx context.Context, given Description, v variant) (r result, err error) {
 	at := slices.IndexFunc(t.cache, func(a answers) bool { return a.rows == v.Rows && slices.Equal(a.planes, v.Planes) })
 	if at < 0 {
@@ -232,12 +231,12 @@ func (t *trial) score(ctx context.Context, given Description, v variant) (r resu
 			r.value[i] = 0
 		}
 		r.Value += r.value[i] / float64(len(t.known))
-		r.Policy += 2 * r.gain[i] / float64(len(t.known)) // half of the positions are won
+		r.Policy += 2 * r.gain[i] / float64(len(t.known)) // half of the positions are won, and only these count
 	}
 	return r, nil
 }
 
-// ask runs the network.
+// ask evaluates the known positions under a description.
 func (t *trial) ask(ctx context.Context, d Description) (a answers, err error) {
 	b := t.batch
 	for i, k := range t.known {

@@ -12,8 +12,8 @@ type Number interface {
 	float32 | float64 | uint8 | int8 | int32 | int64
 }
 
-// Fill writes input c.Inputs[in] of positions [N] into dst [N*Size]. It allocates nothing. It panics if dst has another length.
-// No game should be over.
+// Fill writes input c.Inputs[in] of positions [N] into dst [N*Size]. It allocates nothing, and panics if dst has another length. The
+// positions' games should not be over.
 func Fill[T Number](c *Codec, in int, pos []game.Position, dst []T) {
 	input := &c.Inputs[in]
 	if len(dst) != len(pos)*input.Size {
@@ -36,7 +36,7 @@ func Fill[T Number](c *Codec, in int, pos []game.Position, dst []T) {
 	}
 }
 
-// fillMask writes 1 for each legal move, and 0 for others.
+// fillMask writes 1 for each legal move, and 0 for all others.
 func fillMask[T Number](c *Codec, p game.Position, row []T) {
 	clear(row)
 	for set := c.board.Legal(p); !set.IsZero(); set = set.WithoutFirst() {
@@ -44,7 +44,7 @@ func fillMask[T Number](c *Codec, p game.Position, row []T) {
 	}
 }
 
-// action returns the index in policy and mask of a landing cell, given by its bit.
+// action returns the index, in policy and mask, of the action that lands in a cell, given by its bit.
 func (c *Codec) action(bit int) int {
 	if c.describe.Policy.Actions == Columns {
 		return c.board.Action(bit)
@@ -58,7 +58,7 @@ func fillPlanes[T Number](c *Codec, p game.Position, row []T) {
 	sets := [3]game.Bits{1: p.Own, 2: p.Other()}
 	sets[0] = b.Full().AndNot(p.All)
 	var playable game.Bits
-	// The player to move fills every second row of the last column, as package net explains.
+	// The player to move fills every second row of the last column; see package net.
 	evenRow := (b.Cells() - h + p.Plies()) & 1
 	for i := range c.planes {
 		plane := &c.planes[i]

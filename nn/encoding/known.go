@@ -19,14 +19,14 @@ type known struct {
 // Sizes of the set of known positions.
 const (
 	perClass    = 64   // of each class: mover and result
-	minKnown    = 64   // fewer allow no conclusion
+	minKnown    = 64   // with fewer, no conclusion is possible
 	lateCells   = 32   // maximum number of empty cells on boards of more than 42, so that the nodes suffice
-	probeNodes  = 1000 // of the solver, for the result and for each move
+	probeNodes  = 1000 // of the solver: for the result, and for each move
 	maxAttempts = 60 * perClass
 )
 
-// findKnown returns positions from random play whose results the solver proves, the same at each call. Half of each player's
-// positions are won, so that a network which only tells the players apart is right in half of them.
+// findKnown returns positions from random play whose results the solver proves, the same ones at each call. Half of each player's positions
+// are won, so that a network that can only tell the players apart is right in half of them.
 func findKnown(ctx context.Context, b *game.Board) ([]known, error) {
 	prober, err := solver.NewProber(b, probeNodes)
 	if err != nil {
@@ -69,7 +69,7 @@ func findKnown(ctx context.Context, b *game.Board) ([]known, error) {
 	return all, nil
 }
 
-// play returns the position after random moves, fewer if nearly all moves end the game.
+// play returns the position after the given number of random moves, or after fewer if nearly all moves end the game.
 func play(random *rand.Rand, b *game.Board, plies int) (p game.Position) {
 	for range plies {
 		legal := b.Legal(p)

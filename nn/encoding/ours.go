@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// ErrNone means that metadata has no description, and that evald did not write the network.
-var ErrNone = fmt.Errorf("the file's metadata has no %s, and it is none of evald's own networks: describe what it sees and answers", MetadataKey)
+// ErrNone means that the metadata contains no description, and that evald did not write the network.
+var ErrNone = fmt.Errorf("the file's metadata has no %s, and evald did not write the network: describe its inputs and outputs", MetadataKey)
 
-// FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks written by evald model export need
-// none. For others, the error is ErrNone.
+// FromMetadata returns the description in a file's metadata_props, under MetadataKey. Networks that evald model export has written need no
+// description there. For other networks without one, the error is ErrNone.
 func FromMetadata(metadata map[string]string) (Description, error) {
 	text, described := metadata[MetadataKey]
 	switch {

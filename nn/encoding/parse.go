@@ -13,10 +13,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// MetadataKey is the key of a file's metadata_props that has the description, in YAML.
+// MetadataKey is the key of the description, in YAML, in a file's metadata_props.
 const MetadataKey = "evald.description"
 
-// maxText is far above the bytes of a description.
+// maxText is far more than the bytes of any description.
 const maxText = 1 << 16
 
 // Parse parses a description in YAML, fills in omitted fields, and validates it. Unknown and repeated fields are errors.
@@ -43,7 +43,7 @@ func Parse(text []byte) (Description, error) {
 	return d, d.Validate()
 }
 
-// Marshal returns the description as YAML, for Parse.
+// Marshal returns the description as YAML, which Parse can read.
 func (d Description) Marshal() []byte {
 	text, err := yaml.Marshal(d)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d Description) Marshal() []byte {
 	return text
 }
 
-// document parses a text that is one mapping. An empty text is an empty mapping.
+// document parses a text that consists of one mapping. An empty text is an empty mapping.
 func document(text []byte) (*yaml.Node, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("the text has %d bytes, must have at most %d", len(text), maxText)
@@ -70,7 +70,7 @@ func document(text []byte) (*yaml.Node, error) {
 	return node.Content[0], nil
 }
 
-// fields returns a parser that calls the function of each field of a mapping. Errors begin with prefix and the field's name.
+// fields returns a parser of a mapping that calls the function of each field. Errors begin with prefix and the field's name.
 func fields(prefix string, set map[string]func(*yaml.Node) error) func(*yaml.Node) error {
 	return func(node *yaml.Node) error {
 		if node.Kind != yaml.MappingNode {
@@ -95,7 +95,7 @@ func fields(prefix string, set map[string]func(*yaml.Node) error) func(*yaml.Nod
 	}
 }
 
-// names lists the existing fields.
+// names lists the fields of set.
 func names(set map[string]func(*yaml.Node) error) string {
 	var all []string
 	for name := range set {

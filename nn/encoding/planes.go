@@ -27,7 +27,7 @@ const (
 // plane has the factor of each feature.
 type plane [fCount]float64
 
-// maxPlane is the length of a plane's text in bytes.
+// maxPlane is the maximum length of a plane's text in bytes.
 const maxPlane = 200
 
 // parsePlane parses a sum such as 0.5*ones+0.5*player: terms with signs, each a feature, a number, or a number times a feature.
@@ -61,19 +61,19 @@ func parsePlane(text string) (p plane, err error) {
 				name = "ones"
 			}
 			if factor, err = strconv.ParseFloat(number, 64); err != nil || !(math.Abs(factor) <= 1e6) {
-				return wrong("the term " + strconv.Quote(term) + " is none")
+				return wrong("the part " + strconv.Quote(term) + " is not a term")
 			}
 		}
 		at := slices.Index(features, name)
 		if at < 0 {
-			return wrong("the term " + strconv.Quote(term) + " is none")
+			return wrong("the part " + strconv.Quote(term) + " is not a term")
 		}
 		p[at] += sign * factor
 	}
 	return p, nil
 }
 
-// termEnd returns the length of a text's first term: up to a sign that does not belong to an exponent.
+// termEnd returns the length of a text's first term, which ends before a sign that does not belong to an exponent.
 func termEnd(text string) int {
 	for i := range len(text) {
 		if sign := text[i] == '+' || text[i] == '-'; sign && i == 0 {
@@ -116,7 +116,7 @@ func (p plane) swapped() plane {
 	return p
 }
 
-// relative returns the plane with sides to move in place of players, and the reverse.
+// relative returns the plane with own and other in place of first and second, and the reverse.
 func (p plane) relative() plane {
 	p[fOwn], p[fFirst] = p[fFirst], p[fOwn]
 	p[fOther], p[fSecond] = p[fSecond], p[fOther]
@@ -128,7 +128,7 @@ func (p plane) whole() bool {
 	return p[fInARow] == 0 && !slices.ContainsFunc(p[:], func(x float64) bool { return x != math.Trunc(x) })
 }
 
-// truth reports whether all values of the plane are 0 or 1, which holds only for single features.
+// truth reports whether all values of the plane are 0 or 1. It returns true only for single features.
 func (p plane) truth() bool {
 	terms := 0
 	for _, factor := range p {
@@ -142,7 +142,7 @@ func (p plane) truth() bool {
 	return terms <= 1 && p[fInARow] == 0
 }
 
-// size returns an upper bound of the plane's absolute values.
+// size returns an upper bound of the absolute values of the plane.
 func (p plane) size() (sum float64) {
 	for _, factor := range p {
 		sum += math.Abs(factor)

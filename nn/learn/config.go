@@ -1,10 +1,9 @@
-// Package learn trains strong networks by self-play, from random weights or from another network. In each generation, the best
-// network plays games against itself, a new network is trained on the latest games, and exact scores and matches measure it. It
-// is promoted if it beats the best network.
+// Package learn trains strong networks by self-play, from random weights or from another network. In each generation, the best network
+// plays games against itself, a new network is trained on the latest games, and exact scores and matches measure the new network. It is
+// promoted if it beats the best network.
 //
-// A run is a folder. Everything in it is determined by the configuration, so a run that was killed at any moment can be resumed,
-// and ends with the same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on
-// time.
+// A run is a folder. Its contents depend only on the configuration, so a run that was killed at any time can be resumed, and ends with the
+// same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on time.
 //
 //	config.json            the effective configuration
 //	positions/random.txt   positions of each kind of play with their exact scores, on which every network is measured
@@ -19,8 +18,8 @@
 //	generations.jsonl      one line per generation, with ratings over all matches so far
 //	events.out.tfevents.*  the same for TensorBoard
 //
-// A run of several games has one network for all of them. Positions, games and labels then have a folder for each game, such as
-// 000/games/5x4x4, and each match has a file for each game, such as 000/gate-5x4x4.parquet.
+// A run on several boards has one network for all of them. Positions, games and labels then have a folder for each board, such as
+// 000/games/5x4x4, and each match has a file for each board, such as 000/gate-5x4x4.parquet.
 //
 //	config.go              Config: what a run depends on, its defaults and presets
 //	run.go                 Run: the folder of a run, and the loop
@@ -36,23 +35,23 @@
 //
 // # Decisions
 //
-// The heuristic plays the first generation's games: those of a random network teach less and cost more. Searches select with
-// Gumbel and few visits: each record costs a fraction, and many positions teach more than better targets for few. The sequential
-// test is evaluated after whole rounds of games, so that a run does not depend on which game ends first.
+// The heuristic plays the first generation's games, because games of a random network teach less and take longer. Searches use Gumbel and
+// few visits: each record takes a fraction of the time, and many positions teach more than better targets for few. The sequential test is
+// evaluated after whole rounds of games, so that a run does not depend on which game ends first.
 //
-// The numbers of games and steps are divided among several games by the shares in Config.Rules; each has at least one game.
-// Values that depend on the board's size are ByBoard rather than tables. The test and the ratings count a match's games on all
-// boards together, because one network is promoted for all of them.
+// With several boards, the numbers of games and steps are divided among them by the shares in Config.Rules; each board has at least one
+// game. Values that depend on the board's size are ByBoard rather than tables. The test and the ratings count a match's games on all boards
+// together, because one network is promoted for all of them.
 //
-// In a run that begins with a network, that network plays the first games and the first gate. So a network that training has made
-// worse, for instance because of a large learning rate, is not promoted.
+// In a run that begins with a network, that network plays the first games and the first gate match. So if training makes the network worse,
+// for example because of a large learning rate, the new network is not promoted.
 //
-// A continuous run trains for the steps of its configured number of games, however many are played. Otherwise more games during
-// one training would make the next one longer, which would bring still more games.
+// A continuous run trains for the number of steps that its configured number of games requires, even if more games are played. Otherwise
+// more games during one training would make the next training longer, and even more games would be played during that.
 //
-// The preset fast uses networks of pattern tables, because a network of convolutions (3x32) that learned from the same records
-// for twice the processor time was no better with a search of 100 visits. Half of its games begin where a probe proves the result
-// at once: no game would reach such positions.
+// The preset fast uses networks of pattern tables. A network of convolutions (3x32) that was trained on the same records for twice the
+// processor time was no stronger in a search of 100 visits. Half of the preset's games begin at positions whose result a probe proves at
+// once, because no game would reach such positions.
 package learn
 
 import (
@@ -68,22 +67,22 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Config determines what a run learns. The number of generations is not part of it.
+// Config determines what a run learns. It does not contain the number of generations.
 type Config struct {
-	Preset  string `json:"preset,omitempty"` // the preset that set the other fields; it has no effect of its own
+	Preset  string `json:"preset,omitempty"` // the preset that set the other fields; for information only
 	Rules   string `json:"rules"`            // game.ParseMix: a game, or several with their shares
 	Network string `json:"network"`          // net.ParseConfig, or pattern.ParseShape on 7x6x4
 	Seed    uint64 `json:"seed"`
 
-	// Init is the SHA-256, in hexadecimal, of the file of the network that the run begins with; "" for random weights. Initial is
-	// that file's content; it may be nil if the run's folder has the copy. See BeginWith.
+	// Init is the SHA-256, in hexadecimal, of the file of the network with which the run begins; "" for random weights. Initial is that
+	// file's content; it may be nil if the run's folder contains a copy. See BeginWith.
 	Init    string `json:"init,omitempty"`
 	Initial []byte `json:"-"`
 
-	// FirstGames are the games of the first generation. The bitsquares heuristic plays them, because a random network knows
-	// nothing; it is fast, so its searches have FirstFactor times the visits. The best network plays Games in each later
-	// generation, and in all generations with Init. Several games share these numbers. The run sets Rules, Network and Seed of
-	// SelfPlay. FirstFactor, OpeningPlies and TemperaturePlies may be ByBoard.
+	// FirstGames is the number of games of the first generation. The bitsquares heuristic plays them, because a random network knows
+	// nothing. It is fast, so its searches have FirstFactor times as many visits. The best network plays Games games in each later
+	// generation, and in all generations if Init is set. With several boards, these numbers are totals. The run sets Rules, Network and
+	// Seed of SelfPlay. FirstFactor, OpeningPlies and TemperaturePlies may be ByBoard.
 	FirstGames  int             `json:"first_games"`
 	FirstFactor int             `json:"first_factor"`
 	Games       int             `json:"games"`
@@ -91,33 +90,31 @@ type Config struct {
 
 	Labels string `json:"labels"` // Outcome or Solver
 
-	// Continuous makes other machines (Run.PlayBy) play the next generation's games while a network is trained and measured. The
-	// best network before it plays them, so the heuristic plays the first two generations. A generation has at least its number
-	// of games; further games are played until the network is ready. Their number depends on time, so such a run is not
-	// repeatable.
+	// Continuous makes other machines (Run.PlayBy) play the next generation's games while a network is trained and measured. The previous
+	// best network plays them, so the heuristic plays the first two generations. A generation has at least the configured number of games;
+	// further games are played until the network is ready. Their number depends on time, so such a run is not repeatable.
 	Continuous bool `json:"continuous,omitempty"`
 
-	// A network learns from the last Window games, or from half of all games if that is more, in whole files. The number of steps
-	// is that of Passes passes over the new positions alone. Several games share the Window and the steps; each step is of one
-	// game.
+	// A network is trained on the last Window games, or on half of all games if that is more, in whole files. The number of steps is that
+	// of Passes passes over the new positions alone. With several boards, Window and the steps are totals; each step is for one board.
 	Window int     `json:"window"`
 	Passes float64 `json:"passes"`
 	Batch  int     `json:"batch"`
-	LR     float64 `json:"lr"` // of the first generations; see the method rate
+	LR     float64 `json:"lr"` // learning rate of the first generations; see the method rate
 	L2     float64 `json:"l2"`
 	QShare float64 `json:"q_share"` // train.RecordOptions
 
-	// A network is promoted if it wins a match against the best network: by the sequential test between Elo0 and Elo1, or by
-	// points if the test is undecided after GateGames. Several games share the games of a match.
+	// A network is promoted if it wins a match against the best network: by the sequential test between Elo0 and Elo1, or by points if the
+	// test is still undecided after GateGames games. With several boards, the numbers of games are totals.
 	GateVisits int     `json:"gate_visits"` // may be ByBoard
 	GateGames  int     `json:"gate_games"`
 	Elo0       float64 `json:"elo0"`
 	Elo1       float64 `json:"elo1"`
 
-	Positions int   `json:"positions"` // of each game and kind of play (engine/sample); only those with at most 30 empty cells are solved
-	Visits    []int `json:"visits"`    // of the searches that are measured on the positions; 0 is the network without search
+	Positions int   `json:"positions"` // number for each board and kind of play (engine/sample); only positions with at most 30 empty cells are solved
+	Visits    []int `json:"visits"`    // visits of the searches that are measured on the positions; 0 is the network without search
 
-	Opponents     []string `json:"opponents"` // agents that each network plays, with GateVisits
+	Opponents     []string `json:"opponents"` // agents against which each network plays, with GateVisits
 	OpponentGames int      `json:"opponent_games"`
 }
 
@@ -127,11 +124,11 @@ const (
 	Solver  = "solver"  // learn exact scores of the positions of the games, for experiments
 )
 
-// ByBoard, as a number, stands for each game's own default in DefaultConfig.
+// ByBoard, in place of a number, stands for each board's own default in DefaultConfig.
 const ByBoard = -1
 
-// DefaultConfig returns the defaults for one or more games. Small boards have fewer games, smaller networks and shorter searches.
-// Several games have the defaults of the largest board, with ByBoard wherever it is allowed.
+// DefaultConfig returns the defaults for one or several boards. Small boards have fewer games, smaller networks and shorter searches.
+// Several boards have the defaults of the largest one, with ByBoard where it is allowed.
 func DefaultConfig(games game.Mix) Config {
 	cells := 0
 	for _, p := range games {
@@ -143,9 +140,9 @@ func DefaultConfig(games game.Mix) Config {
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
 	}
-	// With 48 visits, Gumbel plays as well as PUCT with about 100, so all searches can be full.
+	// With 48 visits, Gumbel is as strong as PUCT with about 100, so all searches can be full.
 	c.SelfPlay.Selection, c.SelfPlay.Visits, c.SelfPlay.FullShare = "gumbel", 48, 1
-	// A network is accurate on positions like those it has seen, so it must also see play that no search would choose.
+	// A network is accurate only in positions like those of its training, so it must also see play that no search would choose.
 	c.SelfPlay.Openings = selfplay.Mixed
 	c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = cells*3/7, cells*2/5
 	if cells <= 24 {
@@ -162,12 +159,12 @@ func DefaultConfig(games game.Mix) Config {
 	return c
 }
 
-// byBoard returns the fields that may be ByBoard.
+// byBoard returns pointers to the fields that may be ByBoard.
 func (c *Config) byBoard() []*int {
 	return []*int{&c.FirstFactor, &c.GateVisits, &c.SelfPlay.OpeningPlies, &c.SelfPlay.TemperaturePlies}
 }
 
-// on returns the configuration of one of the run's games, without any ByBoard.
+// on returns the configuration for one of the run's boards, with ByBoard replaced.
 func (c Config) on(rules game.Rules) Config {
 	own := DefaultConfig(game.Mix{{Rules: rules, Share: 1}})
 	c.Rules, c.SelfPlay.Rules = own.Rules, own.Rules
@@ -179,8 +176,8 @@ func (c Config) on(rules game.Rules) Config {
 	return c
 }
 
-// Fast is the preset for learning in little time on a CPU: games end when they are proved, and on 7x6x4 a network of pattern
-// tables plays and learns many games.
+// Fast is the preset for learning in little time on a CPU. Games end when their results are proved; on 7x6x4 a network of pattern tables
+// plays many games and is trained on them.
 const Fast = "fast"
 
 // Use applies the settings of a preset to DefaultConfig's. If the run begins with a network, call BeginWith first.
@@ -198,8 +195,7 @@ func (c *Config) Use(preset string) error {
 		c.Network, c.FirstGames, c.FirstFactor = "pattern128x32x32", 200_000, 1
 	}
 	c.SelfPlay.Visits, c.SelfPlay.FastVisits, c.SelfPlay.FullShare = 24, 6, 0.3
-	// Half of these openings are proved at once, at the cost of a probe. Plausible ones would cost five times as much as their
-	// games.
+	// A probe proves half of these openings at once. Plausible openings would take five times as long as their games.
 	c.SelfPlay.Openings, c.SelfPlay.OpeningPlies, c.SelfPlay.TemperaturePlies = "", 34, 8
 	c.GateGames, c.Positions, c.OpponentGames = 100, 500, 20
 	return nil
@@ -287,7 +283,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// games returns the number of games of a generation, over all games of the run.
+// games returns the number of games of a generation on all boards together.
 func (c Config) games(generation int) int {
 	if generation == 0 && c.Init == "" {
 		return c.FirstGames
@@ -295,13 +291,12 @@ func (c Config) games(generation int) int {
 	return c.Games
 }
 
-// test is the sequential test of the gate.
 func (c Config) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.Elo0, Elo1: c.Elo1, Alpha: 0.05, Beta: 0.05}
 }
 
-// rate returns the learning rate at the start of a generation; within the generation it falls to 0. Later generations take
-// smaller steps, because the previous network already knows most of what they learn.
+// rate returns the learning rate at the start of a generation; it falls to 0 within the generation. Later generations have lower rates,
+// because the previous network already knows most of what they learn.
 func (c Config) rate(generation int) float64 { return c.LR / math.Sqrt(float64(max(1, generation))) }
 
 func (c Config) seed(generation int) uint64 { return c.Seed*1_000_003 + uint64(generation) }

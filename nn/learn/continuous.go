@@ -7,20 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// In a continuous run, the next generation's games are played while a network is trained and measured. If they are complete
-// before the network is ready, the same player plays further series of games for that generation. When the network is ready, the
-// series under way is completed on all boards, so that each board keeps its share. The best network then plays the games of the
-// generation after that.
+// In a continuous run, the next generation's games are played while a network is trained and measured. If they are complete before the
+// network is ready, the same player plays further series of games for that generation. When the network is ready, the current series is
+// completed on all boards, so that each board keeps its share. Then the best network plays the games of the generation after that.
 //
-// Further series are small, because the learner waits for the last one. They add no training steps: more games would make
-// training longer, and even more games would then be played for the next generation.
+// Further series are small, because the learner waits for the last one. They add no training steps: otherwise training would take longer,
+// and even more games would be played for the next generation.
 
 const (
-	furtherPart = 4    // a further series has 1/furtherPart of a generation's games
-	mostSeries  = 1000 // of a generation; workers wait after that
+	furtherPart = 4    // a further series has 1/furtherPart of the games of a generation
+	mostSeries  = 1000 // maximum number of series of a generation; workers wait after that
 )
 
-// seriesGames returns the number of games of a series, over all games of the run.
+// seriesGames returns the number of games of a series on all boards together.
 func (c Config) seriesGames(generation, series int) int {
 	if series == 0 {
 		return c.games(generation)
@@ -28,7 +27,7 @@ func (c Config) seriesGames(generation, series int) int {
 	return max(1, c.Games/furtherPart)
 }
 
-// batchNumber numbers series in order. With several games, each game has its own numbers (selfplay.Batch).
+// batchNumber numbers series in order. With several boards, each board's batches have their own numbers (selfplay.Batch).
 func (c Config) batchNumber(generation, series int) int {
 	if !c.Continuous {
 		return generation
@@ -41,16 +40,16 @@ func (r *Run) hasSeries(generation, series int) bool {
 	return r.Config.Continuous && series < mostSeries && exists(r.configOf(generation, series))
 }
 
-// ahead is self-play for a generation while the generation before is trained and measured.
+// ahead is the self-play for a generation while the previous generation is trained and measured.
 type ahead struct {
 	plan
-	enough atomic.Bool   // closed when play has ended
-	done   chan struct{} // closed at the end
+	enough atomic.Bool   // set to end the play after the current series
+	done   chan struct{} // closed when play has ended
 	err    error         // valid once done is closed
 }
 
-// playAhead starts to play a generation's games in the background, if the run is continuous and has a Player. An error there
-// cancels ctx.
+// playAhead starts to play a generation's games in the background, if the run is continuous and has a Player. If the play fails, it cancels
+// ctx.
 func (r *Run) playAhead(ctx context.Context, generation int) error {
 	if !r.Config.Continuous || r.player == nil {
 		return nil
@@ -89,7 +88,7 @@ func (r *Run) games(ctx context.Context, generation int) (plan, error) {
 	return p, r.play(ctx, p, nil)
 }
 
-// playProgress reports the progress of games: brief beside the learner's progress, full otherwise.
+// playProgress reports the progress of games: brief is shown beside the progress of learning, full otherwise.
 func (r *Run) playProgress(brief, full string) {
 	if r.both == nil {
 		r.progress(full)
@@ -98,13 +97,13 @@ func (r *Run) playProgress(brief, full string) {
 	r.both.play(brief, full)
 }
 
-// both combines the progress of games and learning in a continuous run into one line.
+// both combines the progress of games and of learning in a continuous run into one line.
 type both struct {
 	say func(string)
 
 	mu          sync.Mutex
-	learning    string // empty: waiting for games
-	brief, full string // of the games; empty: none under way
+	learning    string // "" while learning waits for games
+	brief, full string // progress of the games; "" while none are played
 }
 
 func (b *both) learn(text string) {
@@ -121,7 +120,7 @@ func (b *both) play(brief, full string) {
 	b.show()
 }
 
-// show puts the games first, because the length of their part hardly changes.
+// show writes the progress of games first, because its length hardly changes.
 func (b *both) show() {
 	switch {
 	case b.learning != "" && b.brief != "":

@@ -18,10 +18,10 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// A generation's games are one series. A continuous run may add further series (continuous.go), each with its own folders:
-// games-001 beside games, and labels-001 beside labels.
+// A generation's games are one series. A continuous run may add further series (continuous.go), each with its own folders: games-001 beside
+// games, and labels-001 beside labels.
 
-// seriesFolder returns a path in the folder of a series, of games or labels.
+// seriesFolder returns a path in the folder of a series; kind is games or labels.
 func (r *Run) seriesFolder(generation int, kind string, series int, names ...string) string {
 	if series > 0 {
 		kind = fmt.Sprintf("%s-%03d", kind, series)
@@ -29,7 +29,7 @@ func (r *Run) seriesFolder(generation int, kind string, series int, names ...str
 	return r.folder(generation, append([]string{kind}, names...)...)
 }
 
-// series returns the number of series of games that a generation has, begun ones included. It is at least 1.
+// series returns the number of series of games that have begun in a generation, but at least 1.
 func (r *Run) series(generation int) int {
 	if generation < len(r.generations) {
 		return max(1, r.generations[generation].Series)
@@ -41,13 +41,14 @@ func (r *Run) series(generation int) int {
 	return n
 }
 
-// plan is the player of a generation's games.
+// plan is which generation's games to play, and their player.
 type plan struct {
 	generation int
-	player     int // the number of a network, or beginning
+	player     int // the generation of a network, or beginning
 }
 
-// plan returns the player of a generation's games: in a continuous run the network that has begun them, or else the best network.
+// plan returns the plan for a generation's games. In a continuous run, the player is the network that has begun them; otherwise it is the
+// best network.
 func (r *Run) plan(generation int) (p plan, err error) {
 	p = plan{generation, r.best()}
 	if !r.Config.Continuous {
@@ -81,10 +82,9 @@ func (r *Run) configOf(generation, series int) string {
 	return r.seriesFolder(generation, "games", series, r.sub(r.boards[0]), selfplay.ConfigFile)
 }
 
-// isHeuristic reports whether a player is the bitsquares heuristic, because the run began with no network.
+// isHeuristic reports whether a player is the bitsquares heuristic: the player of runs that began without a network.
 func (r *Run) isHeuristic(player int) bool { return player == beginning && r.Config.Init == "" }
 
-// playerName returns a player's name in records.
 func (r *Run) playerName(player int) string {
 	if r.isHeuristic(player) {
 		return eval.Bitsquares.String()
@@ -92,8 +92,8 @@ func (r *Run) playerName(player int) string {
 	return name(player)
 }
 
-// play plays the missing games: those of the first series and of all others that have begun, then further series while more,
-// unless it is nil, reports true. It reads nothing that changes while a network is trained.
+// play plays the missing games: those of the first series and of all others that have begun, and then further series while more (if not
+// nil) returns true. It reads nothing that changes while a network is trained.
 func (r *Run) play(ctx context.Context, p plan, more func() bool) error {
 	e, done := (*eval.Evaluator)(nil), func() {}
 	if r.player == nil {
@@ -113,7 +113,7 @@ func (r *Run) play(ctx context.Context, p plan, more func() bool) error {
 	return nil
 }
 
-// playBatch plays the games of a series on one board, with e or by the run's Player.
+// playBatch plays the games of a series on one board, with e or with the run's Player.
 func (r *Run) playBatch(ctx context.Context, p plan, series, board, games int, e *eval.Evaluator) error {
 	b, by := r.boards[board], r.playerName(p.player)
 	batch := selfplay.Batch{
@@ -150,7 +150,7 @@ func (r *Run) selfPlay(p plan, series int, b *game.Board) selfplay.Config {
 	return c
 }
 
-// evaluator opens a promoted network or the network that the run began with, or the heuristic if there is none.
+// evaluator opens a promoted network, or the network with which the run began, or the heuristic if there is none.
 func (r *Run) evaluator(player int) (e *eval.Evaluator, done func(), err error) {
 	if r.isHeuristic(player) {
 		e, err = heuristic.New(eval.Bitsquares)
@@ -159,7 +159,7 @@ func (r *Run) evaluator(player int) (e *eval.Evaluator, done func(), err error) 
 	return r.evaluators(r.promoted(player), name(player))
 }
 
-// recordFiles returns the files of records of a generation's games on a board.
+// recordFiles returns the files with the records of a generation's games on a board.
 func (r *Run) recordFiles(generation int, b *game.Board) (files []string, err error) {
 	for series := range r.series(generation) {
 		some, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
@@ -171,7 +171,7 @@ func (r *Run) recordFiles(generation int, b *game.Board) (files []string, err er
 	return files, nil
 }
 
-// proved counts the games of a generation that ended because their result was proved.
+// proved returns the number of games of a generation that ended because their result was proved.
 func (r *Run) proved(generation int) (games int, err error) {
 	if r.Config.SelfPlay.Exact == 0 {
 		return 0, nil
@@ -194,14 +194,14 @@ func (r *Run) proved(generation int) (games int, err error) {
 		if err := records.Next(&rec); err != nil {
 			return 0, err
 		}
-		if rec.Source == eval.Solved { // the last of its game
+		if rec.Source == eval.Solved { // the last record of its game
 			games++
 		}
 	}
 	return games, nil
 }
 
-// windows returns the number of latest games, by board, that a generation learns from.
+// windows returns, by board, the number of latest games on which a generation is trained.
 func (r *Run) windows(generation int) []int {
 	windows, all := r.share(r.Config.Window), make([]int, len(r.boards))
 	for n := range generation + 1 {
@@ -217,8 +217,8 @@ func (r *Run) windows(generation int) []int {
 	return windows
 }
 
-// files returns the records of the latest games on a board that generation n learns from, and their number of games: at least
-// window, in whole files.
+// files returns the files of the latest games on a board on which generation n is trained, and their number of games: at least window, in
+// whole files.
 func (r *Run) files(n int, b *game.Board, window int) (files []string, games int, err error) {
 	kind := "games"
 	if r.Config.Labels == Solver {

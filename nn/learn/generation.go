@@ -17,22 +17,22 @@ import (
 // Generation is the result of one turn of the loop.
 type Generation struct {
 	Number int    `json:"generation"`
-	Player string `json:"player"` // of the games: a network's number, init (Config.Init), or bitsquares
+	Player string `json:"player"` // player of the games: a network's number, init (Config.Init), or bitsquares
 	Games  int    `json:"games"`
 	Series int    `json:"series,omitempty"` // number of series of games in a continuous run (Config.Continuous)
 	Proved int    `json:"proved,omitempty"` // games that ended because their result was proved (selfplay.Config.Exact)
 
-	Records int64          `json:"records"` // that the network learned from
+	Records int64          `json:"records"` // number of records on which the network was trained
 	Steps   int            `json:"steps"`
-	Metrics *train.Metrics `json:"metrics"` // of the last steps
+	Metrics *train.Metrics `json:"metrics"` // of the last training steps
 
 	Accuracy []Accuracy `json:"accuracy"`
-	Gate     *Meeting   `json:"gate,omitempty"` // with the best network before; nil if there was none
-	Matches  []Meeting  `json:"matches"`        // with the opponents
+	Gate     *Meeting   `json:"gate,omitempty"` // against the previous best network; nil if there was none
+	Matches  []Meeting  `json:"matches"`        // against the opponents
 	Promoted bool       `json:"promoted"`
 
-	// The rating over all matches of the run so far, and half its 95% interval. The first opponent has rating 0. TooFew reports
-	// that the network has played too few games for a rating (arena.TooFewGames).
+	// The rating over all matches of the run so far, and half its 95% interval. The first opponent has rating 0. TooFew means that the
+	// network has played too few games for a rating (arena.TooFewGames).
 	Elo      float64 `json:"elo"`
 	EloError float64 `json:"elo_error"`
 	TooFew   bool    `json:"too_few_games,omitempty"`
@@ -40,30 +40,30 @@ type Generation struct {
 	Seconds Seconds `json:"seconds"`
 }
 
-// Seconds is the time that each part of a generation took in the program that finished it; time in programs that were killed is
-// not counted. In a continuous run, SelfPlay is the time that the learner waited for games.
+// Seconds is the time that each part of a generation took in the program that completed the generation. Time in programs that were killed
+// does not count. In a continuous run, SelfPlay is the time for which the learner waited for games.
 type Seconds struct {
 	SelfPlay float64 `json:"selfplay"`
 	Train    float64 `json:"train"`
 	Measure  float64 `json:"measure"`
 }
 
-// Accuracy is that of a network, or of a search with it, on the run's positions of one kind, or on all of them.
+// Accuracy is the accuracy of a network, or of a search with it, on the run's positions of one kind, or on all of them.
 type Accuracy struct {
-	Rules  string `json:"rules,omitempty"` // of the positions, if the run has several games and Kind is AllKinds; "": of all games
+	Rules  string `json:"rules,omitempty"` // of the positions, if the run has several boards and Kind is AllKinds; "" means all boards
 	Kind   string `json:"kind"`            // one of sample.Kinds, or AllKinds
-	Visits int    `json:"visits"`          // 0 is the network alone, as it learned, without the rules step of eval.Evaluator
+	Visits int    `json:"visits"`          // of the search; 0 is the network alone, without the rules step of eval.Evaluator
 	score.Summary
 }
 
-// AllKinds is the kind of all positions together.
+// AllKinds is the Kind of all positions together.
 const AllKinds = "all"
 
 // Whole reports whether the accuracy is over all positions of the run.
 func (a Accuracy) Whole() bool { return a.Kind == AllKinds && a.Rules == "" }
 
-// generation does the missing parts of a generation. In a continuous run, if another generation follows, it begins that one's
-// games.
+// generation does the parts of a generation that are missing. In a continuous run, if another generation follows, it also starts that
+// generation's games.
 func (r *Run) generation(ctx context.Context, n int, another bool) (g Generation, err error) {
 	start := time.Now()
 	p, err := r.games(ctx, n)
@@ -104,13 +104,13 @@ func (r *Run) generation(ctx context.Context, n int, another bool) (g Generation
 	if err == nil {
 		err = durable.WriteFile(r.folder(n, "generation.json"), text)
 	}
-	if err == nil && r.tables() { // they are hundreds of MB
+	if err == nil && r.tables() { // these files have hundreds of MB
 		err = os.Remove(r.folder(n, "train", train.CheckpointFile))
 	}
 	return g, err
 }
 
-// measure scores the network, plays its matches, and decides whether it is promoted.
+// measure measures the network's accuracy, plays its matches, and decides whether it is promoted.
 func (r *Run) measure(ctx context.Context, g *Generation) error {
 	candidate, done, err := r.evaluators(r.network(g.Number), name(g.Number))
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 	}
 	defer done()
 	for _, visits := range r.Config.Visits {
-		e := eval.New(candidate.Backend(), eval.Options{OwnRules: true}) // the network without the rules
+		e := eval.New(candidate.Backend(), eval.Options{OwnRules: true}) // the network without the rules step
 		if visits > 0 {
 			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
 				return err

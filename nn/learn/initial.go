@@ -13,12 +13,12 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// beginning is the generation number of the network that the run began with (Config.Init).
+// beginning is the number that stands for the network with which the run began (Config.Init).
 const beginning = -1
 
-// BeginWith makes a run begin with a network, given as the content of its file, in place of random weights. That network plays
-// the first generation's games. The first generation trains from its weights and is promoted if it beats it. Config.Network
-// becomes its shape, to which blocks may be added (net.Network.Grow).
+// BeginWith makes a run begin with a network, given as the content of its file, in place of random weights. That network plays the first
+// generation's games. The training of the first generation starts from its weights, and the result is promoted if it beats this network.
+// Config.Network becomes the network's shape, to which blocks may be added (net.Network.Grow).
 func (c *Config) BeginWith(network []byte) error {
 	shape, err := shapeOf(network)
 	if err != nil {
@@ -34,7 +34,7 @@ func sum(file []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// shapeOf returns the shape of the network in a file, of either kind.
+// shapeOf returns the shape of the network of either kind in a file.
 func shapeOf(file []byte) (string, error) {
 	if pattern.Is(file) {
 		n, err := pattern.Parse(file)
@@ -50,7 +50,7 @@ func shapeOf(file []byte) (string, error) {
 	return n.Config().String(), nil
 }
 
-// checkInitial checks that the initial network can become one of the run's shape.
+// checkInitial returns an error if the initial network cannot become one of the run's shape.
 func (c Config) checkInitial() error {
 	if c.Initial == nil {
 		return nil
@@ -77,7 +77,7 @@ func (c Config) checkInitial() error {
 	return err
 }
 
-// keepInitial copies the initial network into the run's folder, so that the run can be resumed without the original file.
+// keepInitial copies the initial network into the run's folder, so that resuming the run does not need the original file.
 func (r *Run) keepInitial() error {
 	if r.Config.Init == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// label makes records of exact scores for the positions of a generation's games, if the run learns from these: one file for each
-// file of games. Positions that the solver would take long for are left out. Records of finished games stay as they are.
+// label makes records with exact scores for the positions of a generation's games, if the run learns from these: a file for each file of
+// games. It omits positions that the solver would take long to solve. It copies records of finished games unchanged.
 func (r *Run) label(ctx context.Context, generation int) error {
 	if r.Config.Labels != Solver {
 		return nil
@@ -27,7 +27,6 @@ func (r *Run) label(ctx context.Context, generation int) error {
 	return nil
 }
 
-// labelSeries labels the games of one series.
 func (r *Run) labelSeries(ctx context.Context, b *game.Board, generation, series int) error {
 	games, err := filepath.Glob(r.seriesFolder(generation, "games", series, r.sub(b), "*.parquet"))
 	if err != nil {
@@ -57,7 +56,7 @@ func (r *Run) labelFile(ctx context.Context, b *game.Board, generation int, from
 	}
 	defer reader.Close()
 	var records []record.Record
-	var open []int // indices of records
+	var open []int // indices of records to solve
 	var positions []game.Position
 	for range reader.Rows() {
 		var rec record.Record

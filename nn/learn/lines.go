@@ -22,7 +22,7 @@ func (r *Run) writeLines() error {
 	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
-// openCurves begins a TensorBoard file with all complete generations. It replaces the points of earlier files.
+// openCurves begins a TensorBoard file with the points of all complete generations, which replace those of earlier files.
 func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	w, err := tensorboard.Create(r.path(), 0)
 	if err != nil {
@@ -36,7 +36,6 @@ func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	return w, nil
 }
 
-// draw adds a generation's points.
 func draw(w *tensorboard.Writer, g Generation) error {
 	promoted := float32(0)
 	if g.Promoted {

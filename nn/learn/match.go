@@ -13,23 +13,23 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Meeting is the result of a match of a generation's network.
+// Meeting is the result of a match that a generation's network has played.
 type Meeting struct {
 	Against string  `json:"against"` // the opponent: a network's number, init (Config.Init), or an agent
 	Games   int     `json:"games"`
-	Pairs   [5]int  `json:"pairs"` // of games on one opening, by the network's points: 0, 0.5, 1, 1.5, 2
+	Pairs   [5]int  `json:"pairs"` // pairs of games on one opening, by the network's points: 0, 0.5, 1, 1.5, 2
 	Points  float64 `json:"points"`
-	Ratio   float64 `json:"log_likelihood_ratio,omitempty"` // of the gate's sequential test
+	Ratio   float64 `json:"log_likelihood_ratio,omitempty"` // log likelihood ratio of the gate's sequential test
 }
 
-// The games of a match are played in rounds; each round has its share of all games of the run. The sequential test is evaluated
-// after whole rounds, so that its verdict does not depend on which game ends first.
+// The games of a match are played in rounds of roundPairs pairs, which the run's boards share. The sequential test is evaluated after whole
+// rounds, so that its verdict does not depend on which game ends first.
 const roundPairs = 10
 
 // gamesAtOnce is enough to fill the networks' batches.
 const gamesAtOnce = 32
 
-// gate plays the new network against the best one, and reports whether it is promoted.
+// gate plays a match of the new network against the best one, and reports whether the new network is promoted.
 func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator) (promoted bool, err error) {
 	if r.noNetwork() {
 		return true, nil
@@ -55,9 +55,9 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator
 	return 2*m.Points > float64(m.Games), nil
 }
 
-// match plays the generation's network against an agent, and keeps the games of each board in a file whose name begins with file.
-// For the gate, best evaluates the best network, whose name is against.Model, and the match ends with the test's verdict;
-// otherwise best is nil.
+// match plays the generation's network against an agent, and stores the games of each board in a file whose name begins with file. For the
+// gate, best is the evaluator of the best network, whose name is against.Model, and the match ends with the test's verdict; otherwise best
+// is nil.
 func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (result Meeting, err error) {
 	games := r.Config.OpponentGames
 	if best != nil {
@@ -111,20 +111,20 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluato
 	return r.rounds(ctx, g, parts, pairs, best != nil)
 }
 
-// part is a match's part on one board.
+// part is the games of a match on one board.
 type part struct {
 	*arena.Match
 	record   *arena.Record
-	openings [][]int // of the whole match; Match.Openings has those of the rounds so far
+	openings [][]int // openings of the whole match; Match.Openings has those of the rounds so far
 }
 
 // spec returns the agent that plays with a network on a board.
 func (r *Run) spec(network string, b *game.Board) agent.Spec {
-	// No probes: they would decide many games for both sides.
+	// No probes, because they would decide many games for both sides.
 	return agent.Spec{Name: "mcts", Model: network, Visits: r.Config.on(b.Rules()).GateVisits, Exact: solver.NoProbes}
 }
 
-// batcher combines the requests of many games into batches, if that is faster.
+// batcher returns an evaluator that combines the requests of many games into batches, if that is faster.
 func batcher(e *eval.Evaluator) *eval.Evaluator {
 	if e.Backend().Attributes().Rows == 1 {
 		return eval.New(e.Backend(), eval.Options{})
@@ -132,7 +132,7 @@ func batcher(e *eval.Evaluator) *eval.Evaluator {
 	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
 }
 
-// rounds plays a match's pairs of games. The gate's match ends as soon as the test has a verdict.
+// rounds plays the pairs of games of a match. The gate's match ends as soon as the test has a verdict.
 func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int, gate bool) (result Meeting, err error) {
 	all := 0
 	for _, p := range parts {
@@ -169,7 +169,7 @@ func (r *Run) rounds(ctx context.Context, g *Generation, parts []part, pairs int
 	return result, nil
 }
 
-// add counts games of the network with the name self.
+// add counts games; self is the network's name in them.
 func (m *Meeting) add(games []arena.Game, self string) {
 	m.Games += len(games)
 	for points, n := range arena.CountPairs(games, self) {
@@ -178,7 +178,7 @@ func (m *Meeting) add(games []arena.Game, self string) {
 	}
 }
 
-// updateRatings computes the ratings of all networks from all matches of the run, on all boards together.
+// updateRatings computes the ratings of all networks from all matches of the run, over all boards.
 func (r *Run) updateRatings() {
 	players := map[string]int{}
 	for _, opponent := range r.Config.Opponents {

@@ -16,16 +16,15 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// solvable is the number of empty cells up to which the solver needs at most a few hundredths of a second.
+// solvable is the number of empty cells up to which the solver takes at most a few hundredths of a second.
 const solvable = 30
 
-// firstPly returns the number of stones of the earliest positions that are solved.
+// firstPly returns the minimum number of stones of positions that are solved.
 func firstPly(b *game.Board) int { return max(0, b.Cells()-solvable) }
 
-// openPositions reads or makes the run's positions of each game and kind of play. Positions with more than 30 empty cells are
-// left out, so that a run does not begin with hours of solving. On 7x6, positions therefore have at least 12 stones; of 1000
-// openings (4 to 12 stones) a hundred are left, and solving 1000 of each kind takes a minute on two cores. Larger boards may have
-// no positions of a kind.
+// openPositions reads or makes the run's positions of each board and kind of play. It omits positions with more than 30 empty cells, so
+// that a run does not begin with hours of solving. So on 7x6 positions have at least 12 stones: of 1000 openings (4 to 12 stones) a hundred
+// remain, and solving 1000 of each kind takes a minute on two cores. Larger boards may have no positions of a kind.
 func (r *Run) openPositions(ctx context.Context) error {
 	if old := r.path("positions.txt"); exists(old) {
 		return fmt.Errorf("%s: the networks of this run were measured only on it, which evald no longer supports: resume the run with the version that began it, or begin another", old)
@@ -43,7 +42,7 @@ func (r *Run) openPositions(ctx context.Context) error {
 	return nil
 }
 
-// positionsOf reads or makes the file for one kind of play of a game.
+// positionsOf reads or makes the file for one kind of play on a board.
 func (r *Run) positionsOf(ctx context.Context, b *game.Board, kind sample.Kind) ([]score.Position, error) {
 	path := r.path("positions", r.sub(b), string(kind)+".txt")
 	text, err := os.ReadFile(path)
@@ -69,7 +68,7 @@ func (r *Run) positionsOf(ctx context.Context, b *game.Board, kind sample.Kind) 
 	return positions, nil
 }
 
-// solvedPositions makes the file for one kind of play of a game.
+// solvedPositions makes the file for one kind of play on a board.
 func (r *Run) solvedPositions(ctx context.Context, b *game.Board, kind sample.Kind) ([]byte, error) {
 	var games [][]int
 	if _, last := kind.Plies(b); last >= firstPly(b) {
@@ -99,7 +98,7 @@ func (r *Run) solvedPositions(ctx context.Context, b *game.Board, kind sample.Ki
 	return score.Seal(head, lines), nil
 }
 
-// solve computes exact scores on all of the run's threads.
+// solve computes exact scores with all of the run's threads.
 func (r *Run) solve(ctx context.Context, b *game.Board, positions []game.Position, what string) ([]score.Position, error) {
 	start, done := time.Now(), 0
 	return score.Solve(ctx, b, positions, score.SolveOptions{Threads: r.by.Threads, Solved: func(int, score.Position) error {
@@ -109,7 +108,7 @@ func (r *Run) solve(ctx context.Context, b *game.Board, positions []game.Positio
 	}})
 }
 
-// pace returns the number of positions done, the rate and the remaining time.
+// pace returns a text with the number of positions done, the rate and the remaining time.
 func pace(done, all int, start time.Time) string {
 	rate := float64(done) / time.Since(start).Seconds()
 	left := time.Duration(float64(all-done) / rate * float64(time.Second))

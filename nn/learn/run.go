@@ -16,31 +16,31 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// Evaluators opens the network in a file; answers call it name. The caller must call close when done.
+// Evaluators opens the network in a file; its name in answers is name. The caller must call close when it no longer needs the evaluator.
 type Evaluators func(file, name string) (e *eval.Evaluator, close func(), err error)
 
-// Run is a run in a folder. Close releases the folder.
+// Run is a run in a folder. The caller must close it.
 type Run struct {
 	Config     Config
 	evaluators Evaluators
-	progress   func(string)  // called many times a second with a description of the current work
-	player     Player        // nil: this process plays the games
-	by         train.Compute // the implementation of training steps
+	progress   func(string)  // called many times per second with a description of the current work
+	player     Player        // nil if this process plays the games
+	by         train.Compute // what computes the training steps
 
 	mix         game.Mix
-	boards      []*game.Board // of mix's games, in order
+	boards      []*game.Board // boards of the mix's games, in order
 	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
 
-	// Only in a continuous run (continuous.go).
-	ahead *ahead                  // nil: none
+	// Used only in a continuous run (continuous.go).
+	ahead *ahead                  // nil if no games are played
 	fail  context.CancelCauseFunc // cancels Learn's context
-	both  *both                   // nil: the run is not continuous
+	both  *both                   // nil if the run is not continuous
 }
 
-// Open begins a run, or resumes the one in the folder, which must have the same configuration. progress is called with
-// descriptions of the current work. by computes the training steps.
+// Open begins a run, or resumes the run in the folder, which must have the same configuration. progress is called with descriptions of the
+// current work. by selects what computes the training steps.
 func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -66,13 +66,13 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if !exists(r.path("config.json")) { // the network comes first, so that any run with a configuration can be resumed without --init
+	if !exists(r.path("config.json")) { // copy the network first, so that any run that has a configuration can be resumed without --init
 		err = r.keepInitial()
 	}
 	if err == nil {
 		err = durable.KeepConfig(r.path("config.json"), c)
 	}
-	// A killed process may have left half-written files. Self-play and training clean their own folders.
+	// A killed process may have left unfinished files. Self-play and training clean up their own folders.
 	folders := []string{r.path("networks")}
 	for _, b := range r.boards {
 		folders = append(folders, r.path("positions", r.sub(b)))
@@ -97,12 +97,12 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	return r, nil
 }
 
-// Player plays the missing games of a batch, as selfplay.Run does. It is called with every batch of an incomplete generation, in
-// order, including batches that have all their games. Calls do not overlap. A continuous run also calls it while a network is
-// trained and measured.
+// Player plays the missing games of a batch, as selfplay.Run does. It is called with every batch of an incomplete generation, in order,
+// including batches none of whose games are missing. Calls do not overlap. A continuous run also calls it while a network is trained and
+// measured.
 type Player func(context.Context, selfplay.Batch) error
 
-// PlayBy makes p play the games. Without it, this process plays them before each training.
+// PlayBy makes p play the games. Otherwise this process plays them before each training.
 func (r *Run) PlayBy(p Player) { r.player = p }
 
 // Close releases the folder for other processes.
@@ -110,12 +110,11 @@ func (r *Run) Close() error { return r.dir.Close() }
 
 func (r *Run) path(names ...string) string { return r.dir.Path(names...) }
 
-// folder returns a path in a generation's folder.
 func (r *Run) folder(generation int, names ...string) string {
 	return r.path(append([]string{fmt.Sprintf("%03d", generation)}, names...)...)
 }
 
-// sub returns the name of a game's own folder; "" in a run of one game, which has no such folders.
+// sub returns the name of a board's own folder; "" in a run on one board, which has no such folders.
 func (r *Run) sub(b *game.Board) string {
 	if len(r.boards) == 1 {
 		return ""
@@ -123,7 +122,7 @@ func (r *Run) sub(b *game.Board) string {
 	return b.Rules().String()
 }
 
-// of returns a game's name for progress reports; "" in a run of one game.
+// of returns a board's name for progress reports; "" in a run on one board.
 func (r *Run) of(b *game.Board) string {
 	if len(r.boards) == 1 {
 		return ""
@@ -131,7 +130,7 @@ func (r *Run) of(b *game.Board) string {
 	return " of " + b.Rules().String()
 }
 
-// share divides n among the games by their shares; each gets at least one.
+// share divides n among the boards by their shares; each gets at least one.
 func (r *Run) share(n int) []int {
 	counts := r.mix.Counts(n)
 	for i := range counts {
@@ -143,7 +142,6 @@ func (r *Run) share(n int) []int {
 // Generations returns the complete generations.
 func (r *Run) Generations() []Generation { return r.generations }
 
-// readGenerations reads the complete generations.
 func (r *Run) readGenerations() error {
 	for {
 		n := len(r.generations)
@@ -165,13 +163,13 @@ func (r *Run) readGenerations() error {
 	}
 }
 
-// Learn runs until the given number of generations is complete, and reports each one. If ctx ends, Learn stops; only games under
-// way and the training steps since the last checkpoint are lost.
+// Learn runs until the given number of generations is complete, and calls report for each one. If ctx ends, Learn stops; only unfinished
+// games and the training steps since the last checkpoint are lost.
 func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
 	inner, fail := context.WithCancelCause(ctx)
 	r.fail = fail
 	err := r.learn(inner, generations, report)
-	if err != nil && ctx.Err() == nil && inner.Err() != nil { // failed games have cancelled everything else
+	if err != nil && ctx.Err() == nil && inner.Err() != nil { // the play of games has failed, which cancelled everything else
 		err = context.Cause(inner)
 	}
 	fail(nil)
@@ -190,7 +188,7 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 		return err
 	}
 	r.updateRatings()
-	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without its line
+	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without writing its line
 		return err
 	}
 	curves, err := r.openCurves()
@@ -220,7 +218,7 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 	return nil
 }
 
-// best returns the number of the network promoted last, or beginning.
+// best returns the number of the network that was promoted last, or beginning.
 func (r *Run) best() int {
 	for n := len(r.generations) - 1; n >= 0; n-- {
 		if r.generations[n].Promoted {
@@ -230,10 +228,9 @@ func (r *Run) best() int {
 	return beginning
 }
 
-// noNetwork reports whether no network can play games yet, so that the bitsquares heuristic plays them.
+// noNetwork reports whether no network can play games yet, so that the bitsquares heuristic must play them.
 func (r *Run) noNetwork() bool { return r.best() == beginning && r.Config.Init == "" }
 
-// name returns the name of a generation's network.
 func name(generation int) string {
 	if generation == beginning {
 		return "init"
@@ -241,10 +238,9 @@ func name(generation int) string {
 	return fmt.Sprintf("%03d", generation)
 }
 
-// network returns the path of a generation's network.
 func (r *Run) network(generation int) string { return r.folder(generation, "train", train.NetworkFile) }
 
-// promoted returns the path of a generation's promoted network, or of the network that the run began with.
+// promoted returns the path of a generation's promoted network, or of the network with which the run began.
 func (r *Run) promoted(generation int) string {
 	return r.path("networks", name(generation)+".safetensors")
 }
@@ -265,7 +261,7 @@ func (r *Run) promote() error {
 	return r.copyNetwork(r.promoted(r.best()), r.path("best.safetensors"))
 }
 
-// copyNetwork copies a network's file, if the copy is missing or differs.
+// copyNetwork copies a network's file unless an equal copy exists.
 func (r *Run) copyNetwork(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -278,7 +274,7 @@ func (r *Run) copyNetwork(from, to string) error {
 	if err == nil && bytes.Equal(there, text) {
 		return nil
 	}
-	if _, err := shapeOf(text); err != nil { // it is damaged
+	if _, err := shapeOf(text); err != nil { // the file is damaged
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	return durable.WriteFile(to, text)

@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/nn/train/tables"
 )
 
-// train trains the generation's network, beginning with the network before it.
+// train trains the generation's network, starting from the previous network.
 func (r *Run) train(ctx context.Context, g *Generation) error {
 	c := r.Config
 	all, fresh, err := r.records(g)
@@ -32,7 +32,7 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 		Warmup: min(50, g.Steps/10), Optimizer: train.Muon, L2: c.L2, QShare: c.QShare, Clip: 1, EMA: 0.99, Seed: c.seed(g.Number),
 		Weights: train.Weights{WDL: 1, Policy: 1, GameOver: 0.1},
 	}
-	before := "" // the file of the network to begin with
+	before := "" // file of the network to start from
 	switch {
 	case g.Number > 0:
 		before, config.Init = r.network(g.Number-1), name(g.Number-1)
@@ -68,8 +68,8 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// records opens the records of each game that a generation learns from. fresh is the approximate number of them from the
-// generation's own games, without further series. The caller closes the records, even after an error.
+// records opens the records of each board on which a generation is trained. fresh is the approximate number of those that come from the
+// generation's own games, without further series. The caller must close the records, even after an error.
 func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err error) {
 	played, windows := r.share(r.Config.games(g.Number)), r.windows(g.Number)
 	for i, b := range r.boards {
@@ -80,7 +80,7 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 		if len(files) == 0 {
 			return all, 0, fmt.Errorf("%v: its games have no positions to learn from: give it a larger share of --rules, or more games", b.Rules())
 		}
-		// Records that a heuristic answered count only if the heuristic played games in the window.
+		// Records that a heuristic answered count only if the heuristic played games of the window.
 		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: r.ofHeuristic(g, files), QShare: r.Config.QShare}, files...)
 		if err != nil {
 			return all, 0, err
@@ -95,15 +95,15 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 type training struct {
 	*train.Folder
 	train.Steps
-	about string // the implementation of the steps
+	about string // what computes the steps
 	close func() error
 }
 
 // tables reports whether the networks are pattern tables (nn/pattern) rather than convolutions.
 func (r *Run) tables() bool { return pattern.IsShape(r.Config.Network) }
 
-// openLayers begins or resumes the training of a network of convolutions. It begins with the network in the file before, unless
-// that is "".
+// openLayers begins or resumes the training of a network of convolutions. Training starts from the network in the file before, unless that
+// is "".
 func (r *Run) openLayers(dir string, c train.Config, before string, all []*train.Records) (t training, err error) {
 	var initial *net.Network
 	if before != "" {
@@ -122,7 +122,7 @@ func (r *Run) openLayers(dir string, c train.Config, before string, all []*train
 	return training{run.Folder, run.Trainer, run.About(), run.Close}, nil
 }
 
-// openTables is openLayers for a network of pattern tables, which learns one game.
+// openTables is openLayers for a network of pattern tables, which is trained on one board.
 func (r *Run) openTables(dir string, c train.Config, before string, all []*train.Records) (t training, err error) {
 	var initial *pattern.Network
 	if before != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// The sizes of outputs and planes, the same in every network.
+// Sizes of outputs and planes, equal in every network.
 const (
 	PlaneCount = 5 // input planes
 	WDLs       = 3 // win, draw, loss
@@ -22,7 +22,7 @@ const (
 	DefaultHidden       = 64
 )
 
-// Limits that keep a mistyped or forged configuration from taking all memory.
+// Limits that keep a mistyped or forged configuration from using up all memory.
 const (
 	maxBlocks     = 256
 	maxChannels   = 2048
@@ -62,7 +62,7 @@ func ParseConfig(s string) (Config, error) {
 	return c, c.Validate()
 }
 
-// String returns "6x64" for 6 blocks of 64 channels, followed by heads that differ from the default: "2x16/8/16".
+// String returns "6x64" for 6 blocks of 64 channels, and appends the heads if they differ from the default: "2x16/8/16".
 func (c Config) String() string {
 	s := fmt.Sprintf("%dx%d", c.Blocks, c.Channels)
 	if c.HeadChannels != DefaultHeadChannels || c.Hidden != DefaultHidden {
@@ -92,7 +92,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Parameters returns the number of weights and biases. Fields must be within their limits.
+// Parameters returns the number of weights and biases. The fields must be within their limits.
 func (c Config) Parameters() (n int) {
 	for _, s := range c.Specs() {
 		n += s.Size()

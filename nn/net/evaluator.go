@@ -9,8 +9,7 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Backend evaluates batches with the reference forward pass, on the CPU, one position at a time. Faster backends are checked
-// against it.
+// Backend evaluates batches with the reference forward pass on the CPU, one position at a time. Tests compare faster backends with it.
 type Backend struct {
 	net     *Network
 	pool    *jobs.Pool[*eval.Batch]
@@ -27,13 +26,12 @@ func NewBackend(n *Network) *Backend {
 // Attributes implements eval.Backend.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
 
-// Compute implements eval.Backend, with Source eval.CPU. A cancelled context is noticed between rows. If the network's
-// output is not finite, the error names the first such row.
+// Compute implements eval.Backend, with Source eval.CPU. It checks the context between rows. If a row's output is not finite, the error
+// names the first such row.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	return wrap(e.pool.Do(ctx, b, len(b.Pos), 1), "evaluate")
 }
 
-// answer fills row i of a batch.
 func (e *Backend) answer(worker int, b *eval.Batch, i, _ int) error {
 	w := &e.workers[worker]
 	if h, width := b.Board.Rows(), b.Board.Columns(); w.scratch == nil || w.h != h || w.w != width {
@@ -51,14 +49,14 @@ type worker struct {
 	answerer Answerer
 }
 
-// Answerer turns logits into answers. Its scratch memory serves one goroutine at a time. The zero value is ready to use.
+// Answerer converts logits to answers. Its scratch memory serves one goroutine at a time. The zero value is ready.
 type Answerer struct {
 	logits []float32 // [A]
 	legal  []bool    // [A]
 }
 
-// Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source eval.CPU. If a logit is not
-// finite, the error (an eval.ErrNotFinite) names it and the row is unchanged.
+// Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source eval.CPU. If a logit is not finite, it
+// returns an error that wraps eval.ErrNotFinite and names the logit, and leaves the row unchanged.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string
@@ -78,7 +76,7 @@ func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) 
 	return nil
 }
 
-// notFinite is an eval.ErrNotFinite.
+// notFinite is an error that wraps eval.ErrNotFinite.
 type notFinite struct {
 	logits string
 	at     int

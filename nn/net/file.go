@@ -15,18 +15,18 @@ import (
 	"github.com/evald/evald/nn/safetensors"
 )
 
-// Keys of a network in the file's metadata. Everything else there is free text.
+// Keys of a network in the file's metadata. All other keys are free text.
 const (
 	formatKey = "evald.format" // version of the architecture and its tensor names
 	configKey = "evald.config" // Config as JSON
 	format    = "1"
 )
 
-// maxFile is the size of the largest network in bytes.
+// maxFile is the maximum size of a network's file in bytes.
 const maxFile = safetensors.Overhead + 4*maxParameters
 
-// Parse reads a network from the bytes of a safetensors file, which it does not keep. The file must hold exactly the tensors of
-// its configuration, in F32 or BF16. A checksum is optional but must be correct. The error names the invalid tensor or field.
+// Parse reads a network from the bytes of a safetensors file, and does not retain them. The file must contain exactly the tensors of its
+// configuration, in F32 or BF16. A checksum is optional but must be correct. The error names the invalid tensor or field.
 func Parse(file []byte) (*Network, error) {
 	n, err := parse(file)
 	return n, wrap(err, "parse network")
@@ -107,7 +107,7 @@ func (n *Network) fileMetadata() map[string]string {
 	return metadata
 }
 
-// joined returns the file with the metadata and tensors, all F32.
+// joined returns the file of these metadata and tensors, all F32.
 func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte {
 	tensors := make([]safetensors.Tensor, 0, len(weights))
 	for name, t := range weights {
@@ -120,7 +120,7 @@ func joined(metadata map[string]string, weights map[string]*tensor.Dense) []byte
 	return safetensors.Join(metadata, tensors)
 }
 
-// ReadFile parses a file. It fails if the file is larger than any network.
+// ReadFile parses a file. Files larger than any network are an error.
 func ReadFile(path string) (*Network, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -147,7 +147,7 @@ func (n *Network) Marshal() ([]byte, error) {
 		}
 	}
 	for _, s := range n.config.Specs() {
-		if err := s.check(n.weights[s.Name]); err != nil { // a training run may have diverged
+		if err := s.check(n.weights[s.Name]); err != nil { // weights may not be finite after a training run has diverged
 			return nil, fmt.Errorf("write network: tensor %q %w", s.Name, err)
 		}
 	}

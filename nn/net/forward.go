@@ -2,10 +2,9 @@ package net
 
 import "fmt"
 
-// Trace evaluates the planes [5,H,W] of one position and calls visit with each layer's output, after its relu if it has one:
-// "stem" [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F], "value.wdl" [3],
-// "value.gameover" [4], "policy.conv" [V,H,W], "policy.logit" [H,W]. The values are valid during the call only. It panics if
-// there are not 5*h*w planes values.
+// Trace evaluates the planes [5,H,W] of one position and calls visit with each layer's output, after its relu if it has one: "stem"
+// [C,H,W], "blocks.0" and so on [C,H,W], "value.conv" [V,H,W], "value.pool" [2V], "value.fc" [F], "value.wdl" [3], "value.gameover" [4],
+// "policy.conv" [V,H,W], "policy.logit" [H,W]. The values are valid during the call only. Trace panics unless planes has 5*h*w values.
 func (n *Network) Trace(planes []float32, h, w int, visit func(layer string, values []float32)) {
 	if len(planes) != PlaneCount*h*w {
 		panic(fmt.Sprintf("net: planes of a %dx%d board have %d values, want %d", w, h, len(planes), PlaneCount*h*w))
@@ -34,7 +33,7 @@ func newScratch(c Config, h, w int) *scratch {
 	}
 }
 
-// row runs the network for one position: planes [5,H,W] into the outputs of s.
+// row evaluates one position: planes [5,H,W] into the outputs of s.
 func (n *Network) row(s *scratch, planes []float32, visit func(layer string, values []float32)) {
 	if visit == nil {
 		visit = func(string, []float32) {}

@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// New returns a fresh network, determined by configuration and seed. Until it is trained, its outputs are nearly equal for all
-// moves and outcomes.
+// New returns a fresh network that depends only on configuration and seed. Until it is trained, its outputs are nearly equal for all moves
+// and outcomes.
 //
 // Layers followed by a relu are He-normal, with standard deviation sqrt(2/fan-in). In the blocks conv1 is also scaled by
 // 1/sqrt(Blocks) and conv2 is zero, so that the tower starts as the identity (Fixup). The output layers (wdl, gameover,
@@ -29,7 +29,7 @@ func New(c Config, seed uint64) (*Network, error) {
 	})
 }
 
-// NewSymmetric is New made Symmetric: of each mirrored pair of weights, both become the first.
+// NewSymmetric is New with Symmetric weights: of each mirrored pair, both get the first one's value.
 func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	n, err := New(c, seed)
 	if err != nil {
@@ -44,9 +44,9 @@ func NewSymmetric(c Config, seed uint64) (*Network, error) {
 	return n, nil
 }
 
-// Grow returns a copy of the network with c.Blocks blocks, at least as many as it has; c must otherwise equal its configuration.
-// The added blocks come last and are drawn from seed; they change nothing until they are trained. The copy has no Ranges. A
-// symmetric network stays symmetric.
+// Grow returns a copy of the network with c.Blocks blocks, at least as many as the network has; c must otherwise equal its configuration.
+// The added blocks come last. Their weights are drawn with seed; the blocks have no effect until they are trained. The copy has no Ranges.
+// A symmetric network stays symmetric.
 func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	if small := n.config; small.Blocks > c.Blocks || (Config{c.Blocks, small.Channels, small.HeadChannels, small.Hidden}) != c {
 		return nil, fmt.Errorf("network %v cannot become %v: more blocks are all that can be added", small, c)
@@ -67,8 +67,8 @@ func (n *Network) Grow(c Config, seed uint64) (*Network, error) {
 	return grown, nil
 }
 
-// NewScrambled returns a network for tests, determined by configuration and seed, in which every weight and bias differs from
-// zero. A fresh network would not reveal a kernel that leaves out a second convolution or a bias.
+// NewScrambled returns a network for tests that depends only on configuration and seed. All its weights and biases differ from zero. With a
+// fresh network, a test would not notice a kernel that omits a second convolution or a bias.
 func NewScrambled(c Config, seed uint64) (*Network, error) {
 	return initialise(c, seed, func(s Spec) float64 {
 		if len(s.Shape) == 1 {
@@ -87,12 +87,11 @@ func hidden(c Config, s Spec) float64 {
 	return std
 }
 
-// fanIn is the number of inputs that one output of the layer sums: the product of all dimensions of the weight but the
-// first.
+// fanIn is the number of inputs that an output of the layer sums: the product of all dimensions of the weight except the first.
 func fanIn(s Spec) float64 { return float64(s.Size() / s.Shape[0]) }
 
-// initialise draws each tensor in turn, in the order of Specs, from a normal distribution around zero. It draws nothing for
-// a standard deviation of zero.
+// initialise draws the values of each tensor, in the order of Specs, from a normal distribution with mean zero. If a tensor's standard
+// deviation is zero, it draws nothing.
 func initialise(c Config, seed uint64, deviation func(Spec) float64) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

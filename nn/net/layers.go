@@ -2,8 +2,8 @@ package net
 
 import "slices"
 
-// The layers, each for one position; fast kernels are checked against these loops. Activations are [channels, H, W], row-major,
-// with H*W = cells; the number of channels follows from the lengths.
+// The layers, each for one position; tests compare fast kernels with these loops. Activations are [channels, H, W], row-major, with H*W =
+// cells. The number of channels follows from the lengths of the slices.
 
 // conv3x3 is a 3x3 convolution of x [I,H,W] into dst [O,H,W]:
 //

@@ -2,13 +2,13 @@ package net
 
 import "slices"
 
-// Mirror returns, for each value of the tensor, the index of the value with its role on the mirrored board. Channels and hidden
-// units come in pairs 2i, 2i+1: one sees the board as the other sees its mirror image. If their number is odd, the last is its
-// own twin. The columns of a kernel are reversed. Planes and outputs do not come in pairs: mirroring the own stones gives the own
-// stones of the mirror image.
+// Mirror returns, for each value of the tensor, the index of the value with the same role on the mirrored board. Channels and hidden units
+// come in pairs 2i, 2i+1: one sees the board as the other sees its mirror image. If their number is odd, the last one is its own twin. The
+// columns of a kernel are reversed. Planes and outputs do not come in pairs: for example, the mirrored plane of own stones is the plane of
+// own stones of the mirror image.
 //
-// If every value of a network equals its mirror (Symmetric), a mirrored position has the same value and the mirrored policy,
-// up to rounding. This is a group-equivariant network in the sense of Cohen and Welling (2016).
+// If every value of a network equals its mirror (Symmetric), a mirrored position gets the same value and the mirrored policy, up to
+// rounding. Such a network is group-equivariant in the sense of Cohen and Welling (2016).
 func (s Spec) Mirror() []int32 {
 	out, in := twin, twin
 	switch s.Name {
@@ -35,7 +35,7 @@ func (s Spec) Mirror() []int32 {
 	return mirror
 }
 
-// twin returns the other unit of i's pair, among n units.
+// twin returns the other unit of unit i's pair, among n units.
 func twin(i, n int) int {
 	if i^1 < n {
 		return i ^ 1
@@ -43,7 +43,7 @@ func twin(i, n int) int {
 	return i
 }
 
-// pooled is twin for the n inputs of value.fc: the means of the channels, then their maxima.
+// pooled is twin for the n inputs of value.fc, which are the means of the channels and then their maxima.
 func pooled(i, n int) int {
 	channels := n / 2
 	return i/channels*channels + twin(i%channels, channels)

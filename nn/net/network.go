@@ -21,7 +21,7 @@ type Network struct {
 	layers  layers
 }
 
-// affine is the weight and bias of one layer, as slices over their tensors' memory.
+// affine is the weight and bias of a layer, as slices of their tensors' memory.
 type affine struct{ weight, bias []float32 }
 
 type block struct {
@@ -29,7 +29,7 @@ type block struct {
 	conv1, conv2 affine
 }
 
-// layers are the same weights as in the map, ready for the forward pass.
+// layers holds the same weights as the map, in the form that the forward pass uses.
 type layers struct {
 	stem                         affine
 	blocks                       []block
@@ -37,8 +37,8 @@ type layers struct {
 	policyConv, policyLogit      affine
 }
 
-// FromWeights makes a network of named weights and shares their memory. The names must be exactly those of Config.Specs. Tensors
-// must be float32, row-major, finite and of the right shape; the error names the first that is not.
+// FromWeights makes a network from named weights and shares their memory. The names must be exactly those of Config.Specs. Tensors must be
+// float32, row-major, finite and of the required shape; the error names the first that is not.
 func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func FromWeights(c Config, weights map[string]*tensor.Dense) (*Network, error) {
 	return n, nil
 }
 
-// check returns an error that says how the tensor, which may be nil, differs from the spec.
+// check describes how the tensor, which may be nil, differs from the spec, as an error. It returns nil if it does not differ.
 func (s Spec) check(t *tensor.Dense) error {
 	if t == nil {
 		return fmt.Errorf("is missing; its shape is %v", s.Shape)
@@ -77,7 +77,7 @@ func (s Spec) check(t *tensor.Dense) error {
 	return nil
 }
 
-// bind points layers at the tensors.
+// bind sets the layers to slices of the tensors.
 func (n *Network) bind() {
 	layer := func(name string) affine {
 		return affine{n.weights[name+".weight"].Float32s(), n.weights[name+".bias"].Float32s()}

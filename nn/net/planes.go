@@ -50,8 +50,8 @@ func NewPlanes(board *game.Board, pos []game.Position) *tensor.Dense {
 	return newTensor(values, len(pos), PlaneCount, board.Rows(), board.Columns())
 }
 
-// setCells writes 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first, whereas the bits run up
-// each column.
+// setCells writes 1 in the cells of the set and 0 elsewhere. plane is [H,W] with the top row first; the set's bits are column by column
+// from the bottom.
 func setCells(board *game.Board, set game.Bits, plane []float32) {
 	clear(plane)
 	for ; !set.IsZero(); set = set.WithoutFirst() {

@@ -8,8 +8,8 @@ import (
 // RangesKey is the key of Ranges in Metadata; the value is JSON.
 const RangesKey = "evald.ranges"
 
-// Ranges returns the largest expected inputs of each block's first convolution, [block][channel], for backends that compute it
-// with 8 bits; nil if the Metadata has none. The error says how the Metadata is invalid.
+// Ranges returns the largest expected inputs of each block's first convolution, [block][channel], for backends that compute it with 8 bits.
+// It returns nil if the Metadata contains none. The error describes invalid Metadata.
 func (n *Network) Ranges() (ranges [][]float32, err error) {
 	text, ok := n.Metadata[RangesKey]
 	if !ok {
@@ -26,7 +26,7 @@ func (n *Network) Ranges() (ranges [][]float32, err error) {
 			return nil, fmt.Errorf("metadata %s: block %d has %d channels, want %d", RangesKey, i, len(block), n.config.Channels)
 		}
 		for c, r := range block {
-			if !(r >= 1e-30 && r <= 1e30) { // so that neither a step nor its inverse is subnormal or infinite
+			if !(r >= 1e-30 && r <= 1e30) { // then neither a step nor its inverse is subnormal or infinite
 				return nil, fmt.Errorf("metadata %s: block %d channel %d is %v, want 1e-30 to 1e30", RangesKey, i, c, r)
 			}
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Softmax writes the probabilities of logits, exp(logit) normalised, into dst, which has the same length and may be logits. The
-// maximum is subtracted first, so any finite logits work. Sums are in float64, so that dst sums to 1 within 1e-6.
+// Softmax writes the probabilities of logits, exp(logit) normalised, into dst, which has the same length and may be logits. It subtracts
+// the maximum first, so it works for any finite logits. Sums are in float64, so that dst sums to 1 within 1e-6.
 func Softmax(dst, logits []float32) {
 	MaskedSoftmax(dst, logits, nil)
 }
 
-// MaskedSoftmax is Softmax over the legal entries; nil means all. Other entries of dst become 0, also if no entry is legal.
-// Illegal logits are ignored. dst may be logits.
+// MaskedSoftmax is Softmax over the legal entries; nil means that all are legal. It ignores other logits and sets their entries of dst to
+// 0, also if no entry is legal. dst may be logits.
 func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	greatest := math.Inf(-1)
 	for i, x := range logits {
@@ -36,8 +36,8 @@ func MaskedSoftmax(dst, logits []float32, legal []bool) {
 	}
 }
 
-// actionLogits copies the logit of each legal action from the cell where its stone would land. cells is [H,W], top row first; dst
-// and legal are [A]. Illegal actions get logit 0 and legal false.
+// actionLogits copies the logit of each legal action from the cell in which its stone would land. cells is [H,W], top row first; dst and
+// legal are [A]. Illegal actions get logit 0 and legal false.
 func actionLogits(board *game.Board, p game.Position, cells, dst []float32, legal []bool) {
 	clear(dst)
 	clear(legal)

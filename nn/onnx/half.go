@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// halves adds a float16 constant. The error names the first number that is too large.
+// halves adds a float16 constant. The error names the first number that float16 cannot represent.
 func (g *graph) halves(name string, shape []int, values []float32) error {
 	words := make([]uint16, len(values))
 	for i, v := range values {
@@ -24,9 +24,9 @@ func half(x float32) uint16 {
 	switch {
 	case size >= 65520:
 		return sign | 0x7c00
-	case size < 0x1p-14: // subnormal, in steps of 2^-24; rounding up to the first normal number gives its bits
+	case size < 0x1p-14: // subnormal, in steps of 2^-24; rounding up to the smallest normal number gives its bits
 		return sign | uint16(math.RoundToEven(size*0x1p24))
 	}
-	fraction, exponent := math.Frexp(size) // fraction is in [1/2, 1); 11 bits of it are kept
+	fraction, exponent := math.Frexp(size) // fraction is in [1/2, 1); keep 11 bits of it
 	return sign | uint16(exponent+13)<<10 + uint16(math.RoundToEven(fraction*0x1p11))
 }

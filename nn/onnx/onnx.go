@@ -1,6 +1,6 @@
-// Package onnx writes networks as ONNX files, for ONNX Runtime, Netron and other programs. MarshalPattern is for networks of
-// pattern tables. The rest of this text is about networks of convolutions (Marshal). Like the network, the file depends on no
-// board size: batch, rows and columns are free.
+// Package onnx writes networks as ONNX files, for ONNX Runtime, Netron and other programs. MarshalPattern is for networks of pattern
+// tables. The rest of this text is about networks of convolutions (Marshal). Like the network, the file does not depend on a board size:
+// batch, rows and columns are free.
 //
 // # Input
 //
@@ -8,8 +8,8 @@
 //
 // # Outputs
 //
-// All are float32 and for the side to move. The first three are the network's; the others are computed from them so that users
-// need not mask the policy.
+// All are float32 and for the side to move. The first three are the network's; the others are computed from them, so that users need not
+// mask the policy.
 //
 //	wdl          [N,3]    logits of win, draw, loss
 //	gameover     [N,4]    logits of not over, own win, other's win, draw
@@ -20,17 +20,17 @@
 //	policy       [N,W]    the sum of cell_policy over the rows: with gravity the probability of each column. Without
 //	                      gravity take cell_policy, whose cells are in the order of Kaggle's flat board
 //
-// The network does not know that a game is over; callers should check the rules first.
+// The network is not trained to evaluate finished games, so callers should check the rules first.
 //
 // # Metadata
 //
-// metadata_props has evald.format and evald.config as in the safetensors file, and all of Network.Metadata. Read returns these
-// and the rest of an ONNX file's header.
+// metadata_props contains evald.format and evald.config, as in the safetensors file, and all of Network.Metadata. Read returns these and
+// the rest of an ONNX file's header.
 //
 // # fp16
 //
-// With Options.FP16, the tower's weights and arithmetic are float16, which GPUs compute several times faster. Planes, heads and
-// outputs stay float32: users need not convert them, and probabilities need the digits.
+// With Options.FP16, the tower's weights and arithmetic are float16, which GPUs compute several times faster. Planes, heads and outputs
+// stay float32: users need not convert them, and float16 is too coarse for probabilities.
 package onnx
 
 import (
@@ -56,8 +56,8 @@ type Options struct {
 	FP16 bool // float16 in the tower, float32 in the heads
 }
 
-// Marshal returns the network as an ONNX file. The same network always gives the same bytes. name is for readers. The error names
-// a weight that is not finite, or too large for float16.
+// Marshal returns the network as an ONNX file. The same network always gives the same bytes. name is for readers of the file. The error
+// names a weight that is not finite, or that float16 cannot represent.
 func Marshal(n *net.Network, name string, o Options) ([]byte, error) {
 	config, err := json.Marshal(n.Config())
 	if err != nil {
@@ -93,7 +93,7 @@ func inTower(weight string) bool {
 	return strings.HasPrefix(weight, "stem.") || strings.HasPrefix(weight, "blocks.")
 }
 
-// file returns a ModelProto with the graph. about is for readers. If both metadata have a key, that of own is written.
+// file returns a ModelProto with the graph. about is a text for readers of the file. If both metadata contain a key, own takes precedence.
 func (g *graph) file(name, about string, network, own map[string]string) []byte {
 	metadata := map[string]string{}
 	maps.Copy(metadata, network)
@@ -118,7 +118,7 @@ func (g *graph) network(c net.Config, o Options) {
 	g.input("planes", float32Type, "N", net.PlaneCount, "H", "W")
 	g.int64s("axis.rows", []int{1}, 1)
 	g.int64s("plane.playable", nil, 2)
-	g.int64s("shape.flat", []int{2}, 0, -1) // keeps N and flattens the others
+	g.int64s("shape.flat", []int{2}, 0, -1) // keeps N and flattens all other dimensions
 	g.floats("minus.infinity", nil, []float32{-1e30})
 	g.floats("zero", nil, []float32{0})
 
@@ -170,7 +170,7 @@ func (g *graph) network(c net.Config, o Options) {
 	g.output("cell_policy", "N", "H", "W")
 }
 
-// conv adds a convolution with the weights of that name. kernel is 1, or 3 with a border of zeros.
+// conv adds a convolution with the weights of the given name. kernel is 1, or 3 with a border of zeros.
 func (g *graph) conv(name, x string, kernel int64) string {
 	pad := kernel / 2
 	return g.node("Conv", name, []string{x, name + ".weight", name + ".bias"}, ints("kernel_shape", kernel, kernel), ints("pads", pad, pad, pad, pad))

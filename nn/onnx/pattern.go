@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// MarshalPattern returns a network of pattern tables as an ONNX file. It computes the network's integers in float32, exactly
-// unless a sum exceeds 24 bits. The same network always gives the same bytes. name is for readers.
+// MarshalPattern returns a network of pattern tables as an ONNX file, which computes the network's integers in float32, exactly unless a
+// sum exceeds 24 bits. The same network always gives the same bytes. name is for readers of the file.
 //
 // Inputs:
 //
@@ -24,7 +24,7 @@ import (
 //	outcome      [N,3]  probabilities of win, draw, loss: the softmax of wdl
 //	policy       [N,7]  probabilities of the moves: the softmax of moves over the legal ones, 0 elsewhere
 //
-// metadata_props has evald.kind and Network.Metadata.
+// metadata_props contains evald.kind and Network.Metadata.
 func MarshalPattern(n *pattern.Network, name string) []byte {
 	g := &graph{}
 	g.patterns(&n.Weights)
@@ -50,7 +50,7 @@ func (g *graph) patterns(w *kernel.Weights) {
 		g.int64s(fmt.Sprint("lane.", i), []int{1}, int64(b))
 	}
 
-	// The accumulator: two halves of lanes to be multiplied, and the lanes that are added to the results.
+	// The accumulator: two halves whose lanes are multiplied, and the lanes that are added to the results.
 	each := g.node("Cast", "rows.float", []string{g.node("Gather", "rows.table", []string{"table", "rows"})}, integer("to", float32Type))
 	acc := g.node("Add", "acc", []string{g.node("ReduceSum", "rows.sum", []string{each, "axis"}, integer("keepdims", 0)), "bias"})
 	part := func(i int) string {
@@ -88,7 +88,6 @@ func (g *graph) patterns(w *kernel.Weights) {
 	g.output("policy", "N", columns)
 }
 
-// floats converts integers.
 func floats[T int8 | int16 | int32](numbers []T) []float32 {
 	all := make([]float32, len(numbers))
 	for i, x := range numbers {

@@ -6,10 +6,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The messages of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs, with its numbers of fields and
-// element types.
+// The part of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto that a network needs: messages, numbers of fields and element types.
 
-// message is an encoded protocol buffer that is appended to.
+// message is an encoded protocol buffer message that can be extended.
 type message []byte
 
 func (m *message) number(field protowire.Number, v int64) {
@@ -47,7 +46,7 @@ func (g *graph) marshal(name string) []byte {
 	return append(m, g.outputs...)
 }
 
-// attribute returns an AttributeProto of one kind, whose values are in the given field.
+// attribute returns an AttributeProto of the given kind, with its values in the given field.
 func attribute(name string, field protowire.Number, kind int64, vs ...int64) (m message) {
 	m.text(1, name)
 	for _, v := range vs {
@@ -76,11 +75,11 @@ func (g *graph) node(op, output string, inputs []string, attributes ...message) 
 	return output
 }
 
-// tensor adds a constant TensorProto with the numbers in a slice; a nil shape is a scalar.
+// tensor adds a constant TensorProto. values is a slice of numbers; a nil shape means a scalar.
 func (g *graph) tensor(name string, kind int64, shape []int, values any) {
 	raw, err := binary.Append(nil, binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // values have no fixed size
+		panic(err) // values is not a slice of numbers of fixed size
 	}
 	g.tensors.nest(5, func(m *message) {
 		for _, d := range shape {

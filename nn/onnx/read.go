@@ -13,25 +13,25 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Limits of Read, far above the needs of networks for boards.
+// Limits of Read, far above what networks for boards need.
 const (
 	maxFile       = 1 << 30 // bytes of a file
 	maxItems      = 1 << 18 // nodes, tensors, inputs, outputs and properties
 	maxNesting    = 32      // graphs within attributes of nodes
 	maxDims       = 8       // of an input or output
-	maxParameters = 1 << 31 // numbers in all tensors
+	maxParameters = 1 << 31 // numbers in all tensors together
 )
 
 // Info is a description of an ONNX file, read without running it.
 type Info struct {
 	IR         int64             // version of the format
 	Producer   string            // the program that wrote the file, and its version
-	Opsets     map[string]int64  // versions of sets of operators by domain; the standard one is ""
+	Opsets     map[string]int64  // versions of operator sets by domain; the standard domain is ""
 	Metadata   map[string]string // metadata_props
 	Inputs     []Value           // the graph's inputs that have no initializer, in order
 	Outputs    []Value           // in order
-	Nodes      int               // of the graph, its nested graphs and functions
-	Parameters int64             // numbers in initializers
+	Nodes      int               // number of nodes of the graph, its nested graphs and functions
+	Parameters int64             // number of values in initializers
 }
 
 // Value is an input or an output.
@@ -70,12 +70,12 @@ func (t Type) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// Read parses an ONNX file's description. It also rejects untrusted content that would be dangerous in a runtime: references to
-// other files (external data, nodes EPContext) and operators that need additional libraries. It accepts the standard operators,
-// those of com.microsoft, which ONNX Runtime ships, and the file's functions made of them. Errors name the node or tensor. Read
-// takes time in proportion to the file's size, and little additional memory.
+// Read parses an ONNX file's description. It rejects content that is dangerous in a runtime: references to other files (external data,
+// nodes EPContext) and operators that need further libraries. It accepts the standard operators, those of com.microsoft, which ONNX Runtime
+// contains, and functions of the file that consist of these. Errors name the node or tensor. Read takes time in proportion to the file's
+// size, and little additional memory.
 //
-// Read does not check that the graph can run: the runtime does, in a process that may crash.
+// Read does not check that the graph can run. The runtime checks that, in a process that may crash.
 func Read(content []byte) (*Info, error) {
 	info, err := read(content)
 	if err != nil {
@@ -98,7 +98,6 @@ func read(content []byte) (*Info, error) {
 	return w.info, nil
 }
 
-// field is one field of a message.
 type field struct {
 	number protowire.Number
 	kind   protowire.Type
@@ -106,7 +105,7 @@ type field struct {
 	bytes  []byte // if the kind is BytesType
 }
 
-// each calls visit with each field of a message, in order, and returns its error unchanged.
+// each calls visit with each field of a message, in order. It returns visit's error unchanged.
 func each(message []byte, visit func(field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
@@ -149,7 +148,6 @@ func (f field) message() ([]byte, error) {
 	return f.bytes, nil
 }
 
-// text sets s to the text in a field.
 func (f field) text(s *string) error {
 	b, err := f.message()
 	if err != nil {
@@ -162,7 +160,6 @@ func (f field) text(s *string) error {
 	return nil
 }
 
-// integer sets n to the integer in a field.
 func (f field) integer(n *int64) error {
 	if f.kind != protowire.VarintType {
 		return damaged(fmt.Errorf("field %d has wire type %d, want %d", f.number, f.kind, protowire.VarintType))
@@ -171,7 +168,7 @@ func (f field) integer(n *int64) error {
 	return nil
 }
 
-// integers appends the integers in a repeated field, single or packed, up to most of them.
+// integers appends the integers of a repeated field, single or packed, and returns an error if there are more than most.
 func (f field) integers(all []int64, most int) ([]int64, error) {
 	packed := f.bytes
 	if f.kind == protowire.VarintType {

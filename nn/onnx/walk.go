@@ -9,16 +9,16 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// walk visits the messages of a file once. Names of fields are those of onnx.proto (proto.go has its address).
+// walk visits each message of a file once. Names of fields are those of onnx.proto (see proto.go).
 type walk struct {
 	info      *Info
-	functions map[operator]bool // of the file
-	used      []use             // operators that only functions of the file can define
+	functions map[operator]bool // functions of the file
+	used      []use             // uses of operators that only functions of the file can define
 	graphs    int
 	items     int
 }
 
-// item counts the stored items, so that a forged file cannot take memory many times its size.
+// item counts an item that is stored, so that a forged file cannot make Read use memory many times the file's size.
 func (w *walk) item() error {
 	if w.items++; w.items > maxItems {
 		return fmt.Errorf("the file has more than %d nodes, tensors, inputs, outputs and properties", maxItems)
@@ -28,13 +28,12 @@ func (w *walk) item() error {
 
 type operator struct{ domain, name string }
 
-// use is a use of an operator.
 type use struct {
 	operator
 	at string
 }
 
-// domains are those of operators built into ONNX Runtime.
+// domains are the domains of operators that are built into ONNX Runtime.
 var domains = []string{"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 
 func (w *walk) model(message []byte) error {
@@ -85,7 +84,7 @@ func (w *walk) model(message []byte) error {
 	return nil
 }
 
-// nest visits the fields of a field that is a message.
+// nest visits the fields of a field that contains a message.
 func nest(f field, visit func(message []byte) error) error {
 	message, err := f.message()
 	if err != nil {
@@ -127,7 +126,7 @@ func (w *walk) property(message []byte) error {
 	return err
 }
 
-// outer is the graph of the model.
+// outer visits the model's graph.
 func (w *walk) outer(message []byte) error {
 	initializers := map[string]bool{}
 	err := w.graph(message, "", 0, func(f field) error {
@@ -160,7 +159,7 @@ func (w *walk) outer(message []byte) error {
 	return err
 }
 
-// graph visits nodes and checks tensors of a graph; at names the enclosing item. also, if not nil, is called with each checked
+// graph visits the nodes and checks the tensors of a graph; at names the enclosing item. also, if not nil, is called with each checked
 // field.
 func (w *walk) graph(message []byte, at string, depth int, also func(field) error) error {
 	if depth > maxNesting {
@@ -263,8 +262,8 @@ func (w *walk) attribute(message []byte, at string, depth int) error {
 	})
 }
 
-// inside returns the name of an item within another, if that has a name. Only the innermost two are named, because names of
-// nested graphs would otherwise grow with the depth.
+// inside returns the name of an item within another, if the outer one has a name. It names only the innermost two items, because otherwise
+// names in nested graphs would grow with the depth.
 func inside(outer, inner string) string {
 	if outer == "" {
 		return inner
@@ -288,7 +287,7 @@ func checkSparse(message []byte, at, what string) error {
 	return nil
 }
 
-// tensor reads a TensorProto's name and number of elements, and rejects external data.
+// tensor returns the name and the number of elements of a TensorProto, and rejects external data.
 func tensor(message []byte) (name string, numbers int64, err error) {
 	var dims []int64
 	location, external := int64(0), false
@@ -302,7 +301,7 @@ func tensor(message []byte) (name string, numbers int64, err error) {
 			external = true
 		case 14: // data_location
 			if err = f.integer(&location); location != 0 {
-				external = true // even if a later one differs
+				external = true // even if a later field differs
 			}
 		}
 		return err
@@ -320,13 +319,13 @@ func tensor(message []byte) (name string, numbers int64, err error) {
 		}
 		numbers *= d
 	}
-	if numbers > 8*int64(len(message)) { // the smallest types have 2 bits; only damaged files have less data
+	if numbers > 8*int64(len(message)) { // the smallest types have 2 bits; only damaged files contain less data
 		return name, 0, damaged(fmt.Errorf("it has %d numbers in %d bytes", numbers, len(message)))
 	}
 	return name, numbers, nil
 }
 
-// sparse is tensor for a SparseTensorProto: the name and number of its values.
+// sparse is tensor for a SparseTensorProto: it returns the name and the number of its values.
 func sparse(message []byte) (name string, numbers int64, err error) {
 	err = each(message, func(f field) error {
 		switch f.number {
@@ -369,7 +368,7 @@ func readValue(f field, what string) (v Value, err error) {
 		})
 	})
 	if err == nil && !isTensor {
-		err = errors.New("it is no tensor")
+		err = errors.New("it is not a tensor")
 	}
 	if err != nil {
 		return v, fmt.Errorf("%s %s: %w", what, short.Quote(v.Name), err)

@@ -14,8 +14,8 @@ import (
 // AnyModel is the shipped network for boards of many sizes and for three to six in a row.
 const AnyModel = "any"
 
-// anyNetwork is AnyModel on the games of its range, and bitsquares on others. The network is opened on first use: most programs
-// never see another board.
+// anyNetwork answers games in the range of AnyModel with AnyModel, and others with bitsquares. It opens the network on first use, because
+// most programs never evaluate another board.
 type anyNetwork struct {
 	ranges game.Ranges
 	other  eval.Backend
@@ -26,7 +26,7 @@ type anyNetwork struct {
 	closed bool
 }
 
-// Shipped returns the model that answers a game if Options name none: DefaultModel, AnyModel, or bitsquares.
+// Shipped returns the model that answers a game if Options name no model: DefaultModel, AnyModel, or bitsquares.
 func Shipped(r game.Rules) string {
 	if e, _ := models.Find(DefaultModel); slices.Contains(e.Rules, r.String()) {
 		return DefaultModel
@@ -64,7 +64,6 @@ func (a *anyNetwork) Compute(ctx context.Context, b *eval.Batch) error {
 	return e.Backend().Compute(ctx, b)
 }
 
-// network opens the network, once.
 func (a *anyNetwork) network() (*Opened, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

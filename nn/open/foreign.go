@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// Foreign is a network in an ONNX file, from another program or exported by evald. ONNX Runtime computes it (nn/ort).
+// Foreign is a network in an ONNX file of another program, or one that evald has exported. ONNX Runtime computes it (nn/ort).
 type Foreign struct {
 	Info        *onnx.Info
 	Description encoding.Description // of its inputs and outputs
@@ -27,11 +27,11 @@ type Foreign struct {
 // ForeignConfig is the Config of all Foreign networks.
 const ForeignConfig = "onnx"
 
-// foreignBytes is the maximum number of bytes of memory per byte of an open network's file: the runtime holds the file, its own
-// form of the network, and one more for each batch size.
+// foreignBytes is the maximum number of bytes of memory per byte of an open network's file. The runtime holds the file, its own form of the
+// network, and another form for each batch size.
 const foreignBytes = 10
 
-// parseForeign parses an ONNX file, whose metadata has its description. Files that evald has written need none.
+// parseForeign parses an ONNX file, whose metadata must contain its description unless evald has written the file.
 func parseForeign(content []byte) (*Foreign, error) {
 	info, err := onnx.Read(content)
 	if err != nil {
@@ -49,7 +49,7 @@ func DescriptionFile(path string) string {
 	return strings.TrimSuffix(path, filepath.Ext(path)) + ".yaml"
 }
 
-// describeForeign adds the description beside an ONNX file to its content, which stays unchanged if there is no description.
+// describeForeign adds the description beside an ONNX file to the file's content. If there is none, it returns the content unchanged.
 func describeForeign(path string, content []byte) ([]byte, error) {
 	beside := DescriptionFile(path)
 	text, err := durable.ReadFile(beside, maxDescription)
@@ -66,10 +66,10 @@ func describeForeign(path string, content []byte) ([]byte, error) {
 	return onnx.WithMetadata(content, encoding.MetadataKey, string(d.Marshal()))
 }
 
-// maxDescription is far more than the bytes of any description.
+// maxDescription is far more than the size of any description in bytes.
 const maxDescription = 1 << 16
 
-// rules returns the only game that the network supports; "" if it supports every game whose shapes fit.
+// rules returns the only game that the network supports, or "" if it supports every game whose shapes fit.
 func (f *Foreign) rules() string {
 	if f.Description.Rules == encoding.Any {
 		return ""
@@ -77,7 +77,7 @@ func (f *Foreign) rules() string {
 	return f.Description.Rules
 }
 
-// codecs has the codec of each board; nn/ort calls it.
+// codecs contains the codec of each board. nn/ort calls it.
 type codecs struct {
 	of *Foreign
 
@@ -85,8 +85,8 @@ type codecs struct {
 	all map[game.Rules]*encoding.Codec
 }
 
-// on returns the codec of a board. The error names the field of the description, or the input of the file, that does not fit the
-// board.
+// on returns the codec of a board. If the network does not fit the board, the error names the field of the description or the input of the
+// file.
 func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
 	c.mu.RLock()
 	of := c.all[board.Rules()]
@@ -107,7 +107,7 @@ func (c *codecs) on(board *game.Board) (*encoding.Codec, error) {
 	return of, nil
 }
 
-// set replaces the codec of a board by that of another description with the same inputs and outputs. The network must be idle.
+// set replaces the codec of a board with that of another description with the same inputs and outputs. The network must be idle.
 func (c *codecs) set(d encoding.Description, board *game.Board) error {
 	of, err := encoding.NewCodec(d, board, c.of.Info)
 	if err == nil {
@@ -116,7 +116,7 @@ func (c *codecs) set(d encoding.Description, board *game.Board) error {
 	return err
 }
 
-// first returns a board that the network supports: its only game, or the first of some common ones.
+// first returns a board that the network supports: that of its only game, or the first of some common boards.
 func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	games := []string{game.Connect4.String(), "5x4x4", "6x5x4", "8x8x4", "3x3x3free"}
 	if own := c.of.rules(); own != "" {
@@ -139,7 +139,7 @@ func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	return nil, nil, first
 }
 
-// codec returns the codec that nn/ort needs.
+// codec returns the ort.Codec that calls c.
 func (c *codecs) codec(of *encoding.Codec) ort.Codec {
 	all := ort.Codec{Fill: c.fill, Answer: c.answer}
 	for i, in := range of.Inputs {
@@ -176,7 +176,7 @@ func (c *codecs) free(values []onnx.Value, name string, shape []int) []int {
 	return free
 }
 
-// fill is ort.Codec.Fill. byRuntime has checked that the board fits.
+// fill is ort.Codec.Fill. byRuntime has already checked that the board fits.
 func (c *codecs) fill(board *game.Board, pos []game.Position, inputs []ort.Buffer) {
 	of, _ := c.on(board)
 	for i, in := range inputs {
@@ -191,13 +191,12 @@ func (c *codecs) fill(board *game.Board, pos []game.Position, inputs []ort.Buffe
 			encoding.Fill(of, i, pos, in.Int32s())
 		case ort.Int8:
 			encoding.Fill(of, i, pos, in.Int8s())
-		default: // Uint8 or Bool; NewCodec allows no other
+		default: // Uint8 or Bool, because NewCodec allows no other
 			encoding.Fill(of, i, pos, in.Uint8s())
 		}
 	}
 }
 
-// answer is ort.Codec.Answer.
 func (c *codecs) answer(b *eval.Batch, outputs []ort.Buffer) error {
 	of, _ := c.on(b.Board)
 	of.Decode(b, outputs[0].Float32s(), outputs[1].Float32s())

@@ -23,13 +23,13 @@ import (
 
 // Stored is a model's file and its entry in the manifest.
 type Stored struct {
-	models.Entry        // a file outside the store has Name, File, SHA256, Config and Rules only; Version is 0
-	Path         string // of the file; empty if it is inside the program
+	models.Entry        // a file outside the store has only Name, File, SHA256, Config and Rules; Version is 0
+	Path         string // of the file; "" if it is inside the program
 	Content      []byte // of the file
 }
 
-// Label returns the model's name in answers: the name of a shipped one, NAME@VERSION in the user's store, or a file's name
-// without folder and extension.
+// Label returns the model's name in answers: the name of a shipped model, NAME@VERSION in the user's store, or a file's name without folder
+// and extension.
 func (s Stored) Label() string {
 	if s.Version > 0 && s.Path != "" {
 		return s.Ref()
@@ -37,7 +37,7 @@ func (s Stored) Label() string {
 	return s.Name
 }
 
-// Warning returns a sentence for the user if the model's answers are meaningless, or else "".
+// Warning returns a sentence for the user if the model's answers are meaningless, and otherwise "".
 func (s Stored) Warning() string {
 	if s.Version > 0 && !s.Trained {
 		return fmt.Sprintf("model %s is not trained; its answers mean nothing", s.Label())
@@ -45,8 +45,8 @@ func (s Stored) Warning() string {
 	return ""
 }
 
-// Find looks up NAME or NAME@VERSION, first among the shipped models, then in the user's store, never among files. If ok is false
-// and err nil, no model has that name. The error says what is wrong with the model or the store.
+// Find looks up NAME or NAME@VERSION among the shipped models and then in the user's store, but not among files. If ok is false and err is
+// nil, no model has that name. The error describes a fault of the model or the store.
 func Find(ref string) (s Stored, ok bool, err error) {
 	if s, ok, err = Lookup(ref); err != nil || !ok {
 		return s, ok, err
@@ -69,7 +69,7 @@ func Lookup(ref string) (s Stored, ok bool, err error) {
 	}
 	store, err := models.UserStore()
 	if _, _, bad := models.ParseRef(ref); bad != nil || err != nil {
-		return Stored{}, false, nil // not a valid name, or no store: it may be a path
+		return Stored{}, false, nil // not a valid name, or there is no store: it may be a path
 	}
 	entry, ok, err := store.Find(ref)
 	if err != nil || !ok {
@@ -85,7 +85,7 @@ type Parsed struct {
 	Foreign *Foreign         // of an ONNX file
 }
 
-// parse parses a network of any kind.
+// parse parses a network of any of the kinds.
 func parse(content []byte) (p Parsed, err error) {
 	switch {
 	case onnx.Is(content):
@@ -98,8 +98,8 @@ func parse(content []byte) (p Parsed, err error) {
 	return p, err
 }
 
-// Open opens a network of any kind; see Network. AnyModel and bitsquares answer games that a network of pattern tables or an ONNX
-// file does not support.
+// Open opens a network of any kind; see Network. If it is of pattern tables or in an ONNX file, AnyModel and bitsquares answer the games
+// that it does not support.
 func (p Parsed) Open(name string, o Options) (*Opened, error) {
 	switch {
 	case p.Pattern != nil:
@@ -132,7 +132,7 @@ func (p Parsed) Parameters() int {
 	return p.Conv.Config().Parameters()
 }
 
-// Metadata returns the free text of the file.
+// Metadata returns the free text in the file.
 func (p Parsed) Metadata() map[string]string {
 	switch {
 	case p.Pattern != nil:
@@ -143,8 +143,8 @@ func (p Parsed) Metadata() map[string]string {
 	return p.Conv.Metadata
 }
 
-// Rules returns the games that the network was trained on, according to its file: the comma-separated games of evald.rules, or
-// else the game of its description, or else that of the run of evald train that made it; none if the file names none.
+// Rules returns the games on which the network was trained, according to its file: the comma-separated games of evald.rules, or else the
+// game of its description, or else those of the run of evald train that made it. It returns none if the file names none.
 func (p Parsed) Rules() []string {
 	if text := p.Metadata()["evald.rules"]; text != "" {
 		return strings.Split(text, ",")
@@ -163,7 +163,7 @@ func (p Parsed) Rules() []string {
 	}
 	games, err := game.ParseMix(run.Config.Rules)
 	if err != nil {
-		return []string{run.Config.Rules} // a caller that needs the games reports an invalid one
+		return []string{run.Config.Rules} // callers that need the games report an invalid one
 	}
 	rules := make([]string, len(games))
 	for i, p := range games {
@@ -172,8 +172,8 @@ func (p Parsed) Rules() []string {
 	return rules
 }
 
-// Range returns the ranges of games that the network supports besides those it was trained on, according to its file. They may be
-// invalid.
+// Range returns the ranges of games that the network supports in addition to those on which it was trained, according to its file. They may
+// be invalid.
 func (p Parsed) Range() []string {
 	if text := p.Metadata()["evald.range"]; text != "" {
 		return strings.Split(text, ",")
@@ -181,7 +181,7 @@ func (p Parsed) Range() []string {
 	return nil
 }
 
-// Model is Any for callers that need a network of convolutions; any other kind is an error.
+// Model is Any for callers that need a network of convolutions. Any other kind is an error.
 func Model(nameOrPath string) (Stored, *net.Network, error) {
 	s, p, err := Any(nameOrPath)
 	if err == nil && p.Conv == nil {
@@ -197,14 +197,14 @@ func Model(nameOrPath string) (Stored, *net.Network, error) {
 	return s, p.Conv, nil
 }
 
-// Any finds a model by name, or else reads the safetensors or ONNX file at that path, and parses its network. If there is
-// neither, the error lists the models.
+// Any finds a model by name, or else reads the safetensors or ONNX file at that path, and parses its network. If neither exists, the error
+// lists the models.
 func Any(nameOrPath string) (Stored, Parsed, error) {
 	s, ok, err := Find(nameOrPath)
 	if !ok {
 		content, p, fileErr := File(nameOrPath)
 		switch {
-		case err != nil && fileErr != nil: // an unreadable store does not prevent reading a file
+		case err != nil && fileErr != nil: // an unreadable store must not prevent reading a file
 			return Stored{}, Parsed{}, err
 		case errors.Is(fileErr, fs.ErrNotExist):
 			return Stored{}, Parsed{}, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
@@ -222,14 +222,14 @@ func Any(nameOrPath string) (Stored, Parsed, error) {
 	if s.Config = cmp.Or(s.Config, p.Config()); s.Config != p.Config() {
 		return Stored{}, Parsed{}, fmt.Errorf("model %s: the manifest says %s, the network is %s: import it again", s.Ref(), short.Text(s.Config), p.Config())
 	}
-	if !s.Trained && s.Path != "" { // earlier versions of evald imported networks without the rules in their files
+	if !s.Trained && s.Path != "" { // earlier versions of evald imported networks whose files do not contain the rules
 		s.Rules = p.Rules()
 		s.Trained = len(s.Rules) > 0
 	}
 	return s, p, nil
 }
 
-// Bytes returns the maximum number of bytes of memory that the open model uses on the CPU, on any path.
+// Bytes returns the maximum memory in bytes that the open model uses on the CPU, on any path.
 func (s Stored) Bytes() (int64, error) {
 	shape := s.Config
 	if shape == ForeignConfig {
@@ -250,11 +250,11 @@ func (s Stored) Bytes() (int64, error) {
 	return int64(c.Parameters()) * 24, err // packed for the kernels in up to three forms; Winograd's has four numbers per weight
 }
 
-// maxFile is larger than any network.
+// maxFile is larger than the file of any network.
 const maxFile = 1 << 30
 
-// File reads a safetensors or ONNX file and parses its network. The description of an ONNX file may be beside it, in NAME.yaml;
-// it is then added to the metadata of the returned content.
+// File reads a safetensors or ONNX file and parses its network. The description of an ONNX file may be beside it, in NAME.yaml; File then
+// adds it to the metadata of the returned content.
 func File(path string) ([]byte, Parsed, error) {
 	content, err := durable.ReadFile(path, maxFile)
 	if err != nil {
@@ -272,7 +272,7 @@ func File(path string) ([]byte, Parsed, error) {
 	return content, p, nil
 }
 
-// inStore lists the models of the user's store, for an error.
+// inStore lists the models of the user's store for an error.
 func inStore() string {
 	if store, err := models.UserStore(); err == nil && store.Names() != "" {
 		return fmt.Sprintf(" nor in %s (%s)", store.Dir(), store.Names())

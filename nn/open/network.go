@@ -23,7 +23,7 @@ import (
 // PathVariable is the environment variable that selects the CPU's set of instructions; see Options.CPUPath.
 const PathVariable = "EVALD_CPU_PATH"
 
-// NoGPUError says why the backend GPU cannot evaluate.
+// NoGPUError is the reason why the backend GPU cannot evaluate.
 type NoGPUError struct {
 	Err error // wraps driver.ErrNone if there is no GPU; otherwise no GPU passes its self-test
 }
@@ -32,11 +32,10 @@ func (e *NoGPUError) Error() string {
 	return fmt.Sprintf("backend gpu: %v; backend cpu evaluates networks", e.Err)
 }
 
-// Unwrap is why.
 func (e *NoGPUError) Unwrap() error { return e.Err }
 
-// Network opens a network, which must not change from then on; answers call it name. Options.Model and Exact are ignored, and the
-// backend must compute networks. The network answers every game. Errors are those of Evaluator.
+// Network opens a network, which must not change from then on; its name in answers is name. The network answers every game. Options.Model
+// and Exact are ignored, and the backend must compute networks. Errors are those of Evaluator.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil {
 		return nil, err
@@ -61,32 +60,31 @@ func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	return e, err
 }
 
-// notOfNetworks is the error for a backend that computes no networks.
+// notOfNetworks returns the error for a backend that does not compute networks.
 func notOfNetworks(backend string) error {
 	return fmt.Errorf("backend %s: must be one of %s for a network, and a heuristic's name such as bitsquares without one", short.Quote(backend), strings.Join(Backends(), ", "))
 }
 
-// bitsquares answers the games that no network supports.
+// bitsquares returns the backend for games that no network supports.
 func bitsquares() eval.Backend { return heuristic.WithPower(heuristic.DefaultPower) }
 
-// evaluator is an Evaluator of a backend.
 func evaluator(b eval.Backend) *eval.Evaluator { return eval.New(b, eval.Options{}) }
 
-// mirroredName is appended to a model's name if its answers are means of a position and its mirror image.
+// mirroredName is appended to the name of a model whose answers are means of a position and its mirror image.
 const mirroredName = ", mirrored"
 
-// mirror makes the evaluator answer the mean of each position and its mirror image, if the options ask for it.
+// mirror makes the evaluator answer with the mean of each position and its mirror image, if the options request it.
 func (e *Opened) mirror(o Options) {
 	if !o.Mirror {
 		return
 	}
 	e.Evaluator = evaluator(eval.NewMirrored(e.Backend()))
-	e.mirrored, e.Model = true, e.Model+mirroredName // named differently, because its answers are not the network's own
+	e.mirrored, e.Model = true, e.Model+mirroredName // a name of its own, because these are not the network's own answers
 	e.How += ", the mean of each position and its mirror image"
 }
 
-// fastest tries the GPU, then the CPU, then FastModel, and last bitsquares. A GPU that is present but fails is reported: without
-// it, work can take hours in place of seconds.
+// fastest tries the GPU, then the CPU, then FastModel, and last bitsquares. It notes a GPU that exists but fails, because without the GPU,
+// work may take hours instead of seconds.
 func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	c, err := onCPU(n, name, o)
 	if err != nil {
@@ -113,7 +111,7 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	return e, nil
 }
 
-// fastestGPU opens the network on GPUs: with evald's own kernels, or with ONNX Runtime where that uses the GPU faster.
+// fastestGPU opens the network on GPUs: with evald's own kernels, or with ONNX Runtime where that is faster.
 func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	key, providers := o.gpuProviders()
 	all := []contender{{GPU, func() (*Opened, error) { return onGPU(n, name, o) }}}
@@ -127,7 +125,7 @@ func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return o.fastestOf(fmt.Sprintf("%s; %v", key, n.Config()), all, func() (eval.Backend, error) { return net.NewBackend(n), nil }, game.MustBoard(game.Connect4))
 }
 
-// onGPU opens the network on all working GPUs among those in the options. Errors are *NoGPUError.
+// onGPU opens the network on those GPUs of the options that work. Errors are of type *NoGPUError.
 func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	options := gpu.Options{Devices: o.GPUs, Trial: o.GPUTrial, Event: o.Event}
 	if o.Backend == GPU {
@@ -143,8 +141,7 @@ func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
 	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
 }
 
-// onCPU opens the network on the CPU, by the path that the options or the environment name, or else the path that cpu.Choose
-// chooses.
+// onCPU opens the network on the CPU, with the path that the options or the environment name, or else with the one that cpu.Choose chooses.
 func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 	var e *cpu.Backend
 	var c cpu.Choice
@@ -160,7 +157,7 @@ func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 		}
 	}
 	if kernel.Paths()[0] == kernel.Go {
-		o.note("PLAIN GO evaluates, some fifty times slower than the kernels in C, which this program on %s/%s has not (make build has them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
+		o.note("PLAIN GO evaluates, about fifty times slower than the kernels in C, which this program for %s/%s does not contain (make build includes them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
 	}
 	return &Opened{
 		Evaluator: evaluator(e), Model: name, Network: true, CPUPath: string(e.Path()), choice: c,
@@ -189,7 +186,7 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	return eval.Bitsquares.String()
 }
 
-// Close waits for batches in progress on GPUs and in ONNX Runtime, and frees their memory. Later calls do nothing.
+// Close waits for batches in progress on GPUs and in ONNX Runtime, and frees their memory. Further calls do nothing.
 func (o *Opened) Close() error {
 	var errs []error
 	if o.gpu != nil {

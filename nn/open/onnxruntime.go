@@ -19,7 +19,7 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// byRuntime is a network in ONNX Runtime, which checks that each board fits the network.
+// byRuntime is a network in ONNX Runtime. It checks that each board fits the network.
 type byRuntime struct {
 	*ort.Backend
 	codecs *codecs
@@ -33,7 +33,6 @@ func (r byRuntime) Compute(ctx context.Context, b *eval.Batch) error {
 	return r.Backend.Compute(ctx, b)
 }
 
-// runtimeOptions returns the options of ONNX Runtime for a backend.
 func (o Options) runtimeOptions(backend string) (ort.Options, error) {
 	r := o.ORT
 	switch backend {
@@ -82,8 +81,8 @@ func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	}, nil
 }
 
-// exported exports a network of evald's own and opens it in ONNX Runtime. On GPUs its tower computes with float16, as evald's own
-// kernels do.
+// exported exports one of evald's own networks and opens it in ONNX Runtime. On GPUs its tower computes in float16, as with evald's own
+// kernels.
 func exported(n *net.Network, name string, o Options) (*Opened, error) {
 	content, err := onnx.Marshal(n, name, onnx.Options{FP16: o.Backend == ORTCUDA || o.Backend == ORTTensorRT})
 	if err != nil {
@@ -96,7 +95,7 @@ func exported(n *net.Network, name string, o Options) (*Opened, error) {
 	return f.by(o.Backend, name, o)
 }
 
-// open opens an ONNX file with the backend of the options.
+// open opens an ONNX file with the backend that the options name.
 func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 	if err := f.check(name, o); err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 	return e, nil
 }
 
-// fastest tries a GPU with the faster of ONNX Runtime's providers, then the CPU, and last bitsquares.
+// fastest tries a GPU with the fastest of ONNX Runtime's providers, then the CPU, and last bitsquares.
 func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 	e, err := f.by(ORTCPU, name, o)
 	if err != nil {
@@ -154,7 +153,7 @@ func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 	return g, nil
 }
 
-// onGPU opens the network on a GPU with the faster of ONNX Runtime's providers.
+// onGPU opens the network on a GPU with the fastest of ONNX Runtime's providers.
 func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
 	board, _, err := (&codecs{of: f}).first()
 	if err != nil {
@@ -184,8 +183,8 @@ func (f *Foreign) onGPU(name string, o Options) (*Opened, error) {
 	return g, nil
 }
 
-// gpuProviders returns ONNX Runtime's backends that may work on this machine's GPUs, and a key that names the machine and the
-// library. There are none without a GPU, or without a library that has such providers.
+// gpuProviders returns ONNX Runtime's backends that may work on this machine's GPUs, and a key that identifies the machine and the library.
+// It returns none if there is no GPU, or no library with such providers.
 func (o Options) gpuProviders() (key string, all []string) {
 	found, err := driver.Find()
 	if err != nil || found.Devices[0].Emulated() {

@@ -1,12 +1,11 @@
-// Package open is the entry point for programs that evaluate positions. It turns a name into a ready evaluator on the fastest
-// working device, with other evaluators as fallbacks. The example of Evaluator is a complete program.
+// Package open is the entry point for programs that evaluate positions. Given a name, it returns a ready evaluator on the fastest working
+// device, with other evaluators as fallbacks. The example of Evaluator is a complete program.
 //
-// Evaluator opens a network by name; Network opens one that is in memory. Find and Model look models up without opening an
-// evaluator.
+// Evaluator opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go and network.go first; any.go and pattern.go: the networks that ship beside the default; model.go and search.go:
-// files, their names and metadata; foreign.go, onnxruntime.go: ONNX files; trial.go (trial_*.go), race.go: checks and
-// measurements that are made once for a file or a GPU.
+// Read open.go and network.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
+// files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), race.go: checks and measurements that are
+// made once for a file or a GPU.
 //
 // Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
 // Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its
@@ -37,11 +36,11 @@ import (
 // The backends that compute networks. All other backends are heuristics' names, such as "bitsquares".
 const (
 	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares
-	GPU  = "gpu"  // only the GPUs; batches are errors while none works
+	GPU  = "gpu"  // only the GPUs; while none works, batches return errors
 	CPU  = "cpu"  // only the CPU
 
-	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it. ORT uses the provider of Options.ORT, the others
-	// their own.
+	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it. ORT uses the provider of Options.ORT; the others use their
+	// own providers.
 	ORTCPU      = "ort-cpu"
 	ORTCUDA     = "ort-cuda"
 	ORTTensorRT = "ort-tensorrt"
@@ -61,17 +60,17 @@ const DefaultModel = "default"
 
 // Options select an evaluator. The zero value selects the shipped networks and the backend Auto.
 type Options struct {
-	// Model names the network: a shipped one, NAME or NAME@VERSION of the user's store, or the path of a safetensors or ONNX
-	// file. If it is empty, the shipped networks evaluate the games that they support, and bitsquares all others. It must be
-	// empty if the backend is a heuristic.
+	// Model names the network: a shipped one, NAME or NAME@VERSION of the user's store, or the path of a safetensors or ONNX file. If it is
+	// empty, the shipped networks evaluate the games that they support, and bitsquares evaluates all others. If the backend is a heuristic,
+	// it must be empty.
 	Model string
 
 	// Backend is one of Backends or a heuristic's name. Empty means Auto.
 	Backend string
 
-	// GPUs are the numbers of the GPUs that the backend uses, as the driver counts them; none means all. A GPU that is named must
-	// exist. GPULost is called once, only with the backend GPU, when a fault has cost this process all its GPUs: from then on it
-	// gets no answers.
+	// GPUs are the numbers of the GPUs that the backend uses, as the driver counts them; none means all. GPUs that are named must exist.
+	// GPULost is called once, when a fault has cost this process all its GPUs, and only with the backend GPU. After that, batches get no
+	// answers.
 	GPUs    []int
 	GPULost func(err error)
 
@@ -79,27 +78,27 @@ type Options struct {
 	// differ slightly between paths. If CPUPath and the variable EVALD_CPU_PATH are empty, measured rates decide (nn/cpu.Choose).
 	CPUPath string
 
-	// ORT locates ONNX Runtime's library and sets up its provider. Only the backend ORT uses its Provider and Plugin.
+	// ORT locates ONNX Runtime's library and configures its provider. Provider and Plugin are used only by the backend ORT.
 	ORT ort.Options
 
-	// Trial is the command line of a program that calls ORTTrial with an ONNX file on its standard input. ONNX files are opened
-	// in this process only after it has succeeded, because the library is not made for untrusted files. Empty: no trial.
+	// Trial is the command line of a program that calls ORTTrial with an ONNX file on its standard input. This process opens an ONNX file
+	// only after that program has succeeded, because the library is not made for untrusted files. If Trial is empty, there is no trial.
 	Trial []string
 
 	// GPUTrial is the command line of a program that calls gpu.Trial, such as `evald gpu-trial`. Kernels for GPUs are tried and measured in
-	// its processes before they are used here. Empty: kernels for one kind of GPU alone are not used.
+	// its processes before this process uses them. If it is empty, kernels for a single kind of GPU are not used.
 	GPUTrial []string
 
-	// Mirror makes a network evaluate each position and its mirror image, and answer their mean. It costs twice the work and
-	// reduces errors.
+	// Mirror makes a network evaluate each position and its mirror image, and answer with the mean. This doubles the work and reduces
+	// errors.
 	Mirror bool
 
-	// Exact, if above 0, makes a solver answer positions that it can prove within that many nodes; see eval.NewExact.
+	// Exact, if above 0, makes a solver answer positions that it can prove within that number of nodes; see eval.NewExact.
 	Exact solver.Nodes
 
-	// Note is called while the evaluator is opened, with messages for the user about the choice: a GPU that does not work, an
-	// untrained network. Event is called later, concurrently, when a GPU fails and when it works again. Texts do not end in a
-	// line break; one about several GPUs may have several lines. Either function may be nil.
+	// Note is called during Open with messages for the user about the choice of evaluator: a GPU that does not work, an untrained network.
+	// Event is called later, concurrently, when a GPU fails and when it works again. Texts do not end in a line break; a text about several
+	// GPUs may have several lines. Either function may be nil.
 	Note, Event func(text string)
 }
 
@@ -109,33 +108,31 @@ func (o Options) note(format string, args ...any) {
 	}
 }
 
-// Opened is a ready evaluator and its description. It is safe for concurrent use. The caller must close it, and must not use it
-// after that.
+// Opened is a ready evaluator and its description. It is safe for concurrent use. The caller must close it, and must not use it after that.
 type Opened struct {
 	*eval.Evaluator
 
-	Model   string // the model's name in answers: "default", "mine@3", "bitsquares"
+	Model   string // the model's name in answers, such as "default", "mine@3" or "bitsquares"
 	Version int    // of a stored or shipped network; 0 for others
 	Network bool   // a network answers, not a heuristic
 	OnGPU   bool   // GPUs answer first
-	How     string // how answers are computed, for users to read
-	CPUPath string // of the CPU's kernels; "" unless they compute a network of convolutions
+	How     string // text for users: how answers are computed
+	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest. Of others, AnyModel answers those of its range,
-	// if Options name no model, a network of pattern tables or an ONNX file, and bitsquares the rest. Nil: the model answers
-	// every game.
+	// Games are the games that the model answers, in the order of its manifest; nil means every game. If Options name no model, a network
+	// of pattern tables or an ONNX file, AnyModel answers other games in its range. bitsquares answers the rest.
 	Games []game.Rules
 
-	mirrored bool // Model also says so
+	mirrored bool // Model also contains this
 
-	any    *anyNetwork  // nil unless AnyModel answers others
+	any    *anyNetwork  // nil unless AnyModel answers other games
 	gpu    *gpu.Backend // nil if no GPU is used
 	ort    []io.Closer  // backends of ONNX Runtime
-	choice cpu.Choice   // the choice of CPUPath; zero if it was named
+	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
 }
 
-// Evaluator opens the evaluator that the options select. The error names the invalid option or model; with the backend GPU it is
-// a *NoGPUError if no GPU works.
+// Evaluator opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
+// *NoGPUError if no GPU works.
 func Evaluator(o Options) (*Opened, error) {
 	e, err := named(o)
 	if err != nil {
@@ -168,7 +165,7 @@ func named(o Options) (*Opened, error) {
 		}
 		return &Opened{Evaluator: e, Model: o.Backend, How: "heuristic " + o.Backend}, nil
 	}
-	if err := o.findGPUs(); err != nil { // before the model is read, since its file may be large
+	if err := o.findGPUs(); err != nil { // before reading the model, whose file may be large
 		return nil, err
 	}
 	m, n, err := Any(cmp.Or(o.Model, DefaultModel))
@@ -208,7 +205,7 @@ func named(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// findGPUs checks that the GPUs named exist.
+// findGPUs checks that the GPUs that the options name exist.
 func (o Options) findGPUs() error {
 	if len(o.GPUs) > 0 && !UsesGPUs(o.Backend) {
 		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
@@ -226,7 +223,7 @@ func (o Options) findGPUs() error {
 	return nil
 }
 
-// Devices returns the counts of the evaluator's GPUs; nil if it uses none.
+// Devices returns statistics of the evaluator's GPUs; nil if it uses none.
 func (o *Opened) Devices() []gpu.DeviceStats {
 	if o.gpu == nil {
 		return nil
@@ -234,13 +231,13 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 	return o.gpu.Stats()
 }
 
-// only limits the network to the games that it was trained on; another backend answers all others.
+// only limits the network to the games on which it was trained; another backend answers all others.
 func (o *Opened) only(games []game.Rules, other eval.Backend) {
 	o.Games = games
 	o.Evaluator = evaluator(trained{o.Backend(), other, games})
 }
 
-// elsewhere leaves all other games to AnyModel, which leaves those outside its range to bitsquares.
+// elsewhere makes AnyModel answer all other games. AnyModel itself uses bitsquares for those outside its range.
 func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
 	if o.any, err = newAny(options); err != nil {
 		return err
@@ -250,10 +247,10 @@ func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
 	return nil
 }
 
-// trained evaluates the games that the network was trained on with the network, and all others with another backend.
+// trained answers the games on which the network was trained with the network, and all others with another backend.
 type trained struct {
 	network, other eval.Backend
-	games          []game.Rules // that the network was trained on
+	games          []game.Rules // on which the network was trained
 }
 
 func (t trained) Attributes() eval.Attributes { return t.network.Attributes() }

@@ -14,8 +14,8 @@ import (
 // FastModel is the shipped network of pattern tables, the fallback of networks of convolutions.
 const FastModel = "default-fast"
 
-// ofTables opens a network of pattern tables, which supports only 7x6x4. AnyModel answers other boards: at 100 ms a move it is
-// ahead of all heuristics there (engine/arena/LOG.md).
+// ofTables opens a network of pattern tables, which supports only 7x6x4. AnyModel answers other boards, because with 100 ms per move it is
+// stronger there than all heuristics (engine/arena/LOG.md).
 func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	switch o.Backend {
 	case GPU:
@@ -33,8 +33,8 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	return e, e.elsewhere([]game.Rules{game.Connect4}, o)
 }
 
-// fast is FastModel as a fallback. It is read on first use, which is rare. An error, such as for another board, sends the batch
-// on to the next fallback.
+// fast is FastModel as a fallback. It is read on first use, which is rare. If it returns an error, for example because of another board,
+// the next fallback computes the batch.
 type fast struct {
 	read func() (*pattern.Backend, error)
 }
@@ -43,7 +43,7 @@ func newFast() fast {
 	return fast{sync.OnceValues(func() (*pattern.Backend, error) {
 		_, p, err := Any(FastModel)
 		if err == nil && p.Pattern == nil {
-			err = errors.New("it is no network of pattern tables")
+			err = errors.New("it is not a network of pattern tables")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", FastModel, err)

@@ -23,16 +23,16 @@ type contender struct {
 	open func() (*Opened, error)
 }
 
-// Limits of the comparison of contenders are compared. float16 products and sums in another order change answers by at most 0.003
-// (nn/gpu); a defective kernel changes some of them by a tenth or more.
+// Limits of the comparison of contenders. Sums of float16 products in another order change answers by at most 0.003 (nn/gpu); a defective
+// kernel changes some of them by a tenth or more.
 const (
 	raceRows  = 1024
-	raceTime  = 100 * time.Millisecond // of each, after one batch that is not counted
+	raceTime  = 100 * time.Millisecond // for each contender, after one batch that is not counted
 	mostApart = 0.02
 )
 
-// fastestOf opens the fastest contender. It is measured once and stored in the user's cache under a key, which must name
-// everything that the result depends on. Without a cache it is measured each time. Errors are those of race.
+// fastestOf opens the fastest contender. It measures the contenders once and stores the result in the user's cache under a key, which must
+// contain everything that the result depends on. Without a cache, it measures each time. Errors are those of race.
 func (o Options) fastestOf(key string, all []contender, reference func() (eval.Backend, error), board *game.Board) (*Opened, error) {
 	if len(all) == 1 {
 		return all[0].open()
@@ -73,13 +73,13 @@ func (o Options) fastestOf(key string, all []contender, reference func() (eval.B
 	return e, nil
 }
 
-// raced is the content of a cache file.
+// raced is the content of a file in the cache.
 type raced struct {
 	Key    string `json:"key"`
 	Winner string `json:"winner"`
 }
 
-// raceFile returns the path for a key; "" without a cache.
+// raceFile returns the path for a key, or "" without a cache.
 func raceFile(key string) string {
 	dir, err := durable.CacheDir()
 	if err != nil {
@@ -88,7 +88,7 @@ func raceFile(key string) string {
 	return filepath.Join(dir, "gpu", fmt.Sprintf("fastest-%08x.json", crc32.ChecksumIEEE([]byte(key))))
 }
 
-// readRace returns the winner in a file; "" if the file is missing, damaged, or for another key.
+// readRace returns the winner that a file contains, or "" if the file is missing, damaged, or for another key.
 func readRace(path, key string) string {
 	var was raced
 	text, err := durable.ReadFile(path, 1<<16)
@@ -101,9 +101,9 @@ func readRace(path, key string) string {
 	return was.Winner
 }
 
-// race opens all contenders, drops those that fail or whose answers differ from the reference's, and returns the fastest, with
-// all rates in its How, and its name. It closes the others. If fastest is nil, all have failed; otherwise failed, which may be
-// nil, says why contenders were dropped.
+// race opens all contenders, drops those that fail or whose answers differ from the reference's, and returns the fastest, whose How
+// contains all rates, and its name. It closes the others. If fastest is nil, all have failed. failed, which may be nil, says why contenders
+// were dropped.
 func race(all []contender, reference eval.Backend, board *game.Board) (fastest *Opened, winner string, failed error) {
 	batch := raceBatch(board)
 	want := eval.NewBatch(board, raceRows)
@@ -139,7 +139,7 @@ func race(all []contender, reference eval.Backend, board *game.Board) (fastest *
 	return fastest, winner, failed
 }
 
-// measure returns a backend's rate in positions a second. Answers that differ from the wanted ones are an error.
+// measure returns a backend's rate in positions per second. If its answers differ from the wanted ones, it returns an error.
 func measure(b eval.Backend, batch, want *eval.Batch) (rate float64, err error) {
 	ctx := context.Background()
 	if err := b.Compute(ctx, batch); err != nil {
@@ -158,7 +158,7 @@ func measure(b eval.Backend, batch, want *eval.Batch) (rate float64, err error) 
 	return float64(rows) / time.Since(start).Seconds(), nil
 }
 
-// furthest returns the largest difference; NaN if any is NaN.
+// furthest returns the largest absolute difference, or NaN if any difference is NaN.
 func furthest(a, b []float32) (most float64) {
 	for i := range a {
 		most = max(most, math.Abs(float64(a[i])-float64(b[i])))

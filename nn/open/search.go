@@ -9,10 +9,10 @@ import (
 	"github.com/evald/evald/nn/onnx"
 )
 
-// searchKey is the metadata key for the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
+// searchKey is the metadata key of the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
 const searchKey = "evald.search"
 
-// Search returns the constants of searches in the network's file (evald match --tune writes them); nil if it has none.
+// Search returns the constants of searches in the network's file, which evald match --tune writes, or nil if there are none.
 func (p Parsed) Search() (*eval.Search, error) {
 	text := p.Metadata()[searchKey]
 	if text == "" {
@@ -30,7 +30,7 @@ func (p Parsed) Search() (*eval.Search, error) {
 	return &eval.Search{CPUCT: *given.CPUCT, FPU: *given.FPU}, nil
 }
 
-// WithSearch returns the network's file with its constants of searches replaced.
+// WithSearch returns the network's file with other constants of searches.
 func (p Parsed) WithSearch(s eval.Search) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {

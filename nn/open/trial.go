@@ -20,8 +20,8 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// check finds out whether a file can be opened without harm and whether its description fits. The user's cache stores both
-// results for each version of the library.
+// check determines whether a file can be opened without harm, and whether its description fits. Both results are stored in the user's cache
+// for each version of the library.
 func (f *Foreign) check(name string, o Options) error {
 	l, err := ort.Open(o.ORT)
 	if err != nil {
@@ -42,14 +42,14 @@ func (f *Foreign) check(name string, o Options) error {
 		if err := step.do(name, o); err != nil {
 			return err
 		}
-		if none == nil { // if it cannot be stored, the next start checks again
+		if none == nil { // if this cannot be stored, the next start checks again
 			_ = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(mark, nil, 0o644))
 		}
 	}
 	return nil
 }
 
-// diagnose compares the description with others on positions of known result. Files that evald has exported need no description.
+// diagnose compares the description with others on positions whose results are known. It skips files that evald has exported.
 func (f *Foreign) diagnose(name string, o Options) error {
 	if f.Info.Metadata[encoding.MetadataKey] == "" {
 		return nil
@@ -79,15 +79,15 @@ func (f *Foreign) diagnose(name string, o Options) error {
 	return nil
 }
 
-// muchAsymmetric is the mean difference of values, 0 to 2, above which a note is worth it. `default` has 0.07 (75 positions of
-// 7x6x4).
+// muchAsymmetric is the mean difference of values, 0 to 2, above which users get a note. For `default` the difference is 0.07 (75 positions
+// of 7x6x4).
 const muchAsymmetric = 0.2
 
-// trialTime is the time limit for another process that opens a network.
+// trialTime is the maximum time for another process to open a network.
 const trialTime = 2 * time.Minute
 
-// try makes the program of Options.Trial open the file first. If the file makes the library crash, hang or use up all memory,
-// only that process ends.
+// try makes the program of Options.Trial open the file first. If the file makes the library crash, hang or use up all memory, only that
+// process ends.
 func (f *Foreign) try(name string, o Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()
@@ -100,9 +100,9 @@ func (f *Foreign) try(name string, o Options) error {
 		err = c.Start()
 	}
 	if err == nil {
-		err = limitTrial(c.Process.Pid) // before it gets the file
+		err = limitTrial(c.Process.Pid) // limit the process before it gets the file
 		if err == nil {
-			_, _ = in.Write(f.content) // if it ends before it has read everything, its status says why
+			_, _ = in.Write(f.content) // if the process ends before it has read everything, its status says why
 		}
 		_ = in.Close()
 		err = errors.Join(err, c.Wait())
@@ -114,7 +114,7 @@ func (f *Foreign) try(name string, o Options) error {
 		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be malicious", name, trialTime)
 	case errors.As(err, &exit) && exit.ExitCode() == trialRefused:
 		line := said.LastLine()
-		_, text, named := strings.Cut(line, "model "+trialName+": ") // before that text is the program's name
+		_, text, named := strings.Cut(line, "model "+trialName+": ") // the text is preceded by the program's name
 		if !named {
 			_, text, _ = strings.Cut(line, ": ")
 		}
@@ -128,12 +128,12 @@ func (f *Foreign) try(name string, o Options) error {
 // trialRefused is the exit status of a trial that has reported an error. A Go program that panics has another status.
 const trialRefused = 1
 
-// trialName is the model's name in a trial's errors.
+// trialName is the model's name in the errors of a trial.
 const trialName = "of the trial"
 
-// ORTTrial implements the program of Options.Trial: it reads an ONNX file from in, opens it on the CPU with the library at that
-// path, or the usual one if that is "", and evaluates one position. If it returns an error, the program must exit with status 1,
-// with the last line of the error as its last line on standard error.
+// ORTTrial implements the program of Options.Trial. It reads an ONNX file from in, opens it on the CPU with the library at the given path
+// (that of ort.Open if it is ""), and evaluates one position. If it returns an error, the program must exit with status 1, and the last
+// line on its standard error must be the last line of the error.
 func ORTTrial(ctx context.Context, in io.Reader, library string) error {
 	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {

@@ -23,10 +23,10 @@ type Backend struct {
 	signature Signature
 	source    eval.Source
 	sizes     []int // of batches, ascending
-	slots     int   // concurrent calls of a session
+	slots     int   // maximum number of concurrent calls of a session
 	threads   int
 
-	open   sync.RWMutex // read-locked by calls
+	open   sync.RWMutex // calls hold it for reading
 	closed bool
 
 	mu     sync.Mutex // guards boards and clock
@@ -34,20 +34,20 @@ type Backend struct {
 	clock  uint64
 }
 
-// boardSessions are the sessions for one board size.
+// boardSessions are the sessions for one size of boards.
 type boardSessions struct {
 	rows, columns, actions int
 	sessions               []*session // by batch size
-	calls                  int        // in progress
-	used                   uint64     // clock of the last call
+	calls                  int        // number of calls in progress
+	used                   uint64     // the clock at the last call
 }
 
-// maxBoards is the number of board sizes with sessions; the least recently used one is replaced.
+// maxBoards is the maximum number of board sizes with sessions. A new size replaces the least recently used one.
 const maxBoards = 8
 
-// New opens a model. It reads the model, compares inputs and outputs with the codec, and runs a small model of its own to prove
-// that the provider works. Sessions are made on first use, or by Prepare. Errors name the model; an error about inputs or outputs
-// lists them all.
+// New opens a model. It reads the model, compares inputs and outputs with the codec, and runs a small model to prove that the provider
+// works. Sessions are made when they are first used, or by Prepare. Errors name the model; an error about inputs or outputs lists all of
+// them.
 func New(m Model, c Codec, o Options) (*Backend, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (b *Backend) Signature() Signature { return b.signature }
 // Library returns ONNX Runtime's library.
 func (b *Backend) Library() *Library { return b.library }
 
-// Attributes implements eval.Backend. Answers may differ in their last bits between batch sizes, depending on provider and model.
+// Attributes implements eval.Backend. Depending on provider and model, the last bits of answers may differ between batch sizes.
 func (b *Backend) Attributes() eval.Attributes {
 	rows := 1024
 	if b.options.onCPU() {
@@ -91,7 +91,7 @@ func (b *Backend) Attributes() eval.Attributes {
 	return eval.Attributes{Rows: bucket(b.sizes, rows)}
 }
 
-// Prepare makes the sessions for a batch of that many rows. On TensorRT that takes seconds to minutes, once per model.
+// Prepare makes the sessions for a batch with the given number of rows. With TensorRT this takes seconds to minutes, once per model.
 func (b *Backend) Prepare(board *game.Board, rows int) error {
 	b.open.RLock()
 	defer b.open.RUnlock()
@@ -111,7 +111,7 @@ func (b *Backend) Prepare(board *game.Board, rows int) error {
 	}
 }
 
-// Compute implements eval.Backend. It splits large batches. If ctx ends, the model's run ends too.
+// Compute implements eval.Backend. It splits large batches. If ctx ends, the run of the model is cancelled.
 func (b *Backend) Compute(ctx context.Context, batch *eval.Batch) error {
 	if err := b.compute(ctx, batch); err != nil {
 		return b.wrap(err)
@@ -167,7 +167,7 @@ func (b *Backend) place(n int) int {
 	return len(b.sizes) - 1
 }
 
-// enter returns the sessions for a board, which stay open until leave.
+// enter returns the sessions for a board. They stay open until the caller calls leave.
 func (b *Backend) enter(board *game.Board) *boardSessions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *Backend) leave(of *boardSessions) {
 	b.mu.Unlock()
 }
 
-// newBoard adds a board's sessions, in place of others if necessary. b.mu is held.
+// newBoard adds the sessions of a board size, and removes those of another size if necessary. b.mu is held.
 func (b *Backend) newBoard(board *game.Board) *boardSessions {
 	if len(b.boards) >= maxBoards {
 		oldest := -1

@@ -11,17 +11,17 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Codec turns positions into a network's inputs and its outputs into answers. Fill and Answer are called concurrently.
+// Codec converts positions to a network's inputs, and outputs to answers. Fill and Answer are called concurrently.
 type Codec struct {
-	// Inputs are all inputs of the model, Outputs only those that Answer needs. New compares both with the model.
+	// Inputs are all inputs of the model; Outputs are only those that Answer needs. New compares both with the model.
 	Inputs, Outputs []Tensor
 
-	// Fill writes the inputs of every position: inputs[i] is Inputs[i], with len(pos) rows. It must write every value, because
-	// the memory still has the values of an earlier call.
+	// Fill writes the inputs of all positions: inputs[i] is Inputs[i], with len(pos) rows. It must write every value, because the memory
+	// contains values of an earlier call.
 	Fill func(board *game.Board, pos []game.Position, inputs []Buffer)
 
-	// Answer fills WDL and Policy of b from the outputs: outputs[i] is Outputs[i], with len(b.Pos) rows. The Backend sets Source.
-	// The error names the row and its fault.
+	// Answer fills WDL and Policy of b from the outputs: outputs[i] is Outputs[i], with len(b.Pos) rows. The Backend sets Source. The error
+	// names the row and describes the fault.
 	Answer func(b *eval.Batch, outputs []Buffer) error
 }
 
@@ -29,10 +29,10 @@ type Codec struct {
 type Tensor struct {
 	Name  string
 	Type  Type
-	Shape []int // of one position, without the batch; fixed sizes, or the board's (Rows, Columns, Cells, Actions)
+	Shape []int // of one position, without the batch; fixed sizes, or sizes of the board (Rows, Columns, Cells, Actions)
 }
 
-// Sizes of a Tensor that depend on the board.
+// Sizes in a Tensor's Shape that depend on the board.
 const (
 	Rows    = -1 - iota
 	Columns // columns of the board
@@ -72,10 +72,10 @@ func (t Tensor) String() string {
 	return fmt.Sprintf("%s %v [%s]", t.Name, t.Type, strings.Join(sizes, ","))
 }
 
-// Type is the type of a tensor's elements, with ONNX's number (TensorProto.DataType).
+// Type is the type of a tensor's elements, numbered as in ONNX (TensorProto.DataType).
 type Type int
 
-// The types of Buffers. Tensors of the model that the Codec does not use may have others.
+// The types of Buffers. Tensors of the model that the Codec does not use may have other types.
 const (
 	Float32 Type = 1
 	Uint8   Type = 2
@@ -100,7 +100,7 @@ func (t Type) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// size returns the bytes of an element; 0 for types that a Buffer cannot have.
+// size returns the number of bytes of an element; 0 for types that a Buffer cannot have.
 func (t Type) size() int {
 	switch t {
 	case Uint8, Int8, Bool:
@@ -115,14 +115,14 @@ func (t Type) size() int {
 	return 0
 }
 
-// Buffer is a tensor of positions in the memory that the library computes on, rows first. The methods named after types return
-// views of that memory: writing to them writes an input. They are valid during the call of Fill or Answer that receives the
-// Buffer, and panic if the tensor has another type.
+// Buffer is a tensor of positions, rows first, in the memory on which the library computes. The methods named after types return views of
+// that memory: writing to a view writes an input. Views are valid during the call of Fill or Answer that receives the Buffer. The methods
+// panic if the tensor has another type.
 type Buffer struct {
 	kind Type
 	at   unsafe.Pointer
 	rows int
-	row  int // elements of a row
+	row  int // number of elements per row
 }
 
 // Type returns the type of the elements.

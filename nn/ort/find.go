@@ -15,13 +15,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// candidate is a possible library, and the reason to try it.
+// candidate is a possible library, and what named it.
 type candidate struct {
-	path string // with a slash, or a name for the system's loader
-	from string // "" for the system's loader
+	path string // a path with a slash, or a name for the system's loader
+	from string // as Library.From; "" for the system's loader
 }
 
-// candidates returns the libraries in the order in which Open tries them, and, for the error, the places without any.
+// candidates returns the libraries in the order in which Open tries them and, for the error, the places that contain none.
 func candidates(asked string) (found []candidate, missing []string) {
 	if asked != "" {
 		return []candidate{{absolute(asked), "asked for"}}, nil
@@ -57,7 +57,7 @@ func absolute(name string) string {
 	return name
 }
 
-// packages returns the folders from which a Python imports. Python has pythonTime to answer.
+// packages returns the folders from which a Python imports. Python must answer within pythonTime.
 func packages(python string) (folders []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonTime)
 	defer cancel()
@@ -78,7 +78,7 @@ func packages(python string) (folders []string, err error) {
 	return folders, nil
 }
 
-// pythonTime is a variable for tests.
+// pythonTime is a variable so that tests can change it.
 var pythonTime = 10 * time.Second
 
 // wheels returns the libraries of the packages onnxruntime, onnxruntime-gpu and similar ones in the folders.
@@ -94,13 +94,13 @@ var globEscaper = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`
 
 func quoteGlob(folder string) string { return globEscaper.Replace(folder) }
 
-// nvidia are NVIDIA's libraries, in the order of their dependencies: libraries opened by path are found by later ones that need
-// them by name.
+// nvidia lists NVIDIA's libraries in the order of their dependencies. Once a library is opened by path, libraries that depend on it find it
+// by name.
 var nvidia = []string{
 	"libnvJitLink.so", "libcudart.so", "libnvrtc.so", "libcublasLt.so", "libcublas.so", "libcufft.so", "libcurand.so", "libcudnn.so",
 }
 
-// tensorRT are the libraries of the package tensorrt.
+// tensorRT lists the libraries of the package tensorrt.
 var tensorRT = []string{"libnvinfer.so", "libnvinfer_plugin.so", "libnvonnxparser.so"}
 
 // providerLibraries returns the paths of NVIDIA's libraries in the Python packages beside the library, in the order in which they
@@ -120,7 +120,7 @@ func providerLibraries(library string, tensorrt bool) (paths []string) {
 	return paths
 }
 
-// remedy returns the advice for a provider's error; "" if there is none.
+// remedy returns advice for a provider's error, or "" if there is none.
 func remedy(provider, text string) string {
 	packages := map[string]string{CUDA: "'onnxruntime-gpu[cuda,cudnn]'", TensorRT: "'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"}[provider]
 	switch {
@@ -136,8 +136,8 @@ func remedy(provider, text string) string {
 	return ""
 }
 
-// oneLine shortens a text of the library to one line, without the source locations at its beginning and the details of CUDA
-// failures at its end.
+// oneLine shortens a text of the library to one line. It removes the source locations at the beginning, and the details of CUDA failures at
+// the end.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for {

@@ -27,27 +27,27 @@ const oldest = 16
 
 // Library is ONNX Runtime's library. It is opened once and stays open until the program ends.
 type Library struct {
-	Path    string // or the name by which the system's loader found it
+	Path    string // path, or the name with which the system's loader found it
 	From    string // what named the path: "asked for", "EVALD_ORT_LIBRARY" or "EVALD_PYTHON"; "" for the system's loader
 	Version string // such as "1.31.1"
 
 	c       *C.ort_library
 	api     int
-	mu      sync.Mutex // guards the fields below, and is held while a provider is loaded
-	plugins []string   // registered ones
-	opened  []string   // of NVIDIA's
+	mu      sync.Mutex // guards the fields below; held while a provider is loaded
+	plugins []string   // registered plugins
+	opened  []string   // NVIDIA's libraries that were opened
 }
 
-// libraries are the open libraries, by path and by the argument of Open, so that Python runs once.
+// libraries maps paths and arguments of Open to the open libraries, so that Python runs only once.
 var libraries = struct {
 	sync.Mutex
 	open  map[string]*Library
 	found map[[3]string]*Library
 }{open: map[string]*Library{}, found: map[[3]string]*Library{}}
 
-// Open opens the library of Options.Library, or else of the variable EVALD_ORT_LIBRARY, or else of the package onnxruntime in the
-// Python that EVALD_PYTHON names, or else the system's. The error lists the places that were tried, why each failed, and the way
-// out.
+// Open opens the library that Options.Library names, or else the variable EVALD_ORT_LIBRARY, or else that of the package onnxruntime in the
+// Python that EVALD_PYTHON names, or else the system's. The error lists the places that were tried, why each failed, and what the user can
+// do.
 func Open(o Options) (*Library, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
@@ -72,7 +72,7 @@ func Open(o Options) (*Library, error) {
 		strings.Join(failed, "; "))
 }
 
-// open opens a library, unless it is open already. libraries is locked.
+// open opens a library unless it is already open. The caller must hold the lock of libraries.
 func open(from candidate) (*Library, error) {
 	if l := libraries.open[from.path]; l != nil {
 		return l, nil
@@ -88,7 +88,7 @@ func open(from candidate) (*Library, error) {
 	return l, nil
 }
 
-// Providers returns the names of the providers built into the library, and of those of registered plugins. The dependencies of a
+// Providers returns the names of the providers that are built into the library, and of those of registered plugins. Dependencies of a
 // built-in provider may still be missing.
 func (l *Library) Providers() []string {
 	text := C.ort_providers(l.c)
@@ -101,7 +101,7 @@ func (l *Library) Providers() []string {
 // String returns a text such as "ONNX Runtime 1.31.1".
 func (l *Library) String() string { return "ONNX Runtime " + l.Version }
 
-// failure returns an error of the shim and frees its text.
+// failure converts an error of the shim, and frees its text.
 func failure(text C.ort_error) error {
 	if text == nil {
 		return nil
@@ -110,14 +110,14 @@ func failure(text C.ort_error) error {
 	return errors.New(oneLine(C.GoString(text)))
 }
 
-// logged returns the last error logged since the previous call, as one line; "" if there is none.
+// logged returns the last error that the library has logged since the previous call, as one line, or "".
 func (l *Library) logged() string {
 	text := C.ort_log(l.c)
 	defer C.free(unsafe.Pointer(text))
 	return oneLine(C.GoString(text))
 }
 
-// Inspect reads a model without preparing to run it. The error says why the library cannot run it.
+// Inspect reads a model without preparing to run it. If the library cannot run the model, the error says why.
 func Inspect(m Model, o Options) (Signature, error) {
 	l, err := Open(o)
 	if err != nil {
@@ -170,7 +170,6 @@ func (l *Library) session(options unsafe.Pointer, m Model) (session unsafe.Point
 	return session, err
 }
 
-// ports returns a session's inputs or outputs.
 func (l *Library) ports(session unsafe.Pointer, output C.int) (ports []Port, err error) {
 	var n C.size_t
 	if err := failure(C.ort_ports(l.c, session, output, &n)); err != nil {

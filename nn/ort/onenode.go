@@ -2,7 +2,7 @@ package ort
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// oneNode returns an ONNX file with y = op(x), or op(x, x), for tensors of n elements. Field numbers are those of onnx.proto.
+// oneNode returns an ONNX file that computes y = op(x), or op(x, x), for tensors of n elements. Numbers of fields are those of onnx.proto.
 func oneNode(op string, inputs int, kind Type, n uint64) []byte {
 	number := func(m []byte, field protowire.Number, v uint64) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)

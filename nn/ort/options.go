@@ -10,10 +10,10 @@ import (
 // Model is an ONNX file.
 type Model struct {
 	Name string // for errors
-	Data []byte // the file's content; it must not change, and is kept while the Backend is open
+	Data []byte // content of the file; it must not change while the Backend is open
 }
 
-// Providers with code of their own here. Other names are passed to the library.
+// The providers that this package has code for. Other names are passed to the library.
 const (
 	CPU      = "cpu"
 	CUDA     = "cuda"
@@ -22,25 +22,25 @@ const (
 
 // Options of a Backend. The zero value computes on all processors.
 type Options struct {
-	Library string // path of libonnxruntime.so; "": see Open
+	Library string // path of libonnxruntime.so; for "" see Open
 
-	// Provider is CPU ("" is the same), CUDA, TensorRT, or the name of another one in the library or Plugin, such as "XNNPACK" or
-	// "OpenVINOExecutionProvider". Settings are its options under ONNX Runtime's names, such as "device_id".
+	// Provider is CPU ("" is the same), CUDA, TensorRT, or the name of another provider of the library or of Plugin, such as "XNNPACK" or
+	// "OpenVINOExecutionProvider". Settings are the provider's options under ONNX Runtime's names, such as "device_id".
 	Provider string
 	Settings map[string]string
 
-	// Plugin is the path of a library that contains the provider; "" for ONNX Runtime's own. It needs ONNX Runtime 1.22.
+	// Plugin is the path of a library that contains the provider, which requires ONNX Runtime 1.22; "" if ONNX Runtime contains it.
 	Plugin string
 
-	// Threads of one call on the CPU; 0 means GOMAXPROCS.
+	// Threads is the number of threads of a call on the CPU; 0 means GOMAXPROCS.
 	Threads int
 
-	// Batch, if not 0, is the only batch size: smaller batches are padded to it and larger ones split. Answers then do not depend
-	// on the number of rows in a caller's batch.
+	// Batch, if not 0, is the only batch size: smaller batches are padded to it, and larger ones split. Then answers do not depend on the
+	// number of rows in a caller's batch.
 	Batch int
 }
 
-// OptionsOf parses options in users' notation: library, provider and plugin under these names, all others as settings of the
+// OptionsOf converts options in users' notation: library, provider and plugin under these names, and all others as settings of the
 // provider.
 func OptionsOf(text map[string]string) Options {
 	o := Options{Settings: map[string]string{}}
@@ -95,10 +95,10 @@ func (o Options) check() error {
 	return nil
 }
 
-// maxBatch is the largest batch of one library call.
+// maxBatch is the maximum number of rows in a call of the library.
 const maxBatch = 4096
 
-// buckets are the batch sizes, ascending.
+// buckets are the batch sizes, in ascending order.
 var buckets = []int{1, 8, 64, 256, 1024, maxBatch}
 
 // bucket returns the smallest size with room for n rows, or the largest.
@@ -121,10 +121,10 @@ type Signature struct {
 type Port struct {
 	Name  string
 	Type  Type
-	Shape []Dim // nil if it is not a tensor; empty for a scalar or an unknown rank
+	Shape []Dim // nil if it is not a tensor; empty for a scalar or if the rank is unknown
 }
 
-// Dim is a size of a tensor: fixed, or free (-1), possibly with a name.
+// Dim is a dimension of a tensor: its fixed size, or -1 if it is free; a free one may have a name.
 type Dim struct {
 	Size int64
 	Name string
@@ -161,7 +161,7 @@ func (s Signature) String() string {
 	return "inputs " + list(s.Inputs) + "; outputs " + list(s.Outputs)
 }
 
-// accept returns an error if a codec does not fit the model; it lists all the model's inputs and outputs. The library checks
+// accept returns an error if a codec does not fit the model; the error lists all inputs and outputs of the model. The library checks
 // outputs of unknown rank when it runs.
 func (s Signature) accept(c Codec) error {
 	complain := func(format string, args ...any) error {
@@ -247,8 +247,8 @@ func (s Signature) batches(o Options) ([]int, error) {
 	return sizes, nil
 }
 
-// freeSizes returns the sizes of the model's named free dimensions for inputs of these shapes. It is an error if the model fixes
-// another size or uses one name for two sizes.
+// freeSizes returns the sizes of the model's named free dimensions for inputs with the given shapes. It returns an error if the model fixes
+// another size, or uses a name for two sizes.
 func (s Signature) freeSizes(inputs []Tensor, shapes [][]int64) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for i, t := range inputs {

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// prove runs an addition with the provider, so that a provider that cannot work is known before the first position: without a
-// GPU, for example, the library fails only when it makes a session.
+// prove runs an addition with the provider, so that a provider that does not work is detected before the first position. Without a GPU, for
+// example, the library fails only when it makes a session.
 func (l *Library) prove(o Options) error {
 	options, err := l.options(1)
 	if err != nil {

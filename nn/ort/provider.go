@@ -22,11 +22,11 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// libraryNames are the providers' names in the library's messages and files.
+// libraryNames contains the providers' names in the library's messages and file names.
 var libraryNames = map[string]string{CUDA: "CUDA", TensorRT: "TensorRT"}
 
-// addProvider adds the provider to a session's options. engines is the folder for TensorRT's engines; "": none. A provider that
-// cannot be loaded is an error that names the missing library and how to install it.
+// addProvider adds the provider to a session's options. engines is the folder for TensorRT's engines, or "". If the provider cannot be
+// loaded, the error names the missing library and how to install it.
 func (l *Library) addProvider(options unsafe.Pointer, o Options, engines string) error {
 	if o.onCPU() {
 		return nil
@@ -45,7 +45,7 @@ func (l *Library) addProvider(options unsafe.Pointer, o Options, engines string)
 	if o.provider() != TensorRT {
 		return nil
 	}
-	// CUDA computes, on the same device, the operators that TensorRT lacks.
+	// On the same device, CUDA computes the operators that TensorRT lacks.
 	device := map[string]string{}
 	if d, ok := o.Settings["device_id"]; ok {
 		device["device_id"] = d
@@ -56,7 +56,7 @@ func (l *Library) addProvider(options unsafe.Pointer, o Options, engines string)
 	return nil
 }
 
-// refused returns the error for a provider that cannot be used, with advice.
+// refused returns an error that the provider cannot be used, with advice.
 func (l *Library) refused(provider string, err error) error {
 	if way := remedy(provider, err.Error()); way != "" {
 		return fmt.Errorf("provider %s of %v cannot be used: %w (%s)", provider, l, err, way)
@@ -64,7 +64,7 @@ func (l *Library) refused(provider string, err error) error {
 	return fmt.Errorf("provider %s of %v cannot be used: %w", provider, l, err)
 }
 
-// append adds one provider. If that fails, the error names the missing library. l.mu is held.
+// append adds one provider to the session's options. If this fails, the error names the missing library. l.mu is held.
 func (l *Library) append(options unsafe.Pointer, name string, settings map[string]string, plugin string) error {
 	builtIn := name == libraryNames[CUDA] || name == libraryNames[TensorRT]
 	if plugin != "" {
@@ -103,8 +103,8 @@ func (l *Library) append(options unsafe.Pointer, name string, settings map[strin
 	return err
 }
 
-// missing returns why a provider's library beside ONNX Runtime cannot be opened; "" if it can be, or does not exist. l.mu is
-// held.
+// missing returns the reason why a provider's library beside ONNX Runtime cannot be opened, or "" if it can be opened or does not exist.
+// l.mu is held.
 func (l *Library) missing(name string) string {
 	file := filepath.Join(filepath.Dir(l.Path), "libonnxruntime_providers_"+strings.ToLower(name)+".so")
 	if _, err := os.Stat(file); err != nil {
@@ -116,8 +116,8 @@ func (l *Library) missing(name string) string {
 	return ""
 }
 
-// preload opens NVIDIA's libraries in the Python packages beside ONNX Runtime, so that its provider finds them. Failures are
-// ignored: the system's loader may find those libraries, or else the provider reports an error. l.mu is held.
+// preload opens NVIDIA's libraries in the Python packages beside ONNX Runtime, so that the provider finds them. It ignores failures: either
+// the system's loader finds those libraries, or the provider reports an error. l.mu is held.
 func (l *Library) preload(name string) {
 	for _, file := range providerLibraries(l.Path, name == libraryNames[TensorRT]) {
 		if !slices.Contains(l.opened, file) && openGlobal(file) == nil {
@@ -126,14 +126,14 @@ func (l *Library) preload(name string) {
 	}
 }
 
-// openGlobal opens a library for all other libraries of the process.
+// openGlobal opens a library so that all libraries of the process can use its symbols.
 func openGlobal(file string) error {
 	path := C.CString(file)
 	defer C.free(unsafe.Pointer(path))
 	return failure(C.ort_preload(path))
 }
 
-// register registers the providers of a plugin library, once. l.mu is held.
+// register registers the providers of a plugin library once. l.mu is held.
 func (l *Library) register(plugin string) error {
 	plugin = absolute(plugin)
 	if slices.Contains(l.plugins, plugin) {
@@ -154,7 +154,7 @@ func (l *Library) register(plugin string) error {
 // pluginAPI is the first API version that supports plugins.
 const pluginAPI = 22
 
-// texts returns C strings, to be freed by freeTexts.
+// texts returns C strings, which the caller must free with freeTexts.
 func texts(list []string) **C.char {
 	memory := (**C.char)(C.calloc(C.size_t(len(list)+1), C.size_t(unsafe.Sizeof((*C.char)(nil)))))
 	for i, s := range list {
@@ -170,8 +170,8 @@ func freeTexts(memory **C.char, n int) {
 	C.free(unsafe.Pointer(memory))
 }
 
-// enginesFolder returns the folder for the engines that TensorRT builds for a model and a batch shape. Building takes seconds to
-// minutes, and an engine depends on library and shape. TensorRT puts the GPU and its own version in the file names.
+// enginesFolder returns the folder for the engines that TensorRT builds for a model and the shape of a batch. Building an engine takes
+// seconds to minutes, and an engine depends on the library and the shape. TensorRT adds the GPU and its own version to the file names.
 func (l *Library) enginesFolder(m Model, shape string) (string, error) {
 	cache, err := durable.CacheDir()
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// session is a model prepared for one batch size on one board size.
+// session is a model that is prepared for one batch size on boards of one size.
 type session struct {
 	of      *Backend
 	batch   int
 	inputs  [][]int64 // shapes
 	outputs [][]int64
 
-	mu   sync.Mutex // held while the session is made
+	mu   sync.Mutex // held while the session is being made
 	c    unsafe.Pointer
 	run  sync.Mutex    // held while a GPU computes
 	free chan *slot    // idle slots
-	room chan struct{} // a place for each slot not made yet
+	room chan struct{} // a token for each slot that has not been made yet
 }
 
 // slot is the memory of a call.
@@ -36,9 +36,9 @@ type slot struct {
 	c               *C.ort_slot
 	part            eval.Batch
 	inputs, outputs []Buffer
-	watch           chan context.Context // starts a watch; closed at the end
+	watch           chan context.Context // starts a watch; closed when the slot is freed
 	ran             chan struct{}        // ends the watch
-	watched         chan bool            // its result: whether it ended the run
+	watched         chan bool            // result of the watch: whether it cancelled the run
 }
 
 // newSession returns a session that is not open yet.
@@ -56,7 +56,7 @@ func (b *Backend) newSession(board *game.Board, batch int) *session {
 	return s
 }
 
-// open opens the session unless it is open. Batch size, and board sizes that the model leaves free, are fixed, so that the
+// open opens the session unless it is already open. It fixes the batch size, and the board sizes that the model leaves free, so that the
 // library can prepare everything that depends on them.
 func (s *session) open(board *game.Board) error {
 	s.mu.Lock()
@@ -97,9 +97,9 @@ func (s *session) open(board *game.Board) error {
 	return nil
 }
 
-// take waits for a free slot. Unless it fails, the caller must return the slot to s.free.
+// take waits for a free slot. Unless it returns an error, the caller must return the slot to s.free.
 func (s *session) take(ctx context.Context) (*slot, error) {
-	select { // an idle slot is better than a new one
+	select { // prefer an idle slot to a new one
 	case p := <-s.free:
 		return p, nil
 	default:
@@ -112,14 +112,14 @@ func (s *session) take(ctx context.Context) (*slot, error) {
 	select {
 	case p := <-s.free:
 		return p, nil
-	case <-s.room: // the place of a slot that could not be made
+	case <-s.room: // for the token of a slot that could not be made
 		return s.newSlot()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// newSlot makes a slot for a place taken from s.room; after an error it returns the place.
+// newSlot makes a slot, for which the caller has taken a token from s.room. After an error it returns the token.
 func (s *session) newSlot() (*slot, error) {
 	b := s.of
 	p := &slot{watch: make(chan context.Context), ran: make(chan struct{}), watched: make(chan bool)}
@@ -143,7 +143,7 @@ func (s *session) newSlot() (*slot, error) {
 	return p, nil
 }
 
-// add allocates a tensor's memory, all zeros: padding rows must be finite, too.
+// add allocates a tensor's memory, filled with zeros, because padding rows must be finite too.
 func (p *slot) add(buffers *[]Buffer, t Tensor, shape []int64, index int) error {
 	name := C.CString(t.Name)
 	defer C.free(unsafe.Pointer(name))
@@ -160,7 +160,7 @@ func (p *slot) add(buffers *[]Buffer, t Tensor, shape []int64, index int) error 
 	return nil
 }
 
-// compute answers rows i to j-1 of a batch, at most the session's batch size, with a slot. It allocates nothing.
+// compute answers rows i to j-1 of a batch with a slot; there may be at most as many as the session's batch size. It allocates nothing.
 func (s *session) compute(ctx context.Context, p *slot, b *eval.Batch, i, j int) error {
 	p.part = b.Slice(i, j)
 	defer func() { p.part = eval.Batch{} }()
@@ -184,7 +184,7 @@ func (s *session) compute(ctx context.Context, p *slot, b *eval.Batch, i, j int)
 	return p.part.Finite()
 }
 
-// runSlot runs the model on a slot. If the context can end, a goroutine watches it.
+// runSlot runs the model on a slot. If ctx can end, a goroutine watches it.
 func (s *session) runSlot(ctx context.Context, p *slot) error {
 	if !s.of.options.onCPU() {
 		s.run.Lock()
@@ -212,7 +212,7 @@ func (s *session) runSlot(ctx context.Context, p *slot) error {
 	return nil
 }
 
-// watcher ends each run whose context ends, one run after the other.
+// watcher cancels each run whose context ends, one run after the other.
 func (p *slot) watcher() {
 	for ctx := range p.watch {
 		select {
@@ -226,7 +226,7 @@ func (p *slot) watcher() {
 	}
 }
 
-// explain returns a run's error with the shapes of the inputs.
+// explain returns the error of a run, with the shapes of the inputs.
 func (s *session) explain(text C.ort_error) error {
 	if text == nil {
 		return nil

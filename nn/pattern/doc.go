@@ -3,9 +3,9 @@
 //
 // # Rows of the table
 //
-// A position selects 33 rows of the table, one from each group. Everything is seen from the side to move. Cells have two bits,
-// counted from the line's left end: 0 empty, 1 own stone, 2 other stone, 3 playable (the next stone of its column would land
-// there). So a line of n cells has 4^n patterns.
+// A position selects 33 rows of the table, one from each group. All patterns are for the side to move. A cell has two bits: 0 empty, 1 own
+// stone, 2 other stone, 3 playable (the next stone of its column would land there). The lowest bits are those of the line's left end. So a
+// line of n cells has 4^n patterns.
 //
 //	6 groups    rows of the board, from the bottom, of 7 cells
 //	12 groups   diagonals of 4 to 6 cells, rising to the right and then falling, each from the highest left to the lowest right
@@ -14,8 +14,8 @@
 //	            other side does. With h stones there are 4^(6-h) patterns, after those with fewer stones
 //	1 group     the number of stones, 0 to 42
 //
-// Threats show the information that lines lack: which cell a line needs, and how many stones must fall below it first. Playable
-// cells tell a line which of its gaps can be filled now.
+// Threats contain information that lines lack: which cell a line needs, and how many stones must first fall below it. Playable cells show
+// which gaps of a line can be filled now.
 //
 // # Results
 //
@@ -37,9 +37,9 @@
 //
 // # Decisions
 //
-// The file holds integers, so that every machine computes exactly the network that was measured. Real has the real numbers that
-// they represent. LOG.md explains the choice of rows and has the accuracy.
+// The file contains integers, so that every machine computes exactly the network that was measured. Real contains the real numbers that
+// they represent. LOG.md explains the choice of rows and reports the accuracy.
 //
-// Only files store rows as bytes. In memory the table is int16, which needs no multiplication for each number. Training rounds
-// rows to multiples of a byte (Real.Round), so that a network read from either form is the trained one.
+// Rows are bytes in files only. In memory the table is int16, so that no multiplication by the factor is needed. Training rounds rows to
+// multiples of a byte (Real.Round), so that a network read from either format is the trained one.
 package pattern

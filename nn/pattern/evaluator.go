@@ -42,17 +42,17 @@ func NewBackendPath(n *Network, p kernel.Path) (*Backend, error) {
 	return e, nil
 }
 
-// Attributes implements eval.Backend. Blocks are computed together, but a single row costs little more.
+// Attributes implements eval.Backend. It prefers single rows: computing several together saves little time per row.
 func (*Backend) Attributes() eval.Attributes { return eval.Attributes{Rows: 1, Invariant: true} }
 
 // Path is the path that the backend uses.
 func (e *Backend) Path() kernel.Path { return e.net.Path() }
 
-// block is the number of positions per call: enough to make the cost of calling C negligible.
+// block is the number of positions per call, large enough to make the cost of a call of C negligible.
 const block = 128
 
-// Compute implements eval.Backend. Up to GOMAXPROCS goroutines share the rows, at least one block each. A cancelled context is
-// noticed between blocks. Boards other than 7x6x4 are an error.
+// Compute implements eval.Backend. Up to GOMAXPROCS goroutines share the rows, at least one block each. It checks the context between
+// blocks. Boards other than 7x6x4 are an error.
 func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	if b.Board.Rules() != game.Connect4 {
 		return fmt.Errorf("evaluate: a pattern network knows %v alone, not %v: use a convolutional network or a heuristic", game.Connect4, b.Board.Rules())

@@ -22,7 +22,7 @@ type Network struct {
 	Metadata map[string]string // free text
 }
 
-// Keys of the metadata. The format is the version of the rows and of the tensors.
+// Keys of the metadata. The format is the version of the table's rows and of the tensors.
 const (
 	kindKey   = "evald.kind"
 	formatKey = "evald.format"
@@ -40,13 +40,13 @@ type config struct {
 	Hidden [2]int `json:"hidden"`
 }
 
-// maxFile is the size of the largest file in bytes.
+// maxFile is the maximum size of a file in bytes.
 var maxFile = int64(safetensors.Overhead) + int64(RowCount())*(4+2*kernel.MaxLanes) + 1<<20
 
 // RowCount is the number of rows of a table.
 func RowCount() int { return int(groups[len(groups)-1]) }
 
-// New returns a network with these weights, which it keeps. The error names the invalid part.
+// New returns a network with these weights, and retains them. The error names the invalid part.
 func New(w kernel.Weights) (*Network, error) {
 	if err := w.Check(groups); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func ParseShape(s string) (lanes, h1, h2 int, err error) {
 	return sizes[0], sizes[1], sizes[2], nil
 }
 
-// IsShape reports whether a shape, valid or not, means a network of pattern tables.
+// IsShape reports whether a text is meant as the shape of a network of pattern tables, valid or not.
 func IsShape(s string) bool { return strings.HasPrefix(s, kind) }
 
 // Parameters is the number of weights, including rows that are all 0.
@@ -91,7 +91,7 @@ func (n *Network) Parameters() int {
 	return count
 }
 
-// Is reports whether a file declares itself a network of pattern tables.
+// Is reports whether a file claims to be a network of pattern tables.
 func Is(file []byte) bool {
 	metadata, _, err := safetensors.Split(file, "F32", "BF16", "I8", "I16", "I32")
 	return err == nil && metadata[kindKey] == kind
@@ -141,7 +141,7 @@ func parse(file []byte) (*Network, error) {
 		into  any
 	}
 	wanted := []part{{"rows", []int{len(rows)}, rows}}
-	var words []int16 // the table, in one of two forms
+	var words []int16 // the table, from either format
 	var small []int8
 	var factors []int16
 	if format == inWords {
@@ -238,7 +238,7 @@ func (n *Network) fileMetadata(format string) map[string]string {
 	return metadata
 }
 
-// format returns inBytes if every row is a factor times bytes.
+// format returns inBytes if every row is a factor times bytes, and inWords otherwise.
 func (n *Network) format() string {
 	lanes := n.Weights.Lanes
 	for row := range slices.Chunk(n.Weights.Table, lanes) {
@@ -249,7 +249,7 @@ func (n *Network) format() string {
 	return inBytes
 }
 
-// maxFactor times a byte fits an int16.
+// maxFactor is the largest factor whose products with all bytes fit into int16.
 const maxFactor = 1<<15/128 - 1
 
 // factorOf returns the greatest common divisor of a row's numbers (1 if all are 0) and the largest absolute value.
@@ -277,7 +277,7 @@ func (n *Network) tensors(format string) []safetensors.Tensor {
 	for r := range w.Rows() {
 		row := w.Table[r*w.Lanes : (r+1)*w.Lanes]
 		zero := !slices.ContainsFunc(row, func(x int16) bool { return x != 0 })
-		if zero && (r+1 < w.Rows() || len(rows) > 0) { // a tensor has at least one row
+		if zero && (r+1 < w.Rows() || len(rows) > 0) { // skip rows of zeros, but keep one row, because a tensor must have at least one
 			continue
 		}
 		if rows = append(rows, int32(r)); format == inWords {

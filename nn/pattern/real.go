@@ -6,7 +6,7 @@ import (
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
 )
 
-// Real is a network with real numbers, as in training. Unlike in a Network, the weights of its layers are ordered by input.
+// Real is a network with real numbers, as in training. The weights of its layers are ordered by input, unlike those of a Network.
 type Real struct {
 	Lanes int
 	Bias  []float32 // [Lanes]
@@ -24,16 +24,16 @@ type RealLayer struct {
 var weightUnits = [3]float64{64, 64, 32}
 
 const (
-	laneUnit  = 255 // 1 in a lane that goes into the layers
-	extraUnit = 127 // 1 in the last lanes, which are added to the results
-	layerUnit = 127 // 1 in a layer's output
+	laneUnit  = 255 // represents 1 in a lane that is an input of the layers
+	extraUnit = 127 // represents 1 in the last lanes, which are added to the results
+	layerUnit = 127 // represents 1 in a layer's output
 )
 
 // MaxWeight is the largest weight of a layer that an integer can represent.
 func MaxWeight(layer int) float32 { return float32(127 / weightUnits[layer]) }
 
-// Round converts the network to integers. The numbers of a table row become bytes times a factor: the smallest, from step on, for
-// which they fit. A larger step makes the compressed file smaller. The error names values that do not fit.
+// Round converts the network to integers. The numbers of a table row become bytes times a factor: the smallest factor, from step on, for
+// which all bytes fit. A larger step makes the compressed file smaller. The error names values that do not fit.
 func (r *Real) Round(step int) (*Network, error) {
 	w := kernel.Weights{Lanes: r.Lanes, Bias: make([]int16, r.Lanes), Table: make([]int16, len(r.Table))}
 	for i, x := range r.Bias {
@@ -68,7 +68,7 @@ func (r *Real) Round(step int) (*Network, error) {
 	return New(w)
 }
 
-// unit returns the integer that represents 1 at index i of a row, or of several rows.
+// unit returns the integer that represents 1 at index i of one or several consecutive rows.
 func (r *Real) unit(i int) float64 {
 	if i%r.Lanes < r.Lanes-kernel.Outputs {
 		return laneUnit
@@ -76,10 +76,10 @@ func (r *Real) unit(i int) float64 {
 	return extraUnit
 }
 
-// whole is x rounded, at most most away from 0.
+// whole returns x rounded to a whole number from -most to most.
 func whole(x, most float64) float64 { return min(max(math.Round(x), -most), most) }
 
-// Real converts the network to real numbers. Rounding them with step 1 restores it, if its rows fit bytes.
+// Real converts the network to real numbers. If the rows fit into bytes, rounding them with step 1 restores the network.
 func (n *Network) Real() *Real {
 	w := &n.Weights
 	r := &Real{Lanes: w.Lanes, Bias: make([]float32, w.Lanes), Table: make([]float32, len(w.Table))}

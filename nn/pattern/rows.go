@@ -20,15 +20,15 @@ type line struct {
 	mask, magic uint64
 }
 
-// gatherBit is the position of the gathered bits in the product. It is at least (stride-1) * (length-1), so that magic has no
-// bits below 0.
+// gatherBit is the position of the gathered bits in the product. It is at least (stride-1) * (length-1), so that all bits of magic have
+// positions of at least 0.
 const gatherBit = 36
 
 var (
 	lines  = makeLines()
 	groups = makeGroups()        // the first row of each group, then the number of rows
-	spread = makeSpread()        // bit i of the index is bit 2i of the value
-	above  = makeAbove()         // by the number of stones in a column, its first pattern of threats
+	spread = makeSpread()        // bit i of the index becomes bit 2i of the value
+	above  = makeAbove()         // by number of stones in a column: the column's first pattern of threats
 	full   = board.Full().Lo     // all cells
 	bottom = full &^ (full << 1) // the lowest cell of each column
 )

@@ -7,8 +7,8 @@
 //	              padded with spaces
 //	the data      of all tensors, little-endian and row-major; offsets count from here
 //
-// The reader trusts nothing: it works on bytes already in memory, and checks that shapes, offsets and data agree. The caller may
-// therefore allocate memory according to a tensor's shape.
+// The reader does not trust the file. It works on bytes that are already in memory, and checks that shapes, offsets and data agree. So
+// callers may allocate memory according to a tensor's shape.
 package safetensors
 
 import (
@@ -30,16 +30,16 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Overhead is the maximum number of bytes in a file besides its data.
+// Overhead is the maximum number of bytes of a file in addition to its data.
 const Overhead = lengthSize + maxHeader
 
 const (
 	lengthSize  = 8       // bytes of the header's length
-	maxHeader   = 1 << 20 // bytes; 256 blocks need about 100 kB
+	maxHeader   = 1 << 20 // maximum bytes of the header; 256 blocks need about 100 kB
 	metadataKey = "__metadata__"
 )
 
-// SumKey is the metadata key of a file's checksum: the Sum of the file without that key. The checksum is optional.
+// SumKey is the metadata key of a file's checksum. The checksum is the Sum of the file without that key, and is optional.
 const SumKey = "evald.sha256"
 
 // Tensor is one tensor of a file.
@@ -59,8 +59,8 @@ type section struct {
 // widths are the bytes per value of the types.
 var widths = map[string]int{"F32": 4, "BF16": 2, "I8": 1, "I16": 2, "I32": 4}
 
-// Split checks the file's structure and returns its metadata and tensors, in the order of their data. Data shares memory with
-// file. Only the given types are accepted, a subset of F32, BF16, I8, I16 and I32. The error names the invalid tensor or field.
+// Split checks the file's structure and returns its metadata and tensors, in the order of their data. Data shares memory with file. It
+// accepts only the given types, a subset of F32, BF16, I8, I16 and I32. The error names the invalid tensor or field.
 func Split(file []byte, dtypes ...string) (metadata map[string]string, tensors []Tensor, err error) {
 	if len(file) < lengthSize {
 		return nil, nil, fmt.Errorf("file has %d bytes, too few for a safetensors header", len(file))
@@ -117,7 +117,7 @@ func parseHeader(header []byte, dtypes []string) (metadata map[string]string, se
 type description struct {
 	Dtype   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
-	Offsets []int  `json:"data_offsets"` // from and to
+	Offsets []int  `json:"data_offsets"` // first byte, and the byte after the last
 }
 
 // parseSection parses one tensor's entry and checks its type, its shape, and that offsets and shape give the same number of
@@ -184,8 +184,8 @@ func (t Tensor) Float32s() []float32 {
 	return values
 }
 
-// Join builds the file of metadata and tensors. The same input gives the same bytes: keys and data are in the order of names,
-// and spaces pad the header to a multiple of 8 bytes.
+// Join returns the file of metadata and tensors. The same input gives the same bytes: keys and data are in the order of names, and spaces
+// pad the header to a multiple of 8 bytes.
 func Join(metadata map[string]string, tensors []Tensor) []byte {
 	header, data := []byte("{"), []byte(nil)
 	item := func(key string, value any) {
@@ -219,7 +219,7 @@ func DecodeObject(text string, into any) error {
 	return reworded(jsonv2.Unmarshal([]byte(text), into, jsonv2.RejectUnknownMembers(true)))
 }
 
-// reworded shortens an error of the JSON decoder, and names the key that is wrong.
+// reworded shortens an error of the JSON decoder, and names the wrong key.
 func reworded(err error) error {
 	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
 	typed, _ := errors.AsType[*jsonv2.SemanticError](err)
@@ -233,7 +233,7 @@ func reworded(err error) error {
 	case errors.Is(err, jsonv2.ErrUnknownName) && typed != nil:
 		return fmt.Errorf("%s is unknown", short.Quote(typed.JSONPointer.LastToken()))
 	}
-	return errors.New(short.Text(strings.Replace(err.Error(), "unable to", "cannot", 1))) // the decoder chooses one of the two at random
+	return errors.New(short.Text(strings.Replace(err.Error(), "unable to", "cannot", 1))) // the decoder randomly uses one or the other
 }
 
 // shapeText formats numbers from a file for an error message, shortened if they are many.
@@ -242,7 +242,7 @@ func shapeText(numbers []int) string { return short.Text(fmt.Sprint(numbers)) }
 // Sum returns the sha256 of a file written by Join, in hexadecimal digits.
 func Sum(file []byte) string { return fmt.Sprintf("%x", sha256.Sum256(file)) }
 
-// CheckSum compares a checksum with that of the file, given without the checksum.
+// CheckSum compares a checksum with that of the file. file must not contain the checksum.
 func CheckSum(sum string, file []byte) error {
 	if got := Sum(file); got != sum {
 		return fmt.Errorf("the file is damaged: its sha256 is %s, but metadata %s is %s; a program that changes a network must remove that key",

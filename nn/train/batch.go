@@ -11,14 +11,14 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Example is one position to learn from. Everything is from the point of view of the side to move.
+// Example is a position as a training example. Everything is from the point of view of the side to move.
 type Example struct {
 	Position game.Position
 	Policy   []float32  // [A] target, sums to 1 over legal actions; empty: no target
 	WDL      [3]float32 // target, sums to 1; all 0: no target
 	GameOver int        // game.NotOver, OwnWin, OtherWin or Drawn; negative if there is no target
 	Weight   float32    // of all its targets, normally 1
-	Solved   bool       // the policy's moves are equally good, according to a solver or the rules: see Weights.Taste
+	Solved   bool       // the policy's moves are equally good, according to a solver or the rules; see Weights.Taste
 }
 
 // Image returns the example of the position's image under a symmetry of the board (game.Board.Image).
@@ -38,10 +38,10 @@ type Batch struct {
 	planes   *tensor.Dense // [N,H,W,5]
 	wdl      *tensor.Dense // [N,3] targets times the example's weight
 	gameover *tensor.Dense // [N,4]
-	cells    *tensor.Dense // [N,H*W] the policy by landing cell, top row first, as crossEntropy takes it; absent in other cells
+	cells    *tensor.Dense // [N,H*W] the policy by landing cell, top row first, in the form of crossEntropy; absent in cells without a move
 }
 
-// NewBatch makes a batch with room for n examples.
+// NewBatch makes a batch with memory for n examples.
 func NewBatch(b *game.Board, n int) *Batch {
 	floats := func(shape ...int) *tensor.Dense {
 		return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...))
@@ -55,8 +55,7 @@ func NewBatch(b *game.Board, n int) *Batch {
 // fillRows is the number of rows per goroutine.
 const fillRows = 256
 
-// Fill copies the examples into the batch. Their number must be the batch's size. The error names the example and the invalid
-// field.
+// Fill copies the examples into the batch. Their number must equal the batch's size. The error names the example and the invalid field.
 func (t *Batch) Fill(examples []Example) error {
 	if n := t.wdl.Shape()[0]; len(examples) != n {
 		return fmt.Errorf("batch of %d has %d examples", n, len(examples))
@@ -128,7 +127,7 @@ func (t *Batch) policy(dst []float32, e Example) error {
 		legal += p
 		target := p * e.Weight
 		if e.Solved {
-			target = -target // several classes are right: see crossEntropy
+			target = -target // several classes are correct: see crossEntropy
 		}
 		dst[b.Flat(bit)] = target
 	}

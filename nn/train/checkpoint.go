@@ -20,7 +20,7 @@ import (
 //	            one, and for trained tensors the solver's first and (AdamW) second moment
 //	32 bytes    SHA-256 of everything before
 //
-// It has no random state: the random numbers of a step and its place in the data follow from the seed and the step's number.
+// It contains no random state: the random numbers of a step and its place in the data depend only on the seed and the step's number.
 const (
 	magic               = "evald checkpoint 1\n"
 	maxCheckpointHeader = 1 << 16
@@ -44,7 +44,7 @@ func PackCheckpoint(header []byte, state [][]float32) []byte {
 	file = binary.LittleEndian.AppendUint32(file, uint32(len(header)))
 	file = append(file, header...)
 	for _, part := range state {
-		file, _ = binary.Append(file, binary.LittleEndian, part) // can only fail for other types
+		file, _ = binary.Append(file, binary.LittleEndian, part) // cannot fail for a slice of numbers
 	}
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...)
@@ -73,7 +73,7 @@ func (t *Trainer) state() (parts [][]float32) {
 	return parts
 }
 
-// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, nothing has changed.
+// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, it has changed nothing.
 func (t *Trainer) Restore(file []byte) error {
 	step, err := t.config.UnpackCheckpoint(file, t.state())
 	if err != nil {
@@ -83,8 +83,8 @@ func (t *Trainer) Restore(file []byte) error {
 	return t.computer.send()
 }
 
-// UnpackCheckpoint reads a checkpoint of the same configuration into state, and returns the steps done. If it returns an error,
-// nothing has changed.
+// UnpackCheckpoint reads a checkpoint of the same configuration into state, and returns the number of steps done. If it returns an error,
+// it has changed nothing.
 func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err error) {
 	header, data, err := splitCheckpoint(file)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 		return 0, fmt.Errorf("checkpoint: %d bytes of state at step %d, want %d bytes at a step up to %d; remove it to begin anew", len(data), header.Step, size, c.Steps)
 	}
 	for _, part := range state {
-		n, _ := binary.Decode(data, binary.LittleEndian, part) // can only fail if data is too short
+		n, _ := binary.Decode(data, binary.LittleEndian, part) // can fail only if data is too short
 		data = data[n:]
 	}
 	return header.Step, nil
@@ -111,7 +111,7 @@ func (c Config) UnpackCheckpoint(file []byte, state [][]float32) (steps int, err
 func splitCheckpoint(file []byte) (h checkpointHeader, data []byte, err error) {
 	rest, ok := bytes.CutPrefix(file, []byte(magic))
 	if !ok {
-		return h, nil, errors.New("the file is no checkpoint of this program's version")
+		return h, nil, errors.New("the file is not a checkpoint of this program's version")
 	}
 	if len(rest) < 4+sha256.Size {
 		return h, nil, fmt.Errorf("the file has %d bytes, which is too few", len(file))

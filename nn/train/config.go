@@ -8,30 +8,30 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Config is everything except the data that determines a run's weights: the same Config and data give the same weights.
+// Config is everything that determines a run's weights, except the data: the same Config and data give the same weights.
 type Config struct {
 	Task      string  `json:"task"`               // free text for readers; it has no effect
 	Network   string  `json:"network"`            // net.ParseConfig, such as 6x64; or pattern128x64x32
-	Init      string  `json:"init"`               // file name of the initial weights, without folder; "" for a fresh network
+	Init      string  `json:"init"`               // file name, without folder, of the initial weights; "" for a fresh network
 	Rules     string  `json:"rules"`              // game.ParseMix, such as 7x6x4, or 5x4x4,7x6x4=2 for steps of two games
-	Records   int64   `json:"records"`            // number of records, so that the run is not resumed with others
+	Records   int64   `json:"records"`            // number of records, so that a resumed run has the same data
 	QShare    float64 `json:"q_share"`            // see RecordOptions
 	HeldOut   float64 `json:"held_out,omitempty"` // see RecordOptions
-	TasteOf   string  `json:"taste_of,omitempty"` // checksum of the network whose taste is learned, see WithTaste; "" for none
+	TasteOf   string  `json:"taste_of,omitempty"` // checksum of the network whose taste is learned, see WithTaste; "" if none is
 	Batch     int     `json:"batch"`              // examples per step
-	Steps     int     `json:"steps"`              // of the whole run
+	Steps     int     `json:"steps"`              // number of steps of the whole run
 	LR        float64 `json:"lr"`                 // learning rate after the warm-up
 	Schedule  string  `json:"schedule"`           // Cosine
 	Warmup    int     `json:"warmup"`             // steps over which the rate rises from 0
 	Optimizer string  `json:"optimizer"`          // Muon or AdamW; Adam for networks of pattern tables
 	L2        float64 `json:"l2"`                 // decoupled weight decay
-	Clip      float64 `json:"clip"`               // maximum norm of the gradient over all parameters; 0 means no limit
-	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no average
+	Clip      float64 `json:"clip"`               // maximum norm of the gradient over all parameters; 0 means no maximum
+	EMA       float64 `json:"ema"`                // decay of the moving average of the weights; 0 means no moving average
 	Seed      uint64  `json:"seed"`
 	Weights   Weights `json:"weights"` // of the losses
 }
 
-// The values of Config.Schedule and Config.Optimizer. Config.Validate accepts all but Adam.
+// Values of Config.Schedule and Config.Optimizer. Config.Validate accepts all except Adam.
 const (
 	Cosine = "cosine"
 	Muon   = "muon"
@@ -64,7 +64,7 @@ func (c Config) Validate() (net.Config, game.Mix, error) {
 	return network, mix, err
 }
 
-// Check is Validate without Network and Optimizer, which other kinds of networks validate themselves.
+// Check is Validate without Network and Optimizer, which other kinds of networks check themselves.
 func (c Config) Check() (game.Mix, error) {
 	mix, err := game.ParseMix(c.Rules)
 	if err != nil {
@@ -94,8 +94,7 @@ func (c Config) Check() (game.Mix, error) {
 	return mix, nil
 }
 
-// Rate returns the learning rate of a step, counted from 0. It rises linearly over Warmup steps, then falls to 0 along half a
-// cosine.
+// Rate returns the learning rate of a step, counted from 0. The rate rises linearly over Warmup steps, then falls to 0 along half a cosine.
 func (c Config) Rate(step int) float64 {
 	if step < c.Warmup {
 		return c.LR * float64(step+1) / float64(c.Warmup+1)
@@ -104,7 +103,8 @@ func (c Config) Rate(step int) float64 {
 	return c.LR * (1 + math.Cos(math.Pi*done)) / 2
 }
 
-// decay returns the decay of the moving average at a step. It starts smaller, so that the initial weights are soon forgotten.
+// decay returns the decay of the moving average at a step. It is smaller in early steps, so that the average soon forgets the initial
+// weights.
 func (c Config) decay(step int) float64 {
 	return min(c.EMA, float64(1+step)/float64(10+step))
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// foretold converts the value q of a search to probabilities of win, draw and loss for the side that q favours, according to how
-// the records' games ended. It has values of |q| at equal distances from 0 to 1.
+// foretold converts the value q of a search to probabilities of win, draw and loss for the side that q favours, according to the results of
+// the records' games. It has values of |q| at equal distances from 0 to 1.
 //
-// No formula fits all kinds of play. How fast draws become rarer between q = 0, where nearly all games are drawn, and q = 1
-// depends on the game and the players' strength. A search that prefers quick wins also gives late ones a |q| well below 1,
-// although they are just as certain.
+// No formula fits all kinds of play. How fast draws become rarer from q = 0, where nearly all games are drawn, to q = 1 depends on the
+// game and on the players' strength. If a search prefers fast wins, a late win has a |q| well below 1, although it is equally certain.
 type foretold [foretoldSteps + 1][3]float32
 
 const foretoldSteps = 40
@@ -31,8 +30,8 @@ func (f *foretold) wdl(q float32) [3]float32 {
 	return wdl
 }
 
-// calibrationChunks is the number of chunks of records that are counted, spread evenly over all of them: enough for the rates,
-// and read in less than a second.
+// calibrationChunks is the number of chunks of records that calibrate reads, spread evenly over all records. They are enough for the rates,
+// and reading them takes less than a second.
 const calibrationChunks = 64
 
 // calibrate counts how the records' games ended.
@@ -54,7 +53,7 @@ func (r *Records) calibrate() error {
 	return nil
 }
 
-// count adds a game's end to the two nearest values of |q|, with weights that interpolate linearly.
+// count adds a game's result to the two nearest values of |q|, with weights that interpolate linearly.
 func count(counts *[foretoldSteps + 1][3]float64, q float32, z int8) {
 	if q < 0 {
 		q, z = -q, -z
@@ -66,8 +65,8 @@ func count(counts *[foretoldSteps + 1][3]float64, q float32, z int8) {
 	counts[low+1][1-z] += part
 }
 
-// rates are the shares of the counts. A prior of 5 games pulls rare values of q towards (q, 1-q, 0), the triple of value q
-// with the fewest decisive games. At q = 0 win and loss are made equal.
+// rates returns the shares of the counts. A prior of 5 games pulls the shares of rare values of q towards (q, 1-q, 0), the triple with
+// value q and the fewest decisive games. At q = 0, win and loss are made equal.
 func rates(counts [foretoldSteps + 1][3]float64) (f foretold) {
 	const prior = 5
 	for i, n := range counts {

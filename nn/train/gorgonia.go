@@ -7,13 +7,14 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// local computes steps in this process, with gorgonia's graph and our kernels. It uses the memory of the Trainer's networks.
+// local computes steps in this process, with gorgonia's graph and the kernels of package conv. It uses the memory of the Trainer's
+// networks.
 type local struct {
 	*Trainer
 	pool    *conv.Pool
 	solver  *solver
 	graphs  []*graph // by game; nil until first used
-	judging []*graph // of the moving average, likewise
+	judging []*graph // by game: graphs of the moving average; nil until first used
 }
 
 func newGorgonia(t *Trainer, threads int) (*local, error) {

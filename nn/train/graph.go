@@ -12,15 +12,15 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Weights are the factors of the losses in their sum. A loss of weight 0 is left out, and parameters that affect no other loss do
-// not change.
+// Weights are the factors of the losses in the total loss. A loss of weight 0 is omitted; parameters that affect no other loss do not
+// change.
 type Weights struct {
 	WDL      float64 `json:"wdl"`
 	Policy   float64 `json:"policy"`
 	GameOver float64 `json:"gameover"`
 
-	// Taste, 0 to 1, is the part of the policy's loss in which a network learns the distribution of Example.Policy among equally
-	// good moves. In the rest, it is free to choose among them. Taste affects training only, not measuring.
+	// Taste, 0 to 1, is the share of the policy's loss in which a network learns the distribution of Example.Policy among equally good
+	// moves. In the rest of the loss, it is free to choose among them. Taste affects training, but not measuring.
 	Taste float64 `json:"taste,omitempty"`
 }
 
@@ -31,7 +31,7 @@ func (w Weights) check() error {
 	return nil
 }
 
-// train reports whether a loss depends on a tensor of net.Config.Specs.
+// train reports whether a loss of non-zero weight depends on a tensor of net.Config.Specs.
 func (w Weights) train(name string) bool {
 	switch part, _, _ := strings.Cut(name, "."); {
 	case part == "policy":
@@ -52,8 +52,8 @@ type Losses struct {
 	WDL, Policy, GameOver *Term
 }
 
-// graph is the network and its losses for batches of one size on one board, as a gorgonia graph with the machine that runs it. It
-// uses the memory of the network's tensors: a step of the solver changes the network.
+// graph is the network and its losses for batches of one size on one board, as a gorgonia graph, and the machine that runs it. It uses the
+// memory of the network's tensors, so a step of the solver changes the network.
 type graph struct {
 	batch  *Batch
 	params gorgonia.Nodes // those that affect a loss, in the order of net.Config.Specs
@@ -65,8 +65,8 @@ type graph struct {
 	nodes  *gorgonia.ExprGraph
 }
 
-// newGraph builds the graph of n for batches of rows positions. With gradients, each run also computes the gradients of params.
-// pool runs the kernels; its number of threads does not change results.
+// newGraph builds the graph of n for batches of rows positions. If gradients is set, each run also computes the gradients of params. pool
+// runs the kernels; its number of threads does not change results.
 func newGraph(n *net.Network, b *game.Board, rows int, w Weights, gradients bool, pool *conv.Pool) (*graph, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (g *graph) close() {
 	}
 }
 
-// build adds the network and its losses of non-zero weight.
+// build adds the network and its losses of non-zero weight to the graph.
 func (g *graph) build(w Weights) {
 	stem := g.layer("stem", true)
 	stem.first = true
@@ -147,7 +147,6 @@ func (g *graph) build(w Weights) {
 	}
 }
 
-// layer adds the parameters of a layer.
 func (g *graph) layer(name string, relu bool) layer {
 	weight, bias := g.data(name+".weight", g.net.Weight(name+".weight")), g.data(name+".bias", g.net.Weight(name+".bias"))
 	g.params = append(g.params, weight, bias)

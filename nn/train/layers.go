@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-// Activations are [N,H,W,C] here, channels last, which suits the kernels best. Weights have the shapes of package net.
+// In this package activations are [N,H,W,C], channels last, which suits the kernels best. Weights have the shapes of package net.
 
 // layer is one convolution of the graph: its weight and bias, and whether a relu follows.
 type layer struct {
@@ -20,12 +20,12 @@ type layer struct {
 	first        bool // its input is data, which needs no gradient
 }
 
-// apply returns y = conv(x) + bias, then + residual if it is not nil, then relu if the layer has one, as one operation. weight is
-// [O,I,k,k] with k = 1 or 3, x [N,H,W,I], residual and y [N,H,W,O]. A fully connected layer, with x [N,I] and weight [O,I], is a
-// 1x1 convolution on boards of one cell.
+// apply returns y = conv(x) + bias, plus residual if it is not nil, then relu if the layer has one, as one operation. weight is [O,I,k,k]
+// with k = 1 or 3, x [N,H,W,I], residual and y [N,H,W,O]. A fully connected layer, with x [N,I] and weight [O,I], is a 1x1 convolution on
+// boards of one cell.
 //
-// In the backward pass, g is the gradient of y, set to zero where the relu gave zero. The gradient of x is the transposed
-// convolution of g, that of weight the products of g and x, that of bias the sum of g, and that of residual g itself.
+// In the backward pass, g is the gradient of y, set to zero where the relu's output is zero. The gradient of x is the transposed
+// convolution of g; that of weight is the products of g and x; that of bias is the sum of g; and that of residual is g.
 func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 	s := shapeOf(x, l.weight)
 	out := x.Shape().Clone()
@@ -43,7 +43,7 @@ func (l layer) apply(x, residual *gorgonia.Node) *gorgonia.Node {
 		l.pool.Forward(y, in[0], in[1], in[2], s, then)
 	}
 	o.diff = func(in gorgonia.Nodes, y, g *gorgonia.Node) gorgonia.Nodes {
-		if len(in) == 4 && l.relu { // the residual's gradient is a separate result
+		if len(in) == 4 && l.relu { // the residual's gradient is a result of its own
 			g = reluGrad(y, g)
 		}
 		back := gorgonia.Nodes{g}
@@ -86,8 +86,8 @@ func (l layer) inputGrad(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) *g
 	return o.apply(append(gorgonia.Nodes{l.weight}, back...)...)
 }
 
-// parameterGrads returns the gradients of weight and bias. One kernel computes both, but an operation has one result. The bias
-// gradient is therefore kept in a buffer, which a second operation copies.
+// parameterGrads returns the gradients of weight and bias. One kernel computes both, but an operation has only one result. So the bias
+// gradient is kept in a buffer, which a second operation copies.
 func (l layer) parameterGrads(s conv.Shape, x *gorgonia.Node, back gorgonia.Nodes) (weight, bias *gorgonia.Node) {
 	sum := make([]float32, s.O)
 	o := &op{name: "conv weight gradient", shape: l.weight.Shape()}
@@ -109,7 +109,7 @@ func reluGrad(y, g *gorgonia.Node) *gorgonia.Node {
 	o := &op{name: "relu gradient", shape: y.Shape()}
 	o.run = func(dst []float32, in [][]float32) {
 		y, g := in[0][:len(dst)], in[1][:len(dst)]
-		for i := range dst { // branchless: a branch would be unpredictable
+		for i := range dst { // without a branch, which would be unpredictable
 			bits := int32(math.Float32bits(y[i]))
 			positive := uint32((-bits &^ bits) >> 31) // all ones or none
 			dst[i] = math.Float32frombits(math.Float32bits(g[i]) & positive)

@@ -10,7 +10,7 @@ import (
 // absent marks a class that does not exist in a row, such as an illegal move. Its logit is ignored.
 var absent = float32(math.Inf(-1))
 
-// Term is one loss with its counts, over one step or several.
+// Term is a loss with its counts, over one or several steps.
 type Term struct {
 	Loss  float64 // cross-entropy in nats, mean over the rows that have a target, weighted by the rows' weights
 	Rows  []int   // [K] number of rows by their most likely class in the target
@@ -20,10 +20,10 @@ type Term struct {
 // Count returns the number of rows with a target.
 func (t *Term) Count() int { return sum(t.Rows) }
 
-// Accuracy returns the share of rows that are right, 0 if there are none.
+// Accuracy returns the share of rows in Right, or 0 if there are no rows.
 func (t *Term) Accuracy() float64 { return float64(sum(t.Right)) / max(1, float64(t.Count())) }
 
-// add adds another step's rows, and averages the losses by their numbers of rows. Either may be nil.
+// add adds another step's rows, and averages the losses by numbers of rows. Either term may be nil.
 func (t *Term) add(other *Term) *Term {
 	if other == nil {
 		return t
@@ -52,13 +52,13 @@ func sum(of []int) (n int) {
 	return n
 }
 
-// crossEntropy returns the cross-entropy of targets [N,K] against the softmax of logits, N rows of K in any shape:
+// crossEntropy returns the cross-entropy of targets [N,K] against the softmax of logits, which are N rows of K in any shape:
 //
 //	sum over rows and classes of target * -log softmax(logit)   /   sum of weights
 //
-// A row of targets is probabilities times the row's weight, all 0 if it has no target, and absent for classes that do not exist.
-// If several classes are equally right, their targets are negative: minus the row's weight times the share wanted for each. The
-// row's loss is then that of their summed probability; its part taste, 0 to 1, is the cross-entropy of the shares:
+// A row of targets is probabilities times the row's weight. It is all 0 if the row has no target; classes that do not exist are absent. If
+// several classes are equally correct, their targets are negative: minus the row's weight times the desired share of each. The row's loss
+// is then that of the sum of their probabilities. A part of the loss, taste (0 to 1), is the cross-entropy of the shares:
 //
 //	weight * ((1-taste) * -log (sum over right classes of softmax(logit))  +  taste * sum over right classes of share * -log softmax(logit))
 //
@@ -79,7 +79,8 @@ func crossEntropy(logits, targets *gorgonia.Node, taste float64, seen *Term) *go
 	return o.apply(logits, targets)
 }
 
-// measure computes the loss and counts the rows. A row with several right classes counts as the likeliest of these.
+// measure computes the loss and counts the rows. For a row with several correct classes, it counts the class among them to which the
+// network gives the highest probability.
 func (t *Term) measure(logits, targets []float32, taste float64) {
 	clear(t.Rows)
 	clear(t.Right)
@@ -126,9 +127,9 @@ func (t *Term) measure(logits, targets []float32, taste float64) {
 // rowSums are the sums that a row's loss and gradient share.
 type rowSums struct {
 	weight  float64 // 0 if the row has no target
-	several bool    // several classes are right
+	several bool    // several classes are correct
 	log     float64 // of the sum of exp(logit) over the row's classes
-	right   float64 // the same over the right classes
+	right   float64 // log of the sum over the correct classes
 }
 
 func sumsOf(logits, targets []float32) (s rowSums) {
@@ -162,8 +163,8 @@ func sumsOf(logits, targets []float32) (s rowSums) {
 	return s
 }
 
-// crossEntropyGrad writes scale * weight * (softmax(logit) - target) / sum of weights, and 0 for absent classes. The target of
-// several right classes is their part of the softmax, normalised, mixed with the wanted shares.
+// crossEntropyGrad writes scale * weight * (softmax(logit) - target) / sum of weights, and 0 for absent classes. If several classes are
+// correct, target is their part of the softmax, normalised, mixed with the desired shares.
 func crossEntropyGrad(dst, logits, targets []float32, classes int, taste float64, scale float32) {
 	all := 0.0
 	clear(dst)

@@ -11,8 +11,8 @@ import (
 // measureBatch is the number of positions measured at once.
 const measureBatch = 1024
 
-// Measure computes the losses and accuracies of a network on a number of examples of the source, rounded up to whole batches of
-// 1024. progress, if not nil, is called with the number done so far.
+// Measure computes the losses and accuracies of a network on the given number of examples of the source, rounded up to whole batches of
+// 1024. progress, if not nil, is called with the number of examples so far.
 func Measure(ctx context.Context, n *net.Network, b *game.Board, source Source, examples int, w Weights, progress func(done int)) (Losses, error) {
 	g, err := newGraph(n, b, measureBatch, w, false, conv.NewPool(0))
 	if err != nil {
@@ -44,7 +44,6 @@ func MeasureBy(ctx context.Context, losses func([]Example) (*Losses, error), sou
 	return all, nil
 }
 
-// add adds another batch's losses.
 func (l *Losses) add(other *Losses) {
 	l.WDL, l.Policy, l.GameOver = l.WDL.add(other.WDL), l.Policy.add(other.Policy), l.GameOver.add(other.GameOver)
 }

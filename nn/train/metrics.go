@@ -8,21 +8,21 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// Metrics is a line of a run's metrics: means over the steps since the previous line, or since the run was started or resumed.
-// Losses are in nats.
+// Metrics is a line of a run's metrics. Its values are means over the steps since the previous line, or since the run was started or
+// resumed. Losses are in nats.
 type Metrics struct {
 	Step int     `json:"step"` // the last step
 	Rate float64 `json:"lr"`   // of the last step
 	Norm float64 `json:"gradient_norm"`
-	Loss float64 `json:"loss"` // the weighted sum
+	Loss float64 `json:"loss"` // weighted sum of the losses
 	Heads
-	HeldOut   *Heads  `json:"held_out,omitempty"` // losses on Run.HeldOut after the last step, of the network as it would be saved; only in some lines
+	HeldOut   *Heads  `json:"held_out,omitempty"` // losses of the network, as it would be saved after the last step, on Folder.HeldOut; only in some lines
 	PerSecond float64 `json:"positions_per_second"`
 
 	Games map[string]Heads `json:"games,omitempty"` // HeldOut by game, if the run has several
 }
 
-// Heads are the losses by head; those that the run does not train are nil.
+// Heads are the losses by head. Losses that the run does not train are nil.
 type Heads struct {
 	WDL      *Metric `json:"wdl,omitempty"`
 	Policy   *Metric `json:"policy,omitempty"`
@@ -32,10 +32,10 @@ type Heads struct {
 // Metric is one of the losses.
 type Metric struct {
 	Loss     float64 `json:"loss"`
-	Accuracy float64 `json:"accuracy"` // share of rows whose most likely class is the same in network and target
+	Accuracy float64 `json:"accuracy"` // share of rows in which network and target have the same most likely class
 }
 
-// means are sums over some steps.
+// means are sums over some steps, from which metrics computes means.
 type means struct {
 	since      time.Time
 	steps      int
@@ -72,7 +72,7 @@ func (t *Term) metric() *Metric {
 	return &Metric{t.Loss, t.Accuracy()}
 }
 
-// scalars returns a line's TensorBoard curves.
+// scalars returns the points that a line adds to the TensorBoard curves.
 func (m Metrics) scalars() []tensorboard.Scalar {
 	curves := []tensorboard.Scalar{
 		{Tag: "loss/total", Value: float32(m.Loss)},
@@ -90,7 +90,7 @@ func (m Metrics) scalars() []tensorboard.Scalar {
 	return curves
 }
 
-// scalars returns the losses' curves; records is appended to their names.
+// scalars returns the points of the losses; records is appended to the names of their curves.
 func (h Heads) scalars(records string) (curves []tensorboard.Scalar) {
 	for _, c := range h.Curves() {
 		if c.Metric != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/evald/evald/kernels/cpu/conv"
 )
 
-// muonScale makes a step of Muon about as large as one of AdamW at the same rate. It was tuned: both 0.2, as in Liu et al., "Muon
-// is Scalable for LLM Training" (2025), and 1 learn more slowly here.
+// muonScale makes a step of Muon about as large as a step of AdamW at the same rate. It was tuned: both 0.2, as in Liu et al., "Muon is
+// Scalable for LLM Training" (2025), and 1 make training slower here.
 const muonScale = 0.5
 
 // muon is scratch memory for the steps of a weight [rows, columns], rows <= columns.
@@ -24,9 +24,9 @@ func newMuon(rows, columns int) *muon {
 	return &muon{rows, columns, matrix(), matrix(), matrix(), square(), square()}
 }
 
-// orthogonalise replaces update = U S Vᵀ by about U Vᵀ, with singular values of 0.7 to 1.2 instead of 1: five steps of the
-// Newton-Schulz iteration with the coefficients of Jordan et al., "Muon" (2024). Matrix products are 1x1 convolutions in which
-// each row of x is a cell.
+// orthogonalise replaces update = U S Vᵀ with approximately U Vᵀ; the singular values become 0.7 to 1.2 rather than exactly 1. It makes
+// five steps of the Newton-Schulz iteration with the coefficients of Jordan et al., "Muon" (2024). It computes matrix products as 1x1
+// convolutions in which each row of x is a cell.
 func (m *muon) orthogonalise(pool *conv.Pool) {
 	square := 0.0
 	for _, v := range m.update {

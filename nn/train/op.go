@@ -10,23 +10,23 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// op is an operation of our own in gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function of its
-// inputs. gorgonia owns the result's memory and reuses it in the next run, so that a step allocates next to nothing.
+// op is an operation that this package adds to gorgonia's graph, on float32 tensors and scalars of known shapes. It is a pure function of
+// its inputs. gorgonia owns the result's memory and reuses it in the next run, so that a step allocates next to nothing.
 type op struct {
-	name  string       // includes the parameters: gorgonia merges nodes with the same name and inputs
+	name  string       // includes the parameters, because gorgonia merges nodes with the same name and inputs
 	in    []int        // dimensions of the inputs; 0 is a scalar
 	shape tensor.Shape // of the result; empty is a scalar
 
 	// run computes the result; a scalar is a slice of one. It must write all of dst.
 	run func(dst []float32, in [][]float32)
 
-	// diff returns the gradients of the inputs for which wrt is set, and nil for the others. diff is nil for operations that
-	// are themselves gradients.
+	// diff returns the gradients of the inputs for which wrt is set, and nil for the others. It is nil for operations that compute
+	// gradients.
 	diff func(in gorgonia.Nodes, out, grad *gorgonia.Node) gorgonia.Nodes
 	wrt  []bool
 }
 
-// apply adds the operation to the graph of its inputs. It panics if shapes do not fit: the configuration has been validated.
+// apply adds the operation to the graph of its inputs. It panics if shapes do not fit, which a validated configuration excludes.
 func (o *op) apply(in ...*gorgonia.Node) *gorgonia.Node {
 	for _, n := range in {
 		o.in = append(o.in, len(n.Shape()))
@@ -41,7 +41,7 @@ func must(n *gorgonia.Node, err error) *gorgonia.Node {
 	return n
 }
 
-// Type returns the operation's signature, a new one each time because gorgonia modifies it.
+// Type returns the operation's signature. It makes a new one at each call, because gorgonia modifies it.
 func (o *op) Type() hm.Type {
 	types := make([]hm.Type, 0, len(o.in)+1)
 	for _, d := range append(o.in[:len(o.in):len(o.in)], len(o.shape)) {
@@ -56,7 +56,7 @@ func (o *op) Type() hm.Type {
 
 func (o *op) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) { return o.shape.Clone(), nil }
 
-// Do computes the first run, before the result has memory.
+// Do computes the result in the first run, when there is no memory for it yet.
 func (o *op) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	if len(o.shape) == 0 {
 		return o.UsePreallocDo(gorgonia.NewF32(0), inputs...)
@@ -64,7 +64,7 @@ func (o *op) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	return o.UsePreallocDo(tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(o.shape...)), inputs...)
 }
 
-// UsePreallocDo computes every later run.
+// UsePreallocDo computes the result in all later runs.
 func (o *op) UsePreallocDo(result gorgonia.Value, inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	in := make([][]float32, len(inputs))
 	for i, v := range inputs {
@@ -80,7 +80,7 @@ func (o *op) UsePreallocDo(result gorgonia.Value, inputs ...gorgonia.Value) (gor
 	return result, nil
 }
 
-// floats returns the numbers of a tensor, sharing its memory, or a copy of a scalar.
+// floats returns the numbers of a tensor, which share its memory, or a copy of a scalar.
 func floats(v gorgonia.Value) []float32 {
 	switch v := v.(type) {
 	case *tensor.Dense:

@@ -12,8 +12,8 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// Records are read in chunks of chunkRows, in a random order that differs from pass to pass. groupChunks chunks are in memory at
-// once; their examples are shuffled together.
+// Records are read in chunks of chunkRows, in an order that is random in each pass. groupChunks chunks are in memory at once; their
+// examples are shuffled together.
 const (
 	chunkRows   = 4096
 	groupChunks = 16
@@ -28,23 +28,23 @@ type rows interface {
 	Close() error
 }
 
-// Records is a source of shuffled examples from record files. Each pass has every record once. It is not safe for concurrent use.
+// Records is a source of shuffled examples from files of records. Each pass contains every record once. It is not safe for concurrent use.
 type Records struct {
 	Survey
 	reader  rows
 	board   *game.Board
 	options RecordOptions
-	ends    foretold // set if QShare is not 0
+	ends    foretold // set unless QShare is 0
 
-	isOut   []bool   // by row of the files: whether it is held out; nil: none
-	out     bool     // whether this is the held-out part
-	heldOut *Records // the held-out part, or nil
-	sizes   []int64  // records of this part in each chunk
+	isOut   []bool   // by row of the files: whether it is held out; nil if none is
+	out     bool     // these are the held-out records
+	heldOut *Records // the held-out records, or nil
+	sizes   []int64  // number of records of this part in each chunk
 
-	pass     int       // the pass of chunks, -1 for none
-	chunks   []int     // the order of chunks in the pass
-	group    int       // the group of examples, -1 for none
-	examples []Example // of the group in memory, shuffled
+	pass     int       // pass whose order is in chunks; -1 if none
+	chunks   []int     // order of the chunks in the pass
+	group    int       // group whose examples are in memory; -1 if none
+	examples []Example // shuffled examples of the group
 }
 
 // RecordOptions determine the examples.
@@ -54,18 +54,18 @@ type Records struct {
 //
 //	(1-s) * (1, 0, 0 if z = 1; 0, 1, 0 if z = 0; 0, 0, 1 if z = -1)  +  s * foretold(q)
 //
-// The outcome is unbiased, but has the noise of a single game with all its blunders. The search's value has less noise, but the
-// errors of the network that searched. foretold turns it into three numbers. A result that a solver has proved is the target for
-// every s.
+// The game's outcome is unbiased, but it has the noise of a single game with all its blunders. The search's value has less noise, but the
+// errors of the network that searched. foretold converts the value to three probabilities. A result that a solver has proved is the target
+// for every s.
 type RecordOptions struct {
 	Seed       uint64    // of the order
-	Heuristics bool      // use also records answered by a heuristic, not only those of a network, a search or a solver
+	Heuristics bool      // also use records answered by a heuristic, not only those of a network, a search or a solver
 	QShare     float64   // weight of q in the target of win, draw and loss, 0 to 1
-	Without    score.Set // positions that networks are measured on: their records are an error
-	HeldOut    float64   // share of the games that are held out, at least 0 and below 1; the same games for the same seed and files
+	Without    score.Set // positions on which networks are measured; records of these positions are an error
+	HeldOut    float64   // share of the games that are held out, at least 0 and below 1; the same seed and files hold out the same games
 }
 
-// OpenRecords opens record files of one game, and reads them once to check them. The caller must Close it.
+// OpenRecords opens files of records of one game, and reads them once to check them. The caller must close the Records.
 func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.Open(paths...)
 	if err != nil {
@@ -74,9 +74,9 @@ func OpenRecords(b *game.Board, o RecordOptions, paths ...string) (*Records, err
 	return newRecords(b, o, reader, paths)
 }
 
-// OpenSolved opens files of one game's exact scores, in the format of `evald solve --scores`. The targets are the result with
-// best play, equal probabilities for the moves with the best score, and a game that is not over. All lines are read once to check
-// them. Only the options Seed, HeldOut and Without are used. The caller must Close it.
+// OpenSolved opens files of one game's exact scores, in the format of `evald solve --scores`. The targets are the result with best play,
+// equal probabilities for the moves with the best score, and a game that is not over. It reads all lines once to check them. It uses only
+// the options Seed, HeldOut and Without. The caller must close the Records.
 func OpenSolved(b *game.Board, o RecordOptions, paths ...string) (*Records, error) {
 	reader, err := record.OpenSolved(paths...)
 	if err != nil {
@@ -131,8 +131,8 @@ func (r *Records) begin(paths []string) error {
 	return err
 }
 
-// HeldOut returns the held-out records, or nil. They share files with r: the two must not be used at the same time. They need not
-// be closed.
+// HeldOut returns the held-out records, or nil. They share files with r, so the two must not be used at the same time. They need not be
+// closed.
 func (r *Records) HeldOut() *Records { return r.heldOut }
 
 // Rows returns the number of records in a pass.
@@ -154,7 +154,7 @@ func (r *Records) Once(step int, dst []Example) (err error) {
 	return nil
 }
 
-// Source is a Source of batches, pass after pass: step s has the examples from s*len(dst) on.
+// Source is a Source of batches from pass after pass: step s has the examples from number s*len(dst) on.
 func (r *Records) Source(step int, dst []Example) (err error) {
 	for i := range dst {
 		at := int64(step)*int64(len(dst)) + int64(i)
@@ -165,7 +165,6 @@ func (r *Records) Source(step int, dst []Example) (err error) {
 	return nil
 }
 
-// example returns example at of a pass.
 func (r *Records) example(pass int, at int64) (Example, error) {
 	if pass != r.pass {
 		r.chunks = randomOf(r.options.Seed, forShuffling, pass).Perm(len(r.sizes))
@@ -204,7 +203,7 @@ func (r *Records) load(chunks []int, random *rand.Rand) error {
 	return nil
 }
 
-// read calls visit with a chunk's records of this part.
+// read calls visit with those records of a chunk that belong to this part.
 func (r *Records) read(c int, visit func(rec *record.Record)) error {
 	first := int64(c) * chunkRows
 	if err := r.reader.SeekRow(first); err != nil {
@@ -250,13 +249,13 @@ func (r *Records) convert(rec *record.Record) Example {
 	return e
 }
 
-// learnable reports whether records of this source count without RecordOptions.Heuristics.
+// learnable reports whether records of this source count even without RecordOptions.Heuristics.
 func learnable(s eval.Source) bool {
 	return s.Network() || s == eval.Terminal || s == eval.Rules || s == eval.Searched || s == eval.Solved
 }
 
-// WithRules replaces the last eighth of each batch of s with positions that teach the rules, because records of play hardly ever
-// contain finished games or games that the next stone wins. Half are RulePositions, which have only a gameover target; half are
+// WithRules replaces the last eighth of each batch of s with positions that teach the rules, because records of play hardly ever contain
+// finished games or games that the next stone wins. Half of them are RulePositions, which have only a gameover target; half are
 // DecidedPositions.
 func WithRules(s Source, b *game.Board, seed uint64) Source {
 	rule, decided := RulePositions(b, seed), DecidedPositions(b, seed)

@@ -6,11 +6,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Sources of positions that teach the rules: whether and how a game is over, and what the next stones decide.
+// Sources of positions that teach the rules: whether and how a game has ended, and what the next stones decide.
 //
-// The positions come from two kinds of play. In a random game, every legal move is equally likely until the game ends. In a long
-// game, no winning move is played while another is legal, so that boards fill up; it stops after a random number of moves.
-// NaturalPositions and RulePositions show each position from either side with probability 1/2, regardless of the side to move.
+// The positions come from two kinds of play. In a random game, every legal move is equally likely until the game ends. A long game avoids
+// winning moves while other moves are legal, so that boards fill up; it stops after a random number of moves. NaturalPositions and
+// RulePositions show each position from either side with probability 1/2, whoever is to move.
 
 // NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the first
 // stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are drawn. The seed
@@ -19,7 +19,7 @@ func NaturalPositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forMeasuring, func(s sampler, _ int) Example { return s.example(s.natural()) })
 }
 
-// draw is a source whose examples next draws; i is the index in the batch. use selects the random numbers.
+// draw is a source that fills batches with examples from next; i is the index in the batch. use selects the sequence of random numbers.
 func draw(b *game.Board, seed uint64, use int, next func(s sampler, i int) Example) Source {
 	return func(step int, dst []Example) error {
 		s := sampler{b, randomOf(seed, use, step)}
@@ -30,8 +30,8 @@ func draw(b *game.Board, seed uint64, use int, next func(s sampler, i int) Examp
 	}
 }
 
-// RulePositions is a source that teaches the end of a game: of 4 positions, 2 are not over, 1 is won and 1 drawn. Half of the
-// first two kinds come from random games and half from long ones; drawn games are long ones. If no such position is found, a
+// RulePositions is a source that teaches the end of a game: of 4 positions, 2 are not over, 1 is won and 1 is drawn. Positions of the first
+// two kinds come half from random games and half from long ones; drawn positions come from long games. If no position of a kind is found, a
 // natural one replaces it.
 func RulePositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forLearning, func(s sampler, i int) Example {
@@ -39,21 +39,21 @@ func RulePositions(b *game.Board, seed uint64) Source {
 	})
 }
 
-// DecidedPositions is a source that teaches which games the rules decide before they are over (game.Board.Outlook). Of 4
-// positions, 2 are won, mostly with the next stone, 1 is lost, and in 1 a single move prevents an immediate loss. If the rules
-// decide the game, the targets are its result and the right moves with equal probabilities. If every move loses at once, there is
-// no policy target; if only the right move is known, there is no value target. Half come from random games and half from long
-// ones. If no such position is found, a natural one replaces it.
+// DecidedPositions is a source that teaches which games the rules decide before they are over (game.Board.Outlook). Of 4 positions, 2 are
+// won, mostly with the next stone, 1 is lost, and in 1 a single move prevents an immediate loss. If the rules decide the game, the targets
+// are its result, and equal probabilities for the correct moves. If every move loses at once, there is no policy target; if only the
+// correct move is known, there is no value target. Half of the positions come from random games and half from long ones. If no position of
+// a kind is found, a natural one replaces it.
 func DecidedPositions(b *game.Board, seed uint64) Source {
 	return draw(b, seed, forDeciding, func(s sampler, i int) Example {
 		return s.decided([...]game.Result{game.Win, game.Loss, game.Win, game.Ongoing}[i%4])
 	})
 }
 
-// tries is the maximum number of positions drawn to find a wanted one.
+// tries is the maximum number of positions drawn to find one of the desired kind.
 const tries = 100
 
-// decided returns an example with that result by the rules; for Ongoing, one with a single move to play.
+// decided returns an example with the given result by the rules; for Ongoing, one with a single move worth playing.
 func (s sampler) decided(result game.Result) Example {
 	for range tries {
 		p := s.natural()
@@ -70,7 +70,6 @@ func (s sampler) decided(result game.Result) Example {
 	return s.example(s.natural())
 }
 
-// outlook returns the example for an outlook.
 func (s sampler) outlook(p game.Position, o game.Outlook) Example {
 	e := Example{Position: p, Weight: 1, GameOver: game.NotOver, WDL: o.Result.WDL()}
 	if o.Result != game.Loss || o.Plies > 0 {
@@ -98,7 +97,7 @@ func (s sampler) example(p game.Position) Example {
 	return Example{Position: p, Weight: 1, GameOver: int(result.GameOver()), WDL: result.WDL()}
 }
 
-// natural draws games and numbers of plies until a game lasts that long.
+// natural draws a game and a number of plies, until the game lasts that long.
 func (s sampler) natural() game.Position {
 	for {
 		plies := 1 + s.r.IntN(s.board.Cells())
@@ -108,7 +107,7 @@ func (s sampler) natural() game.Position {
 	}
 }
 
-// random returns the position of a random game after plies moves, or its last position and false if it ended before.
+// random returns the position of a random game after the given number of moves, or the game's last position and false if it ended earlier.
 func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	for range plies {
 		if s.board.Result(p) != game.Ongoing {
@@ -119,7 +118,7 @@ func (s sampler) random(plies int) (p game.Position, lasted bool) {
 	return p, true
 }
 
-// long returns the position of a long game after plies moves, or an earlier one if every move wins or the board is full.
+// long returns the position of a long game after the given number of moves, or an earlier one if every move wins or the board is full.
 func (s sampler) long(plies int) (p game.Position) {
 	for range plies {
 		quiet := s.board.Legal(p).AndNot(s.board.Wins(p))
@@ -131,12 +130,11 @@ func (s sampler) long(plies int) (p game.Position) {
 	return p
 }
 
-// pick returns a random cell of a set.
 func (s sampler) pick(set game.Bits) game.Bits {
 	return set.Nth(s.r.IntN(set.OnesCount()))
 }
 
-// wanted returns a position with that result for the side to move: Ongoing, Loss (the other side has won) or Draw.
+// wanted returns a position with the given result for the side to move: Ongoing, Loss (the other side has won) or Draw.
 func (s sampler) wanted(result game.Result) game.Position {
 	cells := s.board.Cells()
 	for range tries {

@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/nn/train/tensorboard"
 )
 
-// Files in a run's folder, besides TensorBoard's.
+// Files in a run's folder, in addition to TensorBoard's.
 const (
 	ConfigFile     = "config.json"
 	CheckpointFile = "checkpoint"
@@ -26,15 +26,15 @@ const (
 // Steps computes the steps of a run: a Trainer, or that of another kind of network.
 type Steps interface {
 	Done() int                                          // number of steps done
-	Step() (Report, error)                              // makes the next step; after an error the state is useless
-	Judge(game int, examples []Example) (Losses, error) // of the network as it would be saved, on examples of a game of Config.Rules
-	Files() (network, checkpoint []byte, err error)     // the files that a folder keeps
-	Restore(checkpoint []byte) error                    // resumes from a checkpoint; after an error nothing has changed
+	Step() (Report, error)                              // makes the next step; after an error the state is not valid
+	Judge(game int, examples []Example) (Losses, error) // losses of the network, as it would be saved, on examples of a game of Config.Rules
+	Files() (network, checkpoint []byte, err error)     // the files that a folder stores
+	Restore(checkpoint []byte) error                    // resumes from a checkpoint; an error changes nothing
 }
 
-// Folder is a run's folder. It holds the checkpoint, the network so far, and the metrics. The caller must Close it.
+// Folder is a run's folder. It contains the checkpoint, the current network and the metrics. The caller must close it.
 type Folder struct {
-	HeldOut [][]Example // by game of Config.Rules; may be empty; measured regularly for the metrics; set it before Train
+	HeldOut [][]Example // by game of Config.Rules; may be empty; measured regularly for the metrics; must be set before Train
 
 	config  Config
 	games   game.Mix
@@ -45,14 +45,13 @@ type Folder struct {
 	means   means
 }
 
-// Run is a training run of a Trainer in a folder. The caller must Close it.
+// Run is a training run of a Trainer in a folder. The caller must close it.
 type Run struct {
 	*Trainer
 	*Folder
 }
 
-// OpenRun starts a run in a folder, which it creates if necessary, or resumes the run that is there. The other arguments are
-// as in New.
+// OpenRun starts a run in a folder, which it creates if necessary, or resumes the run in the folder. The other arguments are those of New.
 func OpenRun(dir string, c Config, initial *net.Network, lessons []Lesson, by Compute) (*Run, error) {
 	t, err := New(c, initial, lessons, by)
 	if err != nil {
@@ -66,13 +65,13 @@ func OpenRun(dir string, c Config, initial *net.Network, lessons []Lesson, by Co
 	return &Run{t, f}, nil
 }
 
-// Close releases memory, files, goroutines and the folder's lock. It saves nothing.
+// Close releases memory, files, goroutines and the folder's lock. It does not save the run.
 func (r *Run) Close() error {
 	r.Trainer.Close()
 	return r.Folder.Close()
 }
 
-// OpenFolder starts a run in a folder, which it creates if necessary, or resumes the run that is there.
+// OpenFolder starts a run in a folder, which it creates if necessary, or resumes the run in the folder.
 func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	f := &Folder{config: c, steps: steps}
 	if f.games, err = game.ParseMix(c.Rules); err != nil {
@@ -95,7 +94,7 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also rejects the folder of a run of another kind
+	if err := durable.KeepConfig(f.dir.Path(ConfigFile), c); err != nil { // also rejects the folder of another kind of run
 		return nil, err
 	}
 	return f, f.openMetrics()
@@ -116,8 +115,8 @@ func (f *Folder) openMetrics() error {
 	return err
 }
 
-// Train makes the remaining steps. It saves the run every saveEvery and on return, unless a step fails. It returns early with the
-// error of a cancelled context or any other error. progress, if not nil, is called after every step.
+// Train makes the remaining steps. It saves the run every saveEvery and when it returns, unless a step fails. It returns early if ctx ends
+// or an error occurs. progress, if not nil, is called after every step.
 func (f *Folder) Train(ctx context.Context, saveEvery time.Duration, progress func(Report)) (err error) {
 	saved := time.Now()
 	for f.steps.Done() < f.config.Steps && err == nil {
@@ -126,7 +125,7 @@ func (f *Folder) Train(ctx context.Context, saveEvery time.Duration, progress fu
 		}
 		var report Report
 		if report, err = f.steps.Step(); err != nil {
-			return err // the state is useless
+			return err // the state is not valid
 		}
 		err = f.note(report)
 		if progress != nil {
@@ -197,9 +196,9 @@ func (f *Folder) judge(m *Metrics) error {
 	return nil
 }
 
-// linesBetween returns the number of metrics lines, one per `every` steps, between measurements of HeldOut; 0 if there is nothing
-// to measure. Measuring an example takes one forward pass; a training step costs about three per example. So one measured example
-// per 30 trained ones takes about 1% of the time.
+// linesBetween returns the number of metrics lines, one per `every` steps, from one measurement of HeldOut to the next; 0 if there is
+// nothing to measure. Measuring an example takes one forward pass; training on one takes about three. So measuring one example for 30
+// trained ones takes about 1% of the time.
 func (f *Folder) linesBetween(every int) int {
 	measured := 0
 	for _, examples := range f.HeldOut {
@@ -208,7 +207,7 @@ func (f *Folder) linesBetween(every int) int {
 	return (30*measured + every*f.config.Batch - 1) / (every * f.config.Batch)
 }
 
-// Close releases files and the folder's lock. It saves nothing.
+// Close releases files and the folder's lock. It does not save the run.
 func (f *Folder) Close() (err error) {
 	if f.metrics != nil {
 		err = errors.Join(err, f.metrics.Close())
@@ -222,7 +221,7 @@ func (f *Folder) Close() (err error) {
 	return err
 }
 
-// ReadMetrics reads a run's metrics in the order of steps. It skips an incomplete last line, which a killed process may leave.
+// ReadMetrics reads a run's metrics in the order of steps. It skips an incomplete last line, which a killed process may have left.
 func ReadMetrics(path string) ([]Metrics, error) {
 	return durable.ReadJournal[Metrics](path, "which only curves are drawn from")
 }

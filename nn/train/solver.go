@@ -14,13 +14,13 @@ import (
 // Constants of the optimizers.
 const (
 	muonMomentum = 0.95
-	Beta1        = 0.9   // of Adam
-	Beta2        = 0.999 // of Adam
+	Beta1        = 0.9   // of Adam and AdamW
+	Beta2        = 0.999 // of Adam and AdamW
 	epsilon      = 1e-8
 )
 
-// solver is one of two optimizers, as a gorgonia Solver. gorgonia's own solvers do not expose their state, which resuming a run
-// needs.
+// solver is one of two optimizers, as a gorgonia Solver. It replaces gorgonia's own solvers, which do not expose the state that a resumed
+// run needs.
 //
 //	AdamW  Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019)
 //	Muon   for the blocks' weights: the orthogonal matrix nearest to the momentum (Jordan et al., "Muon: An optimizer for
@@ -33,11 +33,11 @@ type solver struct {
 	moments     map[string]*moments // by the parameter's name
 	steps       int                 // steps done
 
-	rate float64 // of the next step
-	norm float64 // of the last step's gradient, before clipping
+	rate float64 // rate of the next step
+	norm float64 // norm of the last step's gradient before clipping
 }
 
-// moments are a parameter's running means: of the gradient and, for AdamW, of its square (otherwise nil).
+// moments are a parameter's running means: of the gradient and, for AdamW, of its square (nil for Muon).
 type moments struct {
 	first, second []float32
 	muon          *muon   // nil unless Muon trains this parameter
@@ -58,7 +58,7 @@ func newMoments(rule string, s net.Spec, symmetric bool) *moments {
 	return m
 }
 
-// Step changes every parameter by its gradient, and sets the gradients to 0. If a gradient is not finite, it returns an error and
+// Step changes every parameter according to its gradient, and sets the gradients to 0. If a gradient is not finite, it returns an error and
 // changes nothing.
 func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	grads := make([][]float32, len(model))
@@ -100,12 +100,11 @@ func (s *solver) Step(model []gorgonia.ValueGrad) error {
 	return nil
 }
 
-// diverged returns the error for a gradient with this norm.
 func diverged(norm float64) error {
 	return fmt.Errorf("the gradient's norm is %v: the run has diverged; a lower learning rate or a limit on the norm may help", norm)
 }
 
-// symmetrise replaces each value by its mean with its mirror, values[mirror[i]]. It does nothing if mirror is nil.
+// symmetrise replaces each value by the mean of it and its mirror, values[mirror[i]]. It does nothing if mirror is nil.
 func symmetrise(values []float32, mirror []int32) {
 	for i, j := range mirror {
 		if i < int(j) {
@@ -117,7 +116,7 @@ func symmetrise(values []float32, mirror []int32) {
 
 func name(p gorgonia.ValueGrad) string { return p.(gorgonia.Namer).Name() }
 
-// adam makes one step of AdamW on w. keep is the factor that weight decay leaves of a weight.
+// adam makes one step of AdamW on w. keep is the factor by which weight decay multiplies weights.
 func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, steps int) {
 	size, eps := AdamSize(rate, steps)
 	for i, g := range grad {
@@ -129,8 +128,8 @@ func (m *moments) adam(w, grad []float32, rate float64, scale, keep float32, ste
 	}
 }
 
-// AdamSize returns the step size and epsilon of Adam and AdamW at a step, counted from 1. Both include the bias correction, which
-// is the same for all values.
+// AdamSize returns the step size and the epsilon of Adam and AdamW at a step, counted from 1. Both include the bias correction, which is
+// the same for all values.
 func AdamSize(rate float64, steps int) (size, eps float32) {
 	second := math.Sqrt(1 - math.Pow(Beta2, float64(steps)))
 	return float32(rate * second / (1 - math.Pow(Beta1, float64(steps)))), float32(epsilon * second)
@@ -144,7 +143,7 @@ func (m *moments) orthogonal(pool *conv.Pool, w, grad []float32, rate float64, s
 		m.muon.update[i] = muonMomentum*m.first[i] + (1-muonMomentum)*g
 	}
 	m.muon.orthogonalise(pool)
-	symmetrise(m.muon.update, m.mirror) // rounding breaks the symmetry
+	symmetrise(m.muon.update, m.mirror) // rounding has broken the symmetry
 	size := float32(rate * muonScale * math.Sqrt(float64(m.muon.columns)))
 	for i, u := range m.muon.update {
 		w[i] = keep*w[i] - size*u

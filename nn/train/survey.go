@@ -6,14 +6,14 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Survey counts the records before training. A record counts if its weight is not 0 and no heuristic answered it, unless
-// RecordOptions.Heuristics is set.
+// Survey counts the records before training. A record counts unless its weight is 0, or a heuristic answered it and
+// RecordOptions.Heuristics is not set.
 type Survey struct {
 	Records  int64
 	Ignored  int64    // answered by heuristics
 	Count    int64    // records that count
-	Policies int64    // of those, records with a policy
-	Outcomes [3]int64 // of those, records of won, drawn and lost games
+	Policies int64    // of those that count, records with a policy
+	Outcomes [3]int64 // of those that count, records of won, drawn and lost games
 }
 
 func (s *Survey) add(rec *record.Record, heuristics bool) {
@@ -65,16 +65,16 @@ func (r *Records) survey() error {
 	return nil
 }
 
-// split decides which records are held out: whole games, chosen by the seed and the game's number. Consecutive rows without a
-// number belong to one game as long as each follows from the one before by a move, as self-play writes them. Such games are
-// numbered in the order of the rows.
+// split decides which records are held out: whole games, selected by the seed and the game's number. Consecutive rows without a number
+// belong to one game as long as each follows from the row before by a move, as self-play writes them. Such games are numbered in the order
+// of the rows.
 type split struct {
 	seed  uint64
 	share float64
 
 	unnumbered int   // number of games without a number so far
 	game       int64 // game of the previous record, or record.NoGame
-	last       bool  // whether that game is held out
+	last       bool  // that game is held out
 	begun      bool
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// TasteShare is Weights.Taste in runs that use WithTaste.
+// TasteShare is the value of Weights.Taste in runs with WithTaste.
 const TasteShare = 0.25
 
-// WithTaste makes e distribute the policy of s's examples among equally good moves. Exact results do not say which of these to
-// prefer; in a lost position they do not distinguish moves at all. A network that learns from them alone forgets which moves are
+// WithTaste returns s with policies in which e distributes the probability among equally good moves. Exact results do not tell which of
+// these to prefer; in a lost position they do not distinguish moves at all. A network that learns only from them forgets which moves are
 // hard to answer, and loses to weaker opponents.
 func WithTaste(s Source, b *game.Board, e *eval.Evaluator) Source {
 	var batch eval.Batch
@@ -43,7 +43,7 @@ func WithTaste(s Source, b *game.Board, e *eval.Evaluator) Source {
 	}
 }
 
-// several reports whether more than one move has a part of a policy.
+// several reports whether more than one move has a positive probability.
 func several(policy []float32) bool {
 	n := 0
 	for _, p := range policy {
@@ -54,10 +54,10 @@ func several(policy []float32) bool {
 	return n > 1
 }
 
-// leastShare is the minimum share of an equally good move, before normalisation: a share of 0 would mean that the move is bad.
+// leastShare is the minimum share of an equally good move, before normalisation, because a share of 0 would mean that the move is bad.
 const leastShare = 1e-3
 
-// shared returns taste [A], restricted to the moves of policy [A] and normalised.
+// shared returns the policy taste [A], restricted to the moves of policy [A] and normalised.
 func shared(policy, taste []float32) []float32 {
 	total, of := float32(0), make([]float32, len(policy))
 	for a, p := range policy {

@@ -24,9 +24,9 @@ import (
 //go:embed torch_trainer.py
 var torchTrainer string
 
-// torchBegin comes before the two files. Python ignores an interrupt in the terminal, because the run must still be saved. It
-// imports no modules from the current folder. Waiting threads sleep: on busy processors, spinning would delay the thread that
-// they wait for.
+// torchBegin precedes the two files. It makes Python ignore an interrupt from the terminal, because the run must still be saved, and import
+// no modules from the current folder. It makes waiting threads sleep: on busy processors, spinning threads would delay the thread for which
+// they wait.
 const torchBegin = `import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path = [p for p in sys.path if p]
@@ -34,8 +34,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic products
 `
 
-// torch computes steps in a Python process, which holds the state: the weights of the trained tensors, their moving average and
-// the moments. Examples, schedule and files stay here. torch_trainer.py documents the protocol.
+// torch computes steps in a Python process, which holds the state: the weights of the trained tensors, their moving average and the
+// moments. Examples, schedule and files stay in this process. torch_trainer.py documents the protocol.
 type torch struct {
 	*Trainer
 	python string
@@ -52,20 +52,19 @@ type torch struct {
 	ahead *feed // nil before the first step
 }
 
-// torchRun is the description of a run that Python needs.
 type torchRun struct {
 	Network   net.Config `json:"network"`
 	Batch     int        `json:"batch"`
-	Judged    int        `json:"judged"`  // rows of the batches that are measured
+	Judged    int        `json:"judged"`  // number of rows in batches that are measured
 	Weights   [3]float64 `json:"weights"` // of the losses: wdl, policy, gameover
 	Taste     float64    `json:"taste"`   // as in Weights
-	Tensors   []net.Spec `json:"tensors"` // those that are trained, Muon's last
-	Muon      int        `json:"muon"`    // the number of Muon's values
+	Tensors   []net.Spec `json:"tensors"` // the trained tensors, Muon's last
+	Muon      int        `json:"muon"`    // number of values that Muon trains
 	Clip      float64    `json:"clip"`
 	Average   bool       `json:"average"`
 	Symmetric bool       `json:"symmetric"`
 	Threads   int        `json:"threads"`
-	BFloat16  bool       `json:"bfloat16"` // as in Compute
+	BFloat16  bool       `json:"bfloat16"` // Compute.BFloat16
 }
 
 // startTorch starts Python and sends it the state.
@@ -103,7 +102,7 @@ func startTorch(t *Trainer, by Compute) (*torch, error) {
 	return p, nil
 }
 
-// start starts the process, and sends it the run.
+// start starts the process and sends it the run's description.
 func (p *torch) start(run torchRun, mirror []int32) error {
 	begin, err := json.Marshal(run)
 	if err != nil {
@@ -141,7 +140,7 @@ func (p *torch) start(run torchRun, mirror []int32) error {
 	return p.send()
 }
 
-// write sends numbers, and everything written before.
+// write sends numbers, after everything that was written before.
 func (p *torch) write(numbers ...any) error {
 	for _, n := range numbers {
 		bytes, err := binary.Append(nil, binary.LittleEndian, n)
@@ -156,7 +155,6 @@ func (p *torch) write(numbers ...any) error {
 	return nil
 }
 
-// read reads an answer into numbers, a slice.
 func (p *torch) read(numbers any) error {
 	if binary.Read(p.out, binary.LittleEndian, numbers) != nil {
 		return p.died()
@@ -164,7 +162,7 @@ func (p *torch) read(numbers any) error {
 	return nil
 }
 
-// died waits for the end of a process that does not answer, and returns the last line of its standard error.
+// died waits until a process that does not answer has ended, and returns an error with the last line of its standard error.
 func (p *torch) died() error {
 	if p.cmd == nil {
 		return p.failed("it has ended")
@@ -175,7 +173,7 @@ func (p *torch) died() error {
 	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.LastLine()))
 }
 
-// failed returns an error of the process, with the ways out.
+// failed returns an error of the process that tells the user what to do.
 func (p *torch) failed(why string) error {
 	way := "the same command resumes from the checkpoint, also with gorgonia"
 	if p.how == "" { // it has not started
@@ -191,14 +189,13 @@ func (p *torch) close() {
 	}
 	if p.cmd != nil {
 		p.pipe.Close()
-		_ = p.cmd.Wait() // its input has ended, so it ends; its status does not matter
+		_ = p.cmd.Wait() // its input has ended, so it ends; its status is irrelevant
 		p.cmd = nil
 	}
 }
 
 func (p *torch) about() string { return p.how }
 
-// step makes a step with one of two optimizers: see solver.
 func (p *torch) step(rate, keep float64) (*Losses, float64, error) {
 	if p.ahead == nil || p.ahead.next != p.Trainer.step {
 		if p.ahead != nil {
@@ -268,7 +265,7 @@ func (p *torch) result(cells int) (l *Losses, norm float64, err error) {
 	return l, norm, nil
 }
 
-// parts returns the slices of the Trainer's state in Python's order.
+// parts returns slices of the Trainer's state in the order in which Python expects them.
 func (p *torch) parts() (all [][]float32) {
 	of := func(part func(s net.Spec) []float32) {
 		for _, s := range p.specs {
@@ -307,7 +304,7 @@ func (p *torch) send() error {
 	return nil
 }
 
-// packed is a batch as it is sent.
+// packed is a batch in the form in which it is sent.
 type packed struct {
 	bytes []byte
 	cells int // of the batch's board
@@ -318,7 +315,7 @@ func pack(b *Batch) packed {
 	planes := b.planes.Float32s()
 	data, _ := binary.Append(nil, binary.LittleEndian, []float32{float32(b.board.Rows()), float32(b.board.Columns()), planes[net.PlaneCount-1]})
 	for _, t := range []*tensor.Dense{b.wdl, b.cells, b.gameover} {
-		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // can only fail for other types
+		data, _ = binary.Append(data, binary.LittleEndian, t.Float32s()) // cannot fail for a slice of numbers
 	}
 	for ; len(planes) > 0; planes = planes[net.PlaneCount:] {
 		bits := byte(0)
@@ -330,9 +327,9 @@ func pack(b *Batch) packed {
 	return packed{data, b.board.Cells()}
 }
 
-// feed is the batches of the next steps, made in a separate goroutine while Python is busy.
+// feed provides the batches of the next steps, which a goroutine prepares while Python computes.
 type feed struct {
-	next    int // the step of the batch that take returns
+	next    int // step of the next batch that take returns
 	batches chan fed
 	cancel  context.CancelFunc
 }
@@ -342,10 +339,10 @@ type fed struct {
 	err error
 }
 
-// batchesAhead is the number of batches made ahead. Records are decoded for many batches at once.
+// batchesAhead is the maximum number of prepared batches. Records are decoded for many batches at once.
 const batchesAhead = 64
 
-// feed starts with the batch of step from.
+// feed starts a feed with the batch of step from.
 func (p *torch) feed(from int) *feed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &feed{from, make(chan fed, batchesAhead), cancel}
@@ -382,9 +379,9 @@ func (f *feed) take() (packed, error) {
 	return next.packed, next.err
 }
 
-// stop waits until the source is no longer used.
+// stop waits until the feed no longer uses the source.
 func (f *feed) stop() {
 	f.cancel()
-	for range f.batches { // until closed
+	for range f.batches { // until it is closed
 	}
 }

@@ -11,37 +11,36 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Source fills dst with the examples of a step, counted from 0. The same step always gets the same examples, so that a run can be
-// resumed.
+// Source fills dst with the examples of a step, counted from 0. A step always gets the same examples, so that a run can be resumed.
 type Source func(step int, dst []Example) error
 
-// Compute selects the implementation of a run's steps and its threads. A run may be resumed with another Compute. gorgonia's
-// weights are the same bit for bit with any number of threads; PyTorch's and gorgonia's are nearly the same.
+// Compute selects what computes a run's steps, and with how many threads. A run may be resumed with another Compute. gorgonia's weights are
+// the same bit for bit with any number of threads; those of PyTorch and gorgonia are nearly the same.
 type Compute struct {
 	Threads int    // 0 for all processors
-	Python  string // a Python with PyTorch, which then computes the steps; "" for gorgonia in this process
+	Python  string // path of a Python with PyTorch, which computes the steps; "" for gorgonia in this process
 
-	// BFloat16 makes PyTorch multiply in bfloat16 on the CPU if that is clearly faster. The weights stay float32.
+	// BFloat16 makes PyTorch multiply in bfloat16 on the CPU if that is much faster. The weights stay float32.
 	BFloat16 bool
 }
 
-// Lesson is the examples of one game of a run. The games of Config.Rules share its steps; the source is called with the steps of
-// this game alone, counted from 0.
+// Lesson is the examples of one game of a run. The games of Config.Rules share the run's steps; the source is called with the numbers of
+// this game's steps alone, counted from 0.
 type Lesson struct {
 	Board  *game.Board
 	Source Source
 }
 
-// computer computes the steps of a Trainer, and may keep a copy of its state.
+// computer computes the steps of a Trainer. It may hold the state itself.
 type computer interface {
-	// step makes the step after t.step: it updates the weights by the gradient of the batch's losses, and then their moving
-	// average. norm is the gradient's, before clipping. After an error the state is useless.
+	// step makes the step after t.step. It updates the weights with the gradient of the batch's losses, and then their moving average. norm
+	// is the gradient's norm before clipping. After an error the state is not valid.
 	step(rate, keep float64) (l *Losses, norm float64, err error)
 
 	judge(game int, examples []Example) (*Losses, error) // losses of the moving average on measureBatch examples
 
-	fetch() error // updates the Trainer's state
-	send() error  // takes over the Trainer's state
+	fetch() error // copies the state to the Trainer
+	send() error  // copies the state from the Trainer
 	about() string
 	close()
 }
@@ -52,8 +51,8 @@ type Trainer struct {
 	lessons  []Lesson // in the order of Config.Rules
 	turns    *game.Turns
 	net      *net.Network        // the weights that the steps change
-	average  *net.Network        // the moving average, or net itself
-	moments  map[string]*moments // the solver's, by name of the trained tensor
+	average  *net.Network        // the moving average, or net if there is none
+	moments  map[string]*moments // the optimizer's state, by name of the trained tensor
 	computer computer
 	examples []Example
 	step     int // steps done
@@ -64,12 +63,12 @@ type Report struct {
 	Step  int // counted from 1
 	Began time.Time
 	Rate  float64
-	Norm  float64 // of the gradient before clipping
+	Norm  float64 // norm of the gradient before clipping
 	Losses
 }
 
-// New prepares a run. It begins with a copy of the initial network, grown to the configuration's shape (net.Network.Grow), or
-// with a fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must Close the Trainer.
+// New prepares a run. The run starts from a copy of the initial network, grown to the configuration's shape (net.Network.Grow), or from a
+// fresh symmetric network if initial is nil. A symmetric network stays symmetric. The caller must close the Trainer.
 func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer, error) {
 	shape, mix, err := c.Validate()
 	if err != nil {
@@ -89,7 +88,7 @@ func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer
 	}
 	t.average = t.net
 	if c.EMA > 0 {
-		if t.average, err = t.net.Grow(shape, c.Seed); err != nil { // adds no blocks: a copy
+		if t.average, err = t.net.Grow(shape, c.Seed); err != nil { // adds no blocks, so it is a copy
 			return nil, err
 		}
 	}
@@ -110,7 +109,7 @@ func New(c Config, initial *net.Network, lessons []Lesson, by Compute) (*Trainer
 	return t, nil
 }
 
-// sameGames checks that there is a lesson for each game, in order.
+// sameGames returns an error unless there is a lesson for each game, in order.
 func sameGames(mix game.Mix, lessons []Lesson) error {
 	for i, p := range mix {
 		if i >= len(lessons) || lessons[i].Board.Rules() != p.Rules {
@@ -126,14 +125,14 @@ func sameGames(mix game.Mix, lessons []Lesson) error {
 // Close ends the goroutines and processes that compute the steps. It may be called twice.
 func (t *Trainer) Close() { t.computer.close() }
 
-// About describes the implementation of the steps.
+// About describes what computes the steps.
 func (t *Trainer) About() string { return t.computer.about() }
 
 // Done returns the number of steps done.
 func (t *Trainer) Done() int { return t.step }
 
-// Network returns the moving average of the weights, or the weights themselves if there is no average. Steps change it, at the
-// latest when a Run is saved.
+// Network returns the moving average of the weights, or the weights themselves if there is no average. Steps may change it at once, or only
+// when a Run is saved.
 func (t *Trainer) Network() *net.Network { return t.average }
 
 // Step makes one training step: it takes a batch from the source, replaces each example by a random image of it (game.Board.Image), computes
@@ -160,11 +159,11 @@ func (t *Trainer) Judge(game int, examples []Example) (Losses, error) {
 	}, len(examples), nil)
 }
 
-// trainingKey is the network's metadata key of the checkpoint's header.
+// trainingKey is the key of the network's metadata that contains the checkpoint's header.
 const trainingKey = "evald.training"
 
-// rangeKey is the network's metadata key of the ranges of games (game.Ranges) that it supports besides those that it was trained
-// on.
+// rangeKey is the key of the network's metadata that contains the ranges of games (game.Ranges) that it supports in addition to those on
+// which it was trained.
 const rangeKey = "evald.range"
 
 // Files fetches the state and returns two files: the network, with the checkpoint's header in its metadata, and the checkpoint.
@@ -183,7 +182,7 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	return network, t.Checkpoint(), nil
 }
 
-// fill fills the batch of a step's game with the step's examples. batch returns the batch for each game.
+// fill fills the batch of a step's game with the step's examples. batch returns the batch of each game.
 func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, error) {
 	turn, had := t.turns.At(step)
 	lesson := t.lessons[turn]
@@ -203,7 +202,7 @@ func (t *Trainer) fill(step int, batch func(game int) (*Batch, error)) (*Batch, 
 	return b, b.Fill(t.examples)
 }
 
-// The uses of random numbers. Each use has a separate sequence for every step.
+// Uses of random numbers. Each use has its own sequence of random numbers for every step.
 const (
 	forImages = iota + 1
 	forLearning

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Disk is a simulated file system in memory, a journalling POSIX disk at its worst. The effects of its faults follow from Random, so that a
-// seed repeats a run. It is for one goroutine.
+// Disk is a simulated file system in memory: a journalling POSIX disk with the worst behaviour that the standard allows. The effects of its
+// faults depend only on Random, so that a seed repeats a run. A Disk is for one goroutine.
 //
-// Written bytes are durable after Sync of their file, and names (create, rename, remove) after SyncDir of their folder. A power cut leaves
-// all, a part or none of a file's other bytes, and may put zeros in place of the rest. It leaves any subset of the other changes of names,
-// in any order, except that changes of one name keep their order. A rename is one change: it happens completely or not at all.
+// Written bytes are durable after Sync of their file, and names (create, rename, remove) after SyncDir of their folder. A power cut keeps
+// all, some or none of a file's other bytes, and may replace the rest by zeros. It keeps any subset of the other changes of names, in any
+// order, except that changes of one name keep their order. A rename is one change: it happens completely or not at all.
 type Disk struct {
 	// Hook, if not nil, is called before each operation, and once more in the middle of each write. If it panics, the process that uses the
 	// disk is dead: each further operation panics with the same value until Kill or PowerCut.
 	Hook func(Op)
-	// Full makes the disk full: a write keeps a part of its bytes, and nothing can be created.
+	// Full makes the disk full: each write stores only some of its bytes, and nothing can be created.
 	Full bool
 	// LieAboutSync makes Sync and SyncDir return nil and do nothing.
 	LieAboutSync bool
-	// Failing makes about half of all calls of Sync and SyncDir fail with EIO. As on Linux, the bytes of a failed Sync count as written: a
-	// later Sync returns nil without making them durable, so they must be written to another file. A failed SyncDir can be repeated,
-	// because a file system that cannot write its journal writes nothing more.
+	// Failing makes about half of all calls of Sync and SyncDir fail with EIO. As on Linux, the bytes of a failed Sync then count as clean:
+	// a later Sync returns nil without making them durable, so callers must write them to another file. A failed SyncDir can be repeated,
+	// because a file system that cannot write its journal stops writing anything.
 	Failing bool
-	// Clock, if not nil, gives files their times of modification. It may go back.
+	// Clock, if not nil, gives files their times of modification. It may go backwards.
 	Clock func() time.Time
 	// Operations is the number of operations so far.
 	Operations int
@@ -49,24 +49,23 @@ type Op struct {
 // ErrKilled is the value of KillAt's panic.
 var ErrKilled = errors.New("the process was killed")
 
-// node is a file or a folder.
 type node struct {
 	mode     fs.FileMode
 	modified time.Time
 	locked   int // the epoch of the process that locked the file, plus one
 
-	// Of a file. Its first synced bytes are durable: as in data, or as in was if data was overwritten there since.
+	// Fields of a file. The first synced bytes are durable: as in data, or as in was where data was overwritten since.
 	data   []byte
 	synced int
 	was    []byte
 	failed []span // the bytes that a failed Sync did not write
 
-	// Of a folder. The durable names, and the names after later changes.
+	// Fields of a folder: the names after all changes, and the durable names.
 	names, durable map[string]*node
 	changes        []change
 }
 
-// span is bytes of a file that a power cut may restore.
+// span is a part of a file whose former bytes a power cut may restore.
 type span struct {
 	at    int
 	bytes []byte
@@ -129,7 +128,7 @@ func (d *Disk) cut(n *node) {
 		d.tear(n)
 		return
 	}
-	lost := map[string]bool{} // names of which a change is lost, so that later changes of them are lost too
+	lost := map[string]bool{} // names with a lost change; later changes of them are lost too
 	share := d.random.Float64()
 	for _, c := range n.changes {
 		gone := d.random.Float64() < share
@@ -166,7 +165,7 @@ func (d *Disk) tear(n *node) {
 		copy(n.data[at:], n.was[at:])
 		n.was = nil
 	}
-	for _, s := range slices.Backward(n.failed) { // the disk holds the oldest
+	for _, s := range slices.Backward(n.failed) { // the oldest span holds the bytes on the disk
 		if d.random.IntN(4) > 0 {
 			copy(n.data[min(s.at, len(n.data)):], s.bytes)
 		}
@@ -175,7 +174,7 @@ func (d *Disk) tear(n *node) {
 	if n.synced < len(n.data) {
 		at := n.synced + d.random.IntN(len(n.data)-n.synced)
 		switch d.random.IntN(4) {
-		case 0: // all bytes are there
+		case 0: // all bytes survive
 		case 1:
 			n.data = n.data[:at]
 		case 2:
@@ -187,7 +186,7 @@ func (d *Disk) tear(n *node) {
 	n.synced = len(n.data)
 }
 
-// Flip changes one durable bit of one file in a folder, and returns the file's path, or "" if there are no bytes.
+// Flip changes one durable bit of one file in a folder, and returns the file's path, or "" if there are no durable bytes.
 func (d *Disk) Flip(dir string) (path string) {
 	folder, _ := d.find(dir)
 	if folder == nil {

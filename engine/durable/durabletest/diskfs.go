@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// find returns the file or folder of a path. Relative paths begin at /. Errors are those of package os.
+// find returns the file or folder at a path. Relative paths begin at /. Errors are those of package os.
 func (d *Disk) find(path string) (*node, error) {
 	n := d.root
 	for name := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(path)), "/") {
@@ -42,7 +42,6 @@ func (d *Disk) above(path string) (*node, string, error) {
 	return folder, filepath.Base(path), err
 }
 
-// alter changes names of a folder.
 func (n *node) alter(c ...entry) {
 	n.changes = append(n.changes, c)
 	for _, e := range c {
@@ -57,7 +56,7 @@ func (d *Disk) now() time.Time {
 	return d.Clock()
 }
 
-// create adds a new file or folder.
+// create adds n as a new file or folder at a path.
 func (d *Disk) create(path string, n *node) error {
 	folder, name, err := d.above(path)
 	switch {
@@ -148,7 +147,7 @@ func (d *Disk) Mkdir(path string, mode fs.FileMode) error {
 	return failed("mkdir", path, d.create(path, newFolder(mode)))
 }
 
-// Rename implements durable.FS, within a folder.
+// Rename implements durable.FS for two names in one folder.
 func (d *Disk) Rename(from, to string) error {
 	d.before("rename", to)
 	folder, old, err := d.above(from)
@@ -243,7 +242,6 @@ func (l *lock) Release() error {
 	return l.disk.Remove(l.path)
 }
 
-// handle is an open file.
 type handle struct {
 	disk    *Disk
 	node    *node
@@ -254,7 +252,6 @@ type handle struct {
 	closed  bool
 }
 
-// use begins an operation.
 func (h *handle) use(op string) error {
 	if h.closed || h.epoch != h.disk.epoch {
 		return failed(op, h.path, fs.ErrClosed)
@@ -305,7 +302,7 @@ func (h *handle) Sync() error {
 
 func (d *Disk) fails() bool { return d.Failing && d.random.IntN(2) == 0 }
 
-// fail records the bytes that a failed Sync did not write. Until a power cut, the file shows them.
+// fail records the bytes that a failed Sync did not write. The file still shows them until a power cut.
 func (n *node) fail() {
 	if n.was != nil {
 		n.failed = append(n.failed, span{0, n.was})

@@ -1,4 +1,4 @@
-// Package durabletest is for tests: it damages the files of a run and checks the program's reaction, and it has a simulated disk.
+// Package durabletest is for tests: it damages the files of a run and checks the program's reaction, and it simulates a disk.
 //
 //	durabletest.go  files with a damaged byte
 //	disk.go         the disk: kills, power cuts, other faults
@@ -17,13 +17,14 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// flips are XORed with bytes to damage them, in turn.
+// flips are the values that are XORed with bytes to damage them, in turn.
 var flips = []byte{0x01, 0x20, 0x80, 0xff, 0x02, 0x10}
 
-// Damage changes a byte of a file in a copy of the folder and calls try on the copy, then the next byte in a new copy. try must return an
-// error that names the file, or the same result as for the undamaged folder. Damage changes one byte in every stride, in the files for
-// which these returns true; nil means all files. Outside make soak, unless stride is 1, it changes one byte in every 8*stride. Under the
-// race detector Damage skips the rest of the test: try repeats what the caller has already run, and only the files differ.
+// Damage changes one byte of a file in a copy of the folder, calls try on the copy, and repeats this with the next byte in a new copy. try
+// must return an error that names the file, or the same result as for the undamaged folder. Damage visits the files for which these returns
+// true (all if these is nil) and changes one byte in every stride. Outside make soak, unless stride is 1, it changes one byte in every
+// 8*stride. Under the race detector Damage skips the rest of the test: try only repeats, with other files, code that the caller has already
+// run.
 func Damage(t *testing.T, dir string, stride int, these func(name string) bool, try func(dir string) (string, error)) {
 	t.Helper()
 	if gametest.Race {

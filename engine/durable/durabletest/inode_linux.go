@@ -23,12 +23,11 @@ type inode struct {
 
 func (m *Mount) inode(n *node) *inode { return &inode{mount: m, node: n} }
 
-// path returns the path of an entry of a folder.
 func (i *inode) path(names ...string) string {
 	return filepath.Join(append([]string{"/", i.Path(nil)}, names...)...)
 }
 
-// kind returns the mode bits that tell files from folders.
+// kind returns the mode bits that distinguish files from folders.
 func (n *node) kind() uint32 {
 	if n.mode.IsDir() {
 		return syscall.S_IFDIR
@@ -171,7 +170,7 @@ func (f *openFile) Read(_ context.Context, into []byte, at int64) (result fuse.R
 	return result, errno
 }
 
-// Write may write only a part, as on a disk that becomes full. The next write then fails.
+// Write may write only some of the bytes, as on a disk that becomes full. The next write then fails.
 func (f *openFile) Write(_ context.Context, p []byte, at int64) (written uint32, errno syscall.Errno) {
 	errno = f.mount.do(func() error {
 		if f.handle.appends {

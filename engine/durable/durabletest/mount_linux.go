@@ -17,11 +17,11 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Mount is a Disk that the kernel mounts as a file system (FUSE), for processes that do not know of it: each of their system calls is an
-// operation of the Disk, in the same order. The kernel caches neither bytes nor names: each write reaches the Disk at once, and so does
-// fsync of a file or a folder. Locks (flock) are the kernel's own. Files cannot be truncated, nor folders renamed.
+// Mount is a Disk that the kernel mounts as a file system (FUSE), so that unmodified processes can use it. Each of their system calls is
+// an operation of the Disk, in the same order. The kernel caches neither bytes nor names: each write reaches the Disk at once, and so
+// does fsync of a file or a folder. Locks (flock) are the kernel's own. Files cannot be truncated, nor folders renamed.
 //
-// It is safe for concurrent use. The process that mounts must have no open file of it while it starts another process.
+// Mount is safe for concurrent use. The process that mounts it must not have a file of it open while it starts another process.
 type Mount struct {
 	Dir string // mount point; constant while the test runs
 
@@ -34,11 +34,11 @@ type Mount struct {
 	inodes  map[*node]uint64 // their inode numbers, unique for as long as the file system is mounted
 }
 
-// mountType is the file system's type in /proc/self/mountinfo.
+// mountType is the type of the file system in /proc/self/mountinfo.
 const mountType = "evald-test"
 
-// MountDisk mounts a disk in a new folder until the test ends. If this user cannot mount, it skips the test, because builders without
-// rights must pass too.
+// MountDisk mounts a disk in a new folder until the test ends. If this user cannot mount, it skips the test, so that the tests also pass on
+// builders without that right.
 func MountDisk(t testing.TB, disk *Disk) *Mount {
 	t.Helper()
 	sweepMounts()
@@ -51,11 +51,11 @@ func MountDisk(t testing.TB, disk *Disk) *Mount {
 	return m
 }
 
-// sweepMounts removes mounts that killed tests have left.
+// sweepMounts removes mounts of killed tests.
 func sweepMounts() {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
-		return // then nothing can be mounted either
+		return // without mountinfo, nothing can be mounted either
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -71,9 +71,9 @@ func sweepMounts() {
 	}
 }
 
-// detach removes a mount that processes may still use. Their operations fail.
+// detach removes a mount that processes may still use. Their further operations fail.
 func detach(dir string) {
-	_ = syscall.Unmount(dir, syscall.MNT_FORCE|syscall.MNT_DETACH) // nothing more can be done
+	_ = syscall.Unmount(dir, syscall.MNT_FORCE|syscall.MNT_DETACH) // nothing more can be done if it fails
 }
 
 func (m *Mount) mount() (err error) {
@@ -89,8 +89,8 @@ func (m *Mount) mount() (err error) {
 	return closeOnExec()
 }
 
-// closeOnExec keeps the mount's file descriptors in this process; the library does not if it mounts without fusermount. Otherwise the
-// kernel would wait for answers when this process is killed and other processes that it started are not.
+// closeOnExec keeps child processes from inheriting the mount's file descriptors, which the library does not do if it mounts without
+// fusermount. If a child inherited them and outlived this process, the kernel would wait forever for answers.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -125,8 +125,9 @@ func (m *Mount) Do(f func(*Disk)) {
 	f(m.disk)
 }
 
-// KillAt calls died in the middle of the n-th operation from now, from 1, instead of executing it. died must kill all processes that use
-// the disk, and need not wait for their ends. That operation and all later ones until the power cut fail; no process lives to see it.
+// KillAt calls died in the middle of the n-th operation from now, counted from 1, instead of completing it. died must kill all processes
+// that use the disk, and need not wait for their ends. That operation and all later ones until the power cut fail, but no process is left
+// to see the errors.
 func (m *Mount) KillAt(n int, died func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,7 +135,8 @@ func (m *Mount) KillAt(n int, died func()) {
 	m.died = died
 }
 
-// PowerCut cuts the disk's power and mounts it anew, so that the kernel forgets its state of the files. No process may still use it.
+// PowerCut cuts the disk's power and mounts it again, so that the kernel forgets what it knew of the files. No process may still use the
+// mount.
 func (m *Mount) PowerCut(t testing.TB) {
 	t.Helper()
 	m.unmount()
@@ -152,7 +154,7 @@ func (m *Mount) Refused() int {
 	return m.refused
 }
 
-// do executes an operation that a process asked for.
+// do executes an operation that a process requested.
 func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +179,7 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 		errno = syscall.ENOENT
 	case errors.Is(err, os.ErrExist):
 		errno = syscall.EEXIST
-	default: // a handle of a dead process
+	default: // a handle from before the kill
 		errno = syscall.EIO
 	}
 	if errno == syscall.ENOSPC {
@@ -186,7 +188,6 @@ func (m *Mount) do(operation func() error) (errno syscall.Errno) {
 	return errno
 }
 
-// number returns a node's inode number.
 func (m *Mount) number(n *node) uint64 {
 	if m.inodes[n] == 0 {
 		m.inodes[n] = uint64(len(m.inodes)) + 1

@@ -121,7 +121,7 @@ func sum(row []float32) (s float64, inRange bool) {
 	return s, inRange
 }
 
-// answers: probabilities sum to one, illegal moves have none, the source is an allowed one, the rules answer finished games.
+// answers checks the rows: probabilities sum to one, illegal moves have none, the source is allowed, and the rules answer finished games.
 func (s *suite) answers(t *testing.T) {
 	for i, p := range s.positions {
 		wdl, policy := s.whole.WDLRow(i), s.whole.PolicyRow(i)
@@ -155,7 +155,7 @@ func (s *suite) answers(t *testing.T) {
 	}
 }
 
-// same requires row j of got to equal row i of the whole batch's answers bitwise. Sources may differ (a cache).
+// same fails unless row j of got equals row i of the whole batch's answers, bit for bit. Sources may differ because of a cache.
 func (s *suite) same(t testing.TB, what string, i int, got *eval.Batch, j int) {
 	t.Helper()
 	if !slices.Equal(got.WDLRow(j), s.whole.WDLRow(i)) || !slices.Equal(got.PolicyRow(j), s.whole.PolicyRow(i)) {
@@ -164,7 +164,7 @@ func (s *suite) same(t testing.TB, what string, i int, got *eval.Batch, j int) {
 	}
 }
 
-// independence: alone, in ragged parts and in another order, each row gets the same answer, bit for bit.
+// independence checks that each row gets the same answer, bit for bit, alone, in ragged parts and in another order.
 func (s *suite) independence(t *testing.T) {
 	for i := range min(len(s.positions), 8) {
 		s.same(t, "alone", i, s.evaluate(t, s.positions[i:i+1]), 0)
@@ -191,7 +191,7 @@ func (s *suite) independence(t *testing.T) {
 	}
 }
 
-// guards: nothing is written before or after the batch's own memory.
+// guards checks that nothing is written before or after the batch's own memory.
 func (s *suite) guards(t *testing.T) {
 	const pad = 64
 	n := len(s.positions)
@@ -213,7 +213,7 @@ func (s *suite) guards(t *testing.T) {
 	}
 }
 
-// concurrent: many concurrent callers get the same answers as one.
+// concurrent checks that many concurrent callers get the same answers as one.
 func (s *suite) concurrent(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 4 {

@@ -9,10 +9,10 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Decided counts the positions of each kind that Rules evaluated.
+// Decided is the number of evaluated positions of each kind.
 type Decided struct {
-	Won    int // with the next stone
-	Lost   int // to the other side's next stone, after any move
+	Won    int // the next stone wins
+	Lost   int // the other side wins with its next stone after any move
 	Forced int // only one move does not lose at once
 }
 
@@ -52,8 +52,8 @@ func Rules(t *testing.T, e *eval.Evaluator, board *game.Board, n int, seed uint6
 	return d
 }
 
-// follows reports whether row i agrees with the rules. If they decide the position, the moves share the policy; otherwise, losing moves
-// have none of it.
+// follows reports whether row i agrees with the rules. If they decide the position, the moves share the policy; otherwise losing moves have
+// no part of it.
 func follows(b *eval.Batch, i int, o game.Outlook) bool {
 	decided := o.Result != game.Ongoing
 	ok := decided == (b.Source[i] == eval.Rules) && (!decided && o.Plies > 0) == (b.Source[i] == eval.Forced)

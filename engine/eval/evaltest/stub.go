@@ -14,12 +14,12 @@ import (
 type Stub struct {
 	Source eval.Source // of the answers
 
-	// Before, if not nil, is called at the start of each batch; its error is the batch's. It may block.
+	// Before, if not nil, is called at the start of each batch; its error becomes the batch's. It may block.
 	Before func(ctx context.Context, b *eval.Batch) error
 	// After, if not nil, may damage the answers.
 	After func(b *eval.Batch)
 
-	Rows atomic.Uint64 // rows asked for
+	Rows atomic.Uint64 // total number of rows in all batches
 
 	mu    sync.Mutex
 	sizes []int
@@ -35,7 +35,7 @@ func (s *Stub) Sizes() []int {
 // Attributes prefer batches of 64 rows.
 func (*Stub) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, Invariant: true} }
 
-// Compute answers with numbers drawn from the position's hash.
+// Compute answers with numbers derived from the position's hash.
 func (s *Stub) Compute(ctx context.Context, b *eval.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stub: %w", err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Today reports whether a test runs case number i today: it runs every n-th, with an offset that changes each day (UTC), so that n days
-// cover all. make soak runs all. EVALD_DAY=d, which the test logs, repeats the choice of a day.
+// Today reports whether a test runs case number i today. It selects every n-th case, with an offset that changes each day (UTC), so that n
+// days cover all cases. make soak runs all. EVALD_DAY=d, which the test logs, repeats the choice of a day.
 func Today(t testing.TB, i, n int) bool {
 	t.Helper()
 	if Soak() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Data is the path of a file of exact ground truth, kept beside the repository in ../shared/data. If it is missing, the test skips, or
-// fails if EVALD_REQUIRE_DATA=1.
+// Data returns the path of a file of exact ground truth in ../shared/data, beside the repository. If the file is missing, the test skips,
+// or fails if EVALD_REQUIRE_DATA=1.
 func Data(t testing.TB, name string) string {
 	t.Helper()
 	_, self, _, _ := runtime.Caller(0)
@@ -44,7 +44,7 @@ func DataLines(t testing.TB, name string) []string {
 // Soak reports whether tests run all cases, as in make soak, instead of one for each property.
 func Soak() bool { return os.Getenv("EVALD_SOAK") != "" }
 
-// SoakTime is how long a test puts something under load: the time in EVALD_SOAK, or else short.
+// SoakTime is the duration of a load test: the value of EVALD_SOAK, or else short.
 func SoakTime(t testing.TB, short time.Duration) time.Duration {
 	if !Soak() {
 		return short

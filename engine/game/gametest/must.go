@@ -10,7 +10,7 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Must returns the value of a call, and ends the test if the call failed: Must(f())(t).
+// Must returns a call's value, and ends the test if the call failed: Must(f())(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Naive is the game on an array of cells, written for clarity alone. Tests compare the bitboards with it.
+// Naive is a game on an array of cells, written for clarity alone. Tests compare the bitboards with it.
 type Naive struct {
 	Rules game.Rules
 	Cell  [][]int // [column][row], row 0 at the bottom: 0 empty, 1 and 2 the players

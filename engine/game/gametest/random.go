@@ -27,7 +27,7 @@ func Position(r *rand.Rand, b *game.Board, plies int, ongoing bool) game.Positio
 	return p
 }
 
-// Positions are n random positions of all lengths; see Position.
+// Positions returns n random positions of all lengths; see Position.
 func Positions(r *rand.Rand, b *game.Board, n int, ongoing bool) []game.Position {
 	ps := make([]game.Position, n)
 	for i := range ps {
@@ -36,8 +36,8 @@ func Positions(r *rand.Rand, b *game.Board, n int, ongoing bool) []game.Position
 	return ps
 }
 
-// Open returns n random positions that the rules leave open: no next stone wins, and several moves prevent a win of the other side's next
-// stone.
+// Open returns n random positions that the next stones do not decide: no next stone wins, and several moves prevent the other side from
+// winning with its next stone.
 func Open(r *rand.Rand, b *game.Board, n int) []game.Position {
 	var ps []game.Position
 	for len(ps) < n {

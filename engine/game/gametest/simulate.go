@@ -19,16 +19,16 @@ import (
 // Trace writes a line of a simulation's trace; nil if the trace is not wanted.
 type Trace func(format string, args ...any)
 
-// Kind is a kind of simulation. Every event of a run follows from its options O, whose String is the input of Parse.
+// Kind is a kind of simulation. All events of a run depend only on its options O, whose String is the input of Parse.
 type Kind[O fmt.Stringer] struct {
 	Of      func(seed uint64) O
-	Parse   func(text string) (O, error) // also accepts a seed alone
-	Smaller func(O) []O                  // options of simpler runs
-	Run     func(O, Trace) error         // returns the fault that it found
+	Parse   func(text string) (O, error) // also accepts only a seed
+	Smaller func(O) []O                  // options of simpler runs, for shrinking
+	Run     func(O, Trace) error         // returns the fault that the run found
 }
 
-// Simulate runs n seeds, or EVALD_SEEDS; with -short n/10. Seeds begin at 1 or EVALD_SEED_FROM, and GOMAXPROCS or EVALD_SEED_CORES of them
-// run at once. When one fails, Simulate tries smaller runs, and the test fails with the command that repeats the smallest failing one.
+// Simulate runs n seeds, or EVALD_SEEDS seeds; with -short, n/10. Seeds begin at 1 or EVALD_SEED_FROM. GOMAXPROCS or EVALD_SEED_CORES of
+// them run at once. When one fails, Simulate tries smaller runs, and the test prints the command that repeats the smallest failing one.
 // EVALD_SEED=K, or the value that the test printed, repeats one run and logs its trace.
 func (k Kind[O]) Simulate(t *testing.T, n int) {
 	t.Helper()
@@ -77,7 +77,7 @@ func number(t testing.TB, variable string, usual int) int {
 	return n
 }
 
-// safely is a run whose panic becomes its error.
+// safely runs o and turns a panic into an error.
 func (k Kind[O]) safely(o O, trace Trace) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,7 +113,7 @@ func folder(t *testing.T) string {
 	return filepath.ToSlash(name)
 }
 
-// Simulation is one run of a simulation of clients and their requests. Every event follows from these numbers.
+// Simulation is one run of a simulation of clients and their requests. Every event depends only on these fields.
 type Simulation struct {
 	Seed     uint64
 	Clients  int  // at most
@@ -161,8 +161,8 @@ func parse(text string, most Simulation) (s Simulation, err error) {
 	return s, err
 }
 
-// smaller lists runs with fewer clients, requests or faults. Changing a number changes the whole run, so the list has several seeds of
-// each.
+// smaller lists runs with fewer clients, requests or faults. Any changed number changes the whole run, so smaller tries each change with
+// several seeds.
 func (s Simulation) smaller() (all []Simulation) {
 	add := func(change func(*Simulation)) {
 		c := s
@@ -199,7 +199,7 @@ type event struct {
 // Len is the number of events.
 func (a *Agenda) Len() int { return len(a.events) }
 
-// Add adds an event. Events of the same time happen in the order of order.
+// Add adds an event. Events at the same time happen in ascending order of order.
 func (a *Agenda) Add(at time.Time, order uint64, do func()) {
 	heap.Push(&a.events, event{at, order, do})
 }

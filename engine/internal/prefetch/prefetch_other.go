@@ -5,8 +5,8 @@ package prefetch
 
 import "unsafe"
 
-// Line does nothing here; elsewhere it loads the cache line of p.
+// Line does nothing.
 func Line(unsafe.Pointer) {}
 
-// Lines does nothing here; elsewhere it loads the cache lines of the 256 bytes from p.
+// Lines does nothing.
 func Lines(unsafe.Pointer) {}

@@ -37,7 +37,7 @@ func Load(path string) (*Book, error) {
 	return b, nil
 }
 
-// Write writes the file of the book. The same book gives the same bytes.
+// Write writes the file of the book. Equal books give the same bytes.
 func (b *Book) Write(w io.Writer) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -75,7 +75,7 @@ func appendRecord(r []byte, last, p game.Position, k mcts.Known) []byte {
 func Read(r io.Reader) (*Book, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return nil, fmt.Errorf("is no gzip file: %w", err)
+		return nil, fmt.Errorf("is not a gzip file: %w", err)
 	}
 	in := bufio.NewReader(z)
 	board, n, err := readHeader(in)
@@ -98,7 +98,7 @@ func Read(r io.Reader) (*Book, error) {
 		b.known[p] = k
 		last = p
 	}
-	// Only gzip's checksum is left to read.
+	// Reading on makes gzip compare its checksum.
 	switch extra, err := io.Copy(io.Discard, io.LimitReader(in, 1)); {
 	case err != nil:
 		return nil, fmt.Errorf("is damaged: %w", err)
@@ -108,18 +108,18 @@ func Read(r io.Reader) (*Book, error) {
 	return b, z.Close()
 }
 
-// maxHeader is more than the size of any header in bytes.
+// maxHeader is more than the maximum size of a header in bytes.
 const maxHeader = 100
 
 func readHeader(in *bufio.Reader) (*game.Board, int, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil || len(line) > maxHeader {
-		return nil, 0, errors.New("is no opening book")
+		return nil, 0, errors.New("is not an opening book")
 	}
 	rest, ok := strings.CutPrefix(string(line), magic+" ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) != 2 {
-		return nil, 0, errors.New("is no opening book, or of a version that this program does not know")
+		return nil, 0, errors.New("is not an opening book, or has a version that this program does not know")
 	}
 	rules, err := game.ParseRules(fields[0])
 	if err != nil {
@@ -167,7 +167,7 @@ func unexpected(err error) error {
 	return fmt.Errorf("is damaged: %w", err)
 }
 
-// check refuses a position that no search of the game can have met.
+// check returns an error if no search of the game can have met the position.
 func (b *Book) check(p game.Position, k mcts.Known) error {
 	if err := b.board.Check(p, game.InTurn); err != nil {
 		return fmt.Errorf("its stones are %x of %x: %w", p.Own, p.All, err)

@@ -1,7 +1,7 @@
-// Package opening stores results of searches as an opening book: positions with their visits and values. A tree can begin with them. A book
-// grows with the games that are played; positions with few visits can be pruned.
+// Package opening stores results of searches as an opening book: positions with their visits and values, with which later searches begin. A
+// book grows with each game that is played; positions with few visits can be pruned.
 //
-// A book file is gzip (RFC 1952, whose checksum guards it) around
+// A book file is compressed by gzip (RFC 1952), which contains a checksum. It consists of
 //
 //	the line  "evald opening book 1 RULES N\n", RULES such as 7x6x4, N the number of positions
 //	N times   All, then Own, as differences (below)
@@ -23,7 +23,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Book is the results of searches for the positions of one game. Mirror images are one position. A Book is safe for concurrent use.
+// Book holds results of searches for positions of one game. It treats mirror images as one position. It is safe for concurrent use.
 type Book struct {
 	board *game.Board
 
@@ -46,7 +46,7 @@ func (b *Book) Positions() int {
 	return len(b.known)
 }
 
-// Find returns the book's result for p; false if p is not in the book. Tree.Warm takes it as its argument.
+// Find returns the book's result for p, or false if p is not in the book. It is an argument for Tree.Warm.
 func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	q, _ := b.board.Canonical(p)
 	b.mu.RLock()
@@ -55,9 +55,9 @@ func (b *Book) Find(p game.Position) (mcts.Known, bool) {
 	return k, ok
 }
 
-// Add stores a tree's results for positions of the same game with this number of visits or more (see Tree.Each). Of two results for a position it
-// keeps a proved one, else the one with more visits. It does not add visits up, because a tree that was warmed counts the book's visits
-// among its own.
+// Add stores a tree's results for positions of the same game that have at least the given number of visits (see Tree.Each). Of two results
+// for a position it keeps a proved one, else the one with more visits. It does not add up visits, because a tree that began with the book
+// counts the book's visits among its own.
 func (b *Book) Add(t *mcts.Tree, visits int) {
 	found := map[game.Position]mcts.Known{}
 	t.Each(visits, func(p game.Position, k mcts.Known) {
@@ -80,7 +80,7 @@ func better(a, b mcts.Known) mcts.Known {
 	return a
 }
 
-// Prune removes the positions with fewer visits than this.
+// Prune removes the positions with fewer than the given number of visits.
 func (b *Book) Prune(visits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

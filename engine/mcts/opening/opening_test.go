@@ -121,7 +121,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                                "is no opening book",
+		"":                                "is not an opening book",
 		"evald opening book 2 7x6x4 0\n":  "version",
 		"evald opening book 1 7x6 0\n":    "7x6",
 		"evald opening book 1 7x6x4 -1\n": `"-1" positions`,
@@ -141,7 +141,7 @@ func TestDamage(t *testing.T) {
 	if err := os.WriteFile(path, []byte("junk"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := opening.Load(path); err == nil || !strings.Contains(err.Error(), path+": is no gzip file") {
+	if _, err := opening.Load(path); err == nil || !strings.Contains(err.Error(), path+": is not a gzip file") {
 		t.Errorf("junk: error %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Write makes a file of these records.
+// Write writes a file of the given records.
 func Write(t testing.TB, path string, records []record.Record) {
 	t.Helper()
 	w, err := record.Create(path)
@@ -27,7 +27,7 @@ func Write(t testing.TB, path string, records []record.Record) {
 	}
 }
 
-// Read returns all records of some files.
+// Read returns all records of the given files.
 func Read(t testing.TB, paths ...string) []record.Record {
 	t.Helper()
 	r, err := record.Open(paths...)
@@ -38,7 +38,7 @@ func Read(t testing.TB, paths ...string) []record.Record {
 	return Rest(t, r)
 }
 
-// Rest returns the records from the next one of a reader, of either kind, to the last.
+// Rest returns the remaining records of a reader of either kind.
 func Rest(t testing.TB, r interface{ Next(*record.Record) error }) (all []record.Record) {
 	t.Helper()
 	for {

@@ -4,7 +4,7 @@
 // position and its mirror image count once. Finished games are omitted.
 //
 //	8 bytes    "EVALDBK2"
-//	8 bytes    rows, columns, in-a-row, plies, 1 if it has results and 0 if it has scores, three zeros
+//	8 bytes    rows, columns, in-a-row, plies, 1 for results or 0 for scores, three zeros
 //	4 bytes    number of values, little-endian
 //	n bytes    scores as int8, or results of four positions a byte, the first in its lowest bits: 0 a loss, 1 a draw, 2 a
 //	           win; sorted by plies, then by key
@@ -32,9 +32,9 @@ import (
 // Book contains the exact score, or only the result, of every position of up to Plies stones. It is safe for concurrent use.
 type Book struct {
 	board   *game.Board
-	results bool       // the scores are -1, 0 and 1
+	results bool       // the values are results: -1, 0 or 1
 	levels  [][]uint64 // keys of canonical positions, sorted, by plies
-	scores  [][]int8   // of the same positions
+	scores  [][]int8   // their values
 }
 
 // Plies is the number of stones up to which the book has positions.
@@ -84,8 +84,8 @@ func count(levels [][]uint64) int {
 	return n
 }
 
-// key is the same for p and its mirror image. Each column becomes a number: numbers of columns with h stones begin at 1<<h - 1, and the
-// stones of the side to move are added. No two other positions have the same key.
+// key is the same for p and its mirror image. Each column becomes a number: 1<<h - 1 for h stones, plus the bits of those of the side to
+// move. No two other positions have the same key.
 func (b *Book) key(p game.Position) uint64 {
 	q, _ := b.board.Canonical(p)
 	return q.All.Lo + q.Own.Lo
@@ -117,7 +117,7 @@ func (b *Book) check(plies int) error {
 	return nil
 }
 
-// next lists the positions of n stones whose game is not over; those of fewer stones must be listed.
+// next lists the positions of n stones whose game is not over. The positions of fewer stones must already be listed.
 func (b *Book) next(n int) ([]uint64, error) {
 	if n == 0 {
 		return []uint64{0}, nil
@@ -170,7 +170,7 @@ func (b *Book) header(plies int) []byte {
 	return append([]byte(magic), byte(r.Rows), byte(r.Columns), byte(r.InARow), byte(plies), results, 0, 0, 0)
 }
 
-// parseHeader is the inverse of header: it returns a book without positions. It accepts only the output of header.
+// parseHeader is the inverse of header: it returns a book without positions. It accepts only headers that header returns.
 func parseHeader(h []byte) (b *Book, plies int, err error) {
 	if len(h) < headerSize || string(h[:len(magic)]) != magic {
 		return nil, 0, errors.New("is not a book of exact scores")
@@ -237,7 +237,8 @@ type values struct {
 	bytes  []byte
 }
 
-// parse checks a file and returns its values unread. It compares the checksum before the positions are enumerated, which is expensive.
+// parse checks a file and returns its values without decoding them. It compares the checksum first, because listing the positions is
+// expensive.
 func parse(file []byte) (b *Book, plies int, data values, err error) {
 	if b, plies, err = parseHeader(file); err != nil {
 		return nil, 0, data, err
@@ -265,7 +266,7 @@ func (b *Book) unpack(data []byte, from, n int) []int8 {
 	return scores
 }
 
-// bytes is the size in the file of this number of values.
+// bytes is the number of bytes in the file for this number of values.
 func (b *Book) bytes(values int) int {
 	if b.results {
 		return (values + 3) / 4
@@ -273,7 +274,6 @@ func (b *Book) bytes(values int) int {
 	return values
 }
 
-// marshal is the book's file.
 func (b *Book) marshal() []byte {
 	file, n := b.header(b.Plies()), 0
 	file = binary.LittleEndian.AppendUint32(file, uint32(b.Positions()))
@@ -294,7 +294,7 @@ func (b *Book) marshal() []byte {
 	return append(file, sum[:]...)
 }
 
-// Lazy is a book in memory whose plies are read when needed. It is safe for concurrent use.
+// Lazy is a book in memory whose plies are decoded when they are first needed. It is safe for concurrent use.
 type Lazy struct {
 	plies int
 	book  *Book
@@ -305,8 +305,8 @@ type Lazy struct {
 	next  int          // index of the first unread value
 }
 
-// NewLazy checks the file, but not whether its number of values is that of the positions. If it is not, a later call panics: the file is
-// part of the program, so that is a programmer's mistake.
+// NewLazy checks the file, but not whether its number of values equals the number of positions. If it does not, a later call panics,
+// because the file is part of the program.
 func NewLazy(file []byte) (*Lazy, error) {
 	b, plies, data, err := parse(file)
 	if err == nil {
@@ -356,8 +356,8 @@ func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
 	}
 }
 
-// read prepares the positions of up to n stones. The tenth ply of 7x6 takes a quarter of a second, all earlier ones a third of that. It
-// reports whether the book has that many plies.
+// read prepares the positions of up to n stones, and reports whether the book has that many plies. The tenth ply of 7x6 takes a quarter of
+// a second, all earlier ones together a third of that.
 func (l *Lazy) read(n int) bool {
 	if n > l.plies || n < int(l.ready.Load()) {
 		return n <= l.plies
@@ -392,10 +392,10 @@ var ships = sync.OnceValue(func() (books [2]*Lazy) {
 	return books
 })
 
-// Scores is the book of exact scores that ships for a game, or nil if there is none. evald solve --build-book created it.
+// Scores is the book of exact scores that ships for a game, or nil. evald solve --build-book created it.
 func Scores(r game.Rules) *Lazy { return shipped(0, r) }
 
-// Results is the book of results that ships for a game, or nil. It has more plies than that of scores.
+// Results is the book of results that ships for a game, or nil. It has more plies than the book of scores.
 func Results(r game.Rules) *Lazy { return shipped(1, r) }
 
 func shipped(kind int, r game.Rules) *Lazy {

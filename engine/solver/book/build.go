@@ -15,11 +15,12 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Solve finds the exact score of a position for the side to move, or a number of the same sign.
+// Solve finds the exact score of a position for the side to move, or only a number with the same sign.
 type Solve func(ctx context.Context, p game.Position) (score int, err error)
 
-// frame is a line of the unfinished book, a journal beside the file as FILE.part. The first line has only the book's header. Each other
-// line has the scores of frameSize positions of the last ply in the order of lines; the last frame may have fewer.
+// frame is a line of the journal of an unfinished book, which lies beside the book as FILE.part. The first line contains only the book's
+// header. Each other line has the scores of frameSize consecutive positions of the last ply, in the order of lines; the last frame may have
+// fewer.
 type frame struct {
 	Header []byte `json:"header,omitempty"`
 	Number int    `json:"frame"`
@@ -28,10 +29,10 @@ type frame struct {
 
 const frameSize = 64
 
-// Build solves all positions of the given number of plies, derives the scores of those with fewer, and writes the book to path; with
-// results only the signs of scores. Each worker solves one position at a time, in its own goroutine. Build resumes an interrupted call.
-// progress, if not nil, is called at once and then after each position with the number of finished positions and of all. Its calls do not
-// overlap.
+// Build solves all positions of the given number of plies, derives the scores of positions with fewer, and writes the book to path. If
+// results is set, it stores only the signs of the scores. Each worker solves one position at a time, in its own goroutine. Build resumes an
+// interrupted call. progress, if not nil, is called at once and after each position with the number of finished positions and of all
+// positions. Its calls do not overlap.
 func Build(ctx context.Context, path string, board *game.Board, plies int, results bool, workers []Solve, progress func(done, total int)) (*Book, error) {
 	b := &Book{board: board, results: results}
 	if err := b.enumerate(plies); err != nil {
@@ -72,8 +73,8 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, resul
 	return b, os.Remove(part)
 }
 
-// lines lists the indices of the last level's positions in the order of one walk through all games. Neighbours in it lead to the same
-// positions, so a solver with a table needs half the nodes of the order of keys.
+// lines lists the indices of the last level's positions in the order of one walk through all games. Neighbours in this order lead to the
+// same positions, so a solver with a table needs half as many nodes as in the order of keys.
 func (b *Book) lines() (order []int32) {
 	seen := make([][]bool, len(b.levels))
 	for n, level := range b.levels {
@@ -123,7 +124,7 @@ func (b *Book) derive(n int) {
 	}
 }
 
-// value is the book's value for a score.
+// value converts a score to the book's value.
 func (b *Book) value(score int) int {
 	if b.results {
 		return min(max(score, -1), 1)
@@ -137,7 +138,7 @@ func frameOf(scores []int8, number int) []int8 {
 }
 
 // openPart opens the journal of an unfinished book, or rewrites it if it belongs to another book. It reads the stored scores, and returns
-// the numbers of the missing frames, including those of damaged lines.
+// the numbers of the missing frames. Frames on damaged lines count as missing.
 func openPart(path string, head []byte, scores []int8) (journal *durable.Journal, missing []int, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

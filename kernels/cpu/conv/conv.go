@@ -10,7 +10,7 @@ type Shape struct {
 	K    int // rows and columns of the kernel: 3, with a border of zeros around the board, or 1
 }
 
-// lengths returns the numbers of elements of x, y and weight. It panics if the shape is invalid, which is a bug in the caller.
+// lengths returns the numbers of elements of x, y and weight. It panics if the shape is invalid, because that is a bug in the caller.
 func (s Shape) lengths() (in, out, weights int) {
 	if s.N < 0 || s.I < 1 || s.O < 1 || s.H < 1 || s.W < 1 || s.K != 1 && s.K != 3 {
 		panic(fmt.Sprintf("conv: shape %+v: N must be at least 0, K 1 or 3, the others at least 1", s))
@@ -18,20 +18,20 @@ func (s Shape) lengths() (in, out, weights int) {
 	return s.N * s.I * s.H * s.W, s.N * s.O * s.H * s.W, s.O * s.I * s.K * s.K
 }
 
-// Then is the operations after a convolution in the same pass over memory. The zero value does nothing.
+// Then is operations that follow a convolution in the same pass over memory. The zero value does nothing.
 type Then struct {
 	Add  []float32 // like y, added to the result (a residual connection), or nil; may be y itself
-	ReLU bool      // at the end, negative results become zero; NaN stays, so that errors are noticed
+	ReLU bool      // finally, negative results become zero; NaN stays, so that errors are noticed
 }
 
-// Grad is the operations around the gradient with respect to a layer's input. The zero value does nothing. With it, a tower's
+// Grad is operations before and after the gradient with respect to a layer's input. The zero value does nothing. With Grad, a tower's
 // backward pass needs no separate steps for its ReLUs and residual connections:
 //
 //	dx = (convᵀ(dy where Y > 0) + Add) where X > 0
 type Grad struct {
-	Y   []float32 // like dy: the output after the layer's own ReLU; dy counts as zero wherever Y <= 0; nil: no ReLU
+	Y   []float32 // like dy: output of the layer's own ReLU; dy counts as zero where Y <= 0; nil if the layer has no ReLU
 	Add []float32 // like dx: added to the gradient, or nil; may be dx itself
-	X   []float32 // like dx: the input, if it comes from a ReLU; dx becomes zero wherever X <= 0; or nil
+	X   []float32 // like dx: the input, if it comes from a ReLU; dx becomes zero where X <= 0; or nil
 }
 
 // Forward is a convolution with a border of zeros, where b is K/2:
@@ -80,13 +80,13 @@ func (p *Pool) InputGrad(dx, dy, weight []float32, s Shape, g Grad) {
 	p.convolve()
 }
 
-// WeightGrad computes the gradients of Forward with respect to weight and bias. It overwrites dweight [O,I,K,K] and dbias [O] or
+// WeightGrad computes the gradients of Forward with respect to weight and bias. It overwrites dweight [O,I,K,K] and dbias [O]; dbias may be
 // nil:
 //
 //	dweight[o,i,kr,kc] = sum over n, r, c of dy[n,r,c,o] * x[n,r+kr-b,c+kc-b,i]
 //	dbias[o]           = sum over n, r, c of dy[n,r,c,o]
 //
-// If y (like dy, or nil) is given, dy counts as zero wherever y <= 0.
+// If y (like dy) is not nil, dy counts as zero where y <= 0.
 func (p *Pool) WeightGrad(dweight, dbias, dy, x []float32, s Shape, y []float32) {
 	in, out, weights := s.lengths()
 	length("dweight", dweight, weights, false)

@@ -2,11 +2,11 @@ package conv
 
 import "github.com/evald/evald/kernels/cpu"
 
-// kernels is one implementation: with a set of the processor's instructions, or in plain Go. train.h documents the functions; a
-// slice is nil where the argument there is NULL.
+// kernels is one implementation of the functions that train.h documents: for a set of instructions, or in plain Go. A slice is nil where
+// train.h has NULL.
 type kernels struct {
 	name      cpu.Path
-	path      uintptr // dims.path of the functions
+	path      uintptr // value for dims.path
 	sizes     func(d *dims) (scratch, weights, sums int)
 	weights   func(u, weight []float32, so, si int, flip bool, i0, i1 int, d *dims)
 	gradients func(dweight, sums []float32, partials, i0, i1 int, d *dims)
@@ -26,27 +26,27 @@ type arguments struct {
 	weight                       []float32
 	so, si                       int // strides of weight by output and input channel
 	flip                         bool
-	dweight, dy                  []float32 // for a gradient with respect to the weights; y and x are then the forward pass's
+	dweight, dy                  []float32 // for a gradient with respect to the weights; y and x are then those of the forward pass
 }
 
-// job is the convolution in progress. The gradient with respect to the input is a convolution too, from O to I channels, with
-// weights rotated by 180 degrees.
+// job is the convolution in progress. The gradient with respect to the input is also a convolution, from O to I channels, with weights
+// rotated by 180 degrees.
 type job struct {
 	*kernels
 	d dims
 	arguments
-	part, parts int // boards per piece of work, and number of partial gradients
+	part, parts int // boards per piece of work; number of partial gradients
 
 	u, sums, dbiases buffer // transformed weights, partial gradients with respect to weights and bias
 }
 
 const (
 	blockTiles   = 48      // approximate number of 2x2 tiles transformed together
-	pieceBlocks  = 4       // maximum blocks in a piece of work
+	pieceBlocks  = 4       // maximum number of blocks in a piece of work
 	channelSlice = 8       // input channels whose weights are transformed in one piece
 	maxParts     = 16      // maximum number of partial gradients
-	minPart      = 8       // minimum boards per partial gradient
-	maxSums      = 8 << 20 // floats in all partial gradients; limits their number if there are many channels
+	minPart      = 8       // minimum number of boards per partial gradient
+	maxSums      = 8 << 20 // maximum number of floats in all partial gradients; limits their number if there are many channels
 )
 
 // prepare sets the pool's job to a convolution from i to o channels.
@@ -97,7 +97,7 @@ func (j *job) gradientsPiece(_ *worker, piece int) {
 	j.gradients(j.dweight, j.sums.floats, j.parts, i, min(i+channelSlice, int(j.d.i)), &j.d)
 }
 
-// prepare sets w's sizes to the job's, with n boards, and returns scratch memory for them.
+// prepare sets w's sizes to those of the job, with n boards, and returns scratch memory for them.
 func (w *worker) prepare(j *job, n int) []float32 {
 	w.d = j.d
 	w.d.n = int32(n)
@@ -105,7 +105,7 @@ func (w *worker) prepare(j *job, n int) []float32 {
 	return w.scratch.of(size)
 }
 
-// rows returns x[from:to] in rows of the given width, or nil if x is nil.
+// rows returns rows from to to-1 of x, which have the given width, or nil if x is nil.
 func rows(x []float32, from, to, width int) []float32 {
 	if x == nil {
 		return nil

@@ -21,13 +21,13 @@ func paths() []*kernels {
 	return append(all, &plain)
 }
 
-// fastest returns the first path that agrees with plain Go, so that a path that is wrong on a machine is not used there.
+// fastest returns the first path that agrees with plain Go on this machine.
 var fastest = sync.OnceValue(func() *kernels {
 	all := paths()
 	return all[slices.IndexFunc(all, func(k *kernels) bool { return k == &plain || selfTest(k) == nil })]
 })
 
-// selfTest compares a path with plain Go on random numbers. The error says where they disagree. It takes some milliseconds.
+// selfTest compares a path with plain Go on random numbers. The error contains the first difference. It takes some milliseconds.
 func selfTest(k *kernels) error {
 	got, want := selfTestResults(k), selfTestResults(&plain)
 	for i, v := range got {

@@ -2,8 +2,8 @@ package conv
 
 import "github.com/evald/evald/kernels/cpu"
 
-// plain computes in plain Go, with the loops of Forward over planes with a border of zeros. All rows of outputs are one run, and
-// the values for the border between them are dropped.
+// plain is the implementation in plain Go: the loops of Forward on planes with a border of zeros. It computes all rows of outputs in one
+// run, and drops the values for the border between them.
 var plain = kernels{
 	name: cpu.Go, sizes: plainSizes, weights: plainWeights, gradients: plainGradients, forward: plainForward, sums: plainSums,
 }
@@ -49,7 +49,7 @@ func plainGradients(dweight, sums []float32, partials, i0, i1 int, d *dims) {
 	}
 }
 
-// plainLoad copies a board x of the given channels into planes [channels][plane], with zero where mask is not positive.
+// plainLoad copies a board x with the given channels into planes [channels][plane]. Values where mask is not positive become zero.
 func plainLoad(planes, x, mask []float32, channels int, d *dims) {
 	size, border := d.plane()
 	clear(planes)
@@ -147,7 +147,7 @@ func plainSums(sums, dbias, x, dy, y, scratch []float32, d *dims) {
 	}
 }
 
-// sumTaps adds to each element of the kernel the products of gradients and the cells that the element multiplies.
+// sumTaps adds to each element of the kernel the products of the gradients and of the cells that the element multiplies.
 func sumTaps(w *[9]float32, grad, plane []float32, stride int) {
 	a, b, c := plane[:len(grad)+2], plane[stride:][:len(grad)+2], plane[2*stride:][:len(grad)+2]
 	var w0, w1, w2, w3, w4, w5, w6, w7, w8 float32

@@ -8,8 +8,8 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Pool owns the kernels' memory and limits their goroutines. After the first call with a shape, that shape needs no further
-// allocations. A Pool runs one kernel at a time; concurrent calls wait for each other.
+// Pool owns the kernels' memory and limits the number of their goroutines. It allocates memory at the first call with a shape, and none at
+// later ones. A Pool runs one kernel at a time; concurrent calls wait for each other.
 type Pool struct {
 	kernels *kernels
 	workers []worker
@@ -22,7 +22,7 @@ type Pool struct {
 // step computes a piece of a job.
 type step func(*job, *worker, int)
 
-// worker is a goroutine's state: its scratch memory, and the sizes that it passes to a kernel.
+// worker is a goroutine's scratch memory, and the sizes that it passes to a kernel.
 type worker struct {
 	scratch buffer
 	d       dims
@@ -53,8 +53,8 @@ func newPool(threads int, k *kernels) *Pool {
 	return p
 }
 
-// run runs a step of the job for every piece from 0 to pieces-1, on all threads. The assignment of pieces to threads is
-// undefined, so no result may depend on it.
+// run runs a step of the job for every piece from 0 to pieces-1, on all threads. The threads take pieces in an undefined order, so no
+// result may depend on it.
 func (p *Pool) run(pieces int, s step) {
 	_ = p.pool.Do(context.Background(), s, pieces, 1) // no step fails
 }

@@ -7,7 +7,7 @@ import "C"
 
 import "unsafe"
 
-// c converts the network for C, which keeps none of its memory after the call. The struct is passed by value.
+// c converts the network for C, which must not keep its pointers after the call. The struct is passed by value.
 func (n *Net) c() C.pattern_net {
 	net := C.pattern_net{lanes: C.int64_t(n.lanes), table: shorts(n.table), bias: shorts(n.bias)}
 	for i, d := range n.dense {

@@ -25,12 +25,12 @@
 //
 // # Decisions
 //
-// Multiplying two halves of the accumulator lets a network of one table detect that two patterns coincide. With the same tables
-// it is more accurate than the accumulator itself, and halves the work of the first layer.
+// The accumulator's two halves are multiplied, so that a network with one table can detect that two patterns coincide. With the same tables
+// it is more accurate than without the product, and the first layer has half as many inputs.
 package pattern
 
-// Outputs is the number of results of a network, and of lanes that are added to them.
+// Outputs is the number of results of a network, and also of the last lanes, which are added to the results.
 const Outputs = 16
 
-// Unit is 1 in the results.
+// Unit represents 1 in the results.
 const Unit = 127 * 32

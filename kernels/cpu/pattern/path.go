@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Path names a set of instructions and its implementation.
+// Path is the name of a set of instructions and of its implementation.
 type Path string
 
 // The paths, the fastest first.
@@ -36,7 +36,7 @@ func Paths() []Path {
 	return all
 }
 
-// find returns a path's functions. The error lists Paths.
+// find returns a path's functions. If there are none, the error lists Paths.
 func (p Path) find() (path, error) {
 	i := slices.IndexFunc(available(), func(a path) bool { return a.name == p })
 	if i < 0 {
@@ -87,8 +87,8 @@ func SelfTest(p Path) error {
 	return nil
 }
 
-// Random returns weights with these numbers of rows, lanes and outputs of the hidden layers, whose sums do not overflow for up to
-// 33 rows. Many activations are at neither end of their range.
+// Random returns weights for the given numbers of rows, lanes and outputs of the hidden layers. Their sums do not overflow for up to 33
+// rows. Many activations are strictly inside their range.
 func Random(r *rand.Rand, rows, lanes, h1, h2 int) *Weights {
 	w := &Weights{Lanes: lanes, Bias: make([]int16, lanes), Table: make([]int16, rows*lanes)}
 	for i := range w.Bias {

@@ -13,13 +13,13 @@ type Layer struct {
 
 // Weights are a network's numbers.
 type Weights struct {
-	Lanes int      // of a row: a multiple of 32, from 64 to MaxLanes
+	Lanes int      // width of a row: a multiple of 32, from 64 to MaxLanes
 	Bias  []int16  // [Lanes]
 	Table []int16  // [rows, Lanes]
 	Dense [3]Layer // (Lanes-Outputs)/2 -> H1 -> H2 -> Outputs
 }
 
-// MaxLanes and MaxHidden limit a row and a hidden layer.
+// MaxLanes and MaxHidden are the maximum widths of a row and of a hidden layer.
 const (
 	MaxLanes  = 1024
 	MaxHidden = 256
@@ -28,7 +28,7 @@ const (
 // Rows returns the number of rows of the table.
 func (w *Weights) Rows() int { return len(w.Table) / w.Lanes }
 
-// Sizes returns the widths of the dense layers' inputs, then the width of the output.
+// Sizes returns the widths of the inputs of the dense layers, and then the width of the output.
 func (w *Weights) Sizes() [4]int {
 	return [4]int{(w.Lanes - Outputs) / 2, len(w.Dense[0].Bias), len(w.Dense[1].Bias), len(w.Dense[2].Bias)}
 }
@@ -46,8 +46,8 @@ func CheckShape(lanes, h1, h2 int) error {
 	return nil
 }
 
-// Check returns an error that names a part with a wrong size, or whose sums might overflow. groups are the first rows of each
-// group of the table and then the number of rows: a position has at most one row of each group.
+// Check returns an error that names a part that has a wrong size or whose sums might overflow. groups contains the first row of each group
+// of the table, and then the number of rows; a position has at most one row of each group.
 func (w *Weights) Check(groups []int32) error {
 	sizes := w.Sizes()
 	if err := CheckShape(w.Lanes, sizes[1], sizes[2]); err != nil {
@@ -76,7 +76,7 @@ func (w *Weights) Check(groups []int32) error {
 	return w.checkSums(groups)
 }
 
-// maxBias leaves room for the products of a layer: 512 inputs of 127 * 128, and 32 times an int16.
+// maxBias leaves room in an int32 for the products of a layer: 512 inputs of 127 * 128, and 32 times an int16.
 const maxBias = 1 << 30
 
 // checkSums checks that no accumulator can overflow int16, for any choice of one row per group.
@@ -115,7 +115,7 @@ type Net struct {
 	dense [3]packed
 }
 
-// packed is a layer with weights [in/4, out, 4], with zeros for the inputs that pad to four.
+// packed is a layer with weights [in/4, out, 4]. The number of inputs is padded with zeros to a multiple of four.
 type packed struct {
 	in, out int // in is a multiple of 4
 	weight  []int8
@@ -134,7 +134,7 @@ func pack(l Layer, in int) packed {
 	return p
 }
 
-// New packs weights, which must have passed Check, for a path. It keeps Table and Bias.
+// New packs weights for a path. They must have passed Check. The Net keeps their Table and Bias.
 func New(w *Weights, p Path) (*Net, error) {
 	k, err := p.find()
 	if err != nil {
@@ -151,7 +151,7 @@ func New(w *Weights, p Path) (*Net, error) {
 // Path returns the path that the network was packed for.
 func (n *Net) Path() Path { return n.path.name }
 
-// Forward computes the results of positions, out [N, Outputs], from their rows of the table, rows [N, each], which must be valid.
+// Forward computes the results of N positions, out [N, Outputs], from their table rows, rows [N, each]. All rows must be valid.
 func (n *Net) Forward(rows []int32, each int, out []int32) {
 	if len(rows) > 0 {
 		n.path.forward(n, rows, each, out)

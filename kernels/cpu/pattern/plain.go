@@ -30,7 +30,6 @@ func (n *Net) heads(acc []int16, out []int32) {
 	}
 }
 
-// hidden computes a hidden layer.
 func (p *packed) hidden(in, out []uint8) {
 	var sums [MaxHidden]int32
 	p.sums(in, sums[:p.out])

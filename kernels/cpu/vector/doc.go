@@ -1,4 +1,4 @@
-// Package vector is the C headers shared by the kernels of kernels/cpu and kernels/cpu/conv. It has no Go code.
+// Package vector contains the C headers that kernels/cpu and kernels/cpu/conv share. It has no Go code.
 //
 // There is one header for each set of instructions, avx2_amd64.h, avx512_amd64.h and neon_arm64.h. Each defines the same
 // macros:
@@ -32,8 +32,8 @@
 //
 // # Decisions
 //
-// go build does not notice changes of files outside a package's folder. So the headers are embedded in this package, which the
-// kernels' packages import: after a change of a header they are compiled again. The linker leaves the texts out of programs.
+// go build does not notice changes of files outside a package's folder. So this package embeds the headers, and the kernels' packages
+// import it: after a change of a header, go build compiles them again. The linker omits the headers' texts from programs.
 package vector
 
 import "embed"

@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// update changes the weights by the batch's gradient, and returns the sum of the gradient's squares.
+// update changes the weights by a step along the batch's gradient, and returns the sum of the squares of the gradient.
 func (t *Trainer) update(rate float32) (square float64) {
 	size, epsilon := train.AdamSize(float64(rate), t.step+1)
 	b := &t.batch
@@ -40,7 +40,7 @@ func (t *Trainer) update(rate float32) (square float64) {
 	return square
 }
 
-// sort lists the table rows of the batch and the examples of each row, in order. It returns the number of rows.
+// sort lists the table rows of the batch, and the examples that contain each row, in order. It returns the number of rows.
 func (t *Trainer) sort() int {
 	b := &t.batch
 	if b.starts == nil {
@@ -79,8 +79,8 @@ func (t *Trainer) sort() int {
 	return len(b.touched)
 }
 
-// change makes a step of Adam on the values from first on, with their gradient; for size and epsilon see train.AdamSize. It
-// returns the sum of the gradient's squares.
+// change makes a step of Adam on the values from first on. size and epsilon are those of train.AdamSize. It returns the sum of the squares
+// of grad.
 func (v *values) change(first int, grad []float32, size, epsilon float32) (square float64) {
 	now, m, s := v.now[first:][:len(grad)], v.first[first:][:len(grad)], v.second[first:][:len(grad)]
 	sum := float32(0)

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	blockSize = 64   // examples per goroutine; fixed, so that sums do not depend on threads
-	even      = 0.15 // of the policy's loss of solved positions, see doc.go
+	blockSize = 64   // examples per task of a goroutine; fixed, so that sums do not depend on the number of threads
+	even      = 0.15 // share of the even distribution in the policy's loss of solved positions; see doc.go
 	moves     = 7
 )
 
 // batch is the memory of a step.
 type batch struct {
-	rows   []int32     // [examples, pattern.Each], the first of them -1 in examples without targets
+	rows   []int32     // [examples, pattern.Each]; the first row is -1 in examples without targets
 	lanes  []float32   // [examples, Lanes] the gradient of the accumulators
 	blocks [][]float32 // [blocks] the gradient of the layers
-	seen   []losses    // [blocks]
+	seen   []losses    // [blocks] losses of the blocks
 
 	touched []int32 // the batch's rows of the table, ascending
 	order   []int32 // examples by row of the table
-	starts  []int32 // [rows of the table + 1] where the row's examples begin
+	starts  []int32 // [rows of the table + 1] index in order of each row's first example
 	next    []int32 // [rows of the table]
 }
 
-// losses are sums over examples, weighted, with the counts of train.Term.
+// losses are sums over examples, weighted, and counts as in train.Term.
 type losses struct{ wdl, policy train.Term }
 
 func newLosses() losses {
@@ -52,7 +52,7 @@ func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	for len(b.blocks) < count {
 		b.blocks, b.seen = append(b.blocks, make([]float32, size)), append(b.seen, losses{})
 	}
-	// The means' weights come first: every gradient is divided by them.
+	// First sum the weights of the means, because every gradient is divided by them.
 	wdl, policy := 0.0, 0.0
 	for i := range examples {
 		e := &examples[i]
@@ -102,14 +102,14 @@ func (t *Trainer) losses(examples []train.Example, gradient bool) train.Losses {
 	}
 }
 
-// pass computes one example at a time.
+// pass computes one example at a time. A goroutine has its own.
 type pass struct {
 	acc    []float32    // [Lanes]
 	in     [4][]float32 // inputs of the layers, and the last layer's outputs
 	z      [3][]float32 // outputs of the layers before clamping
-	grad   [4][]float32 // of in
-	out    []float32    // the gradient of the logits, [Outputs]
-	bias   []float32    // the gradient's sums over examples
+	grad   [4][]float32 // gradients with respect to in
+	out    []float32    // gradient with respect to the logits, [Outputs]
+	bias   []float32    // sums over examples of the gradients of the layers
 	weight [3][]float32
 	biases [3][]float32
 }
@@ -139,7 +139,7 @@ func (p *pass) forward(n *pattern.Real, rows []int32) {
 	acc := p.acc
 	copy(acc, n.Bias)
 	k := 0
-	for ; k+4 <= len(rows); k += 4 { // four at once, to read and write the sums less often
+	for ; k+4 <= len(rows); k += 4 { // four rows at once, so that the sums are read and written less often
 		a, b := rowOf(n.Table, rows[k], len(acc)), rowOf(n.Table, rows[k+1], len(acc))
 		c, d := rowOf(n.Table, rows[k+2], len(acc)), rowOf(n.Table, rows[k+3], len(acc))
 		for i := range acc {
@@ -190,8 +190,8 @@ func addScaled(sum, x []float32, by float32) {
 	}
 }
 
-// loss adds the losses of an example to seen, and writes the gradient of the logits to p.out. scales are the factors of the
-// example's weight in the total loss: for win, draw and loss, and for the policy.
+// loss adds the losses of an example to seen, and writes the gradient with respect to the logits to p.out. scales are the factors of the
+// example's two losses in the total loss: win, draw and loss, and the policy.
 func (p *pass) loss(e *train.Example, b *game.Board, scales [2]float32, seen *losses) {
 	clear(p.out)
 	logits := p.in[3]
@@ -256,7 +256,6 @@ func count(t *train.Term, class int, right bool) {
 	}
 }
 
-// likeliest returns the class with the largest logit.
 func likeliest(logits []float32, has [moves]bool) int {
 	best := -1
 	for k, x := range logits {
@@ -286,7 +285,7 @@ func softmax(logits []float32, has [moves]bool, probabilities []float32) (logs [
 	return logs
 }
 
-// backward adds the gradient of the layers to the sums, and writes that of the accumulator to lanes.
+// backward adds the gradients of the layers to the sums, and writes the gradient with respect to the accumulator to lanes.
 func (p *pass) backward(n *pattern.Real, lanes []float32) {
 	half := len(p.in[0])
 	copy(lanes[2*half:], p.out)
@@ -306,7 +305,7 @@ func (p *pass) backward(n *pattern.Real, lanes []float32) {
 			weight := l.Weight[i*len(g):][:len(g)]
 			sum := float32(0)
 			if x == 0 {
-				if k > 0 || p.acc[i] > 0 || p.acc[half+i] > 0 { // else it is not needed
+				if k > 0 || p.acc[i] > 0 || p.acc[half+i] > 0 { // otherwise the gradient of this input is not needed
 					for o, w := range weight {
 						sum += w * g[o]
 					}

@@ -35,12 +35,12 @@ type values struct {
 	most               float32 // maximum absolute value, or 0 for no limit
 }
 
-// Rounding is the step for rows of the saved network. It has no measurable effect on accuracy, and reduces the compressed file to
+// Rounding is the step of Real.Round for the saved network. It has no measurable effect on the accuracy, and reduces the compressed file to
 // two thirds.
 const Rounding = 4
 
-// New prepares a run on that many threads, 0 for all processors. It begins with the initial network, or with a fresh one if that
-// is nil. The error names the invalid field of the configuration.
+// New prepares a run with the given number of threads; 0 means all processors. The run starts from the initial network, or from a fresh one
+// if that is nil. The error names the invalid field of the configuration.
 func New(c train.Config, initial *pattern.Network, source train.Source, threads int) (*Trainer, error) {
 	lanes, h1, h2, err := pattern.ParseShape(c.Network)
 	if err != nil {
@@ -82,13 +82,13 @@ func New(c train.Config, initial *pattern.Network, source train.Source, threads 
 	return t, nil
 }
 
-// The uses of random numbers. Each has a separate sequence for every step.
+// Uses of random numbers. Each use has its own sequence of random numbers for every step.
 const (
 	forWeights = iota + 1
 	forMirrors
 )
 
-// fresh returns a network whose table is all 0. Activations begin in the middle of their range.
+// fresh returns a network whose table is all 0. Its activations are in the middle of their range.
 func fresh(lanes, h1, h2 int, r *rand.Rand) *pattern.Real {
 	n := &pattern.Real{Lanes: lanes, Bias: make([]float32, lanes), Table: make([]float32, pattern.RowCount()*lanes)}
 	inputs := (lanes - kernel.Outputs) / 2
@@ -147,13 +147,13 @@ func (t *Trainer) Step() (train.Report, error) {
 	return r, nil
 }
 
-// Judge measures the unrounded network.
+// Judge measures the network before rounding.
 func (t *Trainer) Judge(_ int, examples []train.Example) (train.Losses, error) {
 	return t.losses(examples, false), nil
 }
 
-// Measure measures the unrounded network on a number of examples of the source, rounded up to whole batches. progress, if not
-// nil, is called with the number done so far.
+// Measure measures the network before rounding on a number of examples of the source, rounded up to whole batches. progress, if not nil, is
+// called with the number of examples so far.
 func (t *Trainer) Measure(ctx context.Context, source train.Source, examples int64, progress func(done int)) (train.Losses, error) {
 	return train.MeasureBy(ctx, func(batch []train.Example) (*train.Losses, error) {
 		l := t.losses(batch, false)
@@ -173,7 +173,7 @@ func (t *Trainer) Files() (network, checkpoint []byte, err error) {
 	return network, train.PackCheckpoint(t.config.Header(t.step), t.state()), nil
 }
 
-// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, nothing has changed.
+// Restore resumes the run from a checkpoint of the same configuration. If it returns an error, it has changed nothing.
 func (t *Trainer) Restore(checkpoint []byte) error {
 	step, err := t.config.UnpackCheckpoint(checkpoint, t.state())
 	if err == nil {
@@ -182,7 +182,7 @@ func (t *Trainer) Restore(checkpoint []byte) error {
 	return err
 }
 
-// state returns all numbers that steps change, in the checkpoint's order.
+// state returns all numbers that steps change, in the order of the checkpoint.
 func (t *Trainer) state() (parts [][]float32) {
 	for _, v := range append(t.layers, t.table) {
 		parts = append(parts, v.now, v.first, v.second)
@@ -190,7 +190,7 @@ func (t *Trainer) state() (parts [][]float32) {
 	return parts
 }
 
-// parallel calls f with all numbers below n, on up to all goroutines of the pool.
+// parallel calls f for the numbers 0 to n-1, on all goroutines of the pool.
 func (t *Trainer) parallel(n int, f func(i int)) {
 	_ = t.pool.Do(context.Background(), f, n, 1) // calls cannot fail
 }

@@ -15,14 +15,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Scalar is one value of a curve. Tags with the same text before a slash share a section of TensorBoard's page.
+// Scalar is a point of a curve. Tags with the same text before a slash share a section of TensorBoard's page.
 type Scalar struct {
 	Tag   string
 	Value float32
 }
 
-// Writer writes one event file. Each event is a single Write, so a killed process leaves whole events and at most one partial
-// event at the end, which readers ignore.
+// Writer writes one event file. Each event is a single Write, so a killed process leaves whole events and at most one partial event at the
+// end, which readers ignore.
 type Writer struct {
 	io.Closer // the file
 	w         io.Writer
@@ -38,8 +38,8 @@ const (
 	sessionStart        = 1
 )
 
-// Create begins a file in a folder at a step. TensorBoard then ignores points of earlier files in the folder from that step on.
-// The caller must Close the Writer.
+// Create begins a file in a folder at a step. TensorBoard then ignores the points of earlier files in the folder from that step on. The
+// caller must close the Writer.
 func Create(dir string, step int) (*Writer, error) {
 	now := time.Now()
 	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%d.evald", now.UnixMilli())))
