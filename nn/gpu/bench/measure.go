@@ -3,9 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,8 +52,8 @@ func (b *bench) measure(m measurement) {
 			rest(row{Missing: "left out: it failed before"})
 			return
 		}
-		heard, last := 0, ""
-		err := b.command(command{args: b.evald(m, left), line: func(line string) {
+		last := ""
+		err := b.command(func(line string) {
 			var got struct {
 				Error string
 				speed
@@ -59,15 +63,11 @@ func (b *bench) measure(m measurement) {
 			}
 			b.add(row{Part: m.part, Name: m.name(left[0]), Error: got.Error, Result: json.RawMessage(line)})
 			b.speeds = append(b.speeds, got.speed)
-			left, last = left[1:], got.Error
-			heard++
-		}})
+			left, last, barren = left[1:], got.Error, 0
+		}, b.evald(m, left)...)
 		ours := errors.Is(err, errOver) || errors.Is(err, errStop) // the run's end, which says nothing about the program
 		if err != nil && !ours && m.under == nil {
 			b.bar(m.kernel, err.Error())
-		}
-		if heard > 0 {
-			barren = 0
 		}
 		switch {
 		case len(left) == 0 && (err == nil || last != "" || ours || m.under == nil):
@@ -112,4 +112,66 @@ func (b *bench) evald(m measurement, batches []int) []string {
 		args = append(args, "--precision", m.precision)
 	}
 	return args
+}
+
+// ncu writes what the hardware does in one launch of a kernel, after the self-test's and one to warm up, into a file of the results.
+// The clocks stay as they are.
+func (b *bench) ncu(tool string, m measurement) {
+	x := row{Part: "profiles", Name: "ncu " + m.name(m.batches[0])}
+	if m.kernel == "" {
+		x.Error = "no kernel was measured"
+		b.add(x)
+		return
+	}
+	report := filepath.Join(b.out, fmt.Sprintf("ncu-%s-%d.txt", m.kernel, m.batches[0]))
+	m.under = []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "--log-file", report}
+	err := b.command(nil, b.evald(m, m.batches)...)
+	if text, _ := os.ReadFile(report); err == nil && !bytes.Contains(text, []byte("Duration")) {
+		err = fmt.Errorf("ncu wrote no metrics into %s", report)
+	}
+	if err != nil {
+		x.Error = err.Error()
+	}
+	b.add(x)
+}
+
+var (
+	testEnded  = regexp.MustCompile(`^(    )?--- (PASS|FAIL|SKIP): (\S+) \(`)
+	testFailed = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)`)
+)
+
+// tests runs a program of Go's tests, and adds a row for each test and each of its direct subtests as it ends. under is the
+// tool that runs it, with its arguments, if any. Tests that name kernels themselves are skipped if kernels are left out.
+func (b *bench) tests(part, program string, under []string, args ...string) {
+	said, name := "", program
+	if len(under) > 0 {
+		name = under[2] + " " + program
+	}
+	left := time.Until(b.until)
+	args = append(append(slices.Clone(under), b.program(program), "-test.v", "-test.timeout", (left-min(left/10, 5*time.Second)).String()), args...)
+	if len(b.barred) > 0 {
+		args = append(args, "-test.skip", "^TestGPU(SameBits|Sanitize)$|^TestGPUAccuracy$/ by ("+strings.Join(b.barred, "|")+")$")
+	}
+	err := b.command(func(line string) {
+		if m := testFailed.FindStringSubmatch(line); m != nil {
+			said = m[1]
+		}
+		m := testEnded.FindStringSubmatch(line)
+		if m == nil {
+			return
+		}
+		x := row{Part: part, Name: name + " " + m[3]}
+		switch m[2] {
+		case "FAIL":
+			x.Error = "failed: " + said
+		case "SKIP":
+			x.Missing = "skipped: " + said
+		}
+		b.add(x)
+	}, args...)
+	x := row{Part: part, Name: name}
+	if err != nil {
+		x.Error = strings.TrimSpace(err.Error())
+	}
+	b.add(x)
 }

@@ -18,17 +18,30 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// runs are what can be asked for, with their time, their networks and batches, and the batches of networks of 256 channels.
-var runs = map[string]struct {
+// run is what can be asked for: its time, its networks and batches, and the batches of networks of 256 channels.
+type run struct {
 	time          time.Duration
 	networks      []string
 	batches, wide []int
 	plan          func(*bench) []step
-}{
+}
+
+var runs = map[string]run{
 	"canary": {90 * time.Second, []string{"1x16/8/16", "1x128/8/16", "1x256/8/16"}, []int{1}, nil, (*bench).canary},
 	"A":      {9 * time.Minute, []string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, nil, (*bench).speed},
 	"B":      {9 * time.Minute, []string{"20x256", "10x128", "6x64"}, []int{1, 132, 264, 1056, 8448, 65536}, []int{1, 132, 264, 792, 4096}, (*bench).kernels},
 	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 256, 1024, 65536}, []int{1, 256, 4096}, (*bench).peers},
+}
+
+// batches are the sizes of batches of a network.
+func (b *bench) batches(network string) []int {
+	if len(b.sizes) > 0 {
+		return b.sizes
+	}
+	if c, err := net.ParseConfig(network); err == nil && c.Channels >= 256 && b.what.wide != nil {
+		return b.what.wide
+	}
+	return b.what.batches
 }
 
 // step is a part of a run, with the longest time that it may take.
@@ -141,7 +154,7 @@ func (b *bench) kernels() (plan []step) {
 		return plan
 	}
 	for _, network := range b.networks {
-		plan = append(plan, b.profile(tool, network, 1<<30, b.waves(network)))
+		plan = append(plan, b.profile(tool, network, 1<<30, profiled))
 	}
 	for _, network := range b.networks {
 		plan = append(plan, b.profile(tool, network, 132, 132))
@@ -156,15 +169,8 @@ func (b *bench) profile(tool, network string, most, batch int) step {
 	}}
 }
 
-// waves is the size of a batch that is whole waves of the kernel for Hopper on the 132 multiprocessors of an H100.
-func (b *bench) waves(network string) int {
-	if c, err := net.ParseConfig(network); err == nil && c.Channels > 128 {
-		return 2 * 132 * 3
-	} else if err == nil && c.Channels > 64 {
-		return 4 * 132 * 8
-	}
-	return 4 * 132 * 16
-}
+// profiled is a batch of whole waves on the 132 multiprocessors of an H100, for the kernels of 16, 8 and 3 boards a block alike.
+const profiled = 48 * 132
 
 // fastest is the kernel with the highest rate of launches in the largest batch that was measured, of those up to a size.
 func (b *bench) fastest(network string, most int) string {
@@ -204,17 +210,22 @@ func (b *bench) peers() (plan []step) {
 // leftOut finds the kernels that evald does not use, because they failed.
 var leftOut = regexp.MustCompile(without + `=(\w+) leaves it out`)
 
+// choice is what evald devices -v --json says: by which kernels each device evaluates, and what it measured.
+type choice struct {
+	Tried []struct {
+		GPU    int
+		Kernel string
+		Small  []gpu.Sized
+		Error  string
+		Notes  []string
+	}
+}
+
 // measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
 // does not use, with the reason.
 func (b *bench) measured() {
 	text, err := b.output(b.program("evald"), "devices", "-v", "--json")
-	var found struct {
-		Tried []struct {
-			GPU   int
-			Error string
-			Notes []string
-		}
-	}
+	var found choice
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}
@@ -259,30 +270,18 @@ func (b *bench) variants(network string) (all []cuda.Kernel) {
 		return []cuda.Kernel{{}}
 	}
 	names := gpu.Variants(config, game.Connect4, gpu.Target{Major: b.gpu.Major, Minor: b.gpu.Minor, Shared: b.gpu.Shared, Processors: b.gpu.Multiprocessors})
-	width := 0
-	for _, k := range cuda.Kernels() {
-		if slices.Contains(names, k.Name) {
-			all = append(all, k)
-			if k.Channels > 0 && (width == 0 || k.Channels < width) {
-				width = k.Channels
-			}
-		}
-	}
+	all = slices.DeleteFunc(cuda.Kernels(), func(k cuda.Kernel) bool { return !slices.Contains(names, k.Name) })
 	if len(all) == 0 {
 		b.add(row{Part: "kernels", Name: network, Error: "no kernel fits"})
+	}
+	width := 0
+	for _, k := range all {
+		if k.Channels > 0 && (width == 0 || k.Channels < width) {
+			width = k.Channels
+		}
 	}
 	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
 	exact := func(k cuda.Kernel) bool { return k.Exact }
 	others := slices.DeleteFunc(slices.Clone(all), exact)
 	return append(slices.DeleteFunc(all, func(k cuda.Kernel) bool { return !exact(k) }), others...)
-}
-
-// add writes a row. If that fails, there is no use in going on.
-func (b *bench) add(x row) {
-	x.Without, x.Clocks = strings.Join(b.barred, ","), b.clocks.since(b.began)
-	if err := b.rows.add(x); err != nil {
-		fmt.Fprintln(os.Stderr, "run:", err)
-		os.Exit(1)
-	}
-	b.began = time.Now()
 }
