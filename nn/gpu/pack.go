@@ -118,6 +118,69 @@ func (k *packer) matrix(inputs, outputs int, at func(in, out int) float32) {
 	}
 }
 
+// hopperStem is the number of steps, of 16 inputs each, of the stem on Hopper.
+const hopperStem = 3
+
+// hopper appends the convolutions for a kernel of hopper.h, in fp16. The unit is a tile of 16 inputs and 64 outputs;
+// tile in kernels/cuda/sm90.h says how it is arranged. Three tiles are a chunk: those of the rows of a 3x3 kernel, for one of
+// its columns and the same 16 channels; or three successive steps of the stem, or of the first layers of both heads. Chunks for
+// the second half of 128 outputs follow those for the first. For 256 outputs see hopperRows.
+func (k *packer) hopper(p plan, n *net.Network, stem func(in, out int) float32, layers []string, heads func(in, out int) float32) {
+	c := p.config
+	successive := func(steps int, at func(in, out int) float32) {
+		for step := 0; step < steps; step += 3 {
+			for half := 0; half < p.channels; half += 64 {
+				for i := range 3 {
+					k.hopperTile(16*(step+i), half, at)
+				}
+			}
+		}
+	}
+	if p.channels == 256 {
+		k.hopperRows(p.stem, stem)
+		for _, name := range layers {
+			k.hopperRows(9*p.channels, conv3x3(n.Weight(name+".weight").Float32s(), c.Channels, p.channels, c.Channels))
+		}
+		k.hopperRows(p.channels, heads)
+		return
+	}
+	successive(hopperStem, stem)
+	for _, name := range layers {
+		at := conv3x3(n.Weight(name+".weight").Float32s(), c.Channels, p.channels, c.Channels)
+		for column := range 3 {
+			for channel := 0; channel < p.channels; channel += 16 {
+				for half := 0; half < p.channels; half += 64 {
+					for row := range 3 {
+						k.hopperTile((3*row+column)*p.channels+channel, half, at)
+					}
+				}
+			}
+		}
+	}
+	successive(p.channels/16, heads)
+}
+
+// hopperRows appends a matrix of inputs and 256 outputs for hopper256.h: for each 32 inputs in turn, and each 64 outputs, two tiles.
+func (k *packer) hopperRows(inputs int, at func(in, out int) float32) {
+	for in := 0; in < inputs; in += 32 {
+		for out := 0; out < 256; out += 64 {
+			k.hopperTile(in, out, at)
+			k.hopperTile(in+16, out, at)
+		}
+	}
+}
+
+// hopperTile appends the tile that begins with an input and an output.
+func (k *packer) hopperTile(in, out int, at func(in, out int) float32) {
+	for row := range 16 {
+		for part := range 8 {
+			for i := range 8 {
+				k.bytes = binary.LittleEndian.AppendUint16(k.bytes, f16(at(in+row, out+8*(part^row%8)+i)))
+			}
+		}
+	}
+}
+
 // floats appends n numbers: the given ones, and then zeros.
 func (k *packer) floats(n int, numbers []float32) {
 	for i := range n {

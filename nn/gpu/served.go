@@ -105,29 +105,34 @@ func (n *served) choice(r game.Rules, on Target) (choice, error) {
 		}
 		return choose([]plan{p}, on, nil), nil
 	}
-	first, err := newPlan(n.network.Config(), r, on)
+	families, err := n.families(r, on)
 	if err != nil {
 		return choice{}, err
 	}
-	if h, ok := planHopper(n.network.Config(), r, on); ok && n.hopper {
-		first = h
+	plans := families[0]
+	if n.hopper {
+		plans = families[len(families)-1]
 	}
 	var measured Samples
 	if r == testBoard.Rules() {
 		measured = n.measured[on]
 	}
-	return choose(n.allowed(family(first, on)), on, measured), nil
+	return choose(plans, on, measured), nil
 }
 
-// allowed is a family without barred kernels, except the first, which is for all sizes.
-func (n *served) allowed(plans []plan) []plan {
-	left := plans[:1]
-	for _, p := range plans[1:] {
-		if !slices.Contains(n.barred, p.Kernel.Name) {
-			left = append(left, p)
-		}
+// families are the plans of the tower's family, and then of that of Hopper if one fits. Barred kernels are left out, except the
+// tower's first, which is for all sizes.
+func (n *served) families(r game.Rules, on Target) ([][]plan, error) {
+	first, err := newPlan(n.network.Config(), r, on)
+	if err != nil {
+		return nil, err
 	}
-	return left
+	barred := func(p plan) bool { return slices.Contains(n.barred, p.Kernel.Name) }
+	all := [][]plan{append([]plan{first}, slices.DeleteFunc(family(first, on)[1:], barred)...)}
+	if h, ok := planHopper(first.config, r, on); ok && !barred(h) {
+		all = append(all, slices.DeleteFunc(family(h, on), barred))
+	}
+	return all, nil
 }
 
 // variants makes what sessions need for plans on a board.

@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -27,14 +28,13 @@ type session struct {
 
 	free      chan *slot // for callers; every channel of slots has room for all slots
 	submitted chan *slot
-	orders    chan order
-	broken    chan error    // an error that a caller found; the first counts
-	dead      chan struct{} // closed when the session takes no more slots, see over
+	orders    chan func() error // to run on the session's thread between launches; an error ends the session
+	broken    chan error        // an error that a caller found; the first counts
+	dead      chan struct{}     // closed when the session takes no more slots, see over
 
 	ends   sync.Once
 	reason error // why it ended; read it after dead
 
-	slots   []*slot
 	tester  *slot     // for the self-test alone
 	flying  []*slot   // launched, the oldest first
 	busy    time.Time // since when something flies, as far as it is not counted yet
@@ -56,17 +56,11 @@ type loadedKernel struct {
 	resident int // blocks that run on a multiprocessor at once
 }
 
-// order is a function to run on the session's thread between launches. An error of do ends the session.
-type order struct {
-	do   func() error
-	done chan struct{} // closed when do has succeeded
-}
-
 func newSession(d *device, c *driver.Context) *session {
 	return &session{
 		device: d, c: c,
 		free: make(chan *slot, slotsADevice), submitted: make(chan *slot, slotsADevice),
-		orders: make(chan order), broken: make(chan error, 1), dead: make(chan struct{}),
+		orders: make(chan func() error), broken: make(chan error, 1), dead: make(chan struct{}),
 		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[*layout]driver.Memory{},
 		tested: map[string]bool{}, proofs: map[proof][]byte{},
 	}
@@ -74,17 +68,14 @@ func newSession(d *device, c *driver.Context) *session {
 
 // open allocates what the session needs, and tests the network that it serves.
 func (s *session) open(n *served) error {
-	for range slotsADevice {
-		slot, err := s.newSlot()
-		if err != nil {
+	slots := make([]*slot, slotsADevice+1)
+	for i := range slots {
+		var err error
+		if slots[i], err = s.newSlot(); err != nil {
 			return err
 		}
-		s.slots = append(s.slots, slot)
 	}
-	var err error
-	if s.tester, err = s.newSlot(); err != nil {
-		return err
-	}
+	s.tester, slots = slots[slotsADevice], slots[:slotsADevice]
 	p, err := n.planned(testBoard, targetOf(s.device.info))
 	if err != nil {
 		return err
@@ -96,7 +87,7 @@ func (s *session) open(n *served) error {
 			}
 		}
 	}
-	for _, slot := range s.slots {
+	for _, slot := range slots {
 		s.free <- slot
 	}
 	return nil
@@ -104,21 +95,13 @@ func (s *session) open(n *served) error {
 
 func (s *session) newSlot() (*slot, error) {
 	x := &slot{session: s, job: new(job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
-	var err error
-	if x.stream, err = s.c.NewStream(); err != nil {
-		return nil, err
-	}
-	if x.hostIn, err = s.c.AllocHost(slotPositions); err != nil {
-		return nil, err
-	}
-	if x.hostOut, err = s.c.AllocHost(slotAnswers); err != nil {
-		return nil, err
-	}
-	if x.in, err = s.c.Alloc(slotPositions); err != nil {
-		return nil, err
-	}
-	x.out, err = s.c.Alloc(slotAnswers)
-	return x, err
+	var err [5]error
+	x.stream, err[0] = s.c.NewStream()
+	x.hostIn, err[1] = s.c.AllocHost(slotPositions)
+	x.hostOut, err[2] = s.c.AllocHost(slotAnswers)
+	x.in, err[3] = s.c.Alloc(slotPositions)
+	x.out, err[4] = s.c.Alloc(slotAnswers)
+	return x, cmp.Or(err[:]...)
 }
 
 // patience is how long the thread polls for the end of a launch, so that it can start other launches at once. After that it
@@ -135,8 +118,8 @@ func (s *session) loop() error {
 				return nil
 			case err := <-s.broken:
 				return err
-			case o := <-s.orders:
-				if err := o.run(); err != nil {
+			case f := <-s.orders:
+				if err := f(); err != nil {
 					return err
 				}
 			case x := <-s.submitted:
@@ -162,8 +145,8 @@ func (s *session) oldest() error {
 		select {
 		case err := <-s.broken:
 			return err
-		case o := <-s.orders:
-			if err := o.run(); err != nil {
+		case f := <-s.orders:
+			if err := f(); err != nil {
 				return err
 			}
 		case x := <-s.submitted:
@@ -190,20 +173,35 @@ func (s *session) oldest() error {
 
 func (s *session) land(x *slot) {
 	s.flying = append(s.flying[:0], s.flying[1:]...)
-	s.device.count.rows.Add(uint64(len(x.rows)))
-	s.device.count.launches.Add(1)
-	now := time.Now()
-	s.device.count.busy.Add(uint64(now.Sub(s.busy)))
+	now, d := time.Now(), s.device
+	d.mu.Lock()
+	d.count.Rows += uint64(len(x.rows))
+	d.count.Launches++
+	d.count.Busy += now.Sub(s.busy)
+	d.mu.Unlock()
 	s.busy = now
 	x.end(nil)
 }
 
-func (o order) run() error {
-	err := o.do()
-	if err == nil {
-		close(o.done)
+// order runs a function on the session's thread, and returns when it is done or the session has ended.
+func (s *session) order(f func() error) error {
+	done := make(chan struct{})
+	select {
+	case s.orders <- func() error {
+		err := f()
+		if err == nil {
+			close(done)
+		}
+		return err
+	}:
+		select {
+		case <-done:
+			return nil
+		case <-s.dead:
+		}
+	case <-s.dead:
 	}
-	return err
+	return s.reason
 }
 
 // launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
@@ -268,14 +266,14 @@ func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memor
 	return s.c.Launch(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
-func (s *session) moreScratch(x *slot, n int) error {
+func (s *session) moreScratch(x *slot, n int) (err error) {
 	if x.scratchBytes > 0 {
-		x.scratchBytes = 0
-		if err := s.c.Free(x.scratch); err != nil {
-			return err
-		}
+		err = s.c.Free(x.scratch)
 	}
-	var err error
+	x.scratchBytes = 0
+	if err != nil {
+		return err
+	}
 	if x.scratch, err = s.c.Alloc(n); err == nil {
 		x.scratchBytes = n
 	}
@@ -302,20 +300,13 @@ func (s *session) load(v *variant) error {
 			return err
 		}
 	}
-	if err := s.selfTest(v); err != nil {
-		if had {
-			return err
-		}
-		return errors.Join(err, s.unload(v.layout))
+	err := s.selfTest(v)
+	if err != nil && !had {
+		err = errors.Join(err, s.c.Free(s.weights[v.layout]))
+		delete(s.weights, v.layout)
 	}
-	s.tested[v.Kernel.Name] = true
-	return nil
-}
-
-func (s *session) unload(l *layout) error {
-	m := s.weights[l]
-	delete(s.weights, l)
-	return s.c.Free(m)
+	s.tested[v.Kernel.Name] = err == nil
+	return err
 }
 
 func (s *session) loadKernel(k cuda.Kernel) error {
@@ -362,7 +353,9 @@ func (s *session) over(err error) error {
 		if s.reason = errClosed; err != nil {
 			s.reason = s.device.failed(err, true) // first, so that who finds no session also finds the fault counted
 		}
-		s.device.down(s)
+		s.device.e.change(func(live []*session) []*session {
+			return slices.DeleteFunc(live, func(x *session) bool { return x == s })
+		})
 		close(s.dead)
 	})
 	return s.reason
@@ -374,7 +367,7 @@ func (s *session) stop(err error) {
 		x.end(err)
 	}
 	s.flying = nil
-	for range s.slots {
+	for range slotsADevice {
 		for gathered := false; !gathered; {
 			select {
 			case <-s.free:
@@ -384,26 +377,4 @@ func (s *session) stop(err error) {
 			}
 		}
 	}
-}
-
-// giveBack frees everything. What cannot be freed, as after most faults, is freed with the context.
-func (s *session) giveBack() error {
-	var errs []error
-	for l := range s.weights {
-		errs = append(errs, s.unload(l))
-	}
-	for _, m := range s.modules {
-		errs = append(errs, s.c.Unload(m))
-	}
-	slots := s.slots
-	if s.tester != nil {
-		slots = append(slots, s.tester)
-	}
-	for _, x := range slots {
-		if x.scratchBytes > 0 {
-			errs = append(errs, s.c.Free(x.scratch))
-		}
-		errs = append(errs, s.c.Free(x.in), s.c.Free(x.out), s.c.FreeHost(x.hostIn), s.c.FreeHost(x.hostOut), s.c.DestroyStream(x.stream))
-	}
-	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -37,19 +38,7 @@ type trialLine struct {
 // process has ended. What it began on the device then ends with this process.
 func Trial(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
-	text, err := lines.ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("gpu: trial: read the request: %w", err)
-	}
-	var r trialRequest
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("gpu: trial: the request: %w", err)
-	}
-	file, err := io.ReadAll(io.LimitReader(lines, int64(r.Bytes)))
-	if err != nil {
-		return fmt.Errorf("gpu: trial: read the network: %w", err)
-	}
-	t, err := newTrial(r, file, json.NewEncoder(out))
+	t, err := readTrial(lines, json.NewEncoder(out))
 	if err != nil {
 		return fmt.Errorf("gpu: trial: %w", err)
 	}
@@ -81,12 +70,29 @@ type trial struct {
 	d      driver.Device
 	serves *served
 	groups []choice
-	pos    []game.Position
+	pos    []game.Position // the probes
 	times  Samples
 	out    *json.Encoder
 }
 
-func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error) {
+// readTrial reads a request.
+func readTrial(in *bufio.Reader, out *json.Encoder) (*trial, error) {
+	var r trialRequest
+	text, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	file, err := io.ReadAll(io.LimitReader(in, int64(r.Bytes)))
+	if err != nil {
+		return nil, fmt.Errorf("read the network: %w", err)
+	}
+	n, err := net.Parse(file)
+	if err != nil {
+		return nil, err
+	}
 	found, err := driver.Find()
 	if err != nil {
 		return nil, err
@@ -94,12 +100,6 @@ func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error)
 	if at := r.Device.Index; at < 0 || at >= len(found.Devices) || found.Devices[at].UUID != r.Device.UUID {
 		return nil, fmt.Errorf("there is no GPU %d with UUID %s", at, r.Device.UUID)
 	}
-	n, err := net.Parse(network)
-	if err != nil {
-		return nil, err
-	}
-	t := &trial{d: r.Device, serves: newServed(n), times: Samples{}, out: out}
-	t.serves.barred = r.Without
 	want := eval.NewBatch(testBoard, probes)
 	probe(want)
 	if len(r.WDL) != len(want.WDL) || len(r.Policy) != len(want.Policy) {
@@ -107,22 +107,11 @@ func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error)
 	}
 	copy(want.WDL, r.WDL)
 	copy(want.Policy, r.Policy)
+	t := &trial{d: r.Device, serves: newServed(n), pos: want.Pos, times: Samples{}, out: out}
+	t.serves.barred = r.Without
 	t.serves.wants[testBoard.Rules()] = want
-	if t.groups, err = t.serves.candidates(targetOf(r.Device)); err != nil {
-		return nil, err
-	}
-	for most := largest(t.groups); len(t.pos) < most; {
-		t.pos = append(t.pos, want.Pos...)
-	}
-	return t, nil
-}
-
-// largest is the largest number of positions that kernels are compared with.
-func largest(groups []choice) (most int) {
-	for _, c := range groups {
-		most = max(most, c.sizes[len(c.sizes)-1].most)
-	}
-	return most
+	t.groups, err = t.serves.candidates(targetOf(r.Device))
+	return t, err
 }
 
 // How often a launch is measured: its time is the least of some rounds, through all kernels and sizes in turn, so that the
@@ -139,8 +128,7 @@ func (t *trial) work() error {
 		return err
 	}
 	err = w.Do(func(c *driver.Context) error {
-		s := newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c)
-		return errors.Join(t.measure(s), s.giveBack())
+		return t.measure(newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c))
 	})
 	return errors.Join(err, w.Close())
 }
@@ -161,6 +149,9 @@ func (t *trial) measure(s *session) (err error) {
 			if err := s.load(v); err != nil {
 				return err
 			}
+			for _, size := range c.sizes {
+				t.times[v.Kernel.Name] = append(t.times[v.Kernel.Name], Sample{size.most, math.Inf(1)})
+			}
 		}
 	}
 	rounds, launches := trialRounds, trialLaunches
@@ -170,10 +161,17 @@ func (t *trial) measure(s *session) (err error) {
 	for range rounds {
 		for g, c := range t.groups {
 			for i, size := range c.sizes {
+				pos := slices.Repeat(t.pos, ceil(size.most, len(t.pos)))[:size.most]
 				for _, v := range all[g] {
-					if err := t.time(s, v, i, size.most, launches); err != nil {
+					if err := t.begins(v); err != nil {
 						return err
 					}
+					seconds, err := s.time(v, pos, launches)
+					if err != nil {
+						return err
+					}
+					best := &t.times[v.Kernel.Name][i].Seconds
+					*best = min(*best, seconds)
 				}
 			}
 		}
@@ -183,20 +181,3 @@ func (t *trial) measure(s *session) (err error) {
 
 // begins says which kernel works from now on.
 func (t *trial) begins(v *variant) error { return t.out.Encode(trialLine{Kernel: v.Kernel.Name}) }
-
-// time measures a kernel with n positions, which is its i-th size.
-func (t *trial) time(s *session, v *variant, i, n, launches int) error {
-	if err := t.begins(v); err != nil {
-		return err
-	}
-	seconds, err := s.time(v, t.pos[:n], launches)
-	if err != nil {
-		return err
-	}
-	name := v.Kernel.Name
-	if len(t.times[name]) == i {
-		t.times[name] = append(t.times[name], Sample{n, math.Inf(1)})
-	}
-	t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
-	return nil
-}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +89,11 @@ func (b *bench) start(stderr io.Writer, line func(string), args ...string) (*exe
 	p := exec.Command(args[0], args[1:]...)
 	p.Env = b.environment()
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p.Stdout, p.Stderr, p.WaitDelay = &lines{line: line}, stderr, 2*time.Second
+	p.Stdout = &short.Lines{Each: func(text string) error {
+		line(text)
+		return nil
+	}}
+	p.Stderr, p.WaitDelay = stderr, 2*time.Second
 	return p, p.Start()
 }
 
@@ -98,24 +101,6 @@ func (b *bench) start(stderr io.Writer, line func(string), args ...string) (*exe
 func (b *bench) output(args ...string) (text string, err error) {
 	err = b.command(func(line string) { text += line + "\n" }, args...)
 	return text, err
-}
-
-// lines calls line with each line that is written.
-type lines struct {
-	line func(string)
-	rest []byte // that has no end yet
-}
-
-func (l *lines) Write(text []byte) (int, error) {
-	l.rest = append(l.rest, text...)
-	for {
-		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
-		if !whole {
-			return len(text), nil
-		}
-		l.rest = rest
-		l.line(string(line))
-	}
 }
 
 func (b *bench) program(name string) string { return filepath.Join(b.here, name) }

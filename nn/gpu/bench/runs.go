@@ -88,10 +88,10 @@ func (b *bench) canary() (plan []step) {
 	var small []measurement
 	for _, network := range b.networks {
 		kernels := b.variants(network)
-		if forHopper := slices.DeleteFunc(slices.Clone(kernels), func(k cuda.Kernel) bool { return !k.Exact }); len(forHopper) > 0 {
-			kernels = forHopper
-		}
 		for _, k := range kernels {
+			if kernels[0].Exact && !k.Exact {
+				break // those for Hopper are enough
+			}
 			small = append(small, measurement{part: "self-tests", network: network, kernel: k.Name, batches: b.batches(network), round: time.Millisecond})
 			plan = append(plan, b.measures(20*time.Second, small[len(small)-1]))
 		}
@@ -153,20 +153,14 @@ func (b *bench) kernels() (plan []step) {
 	if tool == "" {
 		return plan
 	}
-	for _, network := range b.networks {
-		plan = append(plan, b.profile(tool, network, 1<<30, profiled))
-	}
-	for _, network := range b.networks {
-		plan = append(plan, b.profile(tool, network, 132, 132))
+	for _, of := range []struct{ most, batch int }{{1 << 30, profiled}, {132, 132}} {
+		for _, network := range b.networks {
+			plan = append(plan, step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, of.batch), 40 * time.Second, func() {
+				b.ncu(tool, measurement{network: network, kernel: b.fastest(network, of.most), batches: []int{of.batch}, round: time.Millisecond})
+			}})
+		}
 	}
 	return plan
-}
-
-// profile is a step that profiles the kernel that was fastest in batches of up to most.
-func (b *bench) profile(tool, network string, most, batch int) step {
-	return step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, batch), 40 * time.Second, func() {
-		b.ncu(tool, measurement{network: network, kernel: b.fastest(network, most), batches: []int{batch}, round: time.Millisecond})
-	}}
 }
 
 // profiled is a batch of whole waves on the 132 multiprocessors of an H100, for the kernels of 16, 8 and 3 boards a block alike.
@@ -281,7 +275,6 @@ func (b *bench) variants(network string) (all []cuda.Kernel) {
 		}
 	}
 	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
-	exact := func(k cuda.Kernel) bool { return k.Exact }
-	others := slices.DeleteFunc(slices.Clone(all), exact)
-	return append(slices.DeleteFunc(all, func(k cuda.Kernel) bool { return !exact(k) }), others...)
+	slices.SortStableFunc(all, func(a, b cuda.Kernel) int { return b.Arch - a.Arch })
+	return all
 }
