@@ -142,9 +142,6 @@ const (
 	slotAnswers   = 1 << 20
 )
 
-// slotRows is an upper bound on the rows of a launch.
-const slotRows = slotPositions / 16
-
 // room is how many positions fit the memory of a launch.
 func (p plan) room() int { return min(slotPositions/p.PositionBytes(), slotAnswers/p.RowBytes()) }
 

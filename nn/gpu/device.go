@@ -18,6 +18,7 @@ type device struct {
 	info    driver.Device
 	retry   retry
 	yields  bool          // the threads that poll, one a device, could keep all processors from the callers
+	started chan error    // the result of starting the first session
 	quit    chan struct{} // closed when the device is wanted no more
 	ended   chan struct{}
 	refused map[string]error // kernels that failed their self-test; only the session's thread uses it
@@ -32,37 +33,36 @@ type device struct {
 func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared, d.Multiprocessors} }
 
 func newDevice(e *Backend, info driver.Device, r retry) *device {
-	return &device{e: e, info: info, retry: r, quit: make(chan struct{}), ended: make(chan struct{}), refused: map[string]error{}}
+	return &device{
+		e: e, info: info, retry: r, refused: map[string]error{},
+		started: make(chan error, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
-// run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
-// ends. It also ends if the device is lost.
-func (d *device) run(started chan<- error) {
+// run keeps the device working until quit, or until it is lost. If the first session does not start, run ends.
+func (d *device) run() {
 	defer close(d.ended)
 	wait := time.Duration(0)
 	fatal := 0 // attempts in a row that failed so
 	for first := true; ; first = false {
-		began, err := d.live(func() {
+		worked, err := d.live(func() {
 			if first {
-				started <- nil
+				d.started <- nil
 				return
 			}
 			d.add(func(c *DeviceStats) { c.Rebuilt++ })
 			d.e.say(fmt.Sprintf("GPU %v works again", d.info))
 		})
-		worked := time.Duration(0)
-		of, known := errors.AsType[*driver.Error](err)
-		switch {
-		case err == nil:
+		if err == nil {
 			return
-		case !began.IsZero():
-			worked, fatal = time.Since(began), 0
-		case first:
-			started <- err
+		}
+		if first && worked == 0 {
+			d.started <- err
 			return
-		case known && of.Fatal():
+		}
+		if of, ok := errors.AsType[*driver.Error](err); ok && of.Fatal() && worked == 0 {
 			fatal++
-		default:
+		} else {
 			fatal = 0
 		}
 		if fatal >= d.retry.lose {
@@ -79,37 +79,37 @@ func (d *device) run(started chan<- error) {
 	}
 }
 
-// live runs one session, from a new context to its end, which frees all that is in it. It calls works when the session serves, since
-// began. The error says why the session ended; it is nil after quit.
-func (d *device) live(works func()) (began time.Time, err error) {
+// live runs one session, from a new context to its end, which frees all that is in it. It calls works when the session serves, and
+// returns for how long it did. The error says why the session ended; it is nil after quit.
+func (d *device) live(works func()) (worked time.Duration, err error) {
 	w, err := d.info.Start()
 	if err != nil {
-		return began, d.failed(err, false)
+		return 0, d.failed(err, false)
 	}
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(d, c)
 		if err := s.open(d.e.serves); err != nil || d.unwanted() {
 			return err
 		}
-		began = time.Now()
+		began := time.Now()
 		d.e.change(func(live []*session) []*session { return append(live, s) })
 		works()
 		err := s.loop()
 		reason := s.over(err)
 		s.stop(reason)
+		worked = max(1, time.Since(began))
 		if err != nil {
 			return reason
 		}
 		return nil
 	})
 	closing := w.Close()
-	switch {
-	case err == nil:
+	if err == nil {
 		d.closing = closing
-	case began.IsZero():
+	} else if worked == 0 {
 		err = d.failed(err, false)
 	}
-	return began, err
+	return worked, err
 }
 
 // unwanted reports whether the device was left behind, or the evaluator closed.
@@ -175,13 +175,6 @@ func (d *device) stats() DeviceStats {
 		s.Last = d.last.Error()
 	}
 	return s
-}
-
-// why returns the last error.
-func (d *device) why() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
 }
 
 // small says which other kernels are for smaller batches of 7x6.

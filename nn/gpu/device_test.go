@@ -294,7 +294,7 @@ func (e *Backend) benchmarkSteps(b *testing.B, batch *eval.Batch) (err error) {
 			v.PutPosition(s.tester.hostIn.Bytes()[i*v.PositionBytes():], at)
 		}
 		return microseconds(b, 0, func() error {
-			err := s.start(s.tester, v.plan, v.layout, n)
+			err := s.start(s.tester, v.plan, n)
 			for idle := false; err == nil && !idle; {
 				idle, err = s.c.Idle(s.tester.stream)
 			}

@@ -1,7 +1,7 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
 //	plan.go, pack.go, rows.go   a kernel for a network and a board, its weights, positions in and answers out
-//	choice.go, predict.go       which kernel for how many positions, by measured or predicted times
+//	choice.go                   which kernel for how many positions, by measured or predicted times
 //	evaluator.go                Backend: the batches of callers; none.go: without GPU support
 //	slot.go                     a batch cut into launches, and the place of one: pinned memory and a stream
 //	stats.go                    Options, and what the devices have done
@@ -18,11 +18,8 @@
 // call that fails, whatever that was. What went wrong is not repaired; a new session begins. So there is one way back
 // from all faults, and a test takes it from each call.
 //
-// Kernels are tried in a process of its own (Options.Trial): the program, started again. A kernel that faults or does not end
-// takes no more than that process with it, which is killed, and the driver frees its context. It would cost this process the
-// GPU, or keep a thread and a context busy for ever. A program of others that uses this package as a library may have no such
-// program. Then nothing is tried: the kernels for every GPU evaluate, each after its self-test, and a note says so where one for
-// Hopper is left out.
+// Kernels are tried in a process of its own (Options.Trial). A kernel that faults or does not end costs that process alone, which is
+// killed, and the driver frees its context. In this process it would cost the GPU, or keep a thread and a context busy for ever.
 //
 // One thread a device calls the driver. It asks for a millisecond whether the oldest launch is done, starting others
 // as they come, and only then waits. Callers fill and read pinned memory themselves, in slots that are always in one

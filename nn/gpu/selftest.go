@@ -39,14 +39,14 @@ func (s *session) selfTest(v *variant) error {
 	}
 	out := x.hostOut.Bytes()[:n*p.RowBytes()]
 	clear(out)
-	if err := errors.Join(s.start(x, p, v.layout, n), s.c.Wait(x.stream)); err != nil {
+	if err := errors.Join(s.start(x, p, n), s.c.Wait(x.stream)); err != nil {
 		return err
 	}
 	if err := v.test.compare(out); err != nil {
 		return err
 	}
 	first := out[:min(n, probes)*p.RowBytes()]
-	of := proof{v.layout, want}
+	of := proof{p.Kernel.Family(), want}
 	if before, ok := s.proofs[of]; !ok || len(before) < len(first) {
 		s.proofs[of] = bytes.Clone(first)
 	}
@@ -144,7 +144,7 @@ func (s *session) time(v *variant, pos []game.Position, launches int) (float64, 
 				return 0, err
 			}
 		}
-		if err := s.kernel(x, v.plan, v.layout, len(pos), x.in, x.out); err != nil {
+		if err := s.kernel(x, v.plan, len(pos), x.in, x.out); err != nil {
 			return 0, err
 		}
 	}

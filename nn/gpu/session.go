@@ -40,15 +40,15 @@ type session struct {
 	busy    time.Time // since when something flies, as far as it is not counted yet
 	modules map[string]driver.Module
 	kernels map[string]loadedKernel
-	weights map[*layout]driver.Memory
+	weights map[cuda.Family]driver.Memory
 	tested  map[string]bool  // kernels that have passed their self-test
 	proofs  map[proof][]byte // the first answers to the probes
 }
 
 // proof is what must be answered with the same bits by all kernels of a family.
 type proof struct {
-	layout *layout
-	want   *eval.Batch
+	cuda.Family
+	want *eval.Batch
 }
 
 type loadedKernel struct {
@@ -61,7 +61,7 @@ func newSession(d *device, c *driver.Context) *session {
 		device: d, c: c,
 		free: make(chan *slot, slotsADevice), submitted: make(chan *slot, slotsADevice),
 		orders: make(chan func() error), broken: make(chan error, 1), dead: make(chan struct{}),
-		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[*layout]driver.Memory{},
+		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[cuda.Family]driver.Memory{},
 		tested: map[string]bool{}, proofs: map[proof][]byte{},
 	}
 }
@@ -94,7 +94,7 @@ func (s *session) open(n *served) error {
 }
 
 func (s *session) newSlot() (*slot, error) {
-	x := &slot{session: s, job: new(job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
+	x := &slot{session: s, job: new(job), done: make(chan error, 1)}
 	var err [5]error
 	x.stream, err[0] = s.c.NewStream()
 	x.hostIn, err[1] = s.c.AllocHost(slotPositions)
@@ -112,24 +112,21 @@ const patience = time.Millisecond
 // loop serves until quit, which is no error, or until something fails.
 func (s *session) loop() error {
 	for {
-		if len(s.flying) == 0 {
+		var err error
+		if len(s.flying) > 0 {
+			err = s.oldest()
+		} else {
 			select {
 			case <-s.device.quit:
 				return nil
-			case err := <-s.broken:
-				return err
+			case err = <-s.broken:
 			case f := <-s.orders:
-				if err := f(); err != nil {
-					return err
-				}
+				err = f()
 			case x := <-s.submitted:
-				if err := s.launch(x); err != nil {
-					return err
-				}
+				err = s.launch(x)
 			}
-			continue
 		}
-		if err := s.oldest(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -142,24 +139,21 @@ func (s *session) oldest() error {
 		if s.device.yields {
 			runtime.Gosched()
 		}
+		var err error
 		select {
-		case err := <-s.broken:
-			return err
+		case err = <-s.broken:
 		case f := <-s.orders:
-			if err := f(); err != nil {
-				return err
-			}
-		case x := <-s.submitted:
-			if err := s.launch(x); err != nil {
-				return err
-			}
+			err = f()
+		case next := <-s.submitted:
+			err = s.launch(next)
 		default:
 		}
-		idle, err := s.c.Idle(x.stream)
 		if err != nil {
 			return err
 		}
-		if idle {
+		if idle, err := s.c.Idle(x.stream); err != nil {
+			return err
+		} else if idle {
 			s.land(x)
 			return nil
 		}
@@ -175,7 +169,7 @@ func (s *session) land(x *slot) {
 	s.flying = append(s.flying[:0], s.flying[1:]...)
 	now, d := time.Now(), s.device
 	d.mu.Lock()
-	d.count.Rows += uint64(len(x.rows))
+	d.count.Rows += uint64(x.n)
 	d.count.Launches++
 	d.count.Busy += now.Sub(s.busy)
 	d.mu.Unlock()
@@ -207,7 +201,7 @@ func (s *session) order(f func() error) error {
 // launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
 // flying and gets that error. If the kernel fails its self-test, only the callers that need it get the error.
 func (s *session) launch(x *slot) error {
-	v := x.plan.variants[x.plan.index(len(x.rows))]
+	v := x.plan.variants[x.plan.index(x.n)]
 	if err := s.device.refused[v.Kernel.Name]; err != nil {
 		x.end(err)
 		return nil
@@ -226,7 +220,7 @@ func (s *session) launch(x *slot) error {
 	if err != nil {
 		return err
 	}
-	return s.start(x, v.plan, v.layout, len(x.rows))
+	return s.start(x, v.plan, x.n)
 }
 
 // directBytes is the size of positions and answers up to which a kernel reads and writes them in pinned memory itself: 264
@@ -239,21 +233,21 @@ func (p plan) direct(n int) bool { return n*(p.PositionBytes()+p.RowBytes()) <= 
 
 // start queues the kernel for n positions in the slot's stream, between copies if it does not use pinned memory itself. Kernel
 // and weights must be loaded.
-func (s *session) start(x *slot, p plan, l *layout, n int) error {
+func (s *session) start(x *slot, p plan, n int) error {
 	if in, out := x.hostIn.Device(), x.hostOut.Device(); in != 0 && out != 0 && p.direct(n) {
-		return s.kernel(x, p, l, n, in, out)
+		return s.kernel(x, p, n, in, out)
 	}
 	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
 		return err
 	}
-	if err := s.kernel(x, p, l, n, x.in, x.out); err != nil {
+	if err := s.kernel(x, p, n, x.in, x.out); err != nil {
 		return err
 	}
 	return s.c.CopyToHost(x.hostOut, x.out, n*p.RowBytes(), x.stream)
 }
 
 // kernel queues the kernel for n positions in the slot's stream, which reads them at in and writes answers at out.
-func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memory) error {
+func (s *session) kernel(x *slot, p plan, n int, in, out driver.Memory) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
 	blocks := p.Blocks(*x.job, max(1, processors*k.resident/p.Kernel.Cluster))
@@ -262,7 +256,7 @@ func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memor
 			return err
 		}
 	}
-	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(in), uint64(out), uint64(x.scratch)
+	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[p.Kernel.Family()]), uint64(in), uint64(out), uint64(x.scratch)
 	return s.c.Launch(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
@@ -289,21 +283,22 @@ func (s *session) load(v *variant) error {
 	if err := s.loadKernel(v.Kernel); err != nil {
 		return err
 	}
-	_, had := s.weights[v.layout]
+	family := v.Kernel.Family()
+	_, had := s.weights[family]
 	if !had {
-		m, err := s.c.Alloc(len(v.layout.weights))
+		m, err := s.c.Alloc(len(v.weights))
 		if err != nil {
 			return err
 		}
-		s.weights[v.layout] = m
-		if err := s.c.Upload(m, v.layout.weights); err != nil {
+		s.weights[family] = m
+		if err := s.c.Upload(m, v.weights); err != nil {
 			return err
 		}
 	}
 	err := s.selfTest(v)
 	if err != nil && !had {
-		err = errors.Join(err, s.c.Free(s.weights[v.layout]))
-		delete(s.weights, v.layout)
+		err = errors.Join(err, s.c.Free(s.weights[family]))
+		delete(s.weights, family)
 	}
 	s.tested[v.Kernel.Name] = err == nil
 	return err
@@ -313,22 +308,19 @@ func (s *session) loadKernel(k cuda.Kernel) error {
 	if _, ok := s.kernels[k.Name]; ok {
 		return nil
 	}
-	m, ok := s.modules[k.Module]
-	if !ok {
-		var err error
-		if m, err = s.module(k); err != nil {
-			return fmt.Errorf("kernel %s: %w", k.Name, err)
-		}
-		s.modules[k.Module] = m
+	m, err := s.module(k)
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
 	f, err := s.c.Function(m, k.Name)
 	if err != nil {
 		return err
 	}
-	if err := s.c.AllowShared(f, k.Shared); err != nil {
-		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	err = s.c.AllowShared(f, k.Shared)
+	resident := 0
+	if err == nil {
+		resident, err = s.c.Resident(f, k.Threads, k.Shared)
 	}
-	resident, err := s.c.Resident(f, k.Threads, k.Shared)
 	if err != nil {
 		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
@@ -337,13 +329,18 @@ func (s *session) loadKernel(k cuda.Kernel) error {
 }
 
 // module loads a kernel's machine code, or if there is none that the driver can use, compiles its PTX.
-func (s *session) module(k cuda.Kernel) (driver.Module, error) {
-	if cubin := k.Cubin(s.device.info.Major, s.device.info.Minor); cubin != nil {
-		if m, ok, err := s.c.LoadMachineCode(cubin); ok || err != nil {
-			return m, err
-		}
+func (s *session) module(k cuda.Kernel) (m driver.Module, err error) {
+	m, ok := s.modules[k.Module]
+	if cubin := k.Cubin(s.device.info.Major, s.device.info.Minor); !ok && cubin != nil {
+		m, ok, err = s.c.LoadMachineCode(cubin)
 	}
-	return s.c.Load(k.PTX)
+	if !ok && err == nil {
+		m, err = s.c.Load(k.PTX)
+	}
+	if err == nil {
+		s.modules[k.Module] = m
+	}
+	return m, err
 }
 
 // over hides the session from callers. err is the reason, or nil after quit; only the first call counts. It returns the

@@ -33,10 +33,7 @@ func (c *call) run(ctx context.Context, e *Backend, b *eval.Batch) (err error) {
 		}
 		c.flying = c.flying[:0]
 	}()
-	for next := 0; ; {
-		if next == len(b.Pos) && len(c.flying) == 0 {
-			return nil
-		}
+	for next := 0; next < len(b.Pos) || len(c.flying) > 0; {
 		var s *slot
 		if next < len(b.Pos) {
 			if s, err = e.take(ctx, len(c.flying) == 0); err != nil {
@@ -44,22 +41,20 @@ func (c *call) run(ctx context.Context, e *Backend, b *eval.Batch) (err error) {
 			}
 		}
 		if s == nil {
-			if err := c.finish(ctx, b); err != nil {
+			if err = c.finish(ctx, b); err != nil {
 				return err
 			}
 			continue
 		}
-		if next, err = s.fill(e.serves, b, next, 1+e.idle(s.session)); err != nil {
+		if err = s.fill(e.serves, b, next, 1+e.idle(s.session)); err != nil {
 			s.free()
 			return err
 		}
-		if len(s.rows) == 0 { // only finished games were left
-			s.free()
-			continue
-		}
+		next += s.n
 		s.submit()
 		c.flying = append(c.flying, s)
 	}
+	return nil
 }
 
 // finish waits for the oldest slot and reads its answers.
@@ -111,10 +106,11 @@ type slot struct {
 	scratchBytes    int
 	job             *job // allocated separately, since C code reads it
 
-	plan *planned
-	rows []int32 // of the batch, one for each position
-	done chan error
-	left atomic.Int32 // whether the caller still waits: see waiting
+	plan  *planned
+	first int // row of the batch
+	n     int // rows
+	done  chan error
+	left  atomic.Int32 // whether the caller still waits: see waiting
 }
 
 // The values of slot.left.
@@ -124,26 +120,24 @@ const (
 	abandoned        // the caller has left; the slot becomes free when the launch ends
 )
 
-// fill takes rows of the batch from first on, a share of them if several devices are free for the batch. It returns the row to
-// continue from.
-func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err error) {
+// fill takes rows of the batch from first on, a share of them if several devices are free for the batch.
+func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (err error) {
 	if s.plan, err = n.planned(b.Board, targetOf(s.session.device.info)); err != nil {
-		return first, err
+		return err
 	}
-	share, size, to := s.plan.share(len(b.Pos)-first, devices), s.plan.PositionBytes(), s.hostIn.Bytes()
-	s.rows = s.rows[:0]
-	for next = first; next < len(b.Pos) && len(s.rows) < share; next++ {
-		s.plan.PutPosition(to[len(s.rows)*size:], b.Pos[next])
-		s.rows = append(s.rows, int32(next))
+	s.first, s.n = first, s.plan.share(len(b.Pos)-first, devices)
+	size, to := s.plan.PositionBytes(), s.hostIn.Bytes()
+	for i, at := range b.Pos[first : first+s.n] {
+		s.plan.PutPosition(to[i*size:], at)
 	}
-	return next, nil
+	return nil
 }
 
 // read fills the batch rows that fill took with their answers.
 func (s *slot) read(b *eval.Batch) error {
 	size, from := s.plan.RowBytes(), s.hostOut.Bytes()
-	for i, row := range s.rows {
-		if err := s.plan.ReadAnswer(b, int(row), from[i*size:(i+1)*size]); err != nil {
+	for i := range s.n {
+		if err := s.plan.ReadAnswer(b, s.first+i, from[i*size:(i+1)*size]); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
@@ -121,63 +120,55 @@ const (
 	trialLaunches = 3
 )
 
-// work tests all kernels, and then measures each.
+// work tests all kernels, and measures each.
 func (t *trial) work() error {
 	w, err := t.d.Start()
 	if err != nil {
 		return err
 	}
 	err = w.Do(func(c *driver.Context) error {
-		return t.measure(newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c))
+		s := newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c)
+		if s.tester, err = s.newSlot(); err != nil {
+			return err
+		}
+		rounds, launches := trialRounds, trialLaunches
+		if t.d.Emulated() {
+			rounds, launches = 1, 1
+		}
+		for range rounds {
+			for _, c := range t.groups {
+				if err := t.measure(s, c, launches); err != nil {
+					return err
+				}
+			}
+		}
+		return t.out.Encode(trialLine{}) // no kernel is to blame for what follows
 	})
 	return errors.Join(err, w.Close())
 }
 
-func (t *trial) measure(s *session) (err error) {
-	if s.tester, err = s.newSlot(); err != nil {
+// measure measures all kernels of a family once with each size. Before the first time of a kernel comes its self-test.
+func (t *trial) measure(s *session, c choice, launches int) error {
+	variants, err := t.serves.variants(testBoard, c.plans)
+	if err != nil {
 		return err
 	}
-	all := make([][]*variant, len(t.groups))
-	for g, c := range t.groups {
-		if all[g], err = t.serves.variants(testBoard, c.plans); err != nil {
-			return err
-		}
-		for _, v := range all[g] {
-			if err := t.begins(v); err != nil {
+	for i, size := range c.sizes {
+		pos := slices.Repeat(t.pos, ceil(size.most, len(t.pos)))[:size.most]
+		for _, v := range variants {
+			name := v.Kernel.Name
+			if err := t.out.Encode(trialLine{Kernel: name}); err != nil {
 				return err
 			}
-			if err := s.load(v); err != nil {
+			seconds, err := s.time(v, pos, launches)
+			if err != nil {
 				return err
 			}
-			for _, size := range c.sizes {
-				t.times[v.Kernel.Name] = append(t.times[v.Kernel.Name], Sample{size.most, math.Inf(1)})
+			if len(t.times[name]) == i { // in the first round
+				t.times[name] = append(t.times[name], Sample{size.most, seconds})
 			}
+			t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
 		}
 	}
-	rounds, launches := trialRounds, trialLaunches
-	if t.d.Emulated() {
-		rounds, launches = 1, 1
-	}
-	for range rounds {
-		for g, c := range t.groups {
-			for i, size := range c.sizes {
-				pos := slices.Repeat(t.pos, ceil(size.most, len(t.pos)))[:size.most]
-				for _, v := range all[g] {
-					if err := t.begins(v); err != nil {
-						return err
-					}
-					seconds, err := s.time(v, pos, launches)
-					if err != nil {
-						return err
-					}
-					best := &t.times[v.Kernel.Name][i].Seconds
-					*best = min(*best, seconds)
-				}
-			}
-		}
-	}
-	return t.out.Encode(trialLine{}) // no kernel is to blame for what follows
+	return nil
 }
-
-// begins says which kernel works from now on.
-func (t *trial) begins(v *variant) error { return t.out.Encode(trialLine{Kernel: v.Kernel.Name}) }

@@ -53,8 +53,7 @@ func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, re
 		}
 		left = append(left, d)
 		if err != nil {
-			notes = append(notes, err)
-			n.hopper = false
+			notes, n.hopper = append(notes, err), false
 			continue
 		}
 		n.measured[on] = times

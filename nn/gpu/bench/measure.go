@@ -41,15 +41,15 @@ func (m measurement) name(batch int) string { return fmt.Sprintf("%s, batch %d",
 // given up.
 func (b *bench) measure(m measurement) {
 	left := m.batches
-	rest := func(x row) {
-		for _, batch := range left {
+	add := func(x row, batches ...int) {
+		for _, batch := range batches {
 			x.Part, x.Name = m.part, m.name(batch)
 			b.add(x)
 		}
 	}
 	for barren := 0; len(left) > 0; {
 		if slices.Contains(b.barred, m.kernel) {
-			rest(row{Missing: "left out: it failed before"})
+			add(row{Missing: "left out: it failed before"}, left...)
 			return
 		}
 		last := ""
@@ -61,7 +61,7 @@ func (b *bench) measure(m measurement) {
 			if json.Unmarshal([]byte(line), &got) != nil || len(left) == 0 || got.Batch != left[0] {
 				return // no row
 			}
-			b.add(row{Part: m.part, Name: m.name(left[0]), Error: got.Error, Result: json.RawMessage(line)})
+			add(row{Error: got.Error, Result: json.RawMessage(line)}, left[0])
 			b.speeds = append(b.speeds, got.speed)
 			left, last, barren = left[1:], got.Error, 0
 		}, b.evald(m, left)...)
@@ -73,7 +73,7 @@ func (b *bench) measure(m measurement) {
 		case len(left) == 0 && (err == nil || last != "" || ours || m.under == nil):
 			return
 		case len(left) == 0: // the tool found something: a second row, which counts
-			b.add(row{Part: m.part, Name: m.name(m.batches[len(m.batches)-1]), Error: err.Error()})
+			add(row{Error: err.Error()}, m.batches[len(m.batches)-1])
 			return
 		case err == nil:
 			err = errors.New("it ended without a row")
@@ -85,11 +85,10 @@ func (b *bench) measure(m measurement) {
 			x.Missing, x.Error = x.Error, ""
 		}
 		if barren++; barren == 2 || x.Missing != "" || ours || time.Until(b.until) < shortest {
-			rest(x)
+			add(x, left...)
 			return
 		}
-		x.Part, x.Name = m.part, m.name(left[0])
-		b.add(x)
+		add(x, left[0])
 		left = left[1:]
 	}
 }
@@ -102,14 +101,10 @@ func (b *bench) evald(m measurement, batches []int) []string {
 	}
 	args := append(slices.Clone(m.under), b.program("evald"), "bench", "eval", "--backend", "gpu", "--json",
 		"--networks", m.network, "--batches", strings.Join(sizes, ","), "--round", m.round.String())
-	if m.kernel != "" {
-		args = append(args, "--kernel", m.kernel)
-	}
-	if m.peer != "" {
-		args = append(args, "--peer", m.peer)
-	}
-	if m.precision == "bf16" || m.precision == "fp16" {
-		args = append(args, "--precision", m.precision)
+	for _, option := range [][2]string{{"--kernel", m.kernel}, {"--peer", m.peer}, {"--precision", m.precision}} {
+		if option[1] != "" && option[1] != "float32" { // which is no choice
+			args = append(args, option[:]...)
+		}
 	}
 	return args
 }
@@ -117,22 +112,16 @@ func (b *bench) evald(m measurement, batches []int) []string {
 // ncu writes what the hardware does in one launch of a kernel, after the self-test's and one to warm up, into a file of the results.
 // The clocks stay as they are.
 func (b *bench) ncu(tool string, m measurement) {
-	x := row{Part: "profiles", Name: "ncu " + m.name(m.batches[0])}
-	if m.kernel == "" {
-		x.Error = "no kernel was measured"
-		b.add(x)
-		return
+	err := errors.New("no kernel was measured")
+	if m.kernel != "" {
+		report := filepath.Join(b.out, fmt.Sprintf("ncu-%s-%d.txt", m.kernel, m.batches[0]))
+		under := []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "--log-file", report}
+		err = b.command(nil, append(under, b.evald(m, m.batches)...)...)
+		if text, _ := os.ReadFile(report); err == nil && !bytes.Contains(text, []byte("Duration")) {
+			err = fmt.Errorf("ncu wrote no metrics into %s", report)
+		}
 	}
-	report := filepath.Join(b.out, fmt.Sprintf("ncu-%s-%d.txt", m.kernel, m.batches[0]))
-	m.under = []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "--log-file", report}
-	err := b.command(nil, b.evald(m, m.batches)...)
-	if text, _ := os.ReadFile(report); err == nil && !bytes.Contains(text, []byte("Duration")) {
-		err = fmt.Errorf("ncu wrote no metrics into %s", report)
-	}
-	if err != nil {
-		x.Error = err.Error()
-	}
-	b.add(x)
+	b.add(row{Part: "profiles", Name: "ncu " + m.name(m.batches[0]), Error: reason(err)})
 }
 
 var (
@@ -169,9 +158,5 @@ func (b *bench) tests(part, program string, under []string, args ...string) {
 		}
 		b.add(x)
 	}, args...)
-	x := row{Part: part, Name: name}
-	if err != nil {
-		x.Error = strings.TrimSpace(err.Error())
-	}
-	b.add(x)
+	b.add(row{Part: part, Name: name, Error: reason(err)})
 }

@@ -26,6 +26,14 @@ type row struct {
 	Result  json.RawMessage `json:"result,omitempty"`  // of the program that measured it
 }
 
+// reason is the text of an error, or nothing.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(err.Error())
+}
+
 // openRows opens the file of a run, to which a second run adds.
 func openRows(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)

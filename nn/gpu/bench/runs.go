@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -135,11 +134,7 @@ func (b *bench) speed() []step {
 // names has the library; without one, or without what its provider needs, the row says so.
 func (b *bench) runtime(backend, network string) {
 	text, err := b.output(b.program("evald"), "bench", "eval", "--backend", backend, "--model", network, "--json", "--round", b.round.String())
-	x := row{Part: "runtime", Name: backend + " " + network, Result: valid(text)}
-	if err != nil {
-		x.Missing = strings.TrimSpace(err.Error())
-	}
-	b.add(x)
+	b.add(row{Part: "runtime", Name: backend + " " + network, Missing: reason(err), Result: valid(text)})
 }
 
 // kernels is run B.
@@ -223,7 +218,6 @@ func (b *bench) measured() {
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}
-	x := row{Part: "choice", Name: "devices -v", Result: valid(text)}
 	for _, d := range found.Tried {
 		if err == nil && d.Error != "" {
 			err = fmt.Errorf("GPU %d: %s", d.GPU, d.Error)
@@ -234,10 +228,7 @@ func (b *bench) measured() {
 			}
 		}
 	}
-	if err != nil {
-		x.Error = err.Error()
-	}
-	b.add(x)
+	b.add(row{Part: "choice", Name: "devices -v", Error: reason(err), Result: valid(text)})
 }
 
 // valid is a text that is JSON, or nil.

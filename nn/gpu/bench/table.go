@@ -131,12 +131,12 @@ func figures(w io.Writer, rows []row) {
 			fmt.Fprint(t, "\t\t\t")
 		}
 		if p := s.Peer; p != nil {
-			words := strings.Fields(strings.TrimPrefix(x.Name, s.Network+" "))
+			name, _, _ := strings.Cut(strings.TrimPrefix(x.Name, s.Network+" "), ", batch")
 			peak := ""
 			if p.Peak > 0 {
 				peak = fmt.Sprintf("%.4g TFLOP/s", p.Peak/1e12)
 			}
-			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%s\t%.1f s\t", strings.TrimSuffix(strings.Join(words[:min(2, len(words))], " "), ","),
+			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%s\t%.1f s\t", name,
 				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, peak, p.Ready)
 		}
 		fmt.Fprintln(t)
