@@ -132,7 +132,7 @@ func TestChoiceShares(t *testing.T) {
 		p := predicted(t, config(t, "6x64"), b.Rules(), hopper)
 		for n := 1; n < 1<<17; n = 2*n + 1 {
 			got := p.share(n, 1+n%3)
-			if got < 1 || got > n || got > slotRows || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {
+			if got < 1 || got > n || got*p.PositionBytes() > slotPositions || got*p.RowBytes() > slotAnswers {
 				t.Errorf("%s: of %d rows a launch takes %d", b.Rules(), n, got)
 			}
 		}

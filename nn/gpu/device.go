@@ -5,8 +5,8 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/evald/evald/kernels/cuda/driver"
@@ -18,59 +18,51 @@ type device struct {
 	info    driver.Device
 	retry   retry
 	yields  bool          // the threads that poll, one a device, could keep all processors from the callers
+	started chan error    // the result of starting the first session
 	quit    chan struct{} // closed when the device is wanted no more
 	ended   chan struct{}
 	refused map[string]error // kernels that failed their self-test; only the session's thread uses it
+	closing error            // of destroying the last context; read it after ended
 
-	count struct{ rows, launches, busy, faults, tries, rebuilt atomic.Uint64 } // busy in nanoseconds
-
-	mu      sync.Mutex
-	working bool
-	lost    bool
-	last    error // the last error; nil if there was none
-	closing error // errors of closing the last context
+	mu    sync.Mutex
+	count DeviceStats // what is counted, and Lost
+	last  error       // the last error; nil if there was none
 }
 
 // targetOf is what plans must know of a device.
 func targetOf(d driver.Device) Target { return Target{d.Major, d.Minor, d.Shared, d.Multiprocessors} }
 
 func newDevice(e *Backend, info driver.Device, r retry) *device {
-	return &device{e: e, info: info, retry: r, quit: make(chan struct{}), ended: make(chan struct{}), refused: map[string]error{}}
+	return &device{
+		e: e, info: info, retry: r, refused: map[string]error{},
+		started: make(chan error, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
-// run keeps the device working until quit. It sends the result of starting the first session to started. If that failed, run
-// ends. It also ends if the device is lost.
-func (d *device) run(started chan<- error) {
+// run keeps the device working until quit, or until it is lost. If the first session does not start, run ends.
+func (d *device) run() {
 	defer close(d.ended)
-	var wait time.Duration
+	wait := time.Duration(0)
 	fatal := 0 // attempts in a row that failed so
-	for {
-		var began time.Time
-		err := d.live(func() {
-			began = time.Now()
-			if started != nil {
-				started <- nil
-				started = nil
+	for first := true; ; first = false {
+		worked, err := d.live(func() {
+			if first {
+				d.started <- nil
 				return
 			}
-			d.count.rebuilt.Add(1)
+			d.add(func(c *DeviceStats) { c.Rebuilt++ })
 			d.e.say(fmt.Sprintf("GPU %v works again", d.info))
 		})
-		switch {
-		case err == nil:
-			return
-		case started != nil:
-			started <- err
+		if err == nil {
 			return
 		}
-		worked := time.Duration(0)
-		var of *driver.Error
-		switch {
-		case !began.IsZero():
-			worked, fatal = time.Since(began), 0
-		case errors.As(err, &of) && of.Fatal():
+		if first && worked == 0 {
+			d.started <- err
+			return
+		}
+		if of, ok := errors.AsType[*driver.Error](err); ok && of.Fatal() && worked == 0 {
 			fatal++
-		default:
+		} else {
 			fatal = 0
 		}
 		if fatal >= d.retry.lose {
@@ -80,52 +72,44 @@ func (d *device) run(started chan<- error) {
 		wait = d.retry.after(wait, worked)
 		select {
 		case <-time.After(wait):
-			d.count.tries.Add(1)
+			d.add(func(c *DeviceStats) { c.Tries++ })
 		case <-d.quit:
 			return
 		}
 	}
 }
 
-// live runs one session, from a new context to its end. It calls works when the session serves. The error says why the
-// session ended; it is nil after quit.
-func (d *device) live(works func()) error {
+// live runs one session, from a new context to its end, which frees all that is in it. It calls works when the session serves, and
+// returns for how long it did. The error says why the session ended; it is nil after quit.
+func (d *device) live(works func()) (worked time.Duration, err error) {
 	w, err := d.info.Start()
 	if err != nil {
-		return d.failed(err, false)
+		return 0, d.failed(err, false)
 	}
-	worked := false
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(d, c)
-		err := s.open(d.e.serves)
-		if err == nil && !d.unwanted() {
-			worked = true
-			d.up(s)
-			works()
-			err = s.loop()
-			reason := s.over(err)
-			if s.stop(reason); err != nil {
-				err = reason
-			}
+		if err := s.open(d.e.serves); err != nil || d.unwanted() {
+			return err
 		}
-		if freed := s.giveBack(); err == nil {
-			d.mu.Lock()
-			d.closing = freed
-			d.mu.Unlock()
+		began := time.Now()
+		d.e.change(func(live []*session) []*session { return append(live, s) })
+		works()
+		err := s.loop()
+		reason := s.over(err)
+		s.stop(reason)
+		worked = max(1, time.Since(began))
+		if err != nil {
+			return reason
 		}
-		return err
+		return nil
 	})
 	closing := w.Close()
 	if err == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.closing = errors.Join(d.closing, closing)
-		return nil
-	}
-	if !worked {
+		d.closing = closing
+	} else if worked == 0 {
 		err = d.failed(err, false)
 	}
-	return err
+	return worked, err
 }
 
 // unwanted reports whether the device was left behind, or the evaluator closed.
@@ -138,14 +122,23 @@ func (d *device) unwanted() bool {
 	}
 }
 
+// add changes the counts.
+func (d *device) add(f func(*DeviceStats)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f(&d.count)
+}
+
 // failed adds the device's name to an error and stores it. If the device was working, it also counts and reports a fault.
 func (d *device) failed(err error, worked bool) error {
 	err = fmt.Errorf("GPU %d: %w", d.info.Index, err)
 	d.mu.Lock()
 	d.last = err
+	if worked {
+		d.count.Faults++
+	}
 	d.mu.Unlock()
 	if worked {
-		d.count.faults.Add(1)
 		d.e.say(fmt.Sprintf("%v; it is tried again until it works", err))
 	}
 	return err
@@ -155,35 +148,12 @@ func (d *device) failed(err error, worked bool) error {
 func (d *device) lose(err error, times int) {
 	err = fmt.Errorf("%w; %d attempts to use it again have failed: it is LOST to this process, and only a new one can use it", err, times)
 	d.mu.Lock()
-	d.last, d.lost = err, true
+	d.last, d.count.Lost = err, true
 	d.mu.Unlock()
 	d.e.say(err.Error())
 	if int(d.e.lost.Add(1)) == len(d.e.devices) && d.e.options.Lost != nil {
 		d.e.options.Lost(d.e.noDevice())
 	}
-}
-
-// up makes the session visible to callers.
-func (d *device) up(s *session) {
-	d.mu.Lock()
-	d.working = true
-	d.mu.Unlock()
-	d.e.change(func(live []*session) []*session { return append(live, s) })
-}
-
-// down hides the session from callers.
-func (d *device) down(s *session) {
-	d.e.change(func(live []*session) []*session {
-		for i := range live {
-			if live[i] == s {
-				return append(live[:i:i], live[i+1:]...)
-			}
-		}
-		return live
-	})
-	d.mu.Lock()
-	d.working = false
-	d.mu.Unlock()
 }
 
 // kernel names the kernel for large batches of 7x6.
@@ -198,22 +168,13 @@ func (d *device) kernel() string {
 func (d *device) stats() DeviceStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := DeviceStats{
-		Index: d.info.Index, Name: d.info.String(), Kernel: d.kernel(), Small: d.small(), Times: d.e.serves.measured[targetOf(d.info)], Working: d.working, Lost: d.lost,
-		Rows: d.count.rows.Load(), Launches: d.count.launches.Load(), Busy: time.Duration(d.count.busy.Load()),
-		Faults: d.count.faults.Load(), Tries: d.count.tries.Load(), Rebuilt: d.count.rebuilt.Load(),
-	}
+	s := d.count
+	s.Index, s.Name, s.Kernel, s.Small, s.Times = d.info.Index, d.info.String(), d.kernel(), d.small(), d.e.serves.measured[targetOf(d.info)]
+	s.Working = slices.ContainsFunc(*d.e.live.Load(), func(x *session) bool { return x.device == d })
 	if d.last != nil {
 		s.Last = d.last.Error()
 	}
 	return s
-}
-
-// why returns the last error.
-func (d *device) why() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
 }
 
 // small says which other kernels are for smaller batches of 7x6.

@@ -3,7 +3,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -287,27 +286,21 @@ func (e *Backend) benchmarkSteps(b *testing.B, batch *eval.Batch) (err error) {
 	}
 	n := len(batch.Pos)
 	v := p.variants[p.index(n)]
-	o := order{done: make(chan struct{}), do: func() error {
-		if err = s.load(v); err != nil {
+	return s.order(func() error {
+		if err := s.load(v); err != nil {
 			return err
 		}
-		v.PutPositions(s.tester.hostIn.Bytes(), batch.Pos)
-		err = microseconds(b, 0, func() error {
-			err := s.start(s.tester, v.plan, v.layout, n)
+		for i, at := range batch.Pos {
+			v.PutPosition(s.tester.hostIn.Bytes()[i*v.PositionBytes():], at)
+		}
+		return microseconds(b, 0, func() error {
+			err := s.start(s.tester, v.plan, n)
 			for idle := false; err == nil && !idle; {
 				idle, err = s.c.Idle(s.tester.stream)
 			}
 			return err
 		})
-		return err
-	}}
-	s.orders <- o
-	select {
-	case <-o.done:
-	case <-s.dead:
-		err = errors.Join(err, s.reason)
-	}
-	return err
+	})
 }
 
 // microseconds reports the median and the 90th percentile of the time that f takes, each time after a pause.

@@ -24,11 +24,10 @@ import (
 // shared by devices that have nothing else to do, if that is faster. Each launch is by the kernel that takes the least time for
 // its number of positions (choice). A position's answer does not depend on any of that.
 //
-// If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current
-// batches fail (eval.Fallback then asks the next evaluator) and its context is destroyed. A new context is made and tested,
-// after longer and longer waits until it works. While no device works, every batch fails at once. If the error is one that a
-// process does not survive (driver.Error.Fatal), and no context can be made six times in a row, the device is lost: it
-// is not tried again.
+// If a call to the driver fails, a launch takes longer than a minute, or an answer is impossible, the device's current batches fail
+// (eval.Fallback then asks the next evaluator), and a new context is made and tested, after longer and longer waits. While no device
+// works, every batch fails at once. A device is lost, and not tried again, after six attempts in a row that failed with an error that a
+// process does not survive (driver.Error.Fatal).
 //
 // A position for which a number of the network is too large for fp16 fails its batch alone.
 type Backend struct {
@@ -90,18 +89,16 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 	default:
 		notes = e.untried(found)
 	}
-	started := make([]chan error, len(found))
-	for i, info := range found {
+	for _, info := range found {
 		_, _ = serves.planned(testBoard, targetOf(info)) // takes seconds, so what is waited for below is the device alone; its error comes again there
-		started[i] = make(chan error, 1)
 		d := newDevice(e, info, r)
 		d.yields = runtime.GOMAXPROCS(0) <= len(found)
 		e.devices = append(e.devices, d)
-		go d.run(started[i])
+		go d.run()
 	}
 	working := e.devices[:0]
-	for i, d := range e.devices {
-		if err := d.wait(started[i]); err != nil {
+	for _, d := range e.devices {
+		if err := d.wait(); err != nil {
 			refused = append(refused, err)
 			continue
 		}
@@ -118,9 +115,9 @@ func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e 
 }
 
 // wait returns when the first session serves, or says why it does not. If its self-test does not end, the device is left behind.
-func (d *device) wait(started <-chan error) error {
+func (d *device) wait() error {
 	select {
-	case err := <-started:
+	case err := <-d.started:
 		if err != nil {
 			<-d.ended
 		}
@@ -206,7 +203,9 @@ func (e *Backend) noDevice() error {
 	}
 	errs := make([]error, len(e.devices))
 	for i, d := range e.devices {
-		errs[i] = d.why()
+		d.mu.Lock()
+		errs[i] = d.last
+		d.mu.Unlock()
 	}
 	return fmt.Errorf("gpu: no device works: %w", errors.Join(errs...))
 }

@@ -118,7 +118,9 @@ func emulate(t *testing.T, e emutest.Emulator, p plan, weights []byte, pos []gam
 	job := p.Job(len(pos), max(1, d.processors))
 	numbers := (*[unsafe.Sizeof(job)]byte)(unsafe.Pointer(&job))[unsafe.Offsetof(job.N):]
 	positions := make([]byte, p.PositionBytes()*len(pos))
-	p.PutPositions(positions, pos)
+	for i, at := range pos {
+		p.PutPosition(positions[i*p.PositionBytes():], at)
+	}
 	cluster := p.Kernel.Cluster
 	if d.blocks == 0 {
 		d.blocks = job.Groups() * cluster

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/evald/evald/nn/net"
@@ -15,7 +16,7 @@ import (
 // First come the convolutions, in fp16: stem, blocks, and the first layers of both heads as one. Each is a matrix of inputs
 // by outputs, padded with zeros. Inputs are ordered by tap (kernel row, kernel column) and then by channel. The matrix is
 // cut into tiles of 16 by 16; the tiles of the same 16 inputs are adjacent, and a tile has the 8 numbers of each lane of a
-// warp in turn (mma in device.h). For Hopper, packer.hopper says how they are cut. Then come all other numbers as float32, in
+// warp in turn (mma in device.h). For Hopper, hopperTile and its callers cut them otherwise. Then come all other numbers as float32, in
 // the order of Parameters in heads.h.
 func pack(p plan, n *net.Network) ([]byte, error) {
 	if n.Config() != p.config {
@@ -40,28 +41,38 @@ func pack(p plan, n *net.Network) ([]byte, error) {
 		}
 	}
 
-	value, policy := weight("value.conv"), weight("policy.conv")
+	stem := conv3x3(weight("stem"), net.PlaneCount, net.PlaneCount, c.Channels)
+	var convs []matrix
+	for _, name := range layers {
+		convs = append(convs, conv3x3(weight(name), c.Channels, p.channels, c.Channels))
+	}
+	both := slices.Concat(weight("value.conv"), weight("policy.conv")) // [2V,C]
 	heads := func(in, out int) float32 {
-		switch {
-		case in >= c.Channels:
+		if in >= c.Channels || out >= 2*c.HeadChannels {
 			return 0
-		case out < c.HeadChannels:
-			return value[out*c.Channels+in]
-		case out < 2*c.HeadChannels:
-			return policy[(out-c.HeadChannels)*c.Channels+in]
 		}
-		return 0
+		return both[out*c.Channels+in]
 	}
 	k := &packer{}
-	stem := conv3x3(weight("stem"), net.PlaneCount, net.PlaneCount, c.Channels)
-	if p.Kernel.Exact {
-		k.hopper(p, n, stem, layers, heads)
-	} else {
-		k.matrix(p.stem, p.channels, stem)
-		for _, name := range layers {
-			k.matrix(9*p.channels, p.channels, conv3x3(weight(name), c.Channels, p.channels, c.Channels))
+	switch {
+	case !p.Kernel.Exact:
+		k.warps(p.stem, p.channels, stem)
+		for _, at := range convs {
+			k.warps(9*p.channels, p.channels, at)
 		}
-		k.matrix(p.channels, p.columns, heads)
+		k.warps(p.channels, p.columns, heads)
+	case p.channels == 256:
+		k.hopperRows(p.stem, stem)
+		for _, at := range convs {
+			k.hopperRows(9*p.channels, at)
+		}
+		k.hopperRows(p.channels, heads)
+	default:
+		k.hopperSteps(hopperStem, p.channels, stem)
+		for _, at := range convs {
+			k.hopperColumns(p.channels, at)
+		}
+		k.hopperSteps(p.channels/16, p.channels, heads)
 	}
 
 	k.floats(p.channels, bias("stem"))
@@ -79,8 +90,11 @@ func pack(p plan, n *net.Network) ([]byte, error) {
 	return k.bytes, nil
 }
 
+// matrix is the number of an input and an output, 0 where it is padding.
+type matrix func(in, out int) float32
+
 // conv3x3 returns weights [O,I,3,3] as a matrix whose inputs are [tap][stride], with zeros for missing outputs and channels.
-func conv3x3(weights []float32, in, stride, out int) func(k, o int) float32 {
+func conv3x3(weights []float32, in, stride, out int) matrix {
 	return func(k, o int) float32 {
 		tap, i := k/stride, k%stride
 		if tap >= 9 || i >= in || o >= out {
@@ -102,8 +116,8 @@ func transposed(x []float32, rows int) []float32 {
 
 type packer struct{ bytes []byte }
 
-// matrix appends a matrix of inputs by outputs, both multiples of 16.
-func (k *packer) matrix(inputs, outputs int, at func(in, out int) float32) {
+// warps appends a matrix of inputs by outputs, both multiples of 16, for the kernels of all GPUs.
+func (k *packer) warps(inputs, outputs int, at matrix) {
 	for i := 0; i < inputs; i += 16 {
 		for o := 0; o < outputs; o += 16 {
 			for lane := range 32 {
@@ -113,6 +127,57 @@ func (k *packer) matrix(inputs, outputs int, at func(in, out int) float32) {
 						k.bytes = binary.LittleEndian.AppendUint16(k.bytes, f16(at(i+in, o+8*half+g)))
 					}
 				}
+			}
+		}
+	}
+}
+
+// hopperStem is the number of steps, of 16 inputs each, of the stem on Hopper.
+const hopperStem = 3
+
+// The kernels of hopper.h take chunks of three tiles of 16 inputs and 64 outputs. tile in kernels/cuda/sm90.h says how a tile is
+// arranged. Chunks for the second half of 128 outputs follow those for the first. For 256 outputs see hopperRows.
+
+// hopperSteps appends the stem, or the first layers of both heads: a chunk is three successive steps of 16 inputs.
+func (k *packer) hopperSteps(steps, outputs int, at matrix) {
+	for step := 0; step < steps; step += 3 {
+		for half := 0; half < outputs; half += 64 {
+			for i := range 3 {
+				k.hopperTile(16*(step+i), half, at)
+			}
+		}
+	}
+}
+
+// hopperColumns appends a 3x3 convolution: a chunk is the rows of the 3x3 kernel, for one of its columns and the same 16 channels.
+func (k *packer) hopperColumns(channels int, at matrix) {
+	for column := range 3 {
+		for channel := 0; channel < channels; channel += 16 {
+			for half := 0; half < channels; half += 64 {
+				for row := range 3 {
+					k.hopperTile((3*row+column)*channels+channel, half, at)
+				}
+			}
+		}
+	}
+}
+
+// hopperRows appends a matrix of inputs and 256 outputs for hopper256.h: for each 32 inputs in turn, and each 64 outputs, two tiles.
+func (k *packer) hopperRows(inputs int, at matrix) {
+	for in := 0; in < inputs; in += 32 {
+		for out := 0; out < 256; out += 64 {
+			k.hopperTile(in, out, at)
+			k.hopperTile(in+16, out, at)
+		}
+	}
+}
+
+// hopperTile appends the tile that begins with an input and an output.
+func (k *packer) hopperTile(in, out int, at matrix) {
+	for row := range 16 {
+		for part := range 8 {
+			for i := range 8 {
+				k.bytes = binary.LittleEndian.AppendUint16(k.bytes, f16(at(in+row, out+8*(part^row%8)+i)))
 			}
 		}
 	}

@@ -1,18 +1,16 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
 //	plan.go, pack.go, rows.go   a kernel for a network and a board, its weights, positions in and answers out
-//	hopper.go                   the same for the kernels of Hopper alone
-//	choice.go, predict.go       which kernel for how many positions, by measured or predicted times
-//	variants.go, time.go        all kernels that could do it, and how long they take, to measure them one by one
-//	evaluator.go, call.go       Backend: the batches of callers, cut into launches; none.go: without GPU support
+//	choice.go                   which kernel for how many positions, by measured or predicted times
+//	evaluator.go                Backend: the batches of callers; none.go: without GPU support
+//	slot.go                     a batch cut into launches, and the place of one: pinned memory and a stream
 //	stats.go                    Options, and what the devices have done
 //	device.go, session.go       a device, and a session with it: from a new context to the first fault
-//	slot.go                     the place of one launch: pinned memory and a stream
-//	served.go, selftest.go      the network that serves, and its test before it does
+//	served.go, selftest.go      the network that serves, its test before it does, and the time of launches
 //	tune.go, trial.go           a trial of all kernels in another process, and their times, before a device serves
 //
-// The files of the last four lines, time.go, evaluator.go and call.go need the tag gpu (see kernels/cuda/driver). Without it New says why there is no
-// evaluator.
+// The files of the last three lines, evaluator.go and slot.go need the tag gpu (see kernels/cuda/driver). Without it New says why there
+// is no evaluator.
 //
 // # Decisions
 //
@@ -20,11 +18,8 @@
 // call that fails, whatever that was. What went wrong is not repaired; a new session begins. So there is one way back
 // from all faults, and a test takes it from each call.
 //
-// Kernels are tried in a process of its own (Options.Trial): the program, started again. A kernel that faults or does not end
-// takes no more than that process with it, which is killed, and the driver frees its context. It would cost this process the
-// GPU, or keep a thread and a context busy for ever. A program of others that uses this package as a library may have no such
-// program. Then nothing is tried: the kernels for every GPU evaluate, each after its self-test, and a note says so where one for
-// Hopper is left out.
+// Kernels are tried in a process of its own (Options.Trial). A kernel that faults or does not end costs that process alone, which is
+// killed, and the driver frees its context. In this process it would cost the GPU, or keep a thread and a context busy for ever.
 //
 // One thread a device calls the driver. It asks for a millisecond whether the oldest launch is done, starting others
 // as they come, and only then waits. Callers fill and read pinned memory themselves, in slots that are always in one
@@ -33,7 +28,7 @@ package gpu
 
 import (
 	"fmt"
-	"math"
+	"strings"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda"
@@ -85,23 +80,58 @@ func newPlan(c net.Config, r game.Rules, on Target) (plan, error) {
 	if err := r.Validate(); err != nil {
 		return plan{}, err
 	}
-	return planAmong(cuda.Kernels(), c, r, on)
+	plans := plansOf(c, r, on)
+	if len(plans) == 0 {
+		return plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_80 or later, or the CPU", c, r, on)
+	}
+	return plans[0], nil
 }
 
-// planAmong is newPlan among some kernels alone, for a valid configuration and valid rules.
-func planAmong(kernels []cuda.Kernel, c net.Config, r game.Rules, on Target) (plan, error) {
-	oldest := math.MaxInt
-	for _, k := range kernels {
-		p, ok := fit(k, c, r)
-		if !ok || k.Shared > on.Shared {
-			continue
-		}
-		if on.runs(k) {
+// planOnly is newPlan with the kernel of that name. The error names the kernels that can be chosen.
+func planOnly(kernel string, c net.Config, r game.Rules, on Target) (plan, error) {
+	if _, err := newPlan(c, r, on); err != nil {
+		return plan{}, err
+	}
+	for _, p := range plansOf(c, r, on) {
+		if p.Kernel.Name == kernel {
 			return p, nil
 		}
-		oldest = min(oldest, k.Arch)
 	}
-	return plan{}, fmt.Errorf("gpu: no kernel for network %s on board %s runs on %v: take a device of sm_%d or later, or the CPU", c, r, on, oldest)
+	return plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, c, r, on, strings.Join(Variants(c, r, on), ", "))
+}
+
+// planHopper is the plan for the first kernel for Hopper alone, if one fits.
+//
+// Such a kernel serves a network on a board for batches of all sizes, or not at all: the order of its sums, and so the last bits
+// of an answer, is another than that of the other kernels, and a row's answer must not depend on its batch or its device. tune
+// decides.
+func planHopper(c net.Config, r game.Rules, on Target) (plan, bool) {
+	for _, p := range plansOf(c, r, on) {
+		if p.Kernel.Exact {
+			return p, true
+		}
+	}
+	return plan{}, false
+}
+
+// plansOf is the plans of all kernels that can evaluate the network on the board and the target, in the order of cuda.Kernels.
+// Configuration and rules are valid.
+func plansOf(c net.Config, r game.Rules, on Target) (plans []plan) {
+	for _, k := range cuda.Kernels() {
+		if p, ok := fit(k, c, r); ok && k.Shared <= on.Shared && on.runs(k) {
+			plans = append(plans, p)
+		}
+	}
+	return plans
+}
+
+// Variants names these kernels.
+func Variants(c net.Config, r game.Rules, on Target) []string {
+	var names []string
+	for _, p := range plansOf(c, r, on) {
+		names = append(names, p.Kernel.Name)
+	}
+	return names
 }
 
 // fit makes the plan for one kernel. ok is false if the network or the board does not fit it.
@@ -127,6 +157,29 @@ func fit(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
 	width := max(c.Channels, heads)
 	worth := !k.Exact || 2*width > k.Channels // of narrower networks hopper.h has only those on boards that it holds
 	return p, p.Boards > 0 && width <= k.Channels && worth
+}
+
+// fitHopper is fit for a kernel of hopper.h in kernels/cuda.
+func fitHopper(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
+	heads := 2 * c.HeadChannels
+	// The outputs of the heads' convolution, and what the heads keep, take the place of a board.
+	keep := 4 * (r.Cells()*k.Channels + kept(c, r))
+	p = plan{Kernel: k, Boards: k.Rows / (cuda.HopperColumns * cuda.HopperRows), config: c, rules: r, channels: k.Channels, columns: k.Channels}
+	fits := r.Columns <= cuda.HopperColumns && r.Rows <= cuda.HopperRows && keep <= k.Keep
+	return p, fits && c.Channels <= k.Channels && heads <= k.Channels
+}
+
+// fitFew is fit for a kernel of few.h in kernels/cuda, which is for boards that its family's first kernel holds too.
+func fitFew(k cuda.Kernel, c net.Config, r game.Rules) (p plan, ok bool) {
+	for _, first := range cuda.Kernels() {
+		if first.Family() == k.Family() {
+			p, ok = fit(first, c, r)
+			break
+		}
+	}
+	keep := 4 * (64*r.Cells() + kept(c, r)) // the outputs of the heads' convolution are float32
+	p.Kernel, p.Boards = k, k.Rows/cuda.FewRows
+	return p, ok && r.Columns <= cuda.FewColumns && r.Rows*(r.Columns+1) <= cuda.FewRows && 2*c.HeadChannels <= 64 && keep <= k.Keep
 }
 
 // kept is how many float32 the heads keep for a board: means and maxima, features, the logits and weights of actions, and the logits of

@@ -24,24 +24,17 @@ func (p plan) PositionBytes() int { return 8 * p.words() }
 // RowBytes is the size of one answer: 8 + 4A.
 func (p plan) RowBytes() int { return 8 + 4*p.rules.Actions() }
 
-// PutPositions writes positions into dst in the kernels' format, PositionBytes each.
-func (p plan) PutPositions(dst []byte, positions []game.Position) {
+// PutPosition writes a position into dst in the kernels' format.
+func (p plan) PutPosition(dst []byte, at game.Position) {
 	put := binary.LittleEndian.PutUint64
+	put(dst, at.Own.Lo)
 	if p.words() == 2 {
-		for i, at := range positions {
-			row := dst[16*i : 16*i+16]
-			put(row, at.Own.Lo)
-			put(row[8:], at.All.Lo)
-		}
+		put(dst[8:], at.All.Lo)
 		return
 	}
-	for i, at := range positions {
-		row := dst[32*i : 32*i+32]
-		put(row, at.Own.Lo)
-		put(row[8:], at.Own.Hi)
-		put(row[16:], at.All.Lo)
-		put(row[24:], at.All.Hi)
-	}
+	put(dst[8:], at.Own.Hi)
+	put(dst[16:], at.All.Lo)
+	put(dst[24:], at.All.Hi)
 }
 
 // The status in the first word of an answer (see answer in kernels/cuda/heads.h).

@@ -87,7 +87,8 @@ func TestPositionsTravelAsBitboards(t *testing.T) {
 	} {
 		p := gametest.Must(newPlan(config(t, "1x16"), test.rules, small))(t)
 		dst := make([]byte, 2*p.PositionBytes())
-		p.PutPositions(dst, []game.Position{{}, at})
+		p.PutPosition(dst, game.Position{})
+		p.PutPosition(dst[p.PositionBytes():], at)
 		got := make([]uint64, len(dst)/8)
 		for i := range got {
 			got[i] = binary.LittleEndian.Uint64(dst[8*i:])
@@ -127,7 +128,7 @@ func BenchmarkRow(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i = (i + 1) % n {
 		if !batch.AnswerTerminal(i) {
-			p.PutPositions(in[i*p.PositionBytes():], batch.Pos[i:i+1])
+			p.PutPosition(in[i*p.PositionBytes():], batch.Pos[i])
 			if err := p.ReadAnswer(batch, i, out[i*p.RowBytes():(i+1)*p.RowBytes()]); err != nil {
 				b.Fatal(err)
 			}

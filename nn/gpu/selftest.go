@@ -4,12 +4,14 @@ package gpu
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda/driver"
 )
 
 // testBoard is the board that a device is tested on before it serves.
@@ -33,18 +35,18 @@ func (s *session) selfTest(v *variant) error {
 	n := min(p.Boards*s.device.info.Multiprocessors+1, p.room())
 	in, size := x.hostIn.Bytes(), p.PositionBytes()
 	for i := range n {
-		p.PutPositions(in[i*size:], want.Pos[i%probes:i%probes+1])
+		p.PutPosition(in[i*size:], want.Pos[i%probes])
 	}
 	out := x.hostOut.Bytes()[:n*p.RowBytes()]
 	clear(out)
-	if err := errors.Join(s.start(x, p, v.layout, n), s.c.Wait(x.stream)); err != nil {
+	if err := errors.Join(s.start(x, p, n), s.c.Wait(x.stream)); err != nil {
 		return err
 	}
 	if err := v.test.compare(out); err != nil {
 		return err
 	}
 	first := out[:min(n, probes)*p.RowBytes()]
-	of := proof{v.layout, want}
+	of := proof{p.Kernel.Family(), want}
 	if before, ok := s.proofs[of]; !ok || len(before) < len(first) {
 		s.proofs[of] = bytes.Clone(first)
 	}
@@ -90,4 +92,69 @@ func difference(x, y []float32) float64 {
 		d = max(d, math.Abs(float64(x[i])-float64(y[i])))
 	}
 	return d
+}
+
+// Time measures, on the first device that works, launches of all the positions at once, one after the other, without copies
+// in between. Other batches wait meanwhile.
+func (e *Backend) Time(board *game.Board, pos []game.Position, launches int) (timing Timing, err error) {
+	live := *e.live.Load()
+	if len(live) == 0 {
+		return timing, e.noDevice()
+	}
+	s := live[0]
+	p, err := e.serves.planned(board, targetOf(s.device.info))
+	if err != nil {
+		return timing, err
+	}
+	v := p.variants[p.index(len(pos))]
+	timing = Timing{Kernel: v.Kernel.Name, Boards: v.Boards, Wave: v.Boards * s.device.info.Multiprocessors}
+	err = s.order(func() (err error) {
+		timing.Seconds, err = s.time(v, pos, launches)
+		return err
+	})
+	return timing, err
+}
+
+// time returns the seconds of one launch. An error ends the session, which frees what was allocated here.
+func (s *session) time(v *variant, pos []game.Position, launches int) (float64, error) {
+	if err := s.load(v); err != nil {
+		return 0, err
+	}
+	x := &slot{session: s, stream: s.tester.stream, job: new(job)}
+	size := v.PositionBytes()
+	host := make([]byte, len(pos)*size)
+	for i, at := range pos {
+		v.PutPosition(host[i*size:], at)
+	}
+	var from, to driver.Event
+	var err [4]error
+	x.in, err[0] = s.c.Alloc(len(host))
+	x.out, err[1] = s.c.Alloc(len(pos) * v.RowBytes())
+	from, err[2] = s.c.NewEvent()
+	to, err[3] = s.c.NewEvent()
+	if err := cmp.Or(err[:]...); err != nil {
+		return 0, fmt.Errorf("time %d positions: %w", len(pos), err)
+	}
+	if err := s.c.Upload(x.in, host); err != nil {
+		return 0, err
+	}
+	for i := range launches + 1 {
+		if i == 1 { // the first launch warms up
+			if err := s.c.Record(from, x.stream); err != nil {
+				return 0, err
+			}
+		}
+		if err := s.kernel(x, v.plan, len(pos), x.in, x.out); err != nil {
+			return 0, err
+		}
+	}
+	if err := errors.Join(s.c.Record(to, x.stream), s.c.WaitEvent(to)); err != nil {
+		return 0, err
+	}
+	ms, failed := s.c.Elapsed(from, to)
+	if x.scratchBytes > 0 {
+		failed = errors.Join(failed, s.c.Free(x.scratch))
+	}
+	failed = errors.Join(failed, s.c.Free(x.in), s.c.Free(x.out), s.c.DestroyEvent(from), s.c.DestroyEvent(to))
+	return ms / 1e3 / float64(launches), failed
 }

@@ -26,9 +26,9 @@ type served struct {
 
 	mu      sync.RWMutex
 	plans   map[planKey]*planned
-	making  sync.Mutex // locked before mu while something new is made, which may take long; it guards what follows
-	layouts map[cuda.Family]*layout
-	tests   map[string]*test // by kernel
+	making  sync.Mutex             // locked before mu while something new is made, which may take long; it guards what follows
+	weights map[cuda.Family][]byte // packed
+	tests   map[string]*test       // by kernel
 	wants   map[game.Rules]*eval.Batch
 }
 
@@ -46,12 +46,9 @@ type planned struct {
 // variant is a kernel with all that a session needs to use it for a board.
 type variant struct {
 	plan
-	layout *layout
-	test   *test
+	weights []byte // in the format of its family
+	test    *test
 }
-
-// layout is the weights in the format of one family of kernels.
-type layout struct{ weights []byte }
 
 // test is the self-test of a kernel, on the first board that it was needed for.
 type test struct {
@@ -62,7 +59,7 @@ type test struct {
 func newServed(n *net.Network) *served {
 	return &served{
 		network: n, measured: map[Target]Samples{}, plans: map[planKey]*planned{},
-		layouts: map[cuda.Family]*layout{}, tests: map[string]*test{}, wants: map[game.Rules]*eval.Batch{},
+		weights: map[cuda.Family][]byte{}, tests: map[string]*test{}, wants: map[game.Rules]*eval.Batch{},
 	}
 }
 
@@ -105,29 +102,34 @@ func (n *served) choice(r game.Rules, on Target) (choice, error) {
 		}
 		return choose([]plan{p}, on, nil), nil
 	}
-	first, err := newPlan(n.network.Config(), r, on)
+	families, err := n.families(r, on)
 	if err != nil {
 		return choice{}, err
 	}
-	if h, ok := planHopper(n.network.Config(), r, on); ok && n.hopper {
-		first = h
+	plans := families[0]
+	if n.hopper {
+		plans = families[len(families)-1]
 	}
 	var measured Samples
 	if r == testBoard.Rules() {
 		measured = n.measured[on]
 	}
-	return choose(n.allowed(family(first, on)), on, measured), nil
+	return choose(plans, on, measured), nil
 }
 
-// allowed is a family without barred kernels, except the first, which is for all sizes.
-func (n *served) allowed(plans []plan) []plan {
-	left := plans[:1]
-	for _, p := range plans[1:] {
-		if !slices.Contains(n.barred, p.Kernel.Name) {
-			left = append(left, p)
-		}
+// families are the plans of the tower's family, and then of that of Hopper if one fits. Barred kernels are left out, except the
+// tower's first, which is for all sizes.
+func (n *served) families(r game.Rules, on Target) ([][]plan, error) {
+	first, err := newPlan(n.network.Config(), r, on)
+	if err != nil {
+		return nil, err
 	}
-	return left
+	barred := func(p plan) bool { return slices.Contains(n.barred, p.Kernel.Name) }
+	all := [][]plan{append([]plan{first}, slices.DeleteFunc(family(first, on)[1:], barred)...)}
+	if h, ok := planHopper(first.config, r, on); ok && !barred(h) {
+		all = append(all, slices.DeleteFunc(family(h, on), barred))
+	}
+	return all, nil
 }
 
 // variants makes what sessions need for plans on a board.
@@ -136,13 +138,12 @@ func (n *served) variants(board *game.Board, plans []plan) (all []*variant, err 
 	defer n.making.Unlock()
 	for _, p := range plans {
 		k := p.Kernel
-		v := &variant{p, n.layouts[k.Family()], n.tests[k.Name]}
-		if v.layout == nil {
-			v.layout = &layout{}
-			if v.layout.weights, err = pack(p, n.network); err != nil {
+		v := &variant{p, n.weights[k.Family()], n.tests[k.Name]}
+		if v.weights == nil {
+			if v.weights, err = pack(p, n.network); err != nil {
 				return nil, err
 			}
-			n.layouts[k.Family()] = v.layout
+			n.weights[k.Family()] = v.weights
 		}
 		if v.test == nil {
 			v.test = &test{plan: p}

@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -27,28 +28,27 @@ type session struct {
 
 	free      chan *slot // for callers; every channel of slots has room for all slots
 	submitted chan *slot
-	orders    chan order
-	broken    chan error    // an error that a caller found; the first counts
-	dead      chan struct{} // closed when the session takes no more slots, see over
+	orders    chan func() error // to run on the session's thread between launches; an error ends the session
+	broken    chan error        // an error that a caller found; the first counts
+	dead      chan struct{}     // closed when the session takes no more slots, see over
 
 	ends   sync.Once
 	reason error // why it ended; read it after dead
 
-	slots   []*slot
 	tester  *slot     // for the self-test alone
 	flying  []*slot   // launched, the oldest first
 	busy    time.Time // since when something flies, as far as it is not counted yet
 	modules map[string]driver.Module
 	kernels map[string]loadedKernel
-	weights map[*layout]driver.Memory
+	weights map[cuda.Family]driver.Memory
 	tested  map[string]bool  // kernels that have passed their self-test
 	proofs  map[proof][]byte // the first answers to the probes
 }
 
 // proof is what must be answered with the same bits by all kernels of a family.
 type proof struct {
-	layout *layout
-	want   *eval.Batch
+	cuda.Family
+	want *eval.Batch
 }
 
 type loadedKernel struct {
@@ -56,35 +56,26 @@ type loadedKernel struct {
 	resident int // blocks that run on a multiprocessor at once
 }
 
-// order is a function to run on the session's thread between launches. An error of do ends the session.
-type order struct {
-	do   func() error
-	done chan struct{} // closed when do has succeeded
-}
-
 func newSession(d *device, c *driver.Context) *session {
 	return &session{
 		device: d, c: c,
 		free: make(chan *slot, slotsADevice), submitted: make(chan *slot, slotsADevice),
-		orders: make(chan order), broken: make(chan error, 1), dead: make(chan struct{}),
-		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[*layout]driver.Memory{},
+		orders: make(chan func() error), broken: make(chan error, 1), dead: make(chan struct{}),
+		modules: map[string]driver.Module{}, kernels: map[string]loadedKernel{}, weights: map[cuda.Family]driver.Memory{},
 		tested: map[string]bool{}, proofs: map[proof][]byte{},
 	}
 }
 
 // open allocates what the session needs, and tests the network that it serves.
 func (s *session) open(n *served) error {
-	for range slotsADevice {
-		slot, err := s.newSlot()
-		if err != nil {
+	slots := make([]*slot, slotsADevice+1)
+	for i := range slots {
+		var err error
+		if slots[i], err = s.newSlot(); err != nil {
 			return err
 		}
-		s.slots = append(s.slots, slot)
 	}
-	var err error
-	if s.tester, err = s.newSlot(); err != nil {
-		return err
-	}
+	s.tester, slots = slots[slotsADevice], slots[:slotsADevice]
 	p, err := n.planned(testBoard, targetOf(s.device.info))
 	if err != nil {
 		return err
@@ -96,29 +87,21 @@ func (s *session) open(n *served) error {
 			}
 		}
 	}
-	for _, slot := range s.slots {
+	for _, slot := range slots {
 		s.free <- slot
 	}
 	return nil
 }
 
 func (s *session) newSlot() (*slot, error) {
-	x := &slot{session: s, job: new(job), rows: make([]int32, 0, slotRows), done: make(chan error, 1)}
-	var err error
-	if x.stream, err = s.c.NewStream(); err != nil {
-		return nil, err
-	}
-	if x.hostIn, err = s.c.AllocHost(slotPositions); err != nil {
-		return nil, err
-	}
-	if x.hostOut, err = s.c.AllocHost(slotAnswers); err != nil {
-		return nil, err
-	}
-	if x.in, err = s.c.Alloc(slotPositions); err != nil {
-		return nil, err
-	}
-	x.out, err = s.c.Alloc(slotAnswers)
-	return x, err
+	x := &slot{session: s, job: new(job), done: make(chan error, 1)}
+	var err [5]error
+	x.stream, err[0] = s.c.NewStream()
+	x.hostIn, err[1] = s.c.AllocHost(slotPositions)
+	x.hostOut, err[2] = s.c.AllocHost(slotAnswers)
+	x.in, err[3] = s.c.Alloc(slotPositions)
+	x.out, err[4] = s.c.Alloc(slotAnswers)
+	return x, cmp.Or(err[:]...)
 }
 
 // patience is how long the thread polls for the end of a launch, so that it can start other launches at once. After that it
@@ -129,24 +112,21 @@ const patience = time.Millisecond
 // loop serves until quit, which is no error, or until something fails.
 func (s *session) loop() error {
 	for {
-		if len(s.flying) == 0 {
+		var err error
+		if len(s.flying) > 0 {
+			err = s.oldest()
+		} else {
 			select {
 			case <-s.device.quit:
 				return nil
-			case err := <-s.broken:
-				return err
-			case o := <-s.orders:
-				if err := o.run(); err != nil {
-					return err
-				}
+			case err = <-s.broken:
+			case f := <-s.orders:
+				err = f()
 			case x := <-s.submitted:
-				if err := s.launch(x); err != nil {
-					return err
-				}
+				err = s.launch(x)
 			}
-			continue
 		}
-		if err := s.oldest(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -159,24 +139,21 @@ func (s *session) oldest() error {
 		if s.device.yields {
 			runtime.Gosched()
 		}
+		var err error
 		select {
-		case err := <-s.broken:
-			return err
-		case o := <-s.orders:
-			if err := o.run(); err != nil {
-				return err
-			}
-		case x := <-s.submitted:
-			if err := s.launch(x); err != nil {
-				return err
-			}
+		case err = <-s.broken:
+		case f := <-s.orders:
+			err = f()
+		case next := <-s.submitted:
+			err = s.launch(next)
 		default:
 		}
-		idle, err := s.c.Idle(x.stream)
 		if err != nil {
 			return err
 		}
-		if idle {
+		if idle, err := s.c.Idle(x.stream); err != nil {
+			return err
+		} else if idle {
 			s.land(x)
 			return nil
 		}
@@ -190,26 +167,41 @@ func (s *session) oldest() error {
 
 func (s *session) land(x *slot) {
 	s.flying = append(s.flying[:0], s.flying[1:]...)
-	s.device.count.rows.Add(uint64(len(x.rows)))
-	s.device.count.launches.Add(1)
-	now := time.Now()
-	s.device.count.busy.Add(uint64(now.Sub(s.busy)))
+	now, d := time.Now(), s.device
+	d.mu.Lock()
+	d.count.Rows += uint64(x.n)
+	d.count.Launches++
+	d.count.Busy += now.Sub(s.busy)
+	d.mu.Unlock()
 	s.busy = now
 	x.end(nil)
 }
 
-func (o order) run() error {
-	err := o.do()
-	if err == nil {
-		close(o.done)
+// order runs a function on the session's thread, and returns when it is done or the session has ended.
+func (s *session) order(f func() error) error {
+	done := make(chan struct{})
+	select {
+	case s.orders <- func() error {
+		err := f()
+		if err == nil {
+			close(done)
+		}
+		return err
+	}:
+		select {
+		case <-done:
+			return nil
+		case <-s.dead:
+		}
+	case <-s.dead:
 	}
-	return err
+	return s.reason
 }
 
 // launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
 // flying and gets that error. If the kernel fails its self-test, only the callers that need it get the error.
 func (s *session) launch(x *slot) error {
-	v := x.plan.variants[x.plan.index(len(x.rows))]
+	v := x.plan.variants[x.plan.index(x.n)]
 	if err := s.device.refused[v.Kernel.Name]; err != nil {
 		x.end(err)
 		return nil
@@ -228,7 +220,7 @@ func (s *session) launch(x *slot) error {
 	if err != nil {
 		return err
 	}
-	return s.start(x, v.plan, v.layout, len(x.rows))
+	return s.start(x, v.plan, x.n)
 }
 
 // directBytes is the size of positions and answers up to which a kernel reads and writes them in pinned memory itself: 264
@@ -241,21 +233,21 @@ func (p plan) direct(n int) bool { return n*(p.PositionBytes()+p.RowBytes()) <= 
 
 // start queues the kernel for n positions in the slot's stream, between copies if it does not use pinned memory itself. Kernel
 // and weights must be loaded.
-func (s *session) start(x *slot, p plan, l *layout, n int) error {
+func (s *session) start(x *slot, p plan, n int) error {
 	if in, out := x.hostIn.Device(), x.hostOut.Device(); in != 0 && out != 0 && p.direct(n) {
-		return s.kernel(x, p, l, n, in, out)
+		return s.kernel(x, p, n, in, out)
 	}
 	if err := s.c.CopyToDevice(x.in, x.hostIn, n*p.PositionBytes(), x.stream); err != nil {
 		return err
 	}
-	if err := s.kernel(x, p, l, n, x.in, x.out); err != nil {
+	if err := s.kernel(x, p, n, x.in, x.out); err != nil {
 		return err
 	}
 	return s.c.CopyToHost(x.hostOut, x.out, n*p.RowBytes(), x.stream)
 }
 
 // kernel queues the kernel for n positions in the slot's stream, which reads them at in and writes answers at out.
-func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memory) error {
+func (s *session) kernel(x *slot, p plan, n int, in, out driver.Memory) error {
 	k, processors := s.kernels[p.Kernel.Name], s.device.info.Multiprocessors
 	*x.job = p.Job(n, processors)
 	blocks := p.Blocks(*x.job, max(1, processors*k.resident/p.Kernel.Cluster))
@@ -264,18 +256,18 @@ func (s *session) kernel(x *slot, p plan, l *layout, n int, in, out driver.Memor
 			return err
 		}
 	}
-	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[l]), uint64(in), uint64(out), uint64(x.scratch)
+	x.job.Weights, x.job.Positions, x.job.Out, x.job.Scratch = uint64(s.weights[p.Kernel.Family()]), uint64(in), uint64(out), uint64(x.scratch)
 	return s.c.Launch(k.Function, blocks, p.Kernel.Threads, p.Kernel.Shared, x.stream, unsafe.Pointer(x.job))
 }
 
-func (s *session) moreScratch(x *slot, n int) error {
+func (s *session) moreScratch(x *slot, n int) (err error) {
 	if x.scratchBytes > 0 {
-		x.scratchBytes = 0
-		if err := s.c.Free(x.scratch); err != nil {
-			return err
-		}
+		err = s.c.Free(x.scratch)
 	}
-	var err error
+	x.scratchBytes = 0
+	if err != nil {
+		return err
+	}
 	if x.scratch, err = s.c.Alloc(n); err == nil {
 		x.scratchBytes = n
 	}
@@ -291,53 +283,44 @@ func (s *session) load(v *variant) error {
 	if err := s.loadKernel(v.Kernel); err != nil {
 		return err
 	}
-	_, had := s.weights[v.layout]
+	family := v.Kernel.Family()
+	_, had := s.weights[family]
 	if !had {
-		m, err := s.c.Alloc(len(v.layout.weights))
+		m, err := s.c.Alloc(len(v.weights))
 		if err != nil {
 			return err
 		}
-		s.weights[v.layout] = m
-		if err := s.c.Upload(m, v.layout.weights); err != nil {
+		s.weights[family] = m
+		if err := s.c.Upload(m, v.weights); err != nil {
 			return err
 		}
 	}
-	if err := s.selfTest(v); err != nil {
-		if had {
-			return err
-		}
-		return errors.Join(err, s.unload(v.layout))
+	err := s.selfTest(v)
+	if err != nil && !had {
+		err = errors.Join(err, s.c.Free(s.weights[family]))
+		delete(s.weights, family)
 	}
-	s.tested[v.Kernel.Name] = true
-	return nil
-}
-
-func (s *session) unload(l *layout) error {
-	m := s.weights[l]
-	delete(s.weights, l)
-	return s.c.Free(m)
+	s.tested[v.Kernel.Name] = err == nil
+	return err
 }
 
 func (s *session) loadKernel(k cuda.Kernel) error {
 	if _, ok := s.kernels[k.Name]; ok {
 		return nil
 	}
-	m, ok := s.modules[k.Module]
-	if !ok {
-		var err error
-		if m, err = s.module(k); err != nil {
-			return fmt.Errorf("kernel %s: %w", k.Name, err)
-		}
-		s.modules[k.Module] = m
+	m, err := s.module(k)
+	if err != nil {
+		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
 	f, err := s.c.Function(m, k.Name)
 	if err != nil {
 		return err
 	}
-	if err := s.c.AllowShared(f, k.Shared); err != nil {
-		return fmt.Errorf("kernel %s: %w", k.Name, err)
+	err = s.c.AllowShared(f, k.Shared)
+	resident := 0
+	if err == nil {
+		resident, err = s.c.Resident(f, k.Threads, k.Shared)
 	}
-	resident, err := s.c.Resident(f, k.Threads, k.Shared)
 	if err != nil {
 		return fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
@@ -346,13 +329,18 @@ func (s *session) loadKernel(k cuda.Kernel) error {
 }
 
 // module loads a kernel's machine code, or if there is none that the driver can use, compiles its PTX.
-func (s *session) module(k cuda.Kernel) (driver.Module, error) {
-	if cubin := k.Cubin(s.device.info.Major, s.device.info.Minor); cubin != nil {
-		if m, ok, err := s.c.LoadMachineCode(cubin); ok || err != nil {
-			return m, err
-		}
+func (s *session) module(k cuda.Kernel) (m driver.Module, err error) {
+	m, ok := s.modules[k.Module]
+	if cubin := k.Cubin(s.device.info.Major, s.device.info.Minor); !ok && cubin != nil {
+		m, ok, err = s.c.LoadMachineCode(cubin)
 	}
-	return s.c.Load(k.PTX)
+	if !ok && err == nil {
+		m, err = s.c.Load(k.PTX)
+	}
+	if err == nil {
+		s.modules[k.Module] = m
+	}
+	return m, err
 }
 
 // over hides the session from callers. err is the reason, or nil after quit; only the first call counts. It returns the
@@ -362,7 +350,9 @@ func (s *session) over(err error) error {
 		if s.reason = errClosed; err != nil {
 			s.reason = s.device.failed(err, true) // first, so that who finds no session also finds the fault counted
 		}
-		s.device.down(s)
+		s.device.e.change(func(live []*session) []*session {
+			return slices.DeleteFunc(live, func(x *session) bool { return x == s })
+		})
 		close(s.dead)
 	})
 	return s.reason
@@ -374,7 +364,7 @@ func (s *session) stop(err error) {
 		x.end(err)
 	}
 	s.flying = nil
-	for range s.slots {
+	for range slotsADevice {
 		for gathered := false; !gathered; {
 			select {
 			case <-s.free:
@@ -384,26 +374,4 @@ func (s *session) stop(err error) {
 			}
 		}
 	}
-}
-
-// giveBack frees everything. What cannot be freed, as after most faults, is freed with the context.
-func (s *session) giveBack() error {
-	var errs []error
-	for l := range s.weights {
-		errs = append(errs, s.unload(l))
-	}
-	for _, m := range s.modules {
-		errs = append(errs, s.c.Unload(m))
-	}
-	slots := s.slots
-	if s.tester != nil {
-		slots = append(slots, s.tester)
-	}
-	for _, x := range slots {
-		if x.scratchBytes > 0 {
-			errs = append(errs, s.c.Free(x.scratch))
-		}
-		errs = append(errs, s.c.Free(x.in), s.c.Free(x.out), s.c.FreeHost(x.hostIn), s.c.FreeHost(x.hostOut), s.c.DestroyStream(x.stream))
-	}
-	return errors.Join(errs...)
 }

@@ -3,11 +3,95 @@
 package gpu
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
+
+// call is the state of one Evaluate: its slots that are with devices, the oldest first. It is reused.
+type call struct {
+	flying []*slot
+	timer  *time.Timer
+}
+
+func newCall() *call {
+	c := &call{timer: time.NewTimer(time.Hour)}
+	c.timer.Stop()
+	return c
+}
+
+// run cuts the batch into launches. It waits for a slot only while it has none, so that callers cannot deadlock.
+func (c *call) run(ctx context.Context, e *Backend, b *eval.Batch) (err error) {
+	defer func() {
+		for _, s := range c.flying { // after an error
+			s.abandon()
+		}
+		c.flying = c.flying[:0]
+	}()
+	for next := 0; next < len(b.Pos) || len(c.flying) > 0; {
+		var s *slot
+		if next < len(b.Pos) {
+			if s, err = e.take(ctx, len(c.flying) == 0); err != nil {
+				return err
+			}
+		}
+		if s == nil {
+			if err = c.finish(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
+		if err = s.fill(e.serves, b, next, 1+e.idle(s.session)); err != nil {
+			s.free()
+			return err
+		}
+		next += s.n
+		s.submit()
+		c.flying = append(c.flying, s)
+	}
+	return nil
+}
+
+// finish waits for the oldest slot and reads its answers.
+func (c *call) finish(ctx context.Context, b *eval.Batch) error {
+	s := c.flying[0]
+	c.timer.Reset(s.session.device.retry.hang)
+	defer c.timer.Stop()
+	select {
+	case err := <-s.done:
+		c.flying = append(c.flying[:0], c.flying[1:]...)
+		if err == nil {
+			if err = s.read(b); err != nil && !errors.Is(err, errNotFinite) {
+				s.session.condemn(err)
+				<-s.session.dead // afterwards no caller gets an answer from that session
+			}
+		}
+		s.free()
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("evaluate: %w", ctx.Err())
+	case <-c.timer.C:
+		s.session.condemn(errHung)
+		return s.session.over(errHung)
+	}
+}
+
+// errHung means that a launch does not return. The device's thread may be stuck in the driver, so the caller ends the
+// session. If the thread returns, a new session begins as after any fault.
+var errHung = errors.New("a launch does not end")
+
+// condemn makes the session's thread end the session because of an error that a caller found.
+func (s *session) condemn(err error) {
+	select {
+	case s.broken <- err:
+	default: // another caller did
+	}
+}
 
 // slot is a stream of a device and the memory for one launch, on the device and pinned on the host. At any time it is in
 // exactly one place: in its session's free or submitted, in flight, or with a caller of Compute. Nothing else uses it
@@ -22,10 +106,11 @@ type slot struct {
 	scratchBytes    int
 	job             *job // allocated separately, since C code reads it
 
-	plan *planned
-	rows []int32 // of the batch, one for each position
-	done chan error
-	left atomic.Int32 // whether the caller still waits: see waiting
+	plan  *planned
+	first int // row of the batch
+	n     int // rows
+	done  chan error
+	left  atomic.Int32 // whether the caller still waits: see waiting
 }
 
 // The values of slot.left.
@@ -35,26 +120,24 @@ const (
 	abandoned        // the caller has left; the slot becomes free when the launch ends
 )
 
-// fill takes rows of the batch from first on, a share of them if several devices are free for the batch. It returns the row to
-// continue from.
-func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (next int, err error) {
+// fill takes rows of the batch from first on, a share of them if several devices are free for the batch.
+func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (err error) {
 	if s.plan, err = n.planned(b.Board, targetOf(s.session.device.info)); err != nil {
-		return first, err
+		return err
 	}
-	share, size, to := s.plan.share(len(b.Pos)-first, devices), s.plan.PositionBytes(), s.hostIn.Bytes()
-	s.rows = s.rows[:0]
-	for next = first; next < len(b.Pos) && len(s.rows) < share; next++ {
-		s.plan.PutPositions(to[len(s.rows)*size:], b.Pos[next:next+1])
-		s.rows = append(s.rows, int32(next))
+	s.first, s.n = first, s.plan.share(len(b.Pos)-first, devices)
+	size, to := s.plan.PositionBytes(), s.hostIn.Bytes()
+	for i, at := range b.Pos[first : first+s.n] {
+		s.plan.PutPosition(to[i*size:], at)
 	}
-	return next, nil
+	return nil
 }
 
 // read fills the batch rows that fill took with their answers.
 func (s *slot) read(b *eval.Batch) error {
 	size, from := s.plan.RowBytes(), s.hostOut.Bytes()
-	for i, row := range s.rows {
-		if err := s.plan.ReadAnswer(b, int(row), from[i*size:(i+1)*size]); err != nil {
+	for i := range s.n {
+		if err := s.plan.ReadAnswer(b, s.first+i, from[i*size:(i+1)*size]); err != nil {
 			return err
 		}
 	}

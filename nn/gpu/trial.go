@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -37,19 +37,7 @@ type trialLine struct {
 // process has ended. What it began on the device then ends with this process.
 func Trial(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
-	text, err := lines.ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("gpu: trial: read the request: %w", err)
-	}
-	var r trialRequest
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("gpu: trial: the request: %w", err)
-	}
-	file, err := io.ReadAll(io.LimitReader(lines, int64(r.Bytes)))
-	if err != nil {
-		return fmt.Errorf("gpu: trial: read the network: %w", err)
-	}
-	t, err := newTrial(r, file, json.NewEncoder(out))
+	t, err := readTrial(lines, json.NewEncoder(out))
 	if err != nil {
 		return fmt.Errorf("gpu: trial: %w", err)
 	}
@@ -81,12 +69,29 @@ type trial struct {
 	d      driver.Device
 	serves *served
 	groups []choice
-	pos    []game.Position
+	pos    []game.Position // the probes
 	times  Samples
 	out    *json.Encoder
 }
 
-func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error) {
+// readTrial reads a request.
+func readTrial(in *bufio.Reader, out *json.Encoder) (*trial, error) {
+	var r trialRequest
+	text, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	file, err := io.ReadAll(io.LimitReader(in, int64(r.Bytes)))
+	if err != nil {
+		return nil, fmt.Errorf("read the network: %w", err)
+	}
+	n, err := net.Parse(file)
+	if err != nil {
+		return nil, err
+	}
 	found, err := driver.Find()
 	if err != nil {
 		return nil, err
@@ -94,12 +99,6 @@ func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error)
 	if at := r.Device.Index; at < 0 || at >= len(found.Devices) || found.Devices[at].UUID != r.Device.UUID {
 		return nil, fmt.Errorf("there is no GPU %d with UUID %s", at, r.Device.UUID)
 	}
-	n, err := net.Parse(network)
-	if err != nil {
-		return nil, err
-	}
-	t := &trial{d: r.Device, serves: newServed(n), times: Samples{}, out: out}
-	t.serves.barred = r.Without
 	want := eval.NewBatch(testBoard, probes)
 	probe(want)
 	if len(r.WDL) != len(want.WDL) || len(r.Policy) != len(want.Policy) {
@@ -107,22 +106,11 @@ func newTrial(r trialRequest, network []byte, out *json.Encoder) (*trial, error)
 	}
 	copy(want.WDL, r.WDL)
 	copy(want.Policy, r.Policy)
+	t := &trial{d: r.Device, serves: newServed(n), pos: want.Pos, times: Samples{}, out: out}
+	t.serves.barred = r.Without
 	t.serves.wants[testBoard.Rules()] = want
-	if t.groups, err = t.serves.candidates(targetOf(r.Device)); err != nil {
-		return nil, err
-	}
-	for most := largest(t.groups); len(t.pos) < most; {
-		t.pos = append(t.pos, want.Pos...)
-	}
-	return t, nil
-}
-
-// largest is the largest number of positions that kernels are compared with.
-func largest(groups []choice) (most int) {
-	for _, c := range groups {
-		most = max(most, c.sizes[len(c.sizes)-1].most)
-	}
-	return most
+	t.groups, err = t.serves.candidates(targetOf(r.Device))
+	return t, err
 }
 
 // How often a launch is measured: its time is the least of some rounds, through all kernels and sizes in turn, so that the
@@ -132,7 +120,7 @@ const (
 	trialLaunches = 3
 )
 
-// work tests all kernels, and then measures each.
+// work tests all kernels, and measures each.
 func (t *trial) work() error {
 	w, err := t.d.Start()
 	if err != nil {
@@ -140,63 +128,47 @@ func (t *trial) work() error {
 	}
 	err = w.Do(func(c *driver.Context) error {
 		s := newSession(newDevice(&Backend{serves: t.serves}, t.d, retry{}), c)
-		return errors.Join(t.measure(s), s.giveBack())
+		if s.tester, err = s.newSlot(); err != nil {
+			return err
+		}
+		rounds, launches := trialRounds, trialLaunches
+		if t.d.Emulated() {
+			rounds, launches = 1, 1
+		}
+		for range rounds {
+			for _, c := range t.groups {
+				if err := t.measure(s, c, launches); err != nil {
+					return err
+				}
+			}
+		}
+		return t.out.Encode(trialLine{}) // no kernel is to blame for what follows
 	})
 	return errors.Join(err, w.Close())
 }
 
-func (t *trial) measure(s *session) (err error) {
-	if s.tester, err = s.newSlot(); err != nil {
-		return err
-	}
-	all := make([][]*variant, len(t.groups))
-	for g, c := range t.groups {
-		if all[g], err = t.serves.variants(testBoard, c.plans); err != nil {
-			return err
-		}
-		for _, v := range all[g] {
-			if err := t.begins(v); err != nil {
-				return err
-			}
-			if err := s.load(v); err != nil {
-				return err
-			}
-		}
-	}
-	rounds, launches := trialRounds, trialLaunches
-	if t.d.Emulated() {
-		rounds, launches = 1, 1
-	}
-	for range rounds {
-		for g, c := range t.groups {
-			for i, size := range c.sizes {
-				for _, v := range all[g] {
-					if err := t.time(s, v, i, size.most, launches); err != nil {
-						return err
-					}
-				}
-			}
-		}
-	}
-	return t.out.Encode(trialLine{}) // no kernel is to blame for what follows
-}
-
-// begins says which kernel works from now on.
-func (t *trial) begins(v *variant) error { return t.out.Encode(trialLine{Kernel: v.Kernel.Name}) }
-
-// time measures a kernel with n positions, which is its i-th size.
-func (t *trial) time(s *session, v *variant, i, n, launches int) error {
-	if err := t.begins(v); err != nil {
-		return err
-	}
-	seconds, err := s.time(v, t.pos[:n], launches)
+// measure measures all kernels of a family once with each size. Before the first time of a kernel comes its self-test.
+func (t *trial) measure(s *session, c choice, launches int) error {
+	variants, err := t.serves.variants(testBoard, c.plans)
 	if err != nil {
 		return err
 	}
-	name := v.Kernel.Name
-	if len(t.times[name]) == i {
-		t.times[name] = append(t.times[name], Sample{n, math.Inf(1)})
+	for i, size := range c.sizes {
+		pos := slices.Repeat(t.pos, ceil(size.most, len(t.pos)))[:size.most]
+		for _, v := range variants {
+			name := v.Kernel.Name
+			if err := t.out.Encode(trialLine{Kernel: name}); err != nil {
+				return err
+			}
+			seconds, err := s.time(v, pos, launches)
+			if err != nil {
+				return err
+			}
+			if len(t.times[name]) == i { // in the first round
+				t.times[name] = append(t.times[name], Sample{size.most, seconds})
+			}
+			t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
+		}
 	}
-	t.times[name][i].Seconds = min(t.times[name][i].Seconds, seconds)
 	return nil
 }

@@ -53,8 +53,7 @@ func (e *Backend) tune(found []driver.Device, r retry) (left []driver.Device, re
 		}
 		left = append(left, d)
 		if err != nil {
-			notes = append(notes, err)
-			n.hopper = false
+			notes, n.hopper = append(notes, err), false
 			continue
 		}
 		n.measured[on] = times
@@ -114,18 +113,13 @@ func (n *served) bar(kernel string) {
 	failed.Unlock()
 }
 
-// candidates are the tower's family, and then that of Hopper if the device has one, by predicted times on the test board.
-func (n *served) candidates(on Target) ([]choice, error) {
-	config, board := n.network.Config(), testBoard.Rules()
-	first, err := newPlan(config, board, on)
-	if err != nil {
-		return nil, err
+// candidates are the families on the test board, by predicted times.
+func (n *served) candidates(on Target) (groups []choice, err error) {
+	families, err := n.families(testBoard.Rules(), on)
+	for _, plans := range families {
+		groups = append(groups, choose(plans, on, nil))
 	}
-	groups := []choice{choose(n.allowed(family(first, on)), on, nil)}
-	if h, ok := planHopper(config, board, on); ok && !slices.Contains(n.barred, h.Kernel.Name) {
-		groups = append(groups, choose(n.allowed(family(h, on)), on, nil))
-	}
-	return groups, nil
+	return groups, err
 }
 
 // gains reports whether a kernel for Hopper passed and takes so much less time for a position of large batches that its family is
@@ -155,18 +149,17 @@ func (e *Backend) ask(d driver.Device, groups []choice, r retry) (times Samples,
 	}
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
-	program := e.options.Trial
-	c := exec.CommandContext(ctx, program[0], program[1:]...)
-	l := &listener{patience: r.trial, end: end}
+	c := exec.CommandContext(ctx, e.options.Trial[0], e.options.Trial[1:]...)
+	l := &listener{patience: r.trial, end: end, timer: time.AfterFunc(r.trial, func() { end(errHung) })}
+	l.lines.Each = l.line
+	defer l.timer.Stop()
 	var said short.Tail
 	c.Stdout, c.Stderr, c.WaitDelay = l, &said, time.Second
 	in, err := c.StdinPipe() // stays open as long as the process runs
-	if err == nil {
-		l.timer = time.AfterFunc(r.trial, func() { end(errHung) })
-		defer l.timer.Stop()
-		err = c.Start()
-	}
 	if err != nil {
+		return nil, "", err
+	}
+	if err := c.Start(); err != nil {
 		return nil, "", err
 	}
 	go in.Write(request) // if the process ends before it has read all, the rest of this function says why
@@ -233,35 +226,33 @@ type listener struct {
 	timer    *time.Timer
 	end      context.CancelCauseFunc
 
-	size int
-	rest []byte // of a line that is not complete
-	last trialLine
-	at   string // the kernel of the last line that named one
+	size  int
+	lines short.Lines
+	last  trialLine
+	at    string // the kernel of the last line that named one
 }
 
 // Write implements io.Writer.
-func (l *listener) Write(text []byte) (int, error) {
+func (l *listener) Write(text []byte) (n int, err error) {
 	if l.size += len(text); l.size > mostSaid {
-		err := fmt.Errorf("its process writes more than %d bytes", mostSaid)
+		err = fmt.Errorf("its process writes more than %d bytes", mostSaid)
+	} else {
+		n, err = l.lines.Write(text)
+	}
+	if err != nil {
 		l.end(err)
-		return 0, err
 	}
-	l.rest = append(l.rest, text...)
-	for {
-		line, rest, whole := strings.Cut(string(l.rest), "\n")
-		if !whole {
-			return len(text), nil
-		}
-		l.rest = []byte(rest)
-		var next trialLine
-		if err := json.Unmarshal([]byte(line), &next); err != nil {
-			err = fmt.Errorf("its process writes %s: %w", short.Quote(line), err)
-			l.end(err)
-			return 0, err
-		}
-		if l.last = next; next.Error == "" {
-			l.at = next.Kernel
-		}
-		l.timer.Reset(l.patience)
+	return n, err
+}
+
+func (l *listener) line(text string) error {
+	var next trialLine
+	if err := json.Unmarshal([]byte(text), &next); err != nil {
+		return fmt.Errorf("its process writes %s: %w", short.Quote(text), err)
 	}
+	if l.last = next; next.Error == "" {
+		l.at = next.Kernel
+	}
+	l.timer.Reset(l.patience)
+	return nil
 }

@@ -3,16 +3,13 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -32,17 +29,14 @@ type sample struct {
 	reasons    uint64
 }
 
-// clocks are the samples of a run. A nil pointer has none.
+// clocks are the samples of a run.
 type clocks struct {
-	smi  *exec.Cmd
-	done chan struct{} // closed when all samples are read
-
 	mu      sync.Mutex
 	samples []sample
 }
 
-// watch starts nvidia-smi, if it is there. It ends with the run or with us, and writes into NAME.clocks.csv. Its lines are dated as
-// they arrive, as it writes each at once.
+// watch starts nvidia-smi, if it is there, which ends with us. Its lines go into NAME.clocks.csv. They are dated as they arrive, as it
+// writes each at once.
 func (b *bench) watch() error {
 	tool := b.tool("clocks", "nvidia-smi", "/usr/local/nvidia/bin")
 	if tool == "" {
@@ -52,42 +46,16 @@ func (b *bench) watch() error {
 	if err != nil {
 		return err
 	}
-	c := &clocks{done: make(chan struct{}), smi: exec.Command(tool, "-i", strconv.Itoa(b.gpu.Index), "-lms", "200", "--format=csv,noheader,nounits",
-		"--query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active")}
-	c.smi.Stderr = b.log
-	c.smi.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := c.smi.StdoutPipe()
-	if err == nil {
-		err = c.smi.Start()
-	}
-	if err != nil {
-		file.Close()
-		return err
-	}
-	b.clocks = c
-	go func() {
-		defer close(c.done)
-		defer file.Close()
-		for in := bufio.NewScanner(out); in.Scan(); {
-			fmt.Fprintln(file, in.Text())
-			if s, ok := parseSample(in.Text()); ok {
-				c.mu.Lock()
-				c.samples = append(c.samples, s)
-				c.mu.Unlock()
-			}
+	_, err = b.start(b.log, func(line string) {
+		fmt.Fprintln(file, line)
+		if s, ok := parseSample(line); ok {
+			b.clocks.mu.Lock()
+			b.clocks.samples = append(b.clocks.samples, s)
+			b.clocks.mu.Unlock()
 		}
-	}()
-	return nil
-}
-
-func (c *clocks) stop() {
-	if c != nil {
-		_ = syscall.Kill(-c.smi.Process.Pid, syscall.SIGKILL) // if it has ended, that is no harm
-		select {
-		case <-c.done:
-		case <-time.After(patience):
-		}
-	}
+	}, tool, "-i", strconv.Itoa(b.gpu.Index), "-lms", "200", "--format=csv,noheader,nounits",
+		"--query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active")
+	return err
 }
 
 func parseSample(line string) (s sample, ok bool) {
@@ -103,15 +71,12 @@ func parseSample(line string) (s sample, ok bool) {
 
 // since sums up the samples since a time. Without any it is nil.
 func (c *clocks) since(start time.Time) *clock {
-	if c == nil {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from, _ := slices.BinarySearchFunc(c.samples, start, func(s sample, t time.Time) int { return s.at.Compare(t) })
 	var sum clock
 	var seen uint64
 	var mhz []float64
+	from, _ := slices.BinarySearchFunc(c.samples, start, func(s sample, t time.Time) int { return s.at.Compare(t) })
 	for _, s := range c.samples[from:] {
 		sum.Watts, seen = max(sum.Watts, s.watts), seen|s.reasons
 	}

@@ -3,23 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/evald/evald/engine/short"
 )
-
-// command is a program to run.
-type command struct {
-	args []string
-	line func(string) // is called with each line of its output
-}
 
 var (
 	errOver = errors.New("its time in the run is over")
@@ -40,9 +35,10 @@ func (b *bench) over() error {
 	return errOver
 }
 
-// command runs a program to its end, or kills it, with all that it started, when the step's or the run's time is over. The
-// error says why it failed: which time was over, or the last line that it wrote to stderr. Both outputs go to the log.
-func (b *bench) command(c command) error {
+// command runs a program to its end, or kills it, with all that it started, when the step's or the run's time is over. It calls line,
+// unless that is nil, with each line of its output. The error says why it failed: which time was over, or the last line that it wrote
+// to stderr. Both outputs go to the log.
+func (b *bench) command(line func(string), args ...string) error {
 	if b.ctx.Err() != nil {
 		return errStop
 	}
@@ -50,70 +46,93 @@ func (b *bench) command(c command) error {
 		return b.over()
 	}
 	b.began = time.Now()
-	fmt.Fprintf(b.log, "\n%s $ %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(c.args, " "))
-	// If we die, so does the program: the signal is sent when the thread that started it ends, so there is one thread for
-	// all, which lives as long as we do (main).
-	p := exec.Command(c.args[0], c.args[1:]...)
-	p.Env = b.environment()
-	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	fmt.Fprintf(b.log, "\n%s $ %s\n", time.Now().UTC().Format(time.RFC3339), strings.Join(args, " "))
 	said := new(short.Tail)
-	p.Stderr, p.WaitDelay = io.MultiWriter(b.log, said), 2*time.Second
-	p.Stdout = &lines{line: func(text string) {
+	p, err := b.start(io.MultiWriter(b.log, said), func(text string) {
 		fmt.Fprintln(b.log, text)
-		if c.line != nil {
-			c.line(text)
+		if line != nil {
+			line(text)
 		}
-	}}
-	if err := p.Start(); err != nil {
+	}, args...)
+	if err != nil {
 		return err
 	}
 	died := make(chan error, 1)
 	go func() { died <- p.Wait() }()
 	over := time.NewTimer(time.Until(b.until))
 	defer over.Stop()
-	var ended error
 	select {
-	case err := <-died:
+	case err = <-died:
 		close(died)
 		if err != nil {
-			ended = fmt.Errorf("%w: %s", err, said.LastLine())
+			err = fmt.Errorf("%w: %s", err, said.LastLine())
 		}
 	case <-over.C:
-		ended = b.over()
+		err = b.over()
 	case <-b.ctx.Done():
-		ended = errStop
+		err = errStop
 	}
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // all that is left; the error is that nothing is
-	if ended != nil {
+	if err != nil {
 		select {
 		case <-died:
 		case <-time.After(patience): // a driver can keep a process whose kernel hangs
 		}
-		fmt.Fprintf(b.log, "FAILED: %v\n", ended)
+		fmt.Fprintf(b.log, "FAILED: %v\n", err)
 	}
-	return ended
+	return err
+}
+
+// start starts a program that dies with us: the signal is sent when the thread that started it ends, so there is one thread for
+// all, which lives as long as we do (main).
+func (b *bench) start(stderr io.Writer, line func(string), args ...string) (*exec.Cmd, error) {
+	p := exec.Command(args[0], args[1:]...)
+	p.Env = b.environment()
+	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.Stdout = &short.Lines{Each: func(text string) error {
+		line(text)
+		return nil
+	}}
+	p.Stderr, p.WaitDelay = stderr, 2*time.Second
+	return p, p.Start()
 }
 
 // output runs a program, and returns what it writes.
 func (b *bench) output(args ...string) (text string, err error) {
-	err = b.command(command{args: args, line: func(line string) { text += line + "\n" }})
+	err = b.command(func(line string) { text += line + "\n" }, args...)
 	return text, err
 }
 
-// lines calls line with each line that is written.
-type lines struct {
-	line func(string)
-	rest []byte // that has no end yet
+func (b *bench) program(name string) string { return filepath.Join(b.here, name) }
+
+// tool finds a program in the PATH, or where NVIDIA's packages put it. If it is not there, a row says so.
+func (b *bench) tool(part, name string, places ...string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, place := range places {
+		if found, _ := filepath.Glob(filepath.Join(place, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	b.add(row{Part: part, Name: name, Missing: "not found in the PATH or in " + strings.Join(places, ", ")})
+	return ""
 }
 
-func (l *lines) Write(text []byte) (int, error) {
-	l.rest = append(l.rest, text...)
-	for {
-		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
-		if !whole {
-			return len(text), nil
-		}
-		l.rest = rest
-		l.line(string(line))
+// without names the variable that leaves kernels out, by name, in all programs that use evald's code.
+const without = "EVALD_GPU_WITHOUT"
+
+// environment is that of all programs. evald finds the driver where containers have it, so that LD_LIBRARY_PATH stays as it is:
+// Python's packages have their own libraries. Nothing is written to a home that may not exist.
+func (b *bench) environment() []string {
+	env := append(os.Environ(), "TMPDIR="+b.temp, "EVALD_GPU=1", without+"="+strings.Join(b.barred, ","))
+	if !b.gpu.Emulated() {
+		env = append(env, "EVALD_REQUIRE_GPU=1")
 	}
+	for name, folder := range map[string]string{"HOME": "", "CUDA_CACHE_PATH": "cuda", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"} {
+		if os.Getenv(name) == "" {
+			env = append(env, name+"="+filepath.Join(b.temp, folder))
+		}
+	}
+	return env
 }

@@ -5,11 +5,10 @@
 //
 //	main.go     flags, and what all runs have in common
 //	runs.go     the runs: their steps in order, with the limit of each
-//	measure.go  rows of a network and a kernel, or a peer
+//	measure.go  rows of a network and a kernel or a peer, of Go's tests, and of ncu
 //	command.go  a program with a deadline, which dies with us
 //	rows.go     the file of rows, each on the disk as soon as it is measured
 //	clocks.go   what nvidia-smi says beside the run
-//	tests.go, profile.go   rows from the output of Go's tests and of ncu
 //	table.go    the summary, from the rows alone
 //
 // It is a program and not a script, so that it needs no shell on that machine, and its deadlines and its file of rows can be
@@ -35,13 +34,13 @@ import (
 	"time"
 
 	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/nn/net"
 )
 
 // bench is one run.
 type bench struct {
 	ctx  context.Context
 	name string // canary, A, B or C
+	what run
 	here string // the folder of evald, driver.test and gpu.test
 	out  string // the folder of the results
 	temp string // the folder of caches and temporary files
@@ -52,15 +51,16 @@ type bench struct {
 	began time.Time     // when the row in progress began
 
 	networks []string
-	batches  func(network string) []int
+	sizes    []int // of batches; none: those of the run
 	round    time.Duration
 	longest  time.Duration // of a step, in place of its own limit; 0: none
 
 	gpu    driver.Device // the first
 	barred []string      // kernels that are left out
 	speeds []speed       // measured so far
-	rows   *rows
-	clocks *clocks
+	clocks clocks
+	rows   *os.File
+	failed int // rows with an error
 	log    *os.File
 }
 
@@ -119,48 +119,37 @@ func start(args []string) error {
 	now := time.Now()
 	all := cmp.Or(*limit, what.time)
 	b := &bench{
-		ctx: ctx, name: args[0], end: now.Add(all - min(patience, all/10)), began: now, networks: what.networks, round: *round, longest: *longest,
-		batches: func(network string) []int {
-			if c, err := net.ParseConfig(network); err == nil && c.Channels >= 256 && what.wide != nil {
-				return what.wide
-			}
-			return what.batches
-		},
-		barred: strings.FieldsFunc(os.Getenv(without), func(r rune) bool { return r == ',' }),
+		ctx: ctx, name: args[0], what: what, end: now.Add(all - min(patience, all/10)), began: now, networks: what.networks, round: *round, longest: *longest,
+		barred: strings.FieldsFunc(os.Getenv(without), comma),
 	}
 	b.until, b.step = b.end, time.Until(b.end)
 	if *networks != "" {
-		b.networks = strings.Split(*networks, ",")
+		b.networks = strings.FieldsFunc(*networks, comma)
 	}
-	if *batches != "" {
-		var sizes []int
-		for _, text := range strings.Split(*batches, ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 {
-				return fmt.Errorf("-batches: %q is no size of a batch", text)
-			}
-			sizes = append(sizes, n)
+	for _, text := range strings.FieldsFunc(*batches, comma) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-batches: %q is no size of a batch", text)
 		}
-		b.batches = func(string) []int { return sizes }
+		b.sizes = append(b.sizes, n)
 	}
 	if err := b.open(*out); err != nil {
 		return err
 	}
-	defer b.rows.close()
-	defer b.log.Close()
 	b.follow(what.plan(b))
-	b.clocks.stop()
 	if err := writeTable(b.out); err != nil {
 		return err
 	}
 	if len(b.barred) > 0 {
 		b.say("%s=%s leaves out what failed", without, strings.Join(b.barred, ","))
 	}
-	if b.rows.failed > 0 {
-		return fmt.Errorf("%d rows of run %s have an error", b.rows.failed, b.name)
+	if b.failed > 0 {
+		return fmt.Errorf("%d rows of run %s have an error", b.failed, b.name)
 	}
 	return nil
 }
+
+func comma(r rune) bool { return r == ',' }
 
 // open makes the folders and finds the GPU.
 func (b *bench) open(out string) error {
@@ -195,7 +184,7 @@ func (b *bench) open(out string) error {
 	if err := b.find(); err != nil {
 		return err
 	}
-	if b.rows, err = openRows(b.out, b.name); err != nil {
+	if b.rows, err = openRows(filepath.Join(b.out, b.name+".jsonl")); err != nil {
 		return err
 	}
 	return b.watch()
@@ -226,24 +215,4 @@ func (b *bench) find() error {
 
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "run %s: %s\n", b.name, fmt.Sprintf(format, args...))
-}
-
-func (b *bench) program(name string) string { return filepath.Join(b.here, name) }
-
-// without names the variable that leaves kernels out, by name, in all programs that use evald's code.
-const without = "EVALD_GPU_WITHOUT"
-
-// environment is that of all programs. evald finds the driver where containers have it, so that LD_LIBRARY_PATH stays as it is:
-// Python's packages have their own libraries. Nothing is written to a home that may not exist.
-func (b *bench) environment() []string {
-	env := append(os.Environ(), "TMPDIR="+b.temp, "EVALD_GPU=1", without+"="+strings.Join(b.barred, ","))
-	if !b.gpu.Emulated() {
-		env = append(env, "EVALD_REQUIRE_GPU=1")
-	}
-	for name, folder := range map[string]string{"HOME": "", "CUDA_CACHE_PATH": "cuda", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"} {
-		if os.Getenv(name) == "" {
-			env = append(env, name+"="+filepath.Join(b.temp, folder))
-		}
-	}
-	return env
 }

@@ -3,9 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,19 +41,19 @@ func (m measurement) name(batch int) string { return fmt.Sprintf("%s, batch %d",
 // given up.
 func (b *bench) measure(m measurement) {
 	left := m.batches
-	rest := func(x row) {
-		for _, batch := range left {
+	add := func(x row, batches ...int) {
+		for _, batch := range batches {
 			x.Part, x.Name = m.part, m.name(batch)
 			b.add(x)
 		}
 	}
 	for barren := 0; len(left) > 0; {
 		if slices.Contains(b.barred, m.kernel) {
-			rest(row{Missing: "left out: it failed before"})
+			add(row{Missing: "left out: it failed before"}, left...)
 			return
 		}
-		heard, last := 0, ""
-		err := b.command(command{args: b.evald(m, left), line: func(line string) {
+		last := ""
+		err := b.command(func(line string) {
 			var got struct {
 				Error string
 				speed
@@ -57,23 +61,19 @@ func (b *bench) measure(m measurement) {
 			if json.Unmarshal([]byte(line), &got) != nil || len(left) == 0 || got.Batch != left[0] {
 				return // no row
 			}
-			b.add(row{Part: m.part, Name: m.name(left[0]), Error: got.Error, Result: json.RawMessage(line)})
+			add(row{Error: got.Error, Result: json.RawMessage(line)}, left[0])
 			b.speeds = append(b.speeds, got.speed)
-			left, last = left[1:], got.Error
-			heard++
-		}})
+			left, last, barren = left[1:], got.Error, 0
+		}, b.evald(m, left)...)
 		ours := errors.Is(err, errOver) || errors.Is(err, errStop) // the run's end, which says nothing about the program
 		if err != nil && !ours && m.under == nil {
 			b.bar(m.kernel, err.Error())
-		}
-		if heard > 0 {
-			barren = 0
 		}
 		switch {
 		case len(left) == 0 && (err == nil || last != "" || ours || m.under == nil):
 			return
 		case len(left) == 0: // the tool found something: a second row, which counts
-			b.add(row{Part: m.part, Name: m.name(m.batches[len(m.batches)-1]), Error: err.Error()})
+			add(row{Error: err.Error()}, m.batches[len(m.batches)-1])
 			return
 		case err == nil:
 			err = errors.New("it ended without a row")
@@ -85,11 +85,10 @@ func (b *bench) measure(m measurement) {
 			x.Missing, x.Error = x.Error, ""
 		}
 		if barren++; barren == 2 || x.Missing != "" || ours || time.Until(b.until) < shortest {
-			rest(x)
+			add(x, left...)
 			return
 		}
-		x.Part, x.Name = m.part, m.name(left[0])
-		b.add(x)
+		add(x, left[0])
 		left = left[1:]
 	}
 }
@@ -102,14 +101,62 @@ func (b *bench) evald(m measurement, batches []int) []string {
 	}
 	args := append(slices.Clone(m.under), b.program("evald"), "bench", "eval", "--backend", "gpu", "--json",
 		"--networks", m.network, "--batches", strings.Join(sizes, ","), "--round", m.round.String())
-	if m.kernel != "" {
-		args = append(args, "--kernel", m.kernel)
-	}
-	if m.peer != "" {
-		args = append(args, "--peer", m.peer)
-	}
-	if m.precision == "bf16" || m.precision == "fp16" {
-		args = append(args, "--precision", m.precision)
+	for _, option := range [][2]string{{"--kernel", m.kernel}, {"--peer", m.peer}, {"--precision", m.precision}} {
+		if option[1] != "" && option[1] != "float32" { // which is no choice
+			args = append(args, option[:]...)
+		}
 	}
 	return args
+}
+
+// ncu writes what the hardware does in one launch of a kernel, after the self-test's and one to warm up, into a file of the results.
+// The clocks stay as they are.
+func (b *bench) ncu(tool string, m measurement) {
+	err := errors.New("no kernel was measured")
+	if m.kernel != "" {
+		report := filepath.Join(b.out, fmt.Sprintf("ncu-%s-%d.txt", m.kernel, m.batches[0]))
+		under := []string{tool, "--set", "full", "--clock-control", "none", "--kernel-name", m.kernel, "--launch-skip", "2", "--launch-count", "1", "--log-file", report}
+		err = b.command(nil, append(under, b.evald(m, m.batches)...)...)
+		if text, _ := os.ReadFile(report); err == nil && !bytes.Contains(text, []byte("Duration")) {
+			err = fmt.Errorf("ncu wrote no metrics into %s", report)
+		}
+	}
+	b.add(row{Part: "profiles", Name: "ncu " + m.name(m.batches[0]), Error: reason(err)})
+}
+
+var (
+	testEnded  = regexp.MustCompile(`^(    )?--- (PASS|FAIL|SKIP): (\S+) \(`)
+	testFailed = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)`)
+)
+
+// tests runs a program of Go's tests, and adds a row for each test and each of its direct subtests as it ends. under is the
+// tool that runs it, with its arguments, if any. Tests that name kernels themselves are skipped if kernels are left out.
+func (b *bench) tests(part, program string, under []string, args ...string) {
+	said, name := "", program
+	if len(under) > 0 {
+		name = under[2] + " " + program
+	}
+	left := time.Until(b.until)
+	args = append(append(slices.Clone(under), b.program(program), "-test.v", "-test.timeout", (left-min(left/10, 5*time.Second)).String()), args...)
+	if len(b.barred) > 0 {
+		args = append(args, "-test.skip", "^TestGPU(SameBits|Sanitize)$|^TestGPUAccuracy$/ by ("+strings.Join(b.barred, "|")+")$")
+	}
+	err := b.command(func(line string) {
+		if m := testFailed.FindStringSubmatch(line); m != nil {
+			said = m[1]
+		}
+		m := testEnded.FindStringSubmatch(line)
+		if m == nil {
+			return
+		}
+		x := row{Part: part, Name: name + " " + m[3]}
+		switch m[2] {
+		case "FAIL":
+			x.Error = "failed: " + said
+		case "SKIP":
+			x.Missing = "skipped: " + said
+		}
+		b.add(x)
+	}, args...)
+	b.add(row{Part: part, Name: name, Error: reason(err)})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -25,50 +26,47 @@ type row struct {
 	Result  json.RawMessage `json:"result,omitempty"`  // of the program that measured it
 }
 
-// rows is the file of a run. A second run adds to it.
-type rows struct {
-	run    string
-	file   *os.File
-	failed int // rows with an error
+// reason is the text of an error, or nothing.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(err.Error())
 }
 
-func openRows(folder, run string) (*rows, error) {
-	f, err := os.OpenFile(filepath.Join(folder, run+".jsonl"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o666)
+// openRows opens the file of a run, to which a second run adds.
+func openRows(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{run: run, file: f}
-	end := make([]byte, 1)
-	info, err := f.Stat()
-	if err == nil && info.Size() > 0 {
-		if _, err = f.ReadAt(end, info.Size()-1); err == nil && end[0] != '\n' { // a killed run can tear its last line
-			_, err = f.WriteString("\n")
-		}
+	text, err := os.ReadFile(path)
+	if err == nil && len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) { // a killed run can tear its last line
+		_, err = f.WriteString("\n")
 	}
-	return r, err
+	return f, err
 }
 
-// add writes a row, and returns when it is on the disk.
-func (r *rows) add(x row) error {
-	x.Run, x.Time = r.run, time.Now().UTC()
-	if x.Error != "" {
-		r.failed++
-	}
+// add writes a row, and returns when it is on the disk. If that fails, there is no use in going on.
+func (b *bench) add(x row) {
+	x.Run, x.Time, x.Without, x.Clocks = b.name, time.Now().UTC(), strings.Join(b.barred, ","), b.clocks.since(b.began)
 	line, err := json.Marshal(x)
+	if err == nil {
+		_, err = b.rows.Write(append(line, '\n'))
+	}
+	if err == nil {
+		err = b.rows.Sync()
+	}
 	if err != nil {
-		return err
+		fmt.Fprintln(os.Stderr, "run:", err)
+		os.Exit(1)
 	}
-	if _, err := r.file.Write(append(line, '\n')); err != nil {
-		return err
+	if x.Error != "" {
+		b.failed++
 	}
-	if err := r.file.Sync(); err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "run %s: %s: %s: %s\n", x.Run, x.Part, x.Name, cmp.Or(x.Error, x.Missing, "done"))
-	return nil
+	b.say("%s: %s: %s", x.Part, x.Name, cmp.Or(x.Error, x.Missing, "done"))
+	b.began = time.Now()
 }
-
-func (r *rows) close() { r.file.Close() }
 
 // readRows reads the files of all runs in a folder. Of rows about the same thing the last one counts; it stands at the place
 // of the first. Lines that are no rows, such as the torn end of a killed run, are left out and counted.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -18,17 +17,30 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// runs are what can be asked for, with their time, their networks and batches, and the batches of networks of 256 channels.
-var runs = map[string]struct {
+// run is what can be asked for: its time, its networks and batches, and the batches of networks of 256 channels.
+type run struct {
 	time          time.Duration
 	networks      []string
 	batches, wide []int
 	plan          func(*bench) []step
-}{
+}
+
+var runs = map[string]run{
 	"canary": {90 * time.Second, []string{"1x16/8/16", "1x128/8/16", "1x256/8/16"}, []int{1}, nil, (*bench).canary},
 	"A":      {9 * time.Minute, []string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, nil, (*bench).speed},
 	"B":      {9 * time.Minute, []string{"20x256", "10x128", "6x64"}, []int{1, 132, 264, 1056, 8448, 65536}, []int{1, 132, 264, 792, 4096}, (*bench).kernels},
 	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 256, 1024, 65536}, []int{1, 256, 4096}, (*bench).peers},
+}
+
+// batches are the sizes of batches of a network.
+func (b *bench) batches(network string) []int {
+	if len(b.sizes) > 0 {
+		return b.sizes
+	}
+	if c, err := net.ParseConfig(network); err == nil && c.Channels >= 256 && b.what.wide != nil {
+		return b.what.wide
+	}
+	return b.what.batches
 }
 
 // step is a part of a run, with the longest time that it may take.
@@ -75,10 +87,10 @@ func (b *bench) canary() (plan []step) {
 	var small []measurement
 	for _, network := range b.networks {
 		kernels := b.variants(network)
-		if forHopper := slices.DeleteFunc(slices.Clone(kernels), func(k cuda.Kernel) bool { return !k.Exact }); len(forHopper) > 0 {
-			kernels = forHopper
-		}
 		for _, k := range kernels {
+			if kernels[0].Exact && !k.Exact {
+				break // those for Hopper are enough
+			}
 			small = append(small, measurement{part: "self-tests", network: network, kernel: k.Name, batches: b.batches(network), round: time.Millisecond})
 			plan = append(plan, b.measures(20*time.Second, small[len(small)-1]))
 		}
@@ -122,11 +134,7 @@ func (b *bench) speed() []step {
 // names has the library; without one, or without what its provider needs, the row says so.
 func (b *bench) runtime(backend, network string) {
 	text, err := b.output(b.program("evald"), "bench", "eval", "--backend", backend, "--model", network, "--json", "--round", b.round.String())
-	x := row{Part: "runtime", Name: backend + " " + network, Result: valid(text)}
-	if err != nil {
-		x.Missing = strings.TrimSpace(err.Error())
-	}
-	b.add(x)
+	b.add(row{Part: "runtime", Name: backend + " " + network, Missing: reason(err), Result: valid(text)})
 }
 
 // kernels is run B.
@@ -140,31 +148,18 @@ func (b *bench) kernels() (plan []step) {
 	if tool == "" {
 		return plan
 	}
-	for _, network := range b.networks {
-		plan = append(plan, b.profile(tool, network, 1<<30, b.waves(network)))
-	}
-	for _, network := range b.networks {
-		plan = append(plan, b.profile(tool, network, 132, 132))
+	for _, of := range []struct{ most, batch int }{{1 << 30, profiled}, {132, 132}} {
+		for _, network := range b.networks {
+			plan = append(plan, step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, of.batch), 40 * time.Second, func() {
+				b.ncu(tool, measurement{network: network, kernel: b.fastest(network, of.most), batches: []int{of.batch}, round: time.Millisecond})
+			}})
+		}
 	}
 	return plan
 }
 
-// profile is a step that profiles the kernel that was fastest in batches of up to most.
-func (b *bench) profile(tool, network string, most, batch int) step {
-	return step{fmt.Sprintf("profiles: ncu, the fastest kernel of %s, batch %d", network, batch), 40 * time.Second, func() {
-		b.ncu(tool, measurement{network: network, kernel: b.fastest(network, most), batches: []int{batch}, round: time.Millisecond})
-	}}
-}
-
-// waves is the size of a batch that is whole waves of the kernel for Hopper on the 132 multiprocessors of an H100.
-func (b *bench) waves(network string) int {
-	if c, err := net.ParseConfig(network); err == nil && c.Channels > 128 {
-		return 2 * 132 * 3
-	} else if err == nil && c.Channels > 64 {
-		return 4 * 132 * 8
-	}
-	return 4 * 132 * 16
-}
+// profiled is a batch of whole waves on the 132 multiprocessors of an H100, for the kernels of 16, 8 and 3 boards a block alike.
+const profiled = 48 * 132
 
 // fastest is the kernel with the highest rate of launches in the largest batch that was measured, of those up to a size.
 func (b *bench) fastest(network string, most int) string {
@@ -204,21 +199,25 @@ func (b *bench) peers() (plan []step) {
 // leftOut finds the kernels that evald does not use, because they failed.
 var leftOut = regexp.MustCompile(without + `=(\w+) leaves it out`)
 
+// choice is what evald devices -v --json says: by which kernels each device evaluates, and what it measured.
+type choice struct {
+	Tried []struct {
+		GPU    int
+		Kernel string
+		Small  []gpu.Sized
+		Error  string
+		Notes  []string
+	}
+}
+
 // measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
 // does not use, with the reason.
 func (b *bench) measured() {
 	text, err := b.output(b.program("evald"), "devices", "-v", "--json")
-	var found struct {
-		Tried []struct {
-			GPU   int
-			Error string
-			Notes []string
-		}
-	}
+	var found choice
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}
-	x := row{Part: "choice", Name: "devices -v", Result: valid(text)}
 	for _, d := range found.Tried {
 		if err == nil && d.Error != "" {
 			err = fmt.Errorf("GPU %d: %s", d.GPU, d.Error)
@@ -229,10 +228,7 @@ func (b *bench) measured() {
 			}
 		}
 	}
-	if err != nil {
-		x.Error = err.Error()
-	}
-	b.add(x)
+	b.add(row{Part: "choice", Name: "devices -v", Error: reason(err), Result: valid(text)})
 }
 
 // valid is a text that is JSON, or nil.
@@ -259,30 +255,17 @@ func (b *bench) variants(network string) (all []cuda.Kernel) {
 		return []cuda.Kernel{{}}
 	}
 	names := gpu.Variants(config, game.Connect4, gpu.Target{Major: b.gpu.Major, Minor: b.gpu.Minor, Shared: b.gpu.Shared, Processors: b.gpu.Multiprocessors})
-	width := 0
-	for _, k := range cuda.Kernels() {
-		if slices.Contains(names, k.Name) {
-			all = append(all, k)
-			if k.Channels > 0 && (width == 0 || k.Channels < width) {
-				width = k.Channels
-			}
-		}
-	}
+	all = slices.DeleteFunc(cuda.Kernels(), func(k cuda.Kernel) bool { return !slices.Contains(names, k.Name) })
 	if len(all) == 0 {
 		b.add(row{Part: "kernels", Name: network, Error: "no kernel fits"})
 	}
-	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
-	exact := func(k cuda.Kernel) bool { return k.Exact }
-	others := slices.DeleteFunc(slices.Clone(all), exact)
-	return append(slices.DeleteFunc(all, func(k cuda.Kernel) bool { return !exact(k) }), others...)
-}
-
-// add writes a row. If that fails, there is no use in going on.
-func (b *bench) add(x row) {
-	x.Without, x.Clocks = strings.Join(b.barred, ","), b.clocks.since(b.began)
-	if err := b.rows.add(x); err != nil {
-		fmt.Fprintln(os.Stderr, "run:", err)
-		os.Exit(1)
+	width := 0
+	for _, k := range all {
+		if k.Channels > 0 && (width == 0 || k.Channels < width) {
+			width = k.Channels
+		}
 	}
-	b.began = time.Now()
+	all = slices.DeleteFunc(all, func(k cuda.Kernel) bool { return k.Channels != width })
+	slices.SortStableFunc(all, func(a, b cuda.Kernel) int { return b.Arch - a.Arch })
+	return all
 }

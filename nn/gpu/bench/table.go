@@ -6,15 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/evald/evald/nn/gpu"
 )
 
 // speed is what the table takes from a line of evald bench eval --backend gpu.
@@ -49,54 +45,66 @@ func writeTable(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "table.txt"), []byte(text.String()), 0o666)
 }
 
-// metrics are those of ncu that the table shows; the rows have all.
-var metrics = []string{"Duration", "Compute (SM) Throughput", "Memory Throughput", "Executed Ipc Active", "Registers Per Thread", "Achieved Occupancy"}
-
 func table(w io.Writer, all []row, torn int) {
-	var parts []string
-	heads := map[string]bool{}
-	for _, x := range all {
-		if part := x.Part + " of run " + x.Run; !slices.Contains(parts, part) {
-			parts = append(parts, part)
+	seen := map[string]bool{}
+	head := func(line string) {
+		if !seen[line] {
+			fmt.Fprintln(w, line)
 		}
-		var s speed
-		if json.Unmarshal(x.Result, &s) != nil || s.Device == "" {
+		seen[line] = true
+	}
+	for _, x := range all {
+		s := x.speed()
+		if s.Device == "" {
 			continue
 		}
-		lines := []string{fmt.Sprintf("device %s; driver %s", s.Device, s.Driver)}
+		head(fmt.Sprintf("device %s; driver %s", s.Device, s.Driver))
 		if s.Emulated {
-			lines = append(lines, "EMULATED: no GPU computed this, the numbers mean nothing")
+			head("EMULATED: no GPU computed this, the numbers mean nothing")
 		}
 		if s.Peer != nil {
-			lines = append(lines, "peer   "+s.Peer.How)
-		}
-		for _, line := range lines {
-			if !heads[line] {
-				fmt.Fprintln(w, line)
-			}
-			heads[line] = true
+			head("peer   " + s.Peer.How)
 		}
 	}
+	parts, of := grouped(all, func(x row) string { return x.Part + " of run " + x.Run })
 	for _, part := range parts {
-		rows := slices.DeleteFunc(slices.Clone(all), func(x row) bool { return x.Part+" of run "+x.Run != part })
 		failed, missing := 0, 0
-		for _, x := range rows {
+		for _, x := range of[part] {
 			if x.Error != "" {
 				failed++
 			} else if x.Missing != "" {
 				missing++
 			}
 		}
-		fmt.Fprintf(w, "\n%s: %d done, %d failed, %d missing\n", part, len(rows)-failed-missing, failed, missing)
-		figures(w, rows)
-		complaints(w, rows)
+		fmt.Fprintf(w, "\n%s: %d done, %d failed, %d missing\n", part, len(of[part])-failed-missing, failed, missing)
+		figures(w, of[part])
+		complaints(w, of[part])
 	}
 	if torn > 0 {
 		fmt.Fprintf(w, "\n%d lines are no rows: a run was killed while it wrote\n", torn)
 	}
 }
 
-// figures writes a part's speeds and metrics, if it has any.
+// speed is the row's result, or nothing if that is of another kind.
+func (x row) speed() (s speed) {
+	_ = json.Unmarshal(x.Result, &s)
+	return s
+}
+
+// grouped are the rows of each key, and the keys in the order in which they come first.
+func grouped(all []row, key func(row) string) (keys []string, of map[string][]row) {
+	of = map[string][]row{}
+	for _, x := range all {
+		k := key(x)
+		if of[k] == nil {
+			keys = append(keys, k)
+		}
+		of[k] = append(of[k], x)
+	}
+	return keys, of
+}
+
+// figures writes a part's choices of kernels and speeds, if it has any.
 func figures(w io.Writer, rows []row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
@@ -104,15 +112,7 @@ func figures(w io.Writer, rows []row) {
 	begun := false
 	for _, x := range rows {
 		choices(t, x)
-		var s speed
-		var counted struct{ Metrics map[string]string }
-		_ = json.Unmarshal(x.Result, &s) // a row without figures has none to show
-		_ = json.Unmarshal(x.Result, &counted)
-		for _, name := range metrics {
-			if value := counted.Metrics[name]; value != "" {
-				fmt.Fprintf(t, "%s\t%s\t%s\t\n", x.Name, name, value)
-			}
-		}
+		s := x.speed()
 		if s.Launch == 0 {
 			continue
 		}
@@ -131,40 +131,27 @@ func figures(w io.Writer, rows []row) {
 			fmt.Fprint(t, "\t\t\t")
 		}
 		if p := s.Peer; p != nil {
-			words := strings.Fields(strings.TrimPrefix(x.Name, s.Network+" "))
+			name, _, _ := strings.Cut(strings.TrimPrefix(x.Name, s.Network+" "), ", batch")
 			peak := ""
 			if p.Peak > 0 {
 				peak = fmt.Sprintf("%.4g TFLOP/s", p.Peak/1e12)
 			}
-			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%s\t%.1f s\t", strings.TrimSuffix(strings.Join(words[:min(2, len(words))], " "), ","),
+			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2f (%.2f-%.2f)\t%s\t%.1f s\t", name,
 				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, peak, p.Ready)
 		}
 		fmt.Fprintln(t)
 	}
 }
 
-// choices writes by which kernels a device evaluates, and what it measured, if the row has that.
+// choices writes by which kernels a device evaluates, and which it leaves out, if the row has that.
 func choices(w io.Writer, x row) {
-	var found struct {
-		Tried []struct {
-			GPU    int
-			Kernel string
-			Small  []gpu.Sized
-			Times  gpu.Samples
-			Notes  []string
-		}
-	}
+	var found choice
 	_ = json.Unmarshal(x.Result, &found) // other rows have none
 	for _, d := range found.Tried {
 		for _, s := range d.Small {
 			fmt.Fprintf(w, "GPU %d\tup to %d positions\t%s\t\n", d.GPU, s.Most, s.Kernel)
 		}
 		fmt.Fprintf(w, "GPU %d\tmore\t%s\t\n", d.GPU, d.Kernel)
-		for _, kernel := range slices.Sorted(maps.Keys(d.Times)) {
-			for _, s := range d.Times[kernel] {
-				fmt.Fprintf(w, "%s\t%d positions\t%.1f µs\t\n", kernel, s.Positions, 1e6*s.Seconds)
-			}
-		}
 		for _, note := range d.Notes {
 			fmt.Fprintf(w, "GPU %d\t%s\t\t\n", d.GPU, note)
 		}
@@ -173,22 +160,19 @@ func choices(w io.Writer, x row) {
 
 // complaints writes why rows of a part are not there, rows with the same reason in one line.
 func complaints(w io.Writer, rows []row) {
-	var reasons []string
-	names := map[string][]string{}
-	for _, x := range rows {
-		reason := x.Error
-		if reason == "" && x.Missing != "" {
-			reason = "missing: " + x.Missing
+	reasons, of := grouped(rows, func(x row) string {
+		if x.Error == "" && x.Missing != "" {
+			return "missing: " + x.Missing
 		}
-		if reason == "" {
-			continue
-		}
-		if names[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		names[reason] = append(names[reason], x.Name)
-	}
+		return x.Error
+	})
 	for _, reason := range reasons {
-		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names[reason], "; "), reason)
+		var names []string
+		for _, x := range of[reason] {
+			names = append(names, x.Name)
+		}
+		if reason != "" {
+			fmt.Fprintf(w, "  %s: %s\n", strings.Join(names, "; "), reason)
+		}
 	}
 }
