@@ -208,7 +208,7 @@ func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	}
 	n, _, notModel := loadModel(text, notes)
 	if notModel != nil {
-		return bench.Named{}, fmt.Errorf("%w; and it is no size: %w", notModel, err)
+		return bench.Named{}, fmt.Errorf("%w; it is not a size either: %w", notModel, err)
 	}
 	return bench.Named{Name: text, Network: n}, nil
 }

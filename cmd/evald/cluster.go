@@ -83,7 +83,7 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 		return nil, nil, err
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); c.NATS == "" && c.TLSCert == "" && err == nil && !loopback(host) {
-		fmt.Fprintf(notes, "evald: what workers send and their password are not encrypted: --tls-cert and --tls-key do that\n")
+		fmt.Fprintf(notes, "evald: the connections of workers, with their password, are not encrypted: --tls-cert and --tls-key encrypt them\n")
 	}
 	return l.Play, func() { stop(); l.Close() }, nil
 }
@@ -147,7 +147,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		if on.CPUPath == "" && path != "" {
 			if on.CPUPath = path; on.check() != nil {
 				on.CPUPath = ""
-				linesTo(s.err)("the run's CPU path " + short.Quote(path) + " is not on this machine, whose games will be others than the learner's own")
+				linesTo(s.err)("this machine lacks the run's CPU path " + short.Quote(path) + ", so its games will differ from those that the learner's machine would play")
 			}
 		}
 		return evaluators(c.Backend, on, s.err), nil

@@ -182,10 +182,10 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
 			return "", usage("--opening-plies: %w", err)
 		}
-		source, more = fmt.Sprintf("random of %d plies", plies), "; there are more of more --opening-plies"
+		source, more = fmt.Sprintf("random of %d plies", plies), "; a larger --opening-plies gives more"
 	}
 	if distinct < want {
-		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without chance%s\n", distinct, want, more)
+		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without randomness%s\n", distinct, want, more)
 	}
 	return source, nil
 }

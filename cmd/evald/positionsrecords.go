@@ -45,7 +45,7 @@ func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (
 	options := labels.Options{Seed: c.Seed, Learner: learner}
 	if c.Plies != "" {
 		if options.Plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && options.Plies.To == 0 {
-			err = errors.New("there is nothing to choose from on an empty board alone")
+			err = errors.New("must include more than the empty board")
 		}
 		if err != nil {
 			return "", nil, usage("--plies %w", err)

@@ -387,7 +387,7 @@ func (s *slots) acquire(ctx context.Context, w *request) error {
 			defer s.mu.Unlock()
 			if i := slices.Index(s.waiting, w); i >= 0 {
 				s.waiting = slices.Delete(s.waiting, i, i+1)
-				return refuse(codes.ResourceExhausted, "too many messages come at once, and slowly")
+				return refuse(codes.ResourceExhausted, "too many messages arrive slowly at the same time")
 			}
 			return nil // the slot was granted at the same moment
 		}
@@ -458,7 +458,7 @@ func (s *slots) release(w *request) {
 // notRead returns the status of a message that could not be read.
 func (r *request) notRead(err error) error {
 	if r.slot.lost.Load() {
-		return refuse(codes.ResourceExhausted, "the message took more than %v to come, and others waited", slowMessage)
+		return refuse(codes.ResourceExhausted, "the message took more than %v to arrive while others waited", slowMessage)
 	}
 	return err
 }

@@ -287,5 +287,5 @@ func (s *Server) notReloaded(err error) {
 		}
 	}
 	s.models.mu.Unlock()
-	s.config.Log.Error("the models were not reloaded; those that are served stay", "error", err)
+	s.config.Log.Error("the models were not reloaded; the old ones are still served", "error", err)
 }

@@ -187,7 +187,7 @@ func (s *Server) close(m *model) {
 		return
 	}
 	if err := m.Close(); err != nil {
-		s.config.Log.Warn("a model was not closed as it should be", "model", m.ref, "version", m.Version, "error", err)
+		s.config.Log.Warn("a model could not be closed properly", "model", m.ref, "version", m.Version, "error", err)
 	}
 }
 
@@ -206,8 +206,8 @@ type checked struct {
 func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // in a goroutine of the batcher a panic would end the program
-			c.log.Error("an evaluator ended in a fault", "fault", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("evaluate: the evaluator ended in a fault, which is logged")
+			c.log.Error("an evaluator panicked", "fault", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("evaluate: the evaluator had a fault; the log has the details")
 		}
 	}()
 	if err := c.Backend.Compute(ctx, b); err != nil {

@@ -189,8 +189,8 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 	m.stats.update(func(c *counts) { c.pending++ })
 	defer func() {
 		if p := recover(); p != nil { // a panic in one request must not end the others
-			s.config.Log.Error("a request ended in a panic", "model", r.model, "panic", p)
-			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", r.model)
+			s.config.Log.Error("a request panicked", "model", r.model, "panic", p)
+			err = refuse(codes.Internal, "model %s: the request had a fault; the log has the details", r.model)
 		}
 		r.times.total = time.Since(r.asked)
 		m.stats.update(func(c *counts) { c.end(&r.times, r.rows, err) })

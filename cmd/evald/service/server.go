@@ -201,7 +201,7 @@ func (s *Server) waitClosed() {
 	select {
 	case <-finished(func() { s.generations.Wait(); s.prover.Close() }):
 	case <-time.After(lingerTime):
-		s.config.Log.Warn("some models do not end, and are left behind")
+		s.config.Log.Warn("some models did not close in time")
 	}
 }
 
@@ -245,11 +245,11 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 // drain ends the service. It waits up to DrainTime for the answers to all accepted requests.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
-	s.config.Log.Info("not ready any more", "takes requests for", s.config.DrainDelay)
+	s.config.Log.Info("not ready any more", "accepts requests for", s.config.DrainDelay)
 	time.Sleep(s.config.DrainDelay)
 	s.enterState(draining)
 	s.mu.Lock()
-	s.config.Log.Info("takes no more requests", "under way", s.requests)
+	s.config.Log.Info("accepts no more requests", "under way", s.requests)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()
@@ -276,7 +276,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	g.Stop()
 	<-stopped
 	if err != nil || !answered {
-		return fmt.Errorf("serve: requests under way were not answered within %v", s.config.DrainTime)
+		return fmt.Errorf("serve: some requests were not answered within %v", s.config.DrainTime)
 	}
 	s.config.Log.Info("all requests are answered")
 	return nil

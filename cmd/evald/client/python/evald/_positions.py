@@ -86,7 +86,7 @@ class Positions:
             try:
                 array = np.asarray(of)
             except ValueError as error:
-                raise EvaldError(f"positions are of no form that is known: {error}") from None
+                raise EvaldError(f"positions have an unknown form: {error}") from None
             self.words = self._from_array(array)
 
     @classmethod

@@ -26,7 +26,7 @@ class Rules:
 
         def call(*arguments: Any) -> int:
             if answer is None:
-                raise ImportError(f"evald: {name} is not what a service answers here. {self._missing}")
+                raise ImportError(f"evald: {name} needs the library or the program, and cannot be answered by a service. {self._missing}")
             if name == "board":
                 return self.board(*arguments)
             try:

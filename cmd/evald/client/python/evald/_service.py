@@ -121,7 +121,7 @@ class Service:
             found: dict[str, Array] = {name: arrays[name].reshape(n, columns) for name, columns in outputs.items()}  # type: ignore[union-attr]
             return found, list(arrays["source"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._fails(f"its answer is none of evald serve: {error!r}") from None
+            raise self._fails(f"its answer is not one of evald serve: {error!r}") from None
 
     def evaluate(self, positions: Positions, exact: int | None) -> tuple[Array, Array, list[str]]:
         """The answers wdl [N,3] and policy [N,A], and their sources [N]."""
