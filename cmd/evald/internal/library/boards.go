@@ -63,7 +63,7 @@ func BoardOf(number int) (*game.Board, error) {
 	if all := boards.all.Load(); all != nil && number >= 0 && number < len(*all) {
 		return (*all)[number], nil
 	}
-	return nil, fmt.Errorf("board %d is unknown in this process", number)
+	return nil, fmt.Errorf("board %d is none of this process", number)
 }
 
 // RowError is an error about one position of an array.

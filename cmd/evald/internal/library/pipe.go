@@ -221,7 +221,7 @@ func (p *pipe) answer(r *request) {
 func (p *pipe) call(r *request) (result int64, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("internal error of evald: %s: %v", r.name, fault)
+			err = fmt.Errorf("evald has a fault: %s: %v", r.name, fault)
 		}
 	}()
 	f, ok := table[r.name]

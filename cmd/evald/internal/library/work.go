@@ -44,7 +44,7 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 		defer cancel()
 		defer func() {
 			if r := recover(); r != nil { // a panic must not end the process of another program
-				w.err = fmt.Errorf("internal error of evald: %v", r)
+				w.err = fmt.Errorf("evald has a fault: %v", r)
 			}
 		}()
 		w.err = call(ctx, w)
