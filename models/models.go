@@ -1,11 +1,10 @@
-// Package models stores networks. Shipped networks are safetensors files inside the binary, with a manifest that describes them.
-// A user's own networks are in a Store, which is a folder. Of a file's content the package knows only the checksum.
+// Package models stores networks. Shipped networks are safetensors files inside the binary, with a manifest that describes them. A user's own
+// networks are in a Store, which is a folder. The package does not interpret the files; it only checks their checksums.
 //
-// A network of pattern tables ships compressed, which reduces it to a third. Its checksum is that of the uncompressed file, which
-// callers get.
+// Networks of pattern tables ship compressed, which reduces them to a third. Callers get the uncompressed file, which the checksum is of.
 //
-// The untrained networks are made from seeds alone. A test of package nn/net has the seeds and compares the files. To rewrite the
-// files and their checksums, run
+// The untrained networks follow from seeds. A test of package nn/net has the seeds and compares the files. To rewrite the files and their
+// checksums, run
 //
 //	go test ./nn/net -run TestSeededModels -update
 package models
@@ -35,9 +34,9 @@ type Entry struct {
 	SHA256  string    `json:"sha256"`          // of the uncompressed file, in lower-case hexadecimal
 	Config  string    `json:"config"`          // the network's shape in the notation of package net, "6x64", or pattern, "pattern128x64x32"
 	Trained bool      `json:"trained"`         // false: a network for tests, whose answers are meaningless
-	Rules   []string  `json:"rules"`           // the games it was trained on, such as "7x6x4"; empty if untrained
-	Range   []string  `json:"range,omitempty"` // more games that it supports, game.ParseRanges: "3-12x3-13x3-6"
-	Note    string    `json:"note"`            // one or two sentences for people
+	Rules   []string  `json:"rules"`           // the games that it was trained on, such as "7x6x4"; empty if untrained
+	Range   []string  `json:"range,omitempty"` // further games that it supports, in the form of game.ParseRanges: "3-12x3-13x3-6"
+	Note    string    `json:"note"`            // a description of one or two sentences
 	Created time.Time `json:"created,omitzero"`
 }
 
@@ -65,7 +64,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the shipped network with a reference such as "seeded-2x16" or "seeded-2x16@1".
+// Find returns the shipped network with a reference such as "seeded-2x16" or "seeded-2x16@1"; ok is false if there is none.
 func Find(ref string) (Entry, bool) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -79,8 +78,8 @@ func Find(ref string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Open returns a shipped network's uncompressed file, which the caller may change, and its entry. The error for an unknown name
-// lists the known ones. A wrong checksum is an error too.
+// Open returns the uncompressed file of a shipped network, which the caller may change, and its entry. The error for an unknown name lists
+// the known ones. A wrong checksum is an error, too.
 func Open(ref string) ([]byte, Entry, error) {
 	e, ok := Find(ref)
 	if !ok {

@@ -25,15 +25,15 @@ import (
 //	NAME/VERSION/manifest.json
 //	NAME/VERSION/model.safetensors   or model.onnx
 //
-// Versions are numbers from 1. A version's folder is written under a temporary name and then renamed, which fails if the version
-// exists. So any number of processes may add and read concurrently. A temporary folder is locked while in use; if its process is
-// killed, the next process removes the folder. Versions share no file, and nothing is changed once written. A version to be
-// removed is first renamed, so that it is there as a whole or not at all.
+// Versions are numbers from 1. Add writes a version's folder under a temporary name and then renames it, which fails if the version exists.
+// So any number of processes may add and read concurrently. A process locks its temporary folder; if the process is killed, the next process
+// removes the folder. Versions share no files, and files never change once written. Remove first renames a version's folder, so that a
+// version exists completely or not at all.
 type Store struct{ dir string }
 
 const (
 	manifestFile   = "manifest.json"
-	manifestFormat = 1 // raised when older programs would misread the manifest
+	manifestFormat = 1 // increased when older programs would misread the manifest
 
 	maxManifest = 1 << 20
 	maxModel    = 1 << 30
@@ -43,7 +43,7 @@ const (
 	temporary = ".new-" // prefix of folders that are being written or removed
 )
 
-// The files of models: networks of evald's own, and ONNX files.
+// Names of models' files: evald's own networks, and ONNX files.
 const (
 	OwnFile  = "model.safetensors"
 	ONNXFile = "model.onnx"
@@ -57,8 +57,8 @@ type storedManifest struct {
 	Entry
 }
 
-// UserStore returns the store in the folder $EVALD_MODELS, or evald/models in the user's data folder ($XDG_DATA_HOME, or
-// ~/.local/share). The folder is created when the first model is added.
+// UserStore returns the store in the folder $EVALD_MODELS or, without this variable, in evald/models in the user's data folder
+// ($XDG_DATA_HOME, or ~/.local/share). The folder is created when the first model is added.
 func UserStore() (Store, error) {
 	if dir := os.Getenv("EVALD_MODELS"); dir != "" {
 		return Store{dir}, nil
@@ -91,7 +91,7 @@ func ParseRef(ref string) (name string, version int, err error) {
 	return name, version, nil
 }
 
-// goodName matches names that are valid folder names on every system and have no special meaning in a command.
+// goodName matches names that are valid names of folders on every system and have no special meaning in a shell.
 var goodName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9][A-Za-z0-9._-]{0,%d}$`, maxName-1))
 
 func checkName(name string) error {
@@ -101,8 +101,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// List returns all models of the store, sorted by name and version. Damaged folders are left out; the error names them and the
-// way out. A store that does not exist is empty.
+// List returns all models of the store, sorted by name and version. It leaves out damaged folders; the error names them and says what to do.
+// A store that does not exist is empty.
 func (s Store) List() ([]Entry, error) {
 	folders, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +130,8 @@ func (s Store) List() ([]Entry, error) {
 	return entries, errors.Join(wrong...)
 }
 
-// Find returns the model with a reference, "mine" (its newest version) or "mine@2"; ok is false if there is none. The error says
-// what is wrong with the reference or the manifest.
+// Find returns the model with a reference, "mine" (its newest version) or "mine@2"; ok is false if there is none. An error is about an invalid
+// reference or manifest.
 func (s Store) Find(ref string) (e Entry, ok bool, err error) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -164,9 +164,9 @@ func (s Store) Read(e Entry) ([]byte, error) {
 	return file, nil
 }
 
-// Add stores a file under e.Name as the next version, and returns the entry with version and checksum. e.File is OwnFile (the
-// default) or ONNXFile. If the newest version has the same bytes, undamaged, and the same rules and note, Add adds nothing and
-// returns that entry; added is then false.
+// Add stores a file under e.Name as the next version, and returns the entry with version and checksum. e.File is OwnFile (the default) or
+// ONNXFile. If the newest version is undamaged and has the same bytes, rules and note, Add returns its entry and adds nothing; added is then
+// false.
 func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	if err := checkName(e.Name); err != nil {
 		return Entry{}, false, err
@@ -178,7 +178,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	e.File, e.SHA256, e.Rules = cmp.Or(e.File, OwnFile), checksum(file), append([]string{}, e.Rules...)
 	last, ok, err := s.Find(e.Name)
 	if err == nil && ok && last.SHA256 == e.SHA256 && last.Note == e.Note && slices.Equal(last.Rules, e.Rules) {
-		if _, err := s.Read(last); err == nil { // a damaged version is repaired by a new one
+		if _, err := s.Read(last); err == nil { // if the newest version is damaged, a new one replaces it
 			return last, false, nil
 		}
 	}
@@ -198,7 +198,7 @@ func (s Store) Add(e Entry, file []byte) (stored Entry, added bool, err error) {
 	return stored, err == nil, err
 }
 
-// claim renames the folder to the next free version.
+// claim renames a temporary folder to the next free version.
 func (s Store) claim(e Entry, folder string) (Entry, error) {
 	for {
 		versions, err := s.versions(e.Name)
@@ -216,7 +216,7 @@ func (s Store) claim(e Entry, folder string) (Entry, error) {
 		if err = os.Rename(folder, s.folder(e.Name, e.Version)); err == nil {
 			return e, durable.SyncDir(filepath.Join(s.dir, e.Name))
 		}
-		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // else another process has just taken that version
+		if _, taken := os.Stat(s.folder(e.Name, e.Version)); taken != nil { // otherwise another process has just taken this version: try the next
 			return Entry{}, s.cannotWrite(err)
 		}
 	}
@@ -228,9 +228,9 @@ type Removed struct {
 	Bytes int64    // of their files
 }
 
-// Remove removes a version, "mine@2", or all versions of a name, "mine", including damaged ones. After the last version is
-// removed, the next model added gets its number again. If there is no such model, the error lists the existing ones. A concurrent
-// Add of the same name may fail.
+// Remove removes a version, "mine@2", or all versions of a name, "mine", including damaged ones. If the newest version is removed, the next
+// model added gets its number again. If there is no such model, the error lists the existing ones. A concurrent Add of the same name may
+// fail.
 func (s Store) Remove(ref string) (Removed, error) {
 	name, version, err := ParseRef(ref)
 	if err != nil {
@@ -268,9 +268,9 @@ func (s Store) Remove(ref string) (Removed, error) {
 	return r, nil
 }
 
-// Names lists the store's models for an error message: "mine@1, mine@2".
+// Names returns a list of the store's models, for error messages: "mine@1, mine@2".
 func (s Store) Names() string {
-	entries, _ := s.List() // damaged ones may be missing here
+	entries, _ := s.List() // damaged models may be missing in the list
 	var refs []string
 	for _, e := range entries {
 		refs = append(refs, e.Ref())
@@ -278,7 +278,7 @@ func (s Store) Names() string {
 	return strings.Join(refs, ", ")
 }
 
-// size is the size in bytes of a version's files.
+// size returns the total size of a version's files in bytes.
 func (s Store) size(name string, version int) (bytes int64) {
 	for _, file := range append([]string{manifestFile}, modelFiles...) {
 		if info, err := os.Stat(filepath.Join(s.folder(name, version), file)); err == nil {
@@ -342,7 +342,7 @@ func (s Store) entry(name string, version int) (Entry, error) {
 func parseManifest(text []byte) (Entry, error) {
 	var m storedManifest
 	switch err := json.Unmarshal(text, &m); {
-	case m.Format > manifestFormat: // Format is the first field, parsed even if others do not fit the struct
+	case m.Format > manifestFormat: // Format is the first field, so it is decoded even if a later one does not fit
 		return Entry{}, fmt.Errorf("%s is of format %d, this evald reads %d: use a newer evald", manifestFile, m.Format, manifestFormat)
 	case err != nil:
 		return Entry{}, fmt.Errorf("%s: %s", manifestFile, short.Text(err.Error()))
@@ -358,7 +358,7 @@ func parseManifest(text []byte) (Entry, error) {
 
 var errInUse = errors.New("another process is using it")
 
-// makeTemporary creates a temporary folder and locks it. done removes the folder, if it was not renamed, and unlocks it.
+// makeTemporary creates and locks a temporary folder. done removes the folder, unless it was renamed, and unlocks it.
 func makeTemporary(parent string) (folder string, done func(), err error) {
 	for {
 		if folder, err = os.MkdirTemp(parent, temporary); err != nil {
@@ -367,7 +367,7 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 		switch lock, err := lockFolder(folder); {
 		case err == nil:
 			return folder, func() { _ = errors.Join(os.RemoveAll(folder), lock.Close()) }, nil
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // this system cannot lock folders, so no process removes abandoned ones either
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errInUse): // this file system has no locks, so no process removes abandoned folders either
 			return folder, func() { _ = os.RemoveAll(folder) }, nil
 		} // another process removed the new folder as abandoned before it was locked
 	}
@@ -375,7 +375,7 @@ func makeTemporary(parent string) (folder string, done func(), err error) {
 
 // lockFolder locks a folder and checks that it still exists.
 func lockFolder(folder string) (*flock.Flock, error) {
-	if runtime.GOOS == "windows" { // can lock only files, and cannot rename open folders
+	if runtime.GOOS == "windows" { // Windows can lock only files, and cannot rename open folders
 		return nil, errors.ErrUnsupported
 	}
 	lock := flock.New(folder, flock.SetFlag(os.O_RDONLY))
@@ -391,8 +391,8 @@ func lockFolder(folder string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// removeAbandoned removes temporary folders of killed processes, in the store and under a name. Failing to do so only wastes
-// disk space.
+// removeAbandoned removes temporary folders of killed processes, in the store and under a name. It ignores errors, which only waste disk
+// space.
 func (s Store) removeAbandoned(name string) {
 	for _, parent := range []string{s.dir, filepath.Join(s.dir, name)} {
 		left, _ := filepath.Glob(filepath.Join(parent, temporary+"*"))

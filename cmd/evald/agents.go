@@ -18,16 +18,17 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// Searches with less time per move and no model use the network of tables if there is no GPU. Without AVX-512 it is stronger than the
-// network of convolutions that ships at 20, 50 and 100 ms, and equal at 1 s. In plain Go, which computes
-// convolutions forty times slower and tables a dozen times, it is stronger at 1 and 2 s too (nn/pattern/LOG.md).
+// Without a GPU, a search that names no model and has less time per move than this uses the shipped network of pattern tables. Without
+// AVX-512 that network is stronger than the shipped network of convolutions at 20, 50 and 100 ms per move, and equal at 1 s. Plain Go
+// computes convolutions forty times slower and tables a dozen times slower, so there the tables are stronger at 1 and 2 s too
+// (nn/pattern/LOG.md).
 const (
 	fastBelow        = 150 * time.Millisecond
 	fastBelowPlainGo = 2500 * time.Millisecond
 )
 
-// shareAgents gives agents their networks, on some GPUs, and books. Each is loaded once and stays open until the program ends.
-// Warnings for the user go to notes.
+// shareAgents returns the networks and books that agents share. Networks run on the processors of on. Each network and book is loaded
+// once and stays open until the program ends. Warnings for the user go to notes.
 func shareAgents(on processors, notes io.Writer) agent.Shared {
 	shared := agent.Shared{
 		Models: once(func(name string) (*eval.Evaluator, error) {
@@ -55,13 +56,13 @@ func shareAgents(on processors, notes io.Writer) agent.Shared {
 	return shared
 }
 
-// heuristicVars are the names of the heuristics in the forms that flags and help texts use.
+// heuristicVars returns the names of the heuristics as variables for flags and help texts.
 func heuristicVars() map[string]string {
 	names := heuristic.Names()
 	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", "), "backends": strings.Join(open.Backends(), ",")}
 }
 
-// once calls load once for each name, and again if that failed.
+// once caches the successful results of load by name. A failed load is tried again at the next call.
 func once[T any](load func(name string) (T, error)) func(string) (T, error) {
 	var mu sync.Mutex
 	loaded := map[string]T{}
@@ -84,7 +85,7 @@ type exactBook struct {
 	Book string `without:"build-book" placeholder:"FILE|none" help:"Book of exact scores to look positions up in first (evald solve --build-book), or none. Default: the book that ships."`
 }
 
-// books gives the book for each game, nil if it has none.
+// books returns a function that returns the book of a game, or nil if the game has none.
 func (f exactBook) books() (func(game.Rules) solver.Book, error) {
 	switch f.Book {
 	case "":

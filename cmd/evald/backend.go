@@ -43,7 +43,7 @@ func (p processors) check() error {
 	return nil
 }
 
-// numbers is a list of numbers from 0 on, with commas between.
+// numbers is a list of integers from 0 on, separated by commas.
 type numbers string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -57,7 +57,7 @@ func (n *numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// list is the numbers themselves; nil for none.
+// list returns nil for an empty list.
 func (n numbers) list() (list []int) {
 	for _, part := range strings.FieldsFunc(string(n), func(r rune) bool { return r == ',' }) {
 		i, _ := strconv.Atoi(part) // checked by UnmarshalText
@@ -66,7 +66,7 @@ func (n numbers) list() (list []int) {
 	return list
 }
 
-// ortFlag is settings of ONNX Runtime: keys with values, with commas between.
+// ortFlag holds settings of ONNX Runtime as KEY=VALUE,KEY=VALUE.
 type ortFlag string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -80,7 +80,6 @@ func (f *ortFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// options are the settings.
 func (f ortFlag) options() ort.Options {
 	all := map[string]string{}
 	for _, part := range strings.FieldsFunc(string(f), func(r rune) bool { return r == ',' }) {
@@ -90,9 +89,9 @@ func (f ortFlag) options() ort.Options {
 	return ort.OptionsOf(all)
 }
 
-// options are those of all evaluators: this program tries ONNX files and kernels in processes of its own.
+// options returns the options that all evaluators share: ONNX files and GPU kernels are first tried in a separate process of this program.
 func options() (o open.Options) {
-	if program, err := os.Executable(); err == nil { // otherwise there are no trials
+	if program, err := os.Executable(); err == nil { // on an error, nothing is tried
 		o.Trial, o.GPUTrial = []string{program, onnxTrial}, []string{program, gpuTrial}
 	}
 	return o
@@ -105,7 +104,7 @@ func (f backend) choose(notes io.Writer) (*open.Opened, error) {
 	return f.open(o)
 }
 
-// open opens the evaluator of the flags. Of the options, trials and callbacks are used.
+// open opens the evaluator of the flags. o supplies the trials and callbacks; the flags override its other fields.
 func (f backend) open(o open.Options) (*open.Opened, error) {
 	if _, ok := heuristic.Named(f.Backend); ok {
 		if f.Model != "" {
@@ -141,12 +140,12 @@ func noGPU(err error) error {
 	return fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
 }
 
-// linesTo writes each text as a line of evald's.
+// linesTo returns a function that writes a text to w as one line that begins with "evald: ".
 func linesTo(w io.Writer) func(text string) {
 	return func(text string) { fmt.Fprintf(w, "evald: %s\n", text) }
 }
 
-// loadModel reads a network by its name or path; answers call it name.
+// loadModel reads a network by its name or path, and returns the name that answers report for it.
 func loadModel(nameOrPath string, notes io.Writer) (n *net.Network, name string, err error) {
 	m, n, err := open.Model(nameOrPath)
 	if err != nil {
@@ -158,7 +157,7 @@ func loadModel(nameOrPath string, notes io.Writer) (n *net.Network, name string,
 	return n, m.Label(), nil
 }
 
-// boardOf is the board of the flag --rules.
+// boardOf parses the value of --rules.
 func boardOf(text string) (*game.Board, error) {
 	board, err := new(game.Boards).Parse(text)
 	if err != nil {

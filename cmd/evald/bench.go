@@ -92,7 +92,7 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	return bench.PeerTable(s.out, report)
 }
 
-// runtime measures a network by ONNX Runtime.
+// runtime measures a network with ONNX Runtime.
 func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	if c.Peer != "" {
 		return usage("--backend %s does nothing with --peer", c.Backend)
@@ -199,7 +199,7 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	return err
 }
 
-// benchNetwork is a random network of a size, or a model.
+// benchNetwork returns a random network if text is a size such as 6x64, else the model that text names.
 func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	config, err := net.ParseConfig(text)
 	if err == nil {
@@ -208,12 +208,12 @@ func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
 	}
 	n, _, notModel := loadModel(text, notes)
 	if notModel != nil {
-		return bench.Named{}, fmt.Errorf("%w; and it is no size: %w", notModel, err)
+		return bench.Named{}, fmt.Errorf("%w; it is not a size either: %w", notModel, err)
 	}
 	return bench.Named{Name: text, Network: n}, nil
 }
 
-// scrambledOn evaluates with a random network of a size on a backend; on the CPU by a path unless it is "".
+// scrambledOn opens a random network of a size on a backend. Unless path is "", the CPU computes with the instructions of that path.
 func scrambledOn(backend, size, path string, notes io.Writer) (*open.Opened, error) {
 	n, err := benchNetwork(size, notes)
 	if err != nil {

@@ -31,7 +31,7 @@ type clusterCmd struct {
 	Status clusterStatusCmd `cmd:"" help:"Show the state of a learner (evald learn --cluster) and its workers."`
 }
 
-// natsFlags are the connection and credentials of learners, workers and the status at a NATS server.
+// natsFlags are the credentials with which a learner, a worker or evald cluster status connects to a NATS server.
 type natsFlags struct {
 	NATSCreds string `name:"nats-creds" type:"path" placeholder:"FILE" help:"Credentials of a NATS account, if the server requires them."`
 	TLSCA     string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for the NATS server's certificate. Default: the system's."`
@@ -41,7 +41,7 @@ func (f natsFlags) to(url string) cluster.Connection {
 	return cluster.Connection{URL: url, Credentials: f.NATSCreds, CA: f.TLSCA}
 }
 
-// clusterFlags are those of evald learn for many machines.
+// clusterFlags are the flags of evald learn that let workers on other machines play the games.
 type clusterFlags struct {
 	Cluster    bool   `help:"Let workers play the games: evald selfplay --join, on any machine. The URL for them is written to cluster/join in the run's folder."`
 	Continuous bool   `needs:"cluster" help:"Let workers play with the newest network while the learner trains and measures. The games then depend on timing, so the run cannot be repeated. A generation has at least --games games; the heuristic plays the first two generations."`
@@ -54,7 +54,8 @@ type clusterFlags struct {
 	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, and of /metrics for Prometheus."`
 }
 
-// open starts the learner's side of the cluster for the run in a folder, and returns the player of its games. The caller must call done.
+// open starts the cluster's learner for the run in dir, and returns the function that plays the run's games on workers. The caller must
+// call done.
 func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
 	o := cluster.Options{
 		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
@@ -82,7 +83,7 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 		return nil, nil, err
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); c.NATS == "" && c.TLSCert == "" && err == nil && !loopback(host) {
-		fmt.Fprintf(notes, "evald: what workers send and their password are not encrypted: --tls-cert and --tls-key do that\n")
+		fmt.Fprintf(notes, "evald: the connections of workers, with their password, are not encrypted: --tls-cert and --tls-key encrypt them\n")
 	}
 	return l.Play, func() { stop(); l.Close() }, nil
 }
@@ -93,7 +94,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// serveMetrics serves /metrics and a page of the cluster, if --metrics is given, until stop is called.
+// serveMetrics serves /metrics and a page about the cluster until stop is called. It does nothing without --metrics.
 func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) {
 	if c.Metrics == "" {
 		return func() {}, nil
@@ -119,7 +120,7 @@ func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) 
 
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-// joinFlags are those of evald selfplay for a worker.
+// joinFlags are the flags that make evald selfplay a worker of a learner.
 type joinFlags struct {
 	Join string `placeholder:"URL" help:"Play games for the learner at this NATS server. The URL is in cluster/join in the folder of the learner (evald learn --cluster). It contains a password; EVALD_JOIN hides it from other users of this machine. The learner decides what is played and stores the games."`
 	natsFlags
@@ -146,7 +147,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		if on.CPUPath == "" && path != "" {
 			if on.CPUPath = path; on.check() != nil {
 				on.CPUPath = ""
-				linesTo(s.err)("the run's CPU path " + short.Quote(path) + " is not on this machine, whose games will be others than the learner's own")
+				linesTo(s.err)("this machine lacks the run's CPU path " + short.Quote(path) + ", so its games will differ from those that the learner's machine would play")
 			}
 		}
 		return evaluators(c.Backend, on, s.err), nil

@@ -26,11 +26,11 @@ import (
 //	  serve: {at-once: 4}
 type configFile string
 
-// configReader gives kong the values of the configuration file. It reads the file when the first flag asks.
+// configReader passes values of the configuration file to kong. It reads the file when kong resolves the first flag.
 type configReader struct {
 	read   bool
 	values map[string]any // by command, and within a command by flag
-	err    error          // what is wrong with the file
+	err    error          // of reading the file
 }
 
 // Validate implements kong.Resolver; a file is checked when it is read.
@@ -90,7 +90,7 @@ func (r *configReader) load(c *kong.Context) error {
 	return nil
 }
 
-// decodeYAML decodes the one document of a file; to stays as it is if there is none. The error begins with the line, as PATH:LINE.
+// decodeYAML decodes the only document of a file into to, which stays unchanged if the file is empty. Errors begin with PATH:LINE.
 func decodeYAML(path string, text []byte, to any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	err := d.Decode(to)
@@ -112,7 +112,7 @@ func decodeYAML(path string, text []byte, to any) error {
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// checkSection refuses what no command knows, and converts single values to text, as on a command line.
+// checkSection refuses names that are neither a command nor a flag, and converts single values to text, as on a command line.
 func checkSection(node *kong.Node, at []string, section map[string]any) error {
 	for name, value := range section {
 		place := short.Text(strings.Join(append(slices.Clip(at), name), "."))

@@ -29,7 +29,7 @@ type devicesCmd struct {
 	Verbose bool `short:"v" help:"Show the speed of each set of the processor's instructions and why one is chosen. Evaluate some positions on each GPU with the network that ships, and show the results. Without a driver, show where evald looked for it."`
 }
 
-// devices describes what the machine can compute with.
+// devices describes the processor and the GPUs of this machine.
 type devices struct {
 	CPU   processor      `json:"cpu"`
 	GPU   *driver.Driver `json:"gpu"`              // null if there is none
@@ -39,11 +39,11 @@ type devices struct {
 	Runtime *onnxRuntime `json:"onnxruntime,omitempty"` // with -v
 }
 
-// onnxRuntime is the library that computes ONNX files, and networks on GPUs for which evald has no kernels.
+// onnxRuntime describes the library that computes ONNX files, and evald's own networks on GPUs for which evald has no kernels.
 type onnxRuntime struct {
 	Version   string   `json:"version,omitempty"`
 	Path      string   `json:"path,omitempty"`
-	Providers []string `json:"providers,omitempty"` // that the library was built with; their own libraries may be missing
+	Providers []string `json:"providers,omitempty"` // built into the library; they may still lack libraries of their own
 	Error     string   `json:"error,omitempty"`     // why there is none
 }
 
@@ -55,7 +55,7 @@ func findRuntime() *onnxRuntime {
 	return &onnxRuntime{Version: l.Version, Path: l.Path, Providers: l.Providers()}
 }
 
-// String is a line; "" if it was not looked for.
+// String returns one line, or "" if the library was not looked for.
 func (r *onnxRuntime) String() string {
 	switch {
 	case r == nil:
@@ -71,12 +71,12 @@ type tried struct {
 	GPU      int         `json:"gpu"`
 	Kernel   string      `json:"kernel,omitempty"`
 	Small    []gpu.Sized `json:"small,omitempty"` // other kernels for smaller batches
-	Times    gpu.Samples `json:"times,omitempty"` // of launches by kernel, by which they were chosen; none: times are predicted
+	Times    gpu.Samples `json:"times,omitempty"` // of launches by kernel, from which Kernel and Small were chosen; empty if the times were predicted
 	Rows     uint64      `json:"rows"`
 	Launches uint64      `json:"launches"`
 	Busy     float64     `json:"busy_seconds"`
 	Faults   uint64      `json:"faults"`
-	Notes    []string    `json:"notes,omitempty"` // of kernels that are not used
+	Notes    []string    `json:"notes,omitempty"` // why kernels are not used
 	Error    string      `json:"error,omitempty"` // why it does not work
 }
 
@@ -85,13 +85,13 @@ type processor struct {
 	Threads  int      `json:"threads"`
 	Features []string `json:"features"` // only those that evald has or may get code for
 
-	// With -v, for the network that ships and the others of which this machine has rates:
+	// With -v, for the network that ships and for all networks that were measured on this machine before:
 	Model string  `json:"model,omitempty"`
 	Named string  `json:"named,omitempty"` // the path that EVALD_CPU_PATH names
 	Paths []shape `json:"paths,omitempty"`
 }
 
-// shape is how networks of some blocks and channels are computed.
+// shape says with which instructions this machine computes networks of one size (blocks and channels).
 type shape struct {
 	Network string                  `json:"network"`
 	Rates   map[kernel.Path]float64 `json:"rates,omitempty"` // positions a second of one thread
@@ -117,7 +117,7 @@ func (p *processor) measure() error {
 	return nil
 }
 
-// String is a line, and with -v a table.
+// String returns a line, and with -v also a table.
 func (p processor) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cpu  %s, %d threads, %s\n", p.Arch, p.Threads, strings.Join(p.Features, " "))
@@ -202,7 +202,7 @@ func (d devices) gpus() string {
 	return b.String()
 }
 
-// triedRows is the number of positions that a GPU is tried with.
+// triedRows is the number of positions that try evaluates on a GPU.
 const triedRows = 256
 
 func try(ctx context.Context, index int) tried {

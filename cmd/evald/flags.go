@@ -75,7 +75,7 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 	return inEnvironment(flag) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
 }
 
-// given reports whether the command line has arguments of this name.
+// given reports whether the command line has positional arguments of this name.
 func given(c *kong.Context, arguments string) bool {
 	return slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Positional != nil && p.Positional.Name == arguments })
 }
@@ -102,7 +102,7 @@ func checkRanges(c *kong.Context) error {
 	return nil
 }
 
-// elements are the values of a list, or the one of another flag; none if it was not given.
+// elements returns all values of a list, the value of any other flag, or nothing if the flag was not given.
 func elements(v reflect.Value) (values []reflect.Value) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -141,7 +141,7 @@ func inRange(v reflect.Value, text string) bool {
 	return x >= parse(low) && x <= parse(high)
 }
 
-// exactNodes is the value of flags --exact[=NODES].
+// exactNodes is the value of --exact[=NODES].
 type exactNodes struct{ solver.Nodes }
 
 // Decode implements kong.MapperValue.
@@ -153,7 +153,7 @@ func (n *exactNodes) Decode(ctx *kong.DecodeContext) error {
 	return n.UnmarshalText([]byte(text))
 }
 
-// IsBool lets the flag stand without a value.
+// IsBool allows the flag without a value.
 func (*exactNodes) IsBool() bool { return true }
 
 // fitsMemory refuses a flag that asks for n things of the given number of bytes if this machine has too little memory for them.

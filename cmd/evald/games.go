@@ -10,10 +10,10 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// boardsOf are the boards of --rules.
+// boardsOf parses the games of --rules.
 func boardsOf(text string) (game.Mix, []*game.Board, error) { return boardsIn("rules", text) }
 
-// boardsIn are the boards of a flag.
+// boardsIn parses the games of a flag, and returns a board for each.
 func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	mix, err := game.ParseMix(text)
 	if err != nil {
@@ -28,7 +28,7 @@ func boardsIn(flag, text string) (game.Mix, []*game.Board, error) {
 	return mix, boards, nil
 }
 
-// folderOf is the folder of a game: out itself if there is only one game, else the subfolder with the game's name.
+// folderOf returns the folder of a game: out itself if there is only one game, else the subfolder with the game's name.
 func folderOf(mix game.Mix, out string, r game.Rules) string {
 	if len(mix) == 1 {
 		return out
@@ -36,8 +36,8 @@ func folderOf(mix game.Mix, out string, r game.Rules) string {
 	return filepath.Join(out, r.String())
 }
 
-// filesOf shares files among the games of --rules, which is text, by the rules of their first lines: records, or exact scores. If there is one
-// game, all files belong to it, and are checked when they are read.
+// filesOf assigns each file of records, or of exact scores, to the game of its first record or line, and returns the files of each game of
+// mix. text is the value of --rules, for errors. A single game gets all files unchecked; they are checked when they are read.
 func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of := make([][]string, len(mix))
 	if len(mix) == 1 {
@@ -58,7 +58,7 @@ func filesOf(mix game.Mix, text string, files []string, exactScores bool) ([][]s
 	return of, nil
 }
 
-// filesOfAll is filesOf, but a game without a file is an error.
+// filesOfAll is filesOf, except that a game without a file is an error.
 func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([][]string, error) {
 	of, err := filesOf(mix, text, files, exactScores)
 	if err != nil {
@@ -70,7 +70,7 @@ func filesOfAll(mix game.Mix, text string, files []string, exactScores bool) ([]
 	return of, nil
 }
 
-// rulesOf are the rules of a file's first record.
+// rulesOf returns the rules of a file's first record.
 func rulesOf(file string, exactScores bool) (rules game.Rules, err error) {
 	var r interface {
 		Next(*record.Record) error

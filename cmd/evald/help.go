@@ -51,7 +51,7 @@ type built struct {
 	Version  string   `json:"version"`
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
-	Paths    []string `json:"paths"` // the ways to compute networks on this processor, fastest first
+	Paths    []string `json:"paths"` // sets of instructions that compute networks on this processor, fastest first
 	GPU      bool     `json:"gpu"`   // the program has support for GPUs
 	Models   []string `json:"models"`
 }
@@ -78,9 +78,9 @@ func (c *versionCmd) Run(s streams) error {
 
 type manCmd struct{}
 
-// Run prints the help of the program and of each command as a page for troff, whose lines stay as they are.
+// Run prints the help of the program and of each command as a page for troff, without reflowing its lines.
 func (manCmd) Run(s streams) error {
-	const width = 72 // beside the page's margin
+	const width = 72 // without the page's margin
 	var c cli
 	var help strings.Builder
 	parser := newParser(&c, streams{out: &help, err: io.Discard}, func(int) {}, kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: width}))
@@ -99,7 +99,7 @@ func (manCmd) Run(s streams) error {
 	return err
 }
 
-// troff escapes a text so that troff does not take it for requests.
+// troff escapes a text so that troff does not interpret any of it as requests.
 func troff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, "±", `\(+-`).Replace(s)
 	lines := strings.Split(s, "\n")

@@ -76,7 +76,7 @@ type kagglePackCmd struct {
 	Binary string `type:"path" placeholder:"FILE" help:"The program to pack, for linux/amd64. Default: this one."`
 }
 
-// Run writes the archive after its program has played a move.
+// Run writes the archive after the packed program has played a move.
 func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	spec, err := play.ParseAgent(c.Agent)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// modelFile returns the file of an agent's model; empty if it has none outside the program.
+// modelFile returns the path of an agent's model, or "" if the model is part of the program.
 func modelFile(model string) string {
 	if _, ok := heuristic.Named(model); ok || model == "" {
 		return ""

@@ -242,7 +242,7 @@ func (c *learnCmd) config() (learn.Config, error) {
 	return config, c.choosePath(&config, begun)
 }
 
-// begin is the configuration of a new run, with the defaults for its games.
+// begin returns the configuration of a new run, with the defaults for its games.
 func (c *learnCmd) begin() (config learn.Config, err error) {
 	games, err := c.games()
 	if err != nil {
@@ -256,7 +256,8 @@ func (c *learnCmd) begin() (config learn.Config, err error) {
 	return config, config.BeginWith(network.Content)
 }
 
-// same sets the games and the network of --rules and --init in the configuration of a resumed run, which must have the same.
+// same overwrites the games and the initial network of a resumed run's configuration with those of --rules and --init, if given. The run
+// refuses to resume if they differ from its own.
 func (c *learnCmd) same(config *learn.Config) error {
 	if c.Rules != nil {
 		games, err := c.games()
@@ -276,7 +277,6 @@ func (c *learnCmd) same(config *learn.Config) error {
 	return nil
 }
 
-// games are those of --rules.
 func (c *learnCmd) games() (game.Mix, error) {
 	rules := game.Connect4.String()
 	set(&rules, c.Rules)
@@ -285,12 +285,12 @@ func (c *learnCmd) games() (game.Mix, error) {
 		return nil, usage("--rules: %w", err)
 	}
 	if len(games) == 1 {
-		games[0].Share = 1 // of all, whatever its number is
+		games[0].Share = 1 // a single game gets everything, so 7x6x4=2 means the same as 7x6x4
 	}
 	return games, nil
 }
 
-// initial is the network of --init; its Content is nil if the flag was not given.
+// initial returns the network of --init. Its Content is nil if the flag was not given.
 func (c *learnCmd) initial() (network open.Stored, err error) {
 	if c.Init == "" {
 		return network, nil
@@ -305,7 +305,7 @@ func (c *learnCmd) initial() (network open.Stored, err error) {
 	return network, nil
 }
 
-// choosePath sets the path with which the CPU computes the run's networks. A run keeps the path that it began with.
+// choosePath sets the path (instructions) with which the CPU computes the run's networks. A resumed run keeps its path.
 func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
 	path := &config.SelfPlay.Path
 	_, noGPU := driver.Find()
@@ -325,7 +325,7 @@ func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
 	return nil
 }
 
-// set copies a flag's value if the flag was given.
+// set copies a flag's value to field if the flag was given.
 func set[T any](field, flag *T) {
 	if flag != nil {
 		*field = *flag
@@ -350,7 +350,7 @@ func evaluators(backend string, on processors, notes io.Writer) learn.Evaluators
 	}
 }
 
-// eachOnce passes each text on once, because every network would repeat the same ones.
+// eachOnce returns a function that passes only new texts to say, because every network of a run causes the same texts.
 func eachOnce(say func(string)) func(string) {
 	said := once(func(text string) (struct{}, error) { say(text); return struct{}{}, nil })
 	return func(text string) { _, _ = said(text) }

@@ -17,7 +17,6 @@ type lesson struct {
 // lessons are the games of a run, in the order of --rules.
 type lessons []lesson
 
-// close closes the records.
 func (l lessons) close() (err error) {
 	for _, one := range l {
 		if one.records != nil {
@@ -27,7 +26,7 @@ func (l lessons) close() (err error) {
 	return err
 }
 
-// sum adds a number up over the games that have records.
+// sum adds up a number of each game's records.
 func (l lessons) sum(of func(*train.Records) int64) (n int64) {
 	for _, one := range l {
 		if one.records != nil {
@@ -80,7 +79,7 @@ func (c *trainCmd) lessons(games game.Mix) (all lessons, err error) {
 	return all, nil
 }
 
-// share gives each file to the game of its first record. If there is one game, all files belong to it, and are checked when they are read.
+// share opens each file for the game of its first record. A single game gets all files unchecked; they are checked when they are read.
 func (c *trainCmd) share(games game.Mix, all lessons) error {
 	for _, file := range c.Files {
 		if err := c.checkKind(file); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/library"
 )
 
-// The calls below are those of library.Calls in C, for a program that is built with -buildmode=c-shared. Their statuses are fine and those
-// of library.Status; calls with another result return such a status as a negative number. The text at err, of at most errSize bytes with its end, says what
-// is wrong. Arrays are the caller's and of the sizes that package library says.
+// The functions below export library.Calls to C, for -buildmode=c-shared. Each returns fine or a library.Status; a function with a result
+// of its own returns a status as a negative number. After an error the text at err describes it, in at most errSize bytes including the
+// final zero. The caller allocates all arrays; package library gives their sizes.
 const (
 	fine    = 0
 	errSize = 2048
@@ -28,7 +28,7 @@ const (
 
 var calls = library.Calls{Version: version()}
 
-// say writes an error for the caller.
+// say writes an error to the caller's memory and returns its status.
 func say(err error, into *C.char) C.int {
 	if err == nil {
 		return fine
@@ -42,7 +42,7 @@ func say(err error, into *C.char) C.int {
 	return C.int(library.Status(err))
 }
 
-// number is the result of a call, or minus its status.
+// number returns the result of a call or, if it failed, minus its status.
 func number(n int64, problem error, err *C.char) C.longlong {
 	if problem != nil {
 		return C.longlong(-say(problem, err))

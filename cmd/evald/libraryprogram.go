@@ -2,8 +2,8 @@
 
 package main
 
-// The library can be started as a program too, so that a Python wheel has one copy of the code: it names the dynamic linker as programs do, and
-// has an entry point, which does what that of every program does.
+// The library can also be started as a program, so that a Python wheel contains the code once. For that it names the dynamic linker, as
+// programs do, and has an entry point that calls main through the C library's start function.
 
 // #cgo LDFLAGS: -Wl,-e,evaldstart
 //

@@ -79,7 +79,7 @@ func orInterrupted(ctx context.Context, err error, stderr io.Writer, format stri
 	return errInterrupted
 }
 
-// countLines returns how many lines of a file hold a position, or 0 if the file cannot be read twice.
+// countLines returns the number of lines of a file that hold a position, or 0 if the file cannot be read twice.
 func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -98,7 +98,7 @@ func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	return n, err
 }
 
-// open opens a file of lines, or standard input for "" and "-". If people have to type the lines, it tells them.
+// open opens a file of lines, or standard input for "" and "-". If standard input is a terminal, it says that lines must be typed.
 func (s streams) open(name, what string) (io.ReadCloser, error) {
 	if name != "" && name != "-" {
 		return openFile(name)
@@ -121,7 +121,7 @@ func openFile(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// positionHint explains how a command reads a position, if err is that of a missing file whose name is a position; else it is "".
+// positionHint returns a hint how to pass a position to a command if err is about a missing file whose name is a position, else "".
 func positionHint(command string, err error) string {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrNotExist) {

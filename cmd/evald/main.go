@@ -61,16 +61,16 @@ type streams struct {
 	out, err io.Writer
 }
 
-// Exit statuses. A wrong command line has a status of its own, different from that of bad input. (Kong's own would be 80.)
+// Exit statuses. (Kong's own for a wrong command line would be 80.)
 const (
 	exitOK          = 0
-	exitBadInput    = 1 // some lines were refused, or the command failed
+	exitBadInput    = 1 // some input lines were refused, or the command failed
 	exitUsage       = 2
 	exitInterrupted = 130
 )
 
-// mostSaid is the limit of a command's last message, in bytes. A message about a wrong command line has a quarter, because
-// the parser repeats whatever it is given.
+// mostSaid is the maximum length of a command's last message, in bytes. Messages about a wrong command line may have a quarter of it,
+// because the parser repeats its arguments.
 const mostSaid = 4 << 10
 
 // errBadLines ends a command that answered all it could; some lines were refused.
@@ -163,7 +163,7 @@ func valueHelp(v *kong.Value) string {
 	return strings.ReplaceAll(v.Help, v.Enum, strings.Join(v.EnumSlice(), ", "))
 }
 
-// release is the version of a program that make dist has built, such as v1.2.3. Others have that of the module.
+// release is the version, such as v1.2.3, that make dist sets. Without it the module's version is used.
 var release string
 
 // version returns the program's version, with the commit that it was built from and the version of Go.

@@ -52,7 +52,7 @@ func (*matchCmd) Help() string {
 			"More are faster, and change the moves. With visits a search begins anew at each move; with a time it keeps its tree.", agent.TimedLeaves)
 }
 
-// asList turns lines of a name and a description into the items of a list, which the help wraps.
+// asList turns lines into items of a list, which the help wraps.
 func asList(lines string) (list string) {
 	for line := range strings.Lines(lines) {
 		name, about, _ := strings.Cut(line, " ")
@@ -111,7 +111,7 @@ func (c *matchCmd) Run(ctx context.Context, s streams) error {
 // mostGames is the maximum of --games.
 const mostGames = 10_000_000
 
-// match returns the match that the flags describe; source says in words where its openings come from.
+// match returns the match that the flags describe, and a description of the source of its openings.
 func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, source string, err error) {
 	switch {
 	case len(c.Agents) < 2:
@@ -143,7 +143,7 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		}
 		// The table names the network.
 		specs[i] = shared.Choose(specs[i])
-		if _, err := agent.New(specs[i], shared); err != nil { // now rather than in the middle of a match
+		if _, err := agent.New(specs[i], shared); err != nil { // so that errors appear before the match begins
 			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
 		}
 	}
@@ -161,7 +161,7 @@ func (c *matchCmd) test() arena.SPRT {
 	return arena.SPRT{Elo0: c.SPRT[0], Elo1: c.SPRT[1], Alpha: wrong, Beta: wrong}
 }
 
-// openings sets the match's openings and returns where they come from.
+// openings sets the match's openings and returns a description of their source.
 func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer) (source string, err error) {
 	want, distinct, more := c.Games/2, 0, ""
 	if c.Openings != "" {
@@ -182,10 +182,10 @@ func (c *matchCmd) openings(ctx context.Context, m *arena.Match, notes io.Writer
 		if m.Openings, distinct, err = arena.RandomOpenings(m.Board, plies, want, c.Seed); err != nil {
 			return "", usage("--opening-plies: %w", err)
 		}
-		source, more = fmt.Sprintf("random of %d plies", plies), "; there are more of more --opening-plies"
+		source, more = fmt.Sprintf("random of %d plies", plies), "; a larger --opening-plies gives more"
 	}
 	if distinct < want {
-		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without chance%s\n", distinct, want, more)
+		fmt.Fprintf(notes, "evald: only %d different openings for %d pairs of games: they repeat, and so do the games of agents without randomness%s\n", distinct, want, more)
 	}
 	return source, nil
 }
@@ -227,7 +227,7 @@ func (c *matchCmd) describe(w io.Writer, m *arena.Match, source string, have int
 type matchRun struct {
 	*matchCmd
 	match    *arena.Match
-	record   *arena.Record // nil without --out
+	record   *arena.Record // the file of games; nil without --out
 	games    []arena.Game
 	before   int // number of games in the record at the start
 	start    time.Time
@@ -306,8 +306,7 @@ func (r *matchRun) show(w io.Writer) error {
 	return writeWhole(r.Plot, func(w io.Writer) error { return plot.CrossTable(w, title, report.Table) })
 }
 
-// share returns what the agents have in common. All games ask a network through one batcher, so that their leaves fill its
-// batches.
+// share returns the networks and books that the agents share. All games use one batcher per network, so that their leaves fill its batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := shareAgents(c.processors, notes)
 	load := shared.Models
@@ -317,7 +316,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 			return nil, err
 		}
 		if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
-			return e, nil // a single game shares no batches, and some backends gain nothing from batches
+			return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
 		}
 		return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
 	})

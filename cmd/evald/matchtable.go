@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/arena"
 )
 
-// matchReport is the standing of a match, in the form that --json writes.
+// matchReport is the standing of a match, as --json writes it.
 type matchReport struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
@@ -27,7 +27,7 @@ type sprtReport struct {
 	Verdict arena.Verdict `json:"verdict"`
 }
 
-// write writes the report as JSON, or for people: the standings, then the score of each player against each other.
+// write writes the report as JSON, or as tables: the standings, then the score of each player against each other.
 func (r *matchReport) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, r)

@@ -19,16 +19,16 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// tuned is what --tune has found, in the form that --json writes.
+// tuned is the result of --tune, as --json writes it.
 type tuned struct {
 	Rules     string          `json:"rules"`
 	Agent     string          `json:"agent"`
 	Seed      uint64          `json:"seed"`
-	Games     int             `json:"games"` // of the search for the constants
+	Games     int             `json:"games"` // played to find the constants
 	Constants []tunedConstant `json:"constants"`
-	Against   *arena.Meeting  `json:"against,omitempty"` // in other games: the constants against the usual ones, if they are others
+	Against   *arena.Meeting  `json:"against,omitempty"` // result against the usual constants, in separate games; nil if the found constants are the usual ones
 	Written   string          `json:"written,omitempty"` // the model or the file that now has them
-	Why       string          `json:"why,omitempty"`     // the reason why they were not written
+	Why       string          `json:"why,omitempty"`     // why they were not written
 }
 
 type tunedConstant struct {
@@ -39,7 +39,7 @@ type tunedConstant struct {
 	Usual float64 `json:"usual"`
 }
 
-// tune finds constants of searches, and writes them into the network's file if they are better than the usual ones.
+// tune finds the best constants of the search for a network, and writes them into the network's file if they beat the usual ones.
 func (c *matchCmd) tune(ctx context.Context, s streams) error {
 	board, err := boardOf(c.Rules)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 			t.Constants = append(t.Constants, constant)
 		}
 	}
-	search := func(values []float64) eval.Search { // the others are the usual ones
+	search := func(values []float64) eval.Search { // constants that are not tuned keep their usual values
 		all := eval.Search{CPUCT: usual.C, FPU: usual.FPU}
 		for i, constant := range t.Constants {
 			switch constant.Name {
@@ -134,8 +134,8 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 	return r.write(s.out)
 }
 
-// keepSearch writes constants of searches into a network's file, or returns the reason why not. They must be better than the usual ones
-// with a confidence of 97.5%.
+// keepSearch writes constants of the search into a network's file if they are better than the usual ones with a confidence of 97.5%.
+// Otherwise it returns why it did not.
 func keepSearch(m open.Stored, n open.Parsed, against *arena.Meeting, constants eval.Search) (written, why string, err error) {
 	switch {
 	case against == nil:

@@ -29,7 +29,7 @@ func (m *memory) UnmarshalText(text []byte) error {
 
 func (m memory) String() string { return fmt.Sprintf("%dMiB", uint64(m)>>20) }
 
-// containerMemory is the limit of the program's control group, and so of its container, in bytes; 0 is no limit.
+// containerMemory returns the memory limit of the program's control group, and so of its container, in bytes; 0 is no limit.
 func containerMemory() uint64 {
 	if n, err := memlimit.FromCgroup(); err == nil && n < math.MaxInt64 {
 		return n
@@ -37,7 +37,7 @@ func containerMemory() uint64 {
 	return 0
 }
 
-// machineMemory is the memory that this program can use, in bytes; 0 if unknown.
+// machineMemory returns the memory that this program can use, in bytes; 0 if unknown.
 func machineMemory() uint64 {
 	all, err := memlimit.FromSystem()
 	if err != nil {
@@ -49,8 +49,7 @@ func machineMemory() uint64 {
 	return all
 }
 
-// ownMemory is a fair share of memory for a program beside others: three quarters of its container's memory, or half
-// of the machine's without a container.
+// ownMemory returns the default of --memory: three quarters of the container's memory or, without a container, half of the machine's.
 func ownMemory() memory {
 	all := machineMemory()
 	if n := containerMemory(); n > 0 && n <= all {

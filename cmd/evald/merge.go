@@ -160,10 +160,10 @@ func (c *mergeCmd) report(s streams, pool *labels.Pool, choice labels.Choice, dr
 	return t.Flush()
 }
 
-// roots reports whether the shares follow from the numbers of positions.
+// roots reports whether --shares is roots, which derives the shares from the numbers of positions.
 func (c *mergeCmd) roots() bool { return slices.Equal(c.Shares, []string{"roots"}) }
 
-// shares reads --shares; one of all numbers of stones if it is missing.
+// shares parses --shares. Without it, or with roots, a single share has all numbers of stones.
 func (c *mergeCmd) shares(b *game.Board) (all []labels.Share, err error) {
 	if len(c.Shares) == 0 || c.roots() {
 		return []labels.Share{{Plies: labels.Plies{To: b.Cells()}, Share: 1}}, nil
@@ -187,7 +187,7 @@ func (c *mergeCmd) shares(b *game.Board) (all []labels.Share, err error) {
 	return all, nil
 }
 
-// parsePlies reads numbers of stones up to most, FROM-TO or one number.
+// parsePlies parses numbers of stones, at most most, as FROM-TO or one number.
 func parsePlies(text string, most int) (p labels.Plies, err error) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {

@@ -38,10 +38,10 @@ type modelCmd struct {
 	Verify modelVerifyCmd `cmd:"" help:"Compare checksums, and evaluate a few positions with each model."`
 }
 
-// modelInfo is a model in the form that --json writes.
+// modelInfo is a model as --json writes it.
 type modelInfo struct {
 	models.Entry
-	Path       string            `json:"path,omitempty"` // of its file; shipped models have none
+	Path       string            `json:"path,omitempty"` // empty for shipped models
 	Parameters int               `json:"parameters,omitempty"`
 	Bytes      int               `json:"bytes,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"` // of the file
@@ -57,7 +57,7 @@ type modelListCmd struct {
 	JSON bool `help:"Write JSON instead of a table."`
 }
 
-// Run lists the models that can be read; the error names those that cannot.
+// Run lists all models that can be read. Its error names the others.
 func (c *modelListCmd) Run(s streams) error {
 	all, wrong := allModels()
 	if c.JSON {
@@ -75,7 +75,7 @@ func (c *modelListCmd) Run(s streams) error {
 	return errors.Join(t.Flush(), wrong)
 }
 
-// trainedOn is the games that a model was trained on, or how many they are if most is less.
+// trainedOn lists the games that a model was trained on, or only their number if they are more than most.
 func trainedOn(e models.Entry, most int) string {
 	switch n := len(e.Rules); {
 	case n == 0:
@@ -86,10 +86,10 @@ func trainedOn(e models.Entry, most int) string {
 	return strings.Join(e.Rules, ", ")
 }
 
-// mostNamed is the maximum number of games that a line names.
+// mostNamed is the maximum number of games that trainedOn lists in a line of output.
 const mostNamed = 4
 
-// allModels returns the shipped models and those of the store. The error names what cannot be read in the store.
+// allModels returns the shipped models and those of the store. Its error names the models of the store that cannot be read.
 func allModels() ([]modelInfo, error) {
 	var all []modelInfo
 	for _, e := range models.List() {
@@ -160,7 +160,7 @@ func (c *modelShowCmd) Run(s streams) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if key == net.RangesKey || key == encoding.MetadataKey {
-			continue // some thousand numbers, or shown already
+			continue // thousands of numbers, or already shown
 		}
 		line(key, strconv.Quote(metadata[key]))
 	}
@@ -262,12 +262,12 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	return e, nil
 }
 
-// reservedNames are names of models or backends other than networks, so no network of the store may have them.
+// reservedNames returns the names that models of the store may not have, because they stand for other models or backends.
 func reservedNames() []string {
 	return append(append(servedNames(), open.Backends()...), exactModel, "none")
 }
 
-// servedNames are the models that every evald serve may have and that are no networks.
+// servedNames returns the names of the models of evald serve that are not networks.
 func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }
 
 type modelExportCmd struct {
@@ -375,7 +375,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// checkAnswers evaluates a few positions of several games and of the given ones: a network with finite weights can still overflow.
+// checkAnswers evaluates a few positions of the given games and of some others, because a network with finite weights can still overflow.
 func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
 	var b eval.Backend
 	switch {

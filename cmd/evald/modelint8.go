@@ -72,8 +72,8 @@ func (c *modelInt8Cmd) positions(ctx context.Context, board *game.Board, seed ui
 	return all, nil
 }
 
-// compare writes how far answers are apart: what the rounded weights change, and for each path of this machine with 8 bits what it
-// changes further.
+// compare prints how much answers differ from those of the original network: by the rounding of the weights alone, and then for each path
+// of this machine that computes with 8 bits.
 func (c *modelInt8Cmd) compare(ctx context.Context, s streams, board *game.Board, positions []game.Position, before, after *net.Network) error {
 	answer := func(n *net.Network, p kernel.Path) (*eval.Batch, error) {
 		e, err := cpu.NewPath(n, p)

@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// modelEntry is one model of the file of --models, or of the command line, which gives a file alone:
+// modelEntry is one model of the file of --models, or of --model, which sets only File:
 //
 //	models:
 //	  - name: mine       # in requests; default: the name of the file
@@ -31,12 +31,12 @@ type modelEntry struct {
 	Backend string `name:"backend"`
 	modelSettings
 
-	path  string         // of the file; empty: the command line
-	index int            // in the file
-	lines map[string]int // of the fields that are given
+	path  string         // of the file of --models; empty for --model
+	index int            // position in the file, from 0
+	lines map[string]int // line numbers of the fields that the file sets
 }
 
-// wrong is the error of a field.
+// wrong returns an error that names a field and its line.
 func (m *modelEntry) wrong(field, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if m.path == "" {
@@ -87,7 +87,7 @@ func readModels(path string) ([]*modelEntry, error) {
 	return all, nil
 }
 
-// fields calls set for each field of a mapping. It is an error if one is there twice.
+// fields calls set for each field of a mapping. A repeated field is an error.
 func fields(path, what string, n *yaml.Node, set func(name string, key, value *yaml.Node) error) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -112,7 +112,7 @@ func fields(path, what string, n *yaml.Node, set func(name string, key, value *y
 	return nil
 }
 
-// musts are what the values of fields must be.
+// musts describes the values that fields of each kind accept, for errors.
 var musts = map[reflect.Kind]string{
 	reflect.Int: "a whole number", reflect.Struct: fmt.Sprintf("a number of nodes up to %d, true or false", solver.MostNodes), reflect.Int64: "a time such as 10ms", reflect.String: "a text", reflect.Slice: "three times such as [50ms, 1s, 0s]",
 }
@@ -143,7 +143,7 @@ func (m *modelEntry) set(name string, key, value *yaml.Node) error {
 	return nil
 }
 
-// field is the field of a model that a name stands for; the zero Value if there is none.
+// field returns the field with a name in the file, or the zero Value if there is none.
 func (m *modelEntry) field(name string) (reflect.Value, reflect.StructField) {
 	v := reflect.ValueOf(m).Elem()
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -154,7 +154,7 @@ func (m *modelEntry) field(name string) (reflect.Value, reflect.StructField) {
 	return reflect.Value{}, reflect.StructField{}
 }
 
-// appendModels writes models as a file of --models with all fields.
+// appendModels appends models as a file of --models that sets all fields.
 func appendModels(text []byte, all []service.Model) []byte {
 	text = append(text, "models:\n"...)
 	for _, m := range all {

@@ -124,7 +124,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
-		names = []string{"strong"} // stronger than most people
+		names = []string{"strong"} // beats most people
 	}
 	if len(names) > 2 || len(names) == 2 && c.Side != "none" {
 		return players, usage("%d agents: one plays against you, two play with --side none", len(names))

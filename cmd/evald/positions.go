@@ -34,7 +34,7 @@ type positionsCmd struct {
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, from the drawn games or from FILES. Default: the numbers of the kind, and only some of the positions that take long to solve."`
 	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. This is for large boards, where most positions would take days. The files state how many were left out."`
 
-	several bool // games
+	several bool // --rules has several games
 
 	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: evaluate positions with this network first. If it is unsure of the result, the position is solved; if it is sure, only one in ten is, with ten times the weight."`
 }
@@ -91,7 +91,7 @@ func (c *positionsCmd) ofGame(ctx context.Context, s streams, board *game.Board,
 	return errors.Join(c.makeAll(ctx, s, board, known), dir.Close())
 }
 
-// nodes is --nodes, or 0 for no bound.
+// nodes returns --nodes, or 0 if there is no limit.
 func (c *positionsCmd) nodes() uint64 {
 	if c.Nodes == nil {
 		return 0
@@ -99,12 +99,12 @@ func (c *positionsCmd) nodes() uint64 {
 	return uint64(*c.Nodes)
 }
 
-// errTakesMore is the error of a set without a position that is solved within --nodes.
+// errTakesMore says that no position of a set could be solved within --nodes.
 var errTakesMore = errors.New("takes more")
 
-// makeAll makes the missing files in a folder that is locked.
+// makeAll makes the missing files. The caller holds the lock of the folder.
 func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
-	// Conflicts with existing files are reported before hours of work.
+	// Report conflicts with existing files before hours of work.
 	var sets []*positionSet
 	for _, kind := range c.Kinds {
 		set := c.set(board, sample.Kind(kind))
@@ -137,15 +137,15 @@ func (c *positionsCmd) makeAll(ctx context.Context, s streams, board *game.Board
 	return nil
 }
 
-// positionSet is the file of positions of one kind of play.
+// positionSet describes the file of positions of one kind of play.
 type positionSet struct {
 	board *game.Board
 	kind  sample.Kind
 	count int
 	seed  uint64
 	path  string
-	nodes uint64 // that a position may take; 0: any number
-	head  string // the file's first line, without the checksum that follows it there
+	nodes uint64 // maximum of the solver for a position; 0: no limit
+	head  string // the file's first line, without its checksum
 	kept  int    // number of positions on disk
 }
 
@@ -161,11 +161,11 @@ func (c *positionsCmd) set(b *game.Board, k sample.Kind) *positionSet {
 	}
 }
 
-// partial is the path of the journal of an unfinished set: its first line, then positions in the order in which they were
-// solved, as JSON with checksums. A kill can tear only the last line.
+// partial returns the path of the journal of an unfinished set. The journal has the set's first line, then JSON lines with checksums, one
+// for each solved position in the order of solving. A kill can damage only the last line.
 func (p *positionSet) partial() string { return p.path + ".partial" }
 
-// lines reads the whole lines of a file of this set; none if there is no file. A file of another set is an error.
+// lines reads the complete lines of a file of this set; none if there is no file. A file of another set is an error.
 func (p *positionSet) lines(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +240,7 @@ func (p *positionSet) make(ctx context.Context, known solver.Book, threads int, 
 	return said, p.forget()
 }
 
-// forget removes the journal of a set that is complete.
+// forget removes the journal.
 func (p *positionSet) forget() error {
 	err := os.Remove(p.partial())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +249,7 @@ func (p *positionSet) forget() error {
 	return err
 }
 
-// solve returns the scores of all positions: those in the journal, and the others, which it adds to the journal.
+// solve returns the scores of all positions. It reads scores from the journal, and solves the other positions and adds them to it.
 func (p *positionSet) solve(ctx context.Context, games [][]int, known solver.Book, threads int, progress *progress) ([][]int, error) {
 	journal, solved, err := p.openJournal()
 	if err != nil {
@@ -290,7 +290,7 @@ type solvedPosition struct {
 	Scores   []int  `json:"scores"`
 }
 
-// openJournal opens the journal for appending, and reads its scores, by positions in text. The caller must close it.
+// openJournal opens the journal for appending and returns its scores by position. The caller must close it.
 func (p *positionSet) openJournal() (journal *os.File, solved map[string][]int, err error) {
 	if journal, err = os.OpenFile(p.partial(), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, nil, err
@@ -314,7 +314,7 @@ func (p *positionSet) openJournal() (journal *os.File, solved map[string][]int, 
 		}
 	}
 	if err == nil {
-		_, err = score.Read(bytes.NewReader(plain)) // which checks them
+		_, err = score.Read(bytes.NewReader(plain)) // checks the scores
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: remove that line, and its position is solved again", p.partial(), err)

@@ -23,7 +23,7 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// recordsConfig is what all files of a folder have in common. More files may be asked for later.
+// recordsConfig has the settings that all files of a folder share. A later command with the same settings may add files.
 type recordsConfig struct {
 	Rules string `json:"rules"`
 	Seed  uint64 `json:"seed"`
@@ -34,18 +34,18 @@ type recordsConfig struct {
 	Importance string `json:"importance,omitempty"` // the checksum of the network's file
 }
 
-// recordFile is a file of records that a run makes.
+// recordFile is the path of a file of records and the function that makes it.
 type recordFile struct {
 	path string
 	make func(context.Context, *solver.Solver) (records int, err error)
 }
 
-// recordFiles are all files of the run, and the folder of the records whose positions are taken, if any are.
+// recordFiles returns all files of the run. from is the folder of FILES, or "" if positions are drawn.
 func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (from string, all []recordFile, err error) {
 	options := labels.Options{Seed: c.Seed, Learner: learner}
 	if c.Plies != "" {
 		if options.Plies, err = parsePlies(c.Plies, board.Cells()-1); err == nil && options.Plies.To == 0 {
-			err = errors.New("there is nothing to choose from on an empty board alone")
+			err = errors.New("must include more than the empty board")
 		}
 		if err != nil {
 			return "", nil, usage("--plies %w", err)
@@ -96,10 +96,10 @@ func (c *positionsCmd) recordFiles(board *game.Board, learner *eval.Evaluator) (
 	return "", all, nil
 }
 
-// bookKind is the kind of all positions of the first plies.
+// bookKind is the kind that takes all positions of the first plies.
 const bookKind = "book"
 
-// bookFiles are the files of the positions whose results ship, one for each number of stones.
+// bookFiles returns the files of the positions whose results ship, one for each number of stones.
 func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []recordFile, err error) {
 	results := book.Results(board.Rules())
 	if results == nil {
@@ -120,7 +120,7 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 	return all, nil
 }
 
-// makeRecords makes the missing files of records in a folder that is locked. Each thread makes a file at a time.
+// makeRecords makes the missing files of records, one at a time on each thread. The caller holds the folder's lock.
 func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
 	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, s.err)
 	if err != nil {
@@ -173,7 +173,8 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	return err
 }
 
-// openAdviser opens the network that a flag names, and returns the checksum of its file; nil if it names none. close is never nil.
+// openAdviser opens the network that a flag names, and returns it with the checksum of its file. adviser is nil if model is "". close is
+// never nil.
 func openAdviser(flag, model string, notes io.Writer) (adviser *eval.Evaluator, checksum string, close func() error, err error) {
 	close = func() error { return nil }
 	if model == "" {

@@ -12,14 +12,14 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
 
-// statusLine is the last line of a terminal, which is overwritten. Other output to that terminal goes through beside.
+// statusLine is the last line of a terminal, which each text overwrites. Other output to that terminal goes through beside.
 type statusLine struct {
 	mu    sync.Mutex
 	file  *os.File
 	shown bool
 }
 
-// show overwrites the last text. It cuts what does not fit, because a wrapped line cannot be overwritten.
+// show overwrites the last text. It cuts a text that does not fit, because a wrapped line cannot be overwritten.
 func (l *statusLine) show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *statusLine) show(text string) {
 	fmt.Fprintf(l.file, "\r\x1b[K%s", text)
 }
 
-// write clears the line, and writes to a terminal.
+// write clears the line and then writes p to the terminal.
 func (l *statusLine) write(to *os.File, p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,14 +90,14 @@ func (p *progress) shown() bool { return p.line != nil }
 
 const progressEvery = 200 * time.Millisecond
 
-// due reports whether text would write now. Callers use it if the line is expensive to make.
+// due reports whether text would write now, for callers whose text is expensive to make.
 func (p *progress) due() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.shown() && time.Since(p.last) >= progressEvery
 }
 
-// text overwrites the last line, unless that is too recent.
+// text overwrites the last line unless that was written less than progressEvery ago.
 func (p *progress) text(s string) {
 	if !p.due() {
 		return
@@ -121,8 +121,8 @@ func (p *progress) show(s stream.Summary) {
 	p.text(text)
 }
 
-// counting returns a function that shows how many of total positions are done, how fast, and the remaining time. before is the
-// number that an earlier run has done. The function writes its first line at once, because the first positions can take long.
+// counting returns a function that shows the number of positions done, their rate and the remaining time. An earlier run did the first
+// before positions. counting shows its first line at once, because the first positions can take long.
 func (p *progress) counting(what string, before, total int) func(done int) {
 	start := time.Now()
 	p.atOnce()
@@ -141,7 +141,7 @@ func (p *progress) counting(what string, before, total int) func(done int) {
 	return show
 }
 
-// atOnce lets the next text be written even if the last one is recent.
+// atOnce makes the next call of text write even if the last text is recent.
 func (p *progress) atOnce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

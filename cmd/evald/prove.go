@@ -35,7 +35,7 @@ type proveCmd struct {
 // proveConfig has the settings that a resumed run must share with the folder.
 type proveConfig struct {
 	Agent   string `json:"agent"`
-	Network string `json:"network,omitempty"` // the checksum of its file
+	Network string `json:"network,omitempty"` // checksum of the agent's network
 	Rules   string `json:"rules"`
 	Side    string `json:"side"`
 	From    string `json:"from"`
@@ -50,7 +50,7 @@ type proveReport struct {
 	Games []provedGame `json:"games"`
 }
 
-// provedGame is all play from a position in which the agent is to move, or which ends the game.
+// provedGame is the tree of all play from one position, in which the agent is to move or the game is over.
 type provedGame struct {
 	Moves string `json:"moves"` // from the empty board
 	*prove.Report
@@ -108,7 +108,7 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(err, dir.Close())
 }
 
-// run proves all games in a folder that is locked, and writes the report.
+// run proves all games and writes the report. The caller holds the lock of dir.
 func (c *proveCmd) run(ctx context.Context, s streams, dir *durable.Dir, games []provedGame, o prove.Options) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
@@ -135,7 +135,6 @@ func (c *proveCmd) run(ctx context.Context, s streams, dir *durable.Dir, games [
 	return writeJSON(s.out, proveReport{c.Agent, c.Rules, c.Side, games})
 }
 
-// games are all games of the run.
 func (c *proveCmd) games(b *game.Board, symmetric bool) ([]provedGame, error) {
 	at, moves, err := b.ParseMoves(c.From)
 	if err == nil && b.Result(at) != game.Ongoing {
@@ -167,7 +166,7 @@ func (c *proveCmd) games(b *game.Board, symmetric bool) ([]provedGame, error) {
 	return games, nil
 }
 
-// networkOf is the checksum of the file of the network by which the agent plays a game; empty if it has none here.
+// networkOf returns the checksum of the network with which the agent plays a game, or "" if this machine has no such network.
 func networkOf(s agent.Spec, r game.Rules) (string, error) {
 	model := cmp.Or(s.Model, open.Shipped(r))
 	if _, ok := heuristic.Named(model); ok || s.Name != "policy" && s.Name != "mcts" || isRemote(model) {

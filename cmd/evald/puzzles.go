@@ -75,27 +75,25 @@ func (c *puzzlesCmd) Run(ctx context.Context, s streams) error {
 	return c.report(s, puzzles, games, len(text), time.Since(start))
 }
 
-// puzzleSettings are the first line of the journal of an unfinished file.
+// puzzleSettings is the first line of the journal of an unfinished file.
 type puzzleSettings struct {
 	Rules string `json:"rules"`
 	Count int    `json:"count"`
 	Seed  uint64 `json:"seed"`
 }
 
-// puzzleLine is a line of the journal: the settings, or the puzzles that a game brought.
+// puzzleLine is a line of the journal: the settings, or the puzzles found in one game.
 type puzzleLine struct {
 	Settings *puzzleSettings `json:"settings,omitempty"`
 	Game     int             `json:"game"`
 	Puzzles  []string        `json:"puzzles,omitempty"`
 }
 
-// puzzleJournal is the journal of an unfinished file.
 type puzzleJournal struct{ *durable.Journal }
 
-// journal is the path of the journal.
 func (c *puzzlesCmd) journal() string { return c.Out + ".partial" }
 
-// add keeps the puzzles of a game. Games without any have no line.
+// add writes the puzzles of a game to the journal. Games without puzzles get no line.
 func (j puzzleJournal) add(number int, found []puzzle.Puzzle) error {
 	if len(found) == 0 {
 		return nil
@@ -115,7 +113,7 @@ func (j puzzleJournal) Close() error {
 	return nil
 }
 
-// resume reads the journal of an unfinished file, or begins one. It returns the puzzles of the games that were played.
+// resume reads the journal, or begins one. before has the puzzles of each game in the journal, by the game's number.
 func (c *puzzlesCmd) resume(board *game.Board, settings puzzleSettings) (before [][]puzzle.Puzzle, j puzzleJournal, err error) {
 	lines, err := durable.ReadJournal[puzzleLine](c.journal(), "and its puzzles are made again")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +144,6 @@ func (c *puzzlesCmd) resume(board *game.Board, settings puzzleSettings) (before 
 	return before, j, err
 }
 
-// report prints the summary.
 func (c *puzzlesCmd) report(s streams, puzzles []puzzle.Puzzle, games, bytes int, took time.Duration) error {
 	themes, ratings := map[puzzle.Theme]int{}, map[int]int{}
 	for _, p := range puzzles {
@@ -161,7 +158,7 @@ func (c *puzzlesCmd) report(s streams, puzzles []puzzle.Puzzle, games, bytes int
 			Bytes   int                  `json:"bytes"`
 			Seconds float64              `json:"seconds"`
 			Themes  map[puzzle.Theme]int `json:"themes"`
-			Ratings map[int]int          `json:"ratings"` // by hundreds
+			Ratings map[int]int          `json:"ratings"` // number of puzzles by rating, in steps of 100
 		}{c.Out, len(puzzles), games, bytes, took.Seconds(), themes, ratings})
 	}
 	var text strings.Builder

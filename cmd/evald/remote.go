@@ -15,14 +15,14 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// A model on other machines is grpc://HOST:PORT/MODEL, or grpcs:// with TLS. Several servers are separated by +, because in an
-// agent's options a comma would end the model.
+// A model on other machines is grpc://HOST:PORT/MODEL, or grpcs:// with TLS. + separates several servers, because a comma would end the
+// model in an agent's options.
 const (
 	remotePlain  = "grpc://"
 	remoteSecure = "grpcs://"
 )
 
-// remoteToken is the environment variable of the bearer token. The token is no part of the model's name, because names are written to files.
+// remoteToken is the environment variable of the bearer token. Model names are written to files, so they must not contain the token.
 const remoteToken = "EVALD_MODEL_TOKEN"
 
 // isRemote reports whether a model is on other machines.
@@ -59,13 +59,13 @@ func remoteParts(ref string) (hosts, model string, secure bool) {
 	return hosts, model, secure
 }
 
-// remoteName is the name of a model on other machines in answers.
+// remoteName returns the name that answers report for a model on other machines.
 func remoteName(ref string) string {
 	hosts, model, _ := remoteParts(ref)
 	return short.To(model+" at "+hosts, 200)
 }
 
-// bearer is a token that goes with each call.
+// bearer is a token that the client sends with each call.
 type bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

@@ -51,7 +51,6 @@ type scoreCmd struct {
 // mostVisits is the limit of --visits.
 const mostVisits = 1 << 26
 
-// Validate checks the numbers before anything is read.
 func (c *scoreCmd) Validate() error {
 	for _, visits := range c.Visits {
 		if visits != 0 && (visits < 2 || visits > mostVisits) {
@@ -64,7 +63,7 @@ func (c *scoreCmd) Validate() error {
 	return nil
 }
 
-// Run measures likeliest moves and values, or an agent's moves, against exact scores.
+// Run compares an evaluator's likeliest moves and values, or an agent's moves, with exact scores.
 func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error {
 	subjects, closeAll, err := c.subjects(s.err)
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 	if err := orInterrupted(ctx, err, s.err, "; nothing was measured"); err != nil {
 		return err
 	}
-	return c.write(s.out, func(out io.Writer) error { // an error of the file is reported before the measuring
+	return c.write(s.out, func(out io.Writer) error { // opened first, so that its errors appear before the measuring
 		reports, err := c.measure(ctx, s, subjects, positions)
 		if err != nil {
 			return err
@@ -103,7 +102,6 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 	})
 }
 
-// measure returns the reports of all subjects.
 func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions scoreSet) (reports []namedReport, err error) {
 	for _, subject := range subjects {
 		progress, done := newProgress(s.err, 0), 0
@@ -127,7 +125,7 @@ func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, p
 	return reports, nil
 }
 
-// show writes the reports, and draws that of the evaluator's last subject.
+// show writes the reports, and draws the one of the last subject of the evaluator.
 func (c *scoreCmd) show(out io.Writer, subjects []subject, reports []namedReport) error {
 	if c.Plot != "" {
 		last := reports[0]
@@ -160,7 +158,7 @@ Intervals are of 95%; with ? there are too few positions to trust the figure: it
 	return err
 }
 
-// kinds are the names of the files, with their folders if two have the same.
+// kinds returns the names of the files, with their folders if two files have the same name.
 func kinds(files []string) ([]string, error) {
 	names, err := distinct(files, func(file string) string {
 		return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
@@ -173,7 +171,7 @@ func kinds(files []string) ([]string, error) {
 	})
 }
 
-// distinct are the names of the files, which must differ.
+// distinct returns the names of the files, and an error if two are the same.
 func distinct(files []string, name func(file string) string) (names []string, err error) {
 	for i, file := range files {
 		if other := slices.Index(names, name(file)); other >= 0 {
@@ -184,15 +182,15 @@ func distinct(files []string, name func(file string) string) (names []string, er
 	return names, nil
 }
 
-// scoreSet is the positions of all files.
+// scoreSet has the positions of all files.
 type scoreSet struct {
 	all    []score.Position
 	solved map[game.Rules][]score.Solved // by thirds of the number of stones
-	left   map[game.Rules]bool           // the files say that positions of this game were left out
+	left   map[game.Rules]bool           // whether a file reports positions of this game that it left out
 	heads  []string                      // the first lines of files, if they are comments
 }
 
-// positions reads all files. If there are several, each file's name is the kind of its positions.
+// positions reads all files. With several files, the kind of a position is its file's name.
 func (c *scoreCmd) positions(ctx context.Context, s streams) (set scoreSet, err error) {
 	names, err := kinds(c.Files)
 	if err != nil {
@@ -240,7 +238,7 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 	return nil
 }
 
-// count counts the positions of a file, and those that were left out of it according to its first line.
+// count adds the numbers of a file's positions, and of the positions that it says were left out.
 func (s *scoreSet) count(positions []score.Position, left []score.LeftOut) (err error) {
 	games := map[game.Rules][]score.Position{}
 	for _, p := range positions {
@@ -259,7 +257,7 @@ func (s *scoreSet) count(positions []score.Position, left []score.LeftOut) (err 
 	return nil
 }
 
-// solveMoves finds the scores of the moves of a file's positions.
+// solveMoves solves all moves of a file's positions.
 func solveMoves(ctx context.Context, positions []score.Position, name string, stderr io.Writer) error {
 	progress := newProgress(stderr, 0)
 	defer progress.clear()
@@ -273,16 +271,15 @@ type namedReport struct {
 	score.Report
 }
 
-// subject is an evaluator or agent that is measured.
+// subject is an evaluator or agent to measure.
 type subject struct {
 	name string
 	*eval.Evaluator
-	movesOnly bool   // it has no values
-	by        string // its evaluator, for the page
-	beside    bool   // it is bitsquares, which is measured for the page alone
+	movesOnly bool   // it has moves and no values
+	by        string // name of its evaluator, for the page
+	beside    bool   // bitsquares, which only the page compares with
 }
 
-// report is a subject's report.
 func (s subject) report(r score.Report) namedReport {
 	if s.movesOnly {
 		r.DropValues()
@@ -290,8 +287,7 @@ func (s subject) report(r score.Report) namedReport {
 	return namedReport{s.name, r}
 }
 
-// subjects returns the agents of --agent, or else the evaluator's policy and the searches with it. closeAll closes the
-// evaluator.
+// subjects returns the agents of --agent or, without it, the evaluator's policy and the searches with it. closeAll closes the evaluator.
 func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), err error) {
 	if c.Raw && !slices.Contains(c.Visits, 0) {
 		return nil, nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
@@ -342,7 +338,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	return all, func() { e.Close() }, nil
 }
 
-// policyAndSearches returns an evaluator's policy and the searches with it, as --visits has them.
+// policyAndSearches returns an evaluator's policy if --visits has 0, and a search for each other number of --visits.
 func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []subject, err error) {
 	for _, visits := range c.Visits {
 		if visits == 0 {
@@ -391,7 +387,7 @@ func scoreTable(w io.Writer, model string, r score.Report) error {
 	return t.Flush()
 }
 
-// boardRows are the rows of the boards, if there are several.
+// boardRows returns a row for each board, or none if there is only one.
 func boardRows(r score.Report) (rows []score.Summary) {
 	if len(r.Boards) == 1 {
 		return nil
@@ -402,7 +398,7 @@ func boardRows(r score.Report) (rows []score.Summary) {
 	return rows
 }
 
-// percent formats a rate with the larger half of its interval, and a ? if that is too wide.
+// percent formats a rate and the larger half of its confidence interval, with a ? if the interval is wider than 50%.
 func percent(m score.Mean) string {
 	if m == (score.Mean{}) {
 		return "-"
@@ -418,7 +414,7 @@ func plain(m score.Mean) string {
 	return fmt.Sprintf("%.3f ±%.3f", m.Value, m.High-m.Value)
 }
 
-// writeWhole writes a file that appears complete or not at all.
+// writeWhole writes a file, which appears only when it is complete.
 func writeWhole(name string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

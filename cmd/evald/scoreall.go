@@ -15,7 +15,7 @@ import (
 // bytesOfPosition is the maximum memory of score.All for each position, in bytes.
 const bytesOfPosition = 24
 
-// mostAll is how many positions --all keeps at most.
+// mostAll is the maximum number of positions that --all holds in memory.
 const mostAll = 1 << 28
 
 // measureAll returns the reports of all subjects over the positions of the games of --all.
@@ -70,7 +70,7 @@ func (c *scoreCmd) eachPosition(ctx context.Context, stderr io.Writer, b *game.B
 	return err
 }
 
-// drawnRows is the number of positions that are solved and then measured together.
+// drawnRows is the number of positions that eachDrawn solves and passes on together.
 const drawnRows = 1 << 16
 
 // eachDrawn visits --sample positions of a board.

@@ -19,13 +19,13 @@ import (
 
 // scorePage is the page of --boards.
 type scorePage struct {
-	Command    string // that writes this page
+	Command    string // the command line that writes this page
 	Made       madeFiles
-	Evaluators []string      // that were measured besides bitsquares
+	Evaluators []string      // the measured evaluators, without bitsquares
 	Reports    []namedReport // the columns; all have the same boards
 }
 
-// describe says which evaluator was measured, and how it was computed.
+// describe names an evaluator and how it computes.
 func describe(e *open.Opened) string {
 	name := e.Model
 	if e.Version > 0 && !strings.Contains(name, "@") {
@@ -34,10 +34,10 @@ func describe(e *open.Opened) string {
 	return fmt.Sprintf("`%s` (%s)", name, threadsOf.ReplaceAllString(e.How, ""))
 }
 
-// threadsOf is the part of a description on which no figure depends.
+// threadsOf matches the number of threads in a description, which changes no figure.
 var threadsOf = regexp.MustCompile(`, \d+ threads?\b`)
 
-// measuredBy are the distinct evaluators of subjects.
+// measuredBy returns the distinct evaluators of subjects.
 func measuredBy(subjects []subject) (names []string) {
 	for _, s := range subjects {
 		if s.by != "" && !slices.Contains(names, s.by) {
@@ -47,8 +47,8 @@ func measuredBy(subjects []subject) (names []string) {
 	return names
 }
 
-// again is the command line that writes the page again: with a pattern in place of many files, and without --threads, on which no figure
-// depends.
+// again returns the command line that writes the page again. A pattern replaces the list of files, and --threads is left out, because it
+// changes no figure.
 func (c *scoreCmd) again(args []string) string {
 	line, named := []string{"evald"}, false
 	for i, arg := range args {
@@ -66,12 +66,12 @@ func (c *scoreCmd) again(args []string) string {
 	return strings.Join(line, " ")
 }
 
-// valueOf reports whether an argument is the value of the flag before it, which names a file, too.
+// valueOf reports whether args[i] is the value of a flag that takes a file.
 func valueOf(args []string, i int) bool {
 	return i > 0 && slices.Contains([]string{"--boards", "--plot", "-o", "--out", "--output", "--model"}, args[i-1])
 }
 
-// filePattern is a pattern of the shell that stands for exactly these files, or their names.
+// filePattern returns a shell pattern that matches exactly these files, or else their names.
 func filePattern(files []string) (names []string) {
 	folder, ext := filepath.Dir(files[0]), filepath.Ext(files[0])
 	for _, p := range []string{
@@ -90,10 +90,10 @@ func filePattern(files []string) (names []string) {
 	return names
 }
 
-// plainWord is a word that shells do not change.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// inShell is a word as a shell reads it.
+// inShell quotes a word for a shell if necessary.
 func inShell(word string) string {
 	if plainWord.MatchString(word) {
 		return word
@@ -104,7 +104,7 @@ func inShell(word string) string {
 // madeBy finds the command in the first line of a file of evald positions.
 var madeBy = regexp.MustCompile(`evald positions --rules (\S+) --kinds (\S+) (.+)$`)
 
-// madeFiles describes how files were made, according to their first lines.
+// madeFiles says with which commands files were made, according to their first lines.
 type madeFiles struct {
 	flags  []string                       // of evald positions besides --rules, --kinds and -o, in order of first appearance
 	kinds  map[string]map[string][]string // by these flags and by game
@@ -129,7 +129,7 @@ func (s *scoreSet) made(files []string) (m madeFiles) {
 	return m
 }
 
-// kindsOf are the kinds of the files of some games, sorted.
+// kindsOf returns the sorted kinds of the files that some games have with the same flags.
 func (m madeFiles) kindsOf(flags string, games []string) (kinds []string) {
 	for _, rules := range games {
 		kinds = append(kinds, m.kinds[flags][rules]...)
@@ -138,7 +138,7 @@ func (m madeFiles) kindsOf(flags string, games []string) (kinds []string) {
 	return slices.Compact(kinds)
 }
 
-// commands are the commands that made the files: for games with the same flags one for each mix, and one for the others.
+// commands returns the commands that made the files. Games with the same flags have one command for each named mix and one for all others.
 func (m madeFiles) commands() (all []string) {
 	for _, flags := range m.flags {
 		for _, list := range mixesOf(slices.Collect(maps.Keys(m.kinds[flags]))) {
@@ -171,7 +171,7 @@ func (m madeFiles) missing() (lines []string) {
 	return lines
 }
 
-// allKinds are the kinds that evald positions makes by default, sorted.
+// allKinds returns the sorted kinds that evald positions makes by default.
 func allKinds() string {
 	var all []string
 	for _, k := range sample.Kinds() {
@@ -181,18 +181,18 @@ func allKinds() string {
 	return strings.Join(all, ",")
 }
 
-// gameList is a list of games and its name in --rules.
+// gameList is a list of games and its text for --rules.
 type gameList struct {
 	name  string
 	games []string
 }
 
-// compareNames orders games as the page does, by their names.
+// compareNames is the order of games on the page.
 func compareNames(a, b string) int {
 	return cmp.Or(score.CompareRules(rulesNamed(a), rulesNamed(b)), cmp.Compare(a, b))
 }
 
-// mixesOf divides games into whole mixes that have names, and the others.
+// mixesOf divides games into complete mixes with a name, and a list of the others.
 func mixesOf(games []string) (lists []gameList) {
 	left := slices.SortedFunc(slices.Values(games), compareNames)
 	for _, named := range game.Mixes() {
@@ -212,13 +212,13 @@ func mixesOf(games []string) (lists []gameList) {
 	return lists
 }
 
-// rulesNamed are rules by their text; zero if it is none.
+// rulesNamed parses rules. It returns the zero Rules for any other text.
 func rulesNamed(text string) game.Rules {
 	rules, _ := game.ParseRules(text)
 	return rules
 }
 
-// mixRules are the games of a mix with a name.
+// mixRules returns the games of a named mix.
 func mixRules(name string) (all []game.Rules) {
 	mix, err := game.ParseMix(name)
 	if err != nil {
@@ -230,10 +230,9 @@ func mixRules(name string) (all []game.Rules) {
 	return all
 }
 
-// unseenMix is the mix of games that no network has learned.
+// unseenMix is the mix of the games that no shipped network was trained on.
 const unseenMix = "unseen"
 
-// write writes the page.
 func (p *scorePage) write(w io.Writer) error {
 	var t strings.Builder
 	fmt.Fprintf(&t, "# Accuracy by board\n\nMeasured and written by\n\n    %s\n\n", p.Command)
@@ -265,7 +264,7 @@ not measured. Means are over games, which all have the same weight.
 	return err
 }
 
-// games are the indices of the boards in reports, in the order of the page.
+// games returns the indices of the boards in the reports, in the order of the page.
 func (p *scorePage) games() (seen, unseen []int) {
 	held := mixRules(unseenMix)
 	for i, b := range p.Reports[0].Boards {
@@ -283,7 +282,7 @@ func (p *scorePage) games() (seen, unseen []int) {
 	return seen, unseen
 }
 
-// replaced reports whether a heuristic answered for the network that the first report is of.
+// replaced reports whether a heuristic answered some positions of a board in place of the network of the first report.
 func (p *scorePage) replaced(board int) bool {
 	_, ok := heuristic.Named(p.Reports[0].Model)
 	return !ok && p.Reports[0].Boards[board].Heuristic > 0
@@ -332,7 +331,7 @@ func (p *scorePage) tables(w io.Writer, games []int) {
 
 func (p *scorePage) inARow(board int) int { return p.Reports[0].Boards[board].Rules.InARow }
 
-// head writes the first two lines of a table: some columns, then one for each report.
+// head writes the first two lines of a table with the given columns and one for each report.
 func (p *scorePage) head(w io.Writer, columns ...string) {
 	for _, r := range p.Reports {
 		columns = append(columns, r.Model)
@@ -353,7 +352,7 @@ func (p *scorePage) means(w io.Writer, name string, games []int) {
 				}
 			}
 			if n > 0 {
-				means[k] = score.Mean{Value: sum / float64(n), High: 1} // not the zero Mean, which stands for none
+				means[k] = score.Mean{Value: sum / float64(n), High: 1} // the zero Mean would stand for no rate
 			}
 		}
 		fmt.Fprintf(w, " %s |", cell(means))
@@ -361,7 +360,7 @@ func (p *scorePage) means(w io.Writer, name string, games []int) {
 	fmt.Fprintln(w)
 }
 
-// rates are the three rates of a cell; the zero Mean where there is none.
+// rates returns the three rates of a cell. A missing rate is the zero Mean.
 func rates(s score.Summary) [3]score.Mean {
 	return [3]score.Mean{s.Good, s.CriticalGood, s.ValueSign}
 }
@@ -381,7 +380,7 @@ func rateText(rate score.Mean) string {
 	return fmt.Sprintf("%.1f", 100*rate.Value)
 }
 
-// worst is the least of one of the rates, with its game.
+// worst returns the lowest value of one of the three rates over the games, with its game.
 func worst(boards []score.Board, games []int, rate int) string {
 	at := -1
 	for _, i := range games {
@@ -395,7 +394,7 @@ func worst(boards []score.Board, games []int, rate int) string {
 	return fmt.Sprintf("%s (%s)", rateText(rates(boards[at].Summary)[rate]), boards[at].Name)
 }
 
-// solvedCell is the percentage of drawn positions with scores, in each third of the stones.
+// solvedCell returns the percentage of drawn positions that were solved, for each third of the numbers of stones.
 func solvedCell(thirds []score.Solved) string {
 	if thirds == nil {
 		return "all"

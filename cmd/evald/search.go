@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// searching has the flags of commands that search.
+// searching has the flags of commands that search with PUCT, UCT or Gumbel.
 type searching struct {
 	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
 	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
@@ -32,7 +32,6 @@ type searching struct {
 	Seed   uint64 `needs:"selection=uct|gumbel" help:"Random seed of uct and gumbel."`
 }
 
-// config is the configuration of searches with an evaluator.
 func (f searching) config(e *eval.Evaluator) mcts.Config {
 	c := f.explore.config(f.Selection, e)
 	c.Visits, c.Seed = f.Visits, f.Seed
@@ -40,19 +39,19 @@ func (f searching) config(e *eval.Evaluator) mcts.Config {
 	return c
 }
 
-// exactly is the flag of commands whose searches can probe.
+// exactly has the flag of commands whose searches can prove leaves with the solver.
 type exactly struct {
 	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity."`
 }
 
-// explore is the flag of commands that can search by several selection rules.
+// explore has the flag of commands that offer several selection rules.
 type explore struct {
 	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else 1.5 for puct and 1.41 for uct."`
 }
 
-// config returns the configuration of a selection rule for searches with an evaluator.
+// config returns the configuration of searches with e by a selection rule.
 func (f explore) config(selection string, e *eval.Evaluator) mcts.Config {
-	rule, _ := mcts.ParseSelection(selection) // the flag has no others
+	rule, _ := mcts.ParseSelection(selection) // cannot fail: the flag's enum has no other values
 	c := mcts.DefaultConfig(rule).For(e.Backend())
 	c.C = cmp.Or(f.Explore, c.C)
 	return c
@@ -116,7 +115,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 			Window:  ahead,
 			Write:   r.write,
 		}.Run(ctx)
-		cancel() // after an error, no answer is of use
+		cancel() // after an error the remaining answers are not needed
 		r.scheduler.Wait()
 		return r.tally, err
 	})
@@ -126,8 +125,8 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	return c.treeFile.write(r.tree)
 }
 
-// mostAhead bounds the number of lines that are read ahead of the first one without an answer. There are enough of them for
-// full batches of several boards.
+// mostAhead is the maximum number of lines read after the first line without an answer. It is large enough for full batches of several
+// boards.
 const mostAhead = 1 << 15
 
 type searchRun struct {
@@ -141,10 +140,10 @@ type searchRun struct {
 	mu       sync.Mutex // guards all fields below
 	progress *progress
 	tally
-	busy   int              // positions under way
-	visits int              // visits of the positions under way
-	treed  int              // the line whose tree is kept, 0 while there is none
-	tree   *searchtree.Tree // nil until that line has its answer
+	busy   int              // positions in progress
+	visits int              // visits so far of the positions in progress
+	treed  int              // number of the line whose tree is kept; 0: none yet
+	tree   *searchtree.Tree // the tree of line treed; nil until it is answered
 }
 
 type searchLine struct {
@@ -152,8 +151,8 @@ type searchLine struct {
 	state   game.State
 	refused bool
 	begun   bool
-	visits  int        // that were counted in searchRun.visits
-	answer  []byte     // nil until the line has one
+	visits  int        // the part of searchRun.visits that this line contributed
+	answer  []byte     // nil until the line is answered
 	ended   chan error // receives the result of the search
 }
 
@@ -200,7 +199,7 @@ func (r *searchRun) refuse(l *searchLine, err error) {
 	l.answer = marshalLine(refused{l.Number, err.Error()})
 }
 
-// begin begins the search of a line, or answers it at once.
+// begin starts the search of a line, or answers the line at once.
 func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 	if l.state, err = l.Parse(parser); err != nil {
 		r.refuse(l, err)
@@ -238,10 +237,10 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 	})
 }
 
-// visitsPerCheck is the number of visits of a tree after which the progress shows them.
+// visitsPerCheck is the number of visits of a tree between two updates of the progress.
 const visitsPerCheck = 64
 
-// see counts the visits of a position under way.
+// see updates the progress with the visits of a position in progress.
 func (r *searchRun) see(l *searchLine, t *mcts.Tree, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,18 +274,17 @@ func (r *searchRun) write(l *searchLine, done bool) error {
 	return err
 }
 
-// show shows the progress of the search, also during the first positions. mu must be held, except at the start.
+// show shows the progress, also before the first answer. The caller holds mu, except at the start.
 func (r *searchRun) show() {
 	if r.progress.due() {
 		r.progress.text(searchProgress{r.answered, r.total, r.busy, r.visits, r.Visits, time.Since(r.since)}.String())
 	}
 }
 
-// searchProgress is the progress of a search.
 type searchProgress struct {
 	done, total int // positions; total is 0 if unknown
-	busy        int // positions under way
-	visits, of  int // visits of all positions under way, and the visits that one needs
+	busy        int // positions in progress
+	visits, of  int // visits so far of all positions in progress, and the visits that one position needs
 	elapsed     time.Duration
 }
 
@@ -295,7 +293,7 @@ func (p searchProgress) String() string {
 	if p.total > 0 {
 		text = fmt.Sprintf("%d of %d positions", p.done, p.total)
 	}
-	work := float64(p.done) // positions, including parts of those under way
+	work := float64(p.done) // in positions; a position in progress counts by its share of visits
 	if p.busy > 0 {
 		part := float64(p.visits) / float64(p.of)
 		work += part

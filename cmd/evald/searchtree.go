@@ -11,7 +11,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// treeFile has the flags of a search whose tree is kept.
+// treeFile has the flags that write a search tree to a file.
 type treeFile struct {
 	Tree       string `type:"path" placeholder:"FILE" help:"Also write the search tree of the only position, as SVG if FILE ends in .svg, else as JSON: visits, prior, value and proof of each move, and the principal line. A value is for the player who makes the move."`
 	TreeDepth  int    `range:"1 to 128" needs:"tree" default:"4" help:"Depth of the tree, in moves from the position."`
@@ -19,7 +19,7 @@ type treeFile struct {
 	TreeNodes  int    `range:"1 to 5000" needs:"tree" default:"200" help:"Maximum number of moves in the tree; those after positions with more visits come first."`
 }
 
-// check refuses a file that has neither form.
+// check refuses names that end neither in .svg nor in .json.
 func (f treeFile) check() error {
 	switch ending := strings.ToLower(filepath.Ext(f.Tree)); {
 	case f.Tree == "", ending == ".svg", ending == ".json":
@@ -28,7 +28,7 @@ func (f treeFile) check() error {
 	return usage("--tree %s: must end with .svg or .json", f.Tree)
 }
 
-// keep keeps the shown part of a line's tree, if that is wanted.
+// keep stores the part of a line's tree that --tree shows.
 func (r *searchRun) keep(l *searchLine, t *mcts.Tree) {
 	if r.Tree == "" {
 		return
@@ -43,7 +43,7 @@ func (r *searchRun) keep(l *searchLine, t *mcts.Tree) {
 	r.tree = tree
 }
 
-// write writes the file of a tree; nil is none.
+// write writes the tree to the file. t is nil if no position was searched.
 func (f treeFile) write(t *searchtree.Tree) error {
 	if t == nil {
 		return errors.New("--tree: no position was searched, because the input has none whose game is not over")

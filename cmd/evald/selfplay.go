@@ -59,7 +59,6 @@ func selfplayVars() map[string]string {
 	}
 }
 
-// config is the configuration of games on a board.
 func (f selfplayFlags) config(network string, board *game.Board) selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Network, c.Rules, c.Seed, c.Selection = network, board.Rules().String(), f.Seed, f.Selection
@@ -116,14 +115,14 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// boardRun is the games on one of the boards of --rules.
+// boardRun has the games to play on one of the boards of --rules.
 type boardRun struct {
 	board *game.Board
 	games int
 	dir   string
 }
 
-// runs shares the games among the boards.
+// runs divides --games among the boards by the shares of --rules.
 func (c *selfplayCmd) runs() (runs []boardRun, err error) {
 	mix, boards, err := boardsOf(c.Rules)
 	if err != nil {
@@ -138,7 +137,7 @@ func (c *selfplayCmd) runs() (runs []boardRun, err error) {
 	return runs, nil
 }
 
-// play plays the games on one board. path is that of the CPU.
+// play plays the games on one board. path is the CPU path that the run records.
 func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path string, r boardRun) error {
 	model := e.ModelOn(r.board.Rules())
 	config := c.config(model, r.board)
@@ -173,13 +172,13 @@ func (c *selfplayCmd) play(ctx context.Context, s streams, e *open.Opened, path 
 	return err
 }
 
-// resume opens the evaluator with the CPU's path of the run in dir, or for a new run with a path that it chooses, and returns the
-// path that the run records.
+// resume opens the evaluator with the CPU path of the run in dir. For a new run it chooses a path. It returns the path that the run
+// records, which is empty on a GPU.
 func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path string, err error) {
 	file := filepath.Join(dir, selfplay.ConfigFile)
 	var was selfplay.Config
 	text, err := os.ReadFile(file)
-	begun := err == nil && durable.Unmarshal(text, &was) == nil // a file that is damaged is refused when it is compared
+	begun := err == nil && durable.Unmarshal(text, &was) == nil // the run itself refuses a damaged file later
 	from := c.backend
 	if from.CPUPath == "" && was.Path != "" {
 		from.CPUPath = was.Path
@@ -199,7 +198,7 @@ func (c *selfplayCmd) resume(dir string, notes io.Writer) (e *open.Opened, path 
 	return e, e.CPUPath, nil
 }
 
-// missing is the error of a run that began with a path which this machine does not have.
+// missing returns an error if this machine lacks the CPU path that a run began with.
 func missing(file, path string) error {
 	if err := kernel.Path(path).Check(); err != nil {
 		return fmt.Errorf("%s: the run's answers are those of one path, and %w: resume it on a machine that has it, or name another folder", file, err)

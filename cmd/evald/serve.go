@@ -69,7 +69,7 @@ type serveCmd struct {
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
 }
 
-// Validate compares flags with each other before anything is loaded.
+// Validate checks that the flags fit together before anything is loaded.
 func (c *serveCmd) Validate() error {
 	if least := max(leastMemory, memory(2*service.LeastMemory(c.Body))); c.Memory != 0 && c.Memory < least {
 		return usage("--memory %v: must be at least %v with --body %d", c.Memory, least, c.Body)
@@ -80,7 +80,7 @@ func (c *serveCmd) Validate() error {
 	if c.TLSCert != "" && c.TLSKey == "" {
 		return usage("--tls-cert needs --tls-key, the key of that certificate (PEM)")
 	}
-	if c.TLSKey != "" && c.TLSCert == "" { // also of the environment and the configuration file
+	if c.TLSKey != "" && c.TLSCert == "" { // checkDependencies does not see the environment and the configuration file
 		return usage("--tls-key does nothing without --tls-cert, the certificate of that key (PEM)")
 	}
 	if n := len(c.MaxWait); n != 0 && n != 3 {
@@ -94,8 +94,8 @@ func (c *serveCmd) Validate() error {
 	return fitsMemory("cache", settings.Cache, eval.CacheEntry)
 }
 
-// Run serves until it is interrupted, and then answers the accepted requests. It writes only the log, and to a
-// terminal a line with its addresses.
+// Run serves until it is interrupted, and then answers the accepted requests. It writes the log and, on a terminal, a line with the
+// addresses.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	log, started := c.logger(s.err)
 	logLibraries(log)
@@ -184,7 +184,8 @@ func (c *serveCmd) print(out io.Writer, all []service.Model) error {
 	return err
 }
 
-// addPage gives the server the page for people. Its agents may use the models that are served from the start, and levels their own.
+// addPage adds the web page to the server. The page's agents may use the networks that are served from the start, and its levels also use
+// networks that ship.
 func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *service.Server, source *modelSource, all []service.Model) error {
 	e, err := server.Evaluator("")
 	if err != nil {
@@ -196,7 +197,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 			networks = append(networks, m.Ref())
 		}
 	}
-	own := shareAgents(c.processors, io.Discard).Models // networks that ship, without notes for the user
+	own := shareAgents(c.processors, io.Discard).Models // shipped networks; notes to the user are dropped
 	models := func(name string) (*eval.Evaluator, error) {
 		if name == "" || slices.Contains(networks, name) {
 			return server.Evaluator(name)
@@ -228,7 +229,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 	return nil
 }
 
-// effective is the configuration in force, without secrets.
+// effective returns the configuration in force, without secrets, as attributes of the log.
 func (c *serveCmd) effective(l service.Listeners) []any {
 	address := func(l net.Listener, flag string) string {
 		if l == nil {
@@ -247,7 +248,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 	}
 }
 
-// config is the configuration of the flags, and the source of its models. end ends the service with an error.
+// config returns the service's configuration according to the flags, and the source of its models. end ends the service with an error.
 func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Config, source *modelSource, err error) {
 	rules, err := game.ParseRules(c.Rules)
 	if err != nil {
@@ -303,7 +304,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	return config, source, nil
 }
 
-// fitMemory sets the memory, or checks that the models fit into what was given.
+// fitMemory sets c.Memory to its default, or checks that the models fit into the memory given.
 func (c *serveCmd) fitMemory(source *modelSource, all []service.Model) error {
 	sum, keep := int64(0), service.LeastMemory(c.Body) // for requests, and while a model is being read
 	for _, m := range all {
@@ -311,7 +312,7 @@ func (c *serveCmd) fitMemory(source *modelSource, all []service.Model) error {
 		if err != nil {
 			return err
 		}
-		if sum, keep = sum+n, max(keep, n); c.Models != "" { // whose models are exchanged together
+		if sum, keep = sum+n, max(keep, n); c.Models != "" { // a reload of that file holds all its models twice
 			keep = max(keep, sum)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 )
 
-// logger is the service's log, with the form and level of the flags. On a terminal a line for people replaces the first
-// records: until started is called with it, only warnings are logged.
+// logger returns the service's log, with the form and level of the flags. On a terminal a line of text replaces the first records: only
+// warnings are logged until started is called with that line.
 func (c *serveCmd) logger(w io.Writer) (log *slog.Logger, started func(line string)) {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // the flag's values are all known
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // cannot fail: the flag's enum has only known levels
 	if c.Log == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), func(string) {}
 	}
@@ -33,7 +33,7 @@ func (c *serveCmd) logger(w io.Writer) (log *slog.Logger, started func(line stri
 	}
 }
 
-// opening is the line for a terminal: where the service and its page are, and what evaluates.
+// opening returns the line for a terminal, with the addresses of the service and its page, and the models.
 func (c *serveCmd) opening(l service.Listeners, models string) string {
 	address := func(l net.Listener) string {
 		host, port, _ := net.SplitHostPort(l.Addr().String())
@@ -56,7 +56,7 @@ func (c *serveCmd) opening(l service.Listeners, models string) string {
 	return "evald: " + strings.Join(append(at, models, "Ctrl-C ends it"), "; ")
 }
 
-// linesToLog makes a warning of each line of a text.
+// linesToLog returns a function that logs each line of a text as a warning.
 func linesToLog(log *slog.Logger) func(text string) {
 	return func(text string) {
 		for line := range strings.Lines(text) {
@@ -65,14 +65,14 @@ func linesToLog(log *slog.Logger) func(text string) {
 	}
 }
 
-// logLibraries sends messages of libraries to the log, which they would otherwise write to standard error.
+// logLibraries directs messages of libraries to the log; by default they write to standard error.
 func logLibraries(log *slog.Logger) {
-	slog.SetDefault(log) // and of the package log
+	slog.SetDefault(log) // this also redirects package log
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
 }
 
-// gRPC wants its logger before any of its other functions is called.
+// gRPC requires that its logger is set before any other of its functions is called.
 func init() {
 	grpclog.SetLoggerV2(grpcLog{grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)})
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// modelSettings are the settings of served models: flags of evald serve, for all models, and fields of one model in the file of
-// --models. Settings that are not given are nil.
+// modelSettings are the settings of served models. They are flags of evald serve, for all models, and fields of a model in the file of
+// --models. A setting that is not given is nil.
 type modelSettings struct {
 	MaxBatch  *int            `name:"max-batch" range:"1 to 1048576" placeholder:"256" help:"Maximum number of rows of the batches that requests are merged into."`
 	MaxDelay  *time.Duration  `name:"max-delay" range:"0s to 1m" placeholder:"1ms" help:"How long a request waits for others while the evaluator is busy."`
@@ -41,7 +41,7 @@ type modelSettings struct {
 	Exact     *exactNodes     `name:"exact" help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES. A request may say otherwise."`
 }
 
-// onto changes the settings that are given.
+// onto overwrites s with the settings that are given.
 func (m *modelSettings) onto(s *service.Settings) {
 	for _, f := range []struct{ to, given *int }{
 		{&s.MaxRows, m.MaxBatch},
@@ -71,7 +71,7 @@ func (m *modelSettings) onto(s *service.Settings) {
 	}
 }
 
-// settingsOf is the inverse of onto: all settings are given.
+// settingsOf is the inverse of onto. No setting of the result is nil.
 func settingsOf(s service.Settings) modelSettings {
 	return modelSettings{
 		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes, &exactNodes{s.Exact},
@@ -81,13 +81,13 @@ func settingsOf(s service.Settings) modelSettings {
 // modelSource finds and opens the models of evald serve.
 type modelSource struct {
 	*serveCmd
-	options open.Options // called when a GPU fails or returns
-	noted   func(string)
-	where   string // the last model was opened, for people
+	options open.Options // has the callbacks for GPUs that fail or work again
+	noted   func(string) // logs a text once
+	where   string       // a phrase for the device of the model that was opened last, such as " on the GPU"
 	books   func(game.Rules) solver.Book
 }
 
-// words describes the evaluators for people. The models are open.
+// words lists the models, for messages. The models must be open.
 func (s *modelSource) words(all []service.Model) string {
 	var names []string
 	for _, m := range all {
@@ -96,14 +96,13 @@ func (s *modelSource) words(all []service.Model) string {
 	return strings.Join(names, ", ") + s.where
 }
 
-// solverModel and exactModel are the names of the exact solver and of the network that ships with the exact step, for --model and files
-// of --models.
+// Names in --model and files of --models: solverModel is the exact solver, exactModel is the shipped network with an exact step before it.
 const (
 	solverModel = "solver"
 	exactModel  = "exact"
 )
 
-// modelSource logs what there is to say of models, each text once. lost is GPULost of open.Options.
+// modelSource returns the source of the models of the flags. It logs each note about models once. lost is GPULost of open.Options.
 func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource, error) {
 	books, err := c.books()
 	if err != nil {
@@ -111,7 +110,7 @@ func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource
 	}
 	said := map[string]bool{}
 	event := linesToLog(log)
-	note := func(text string) { // while the Server's loading is held
+	note := func(text string) { // needs no lock: the Server loads one model at a time
 		if !said[text] {
 			said[text] = true
 			event(text)
@@ -122,7 +121,7 @@ func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource
 	return &modelSource{serveCmd: c, options: o, noted: note, books: books}, nil
 }
 
-// models are those of the file and the command line, as they are now.
+// models reads the models of the command line, or of the file of --models as it is now.
 func (s *modelSource) models() ([]service.Model, error) {
 	var entries []*modelEntry
 	for _, ref := range s.Model {
@@ -157,7 +156,7 @@ func (s *modelSource) models() ([]service.Model, error) {
 	return all, nil
 }
 
-// settings are those of a model that has some of its own.
+// settings returns all settings of a model whose own are given.
 func (s *modelSource) settings(own modelSettings) service.Settings {
 	settings := service.DefaultSettings
 	settings.Timeout = service.DefaultLimits.Timeout
@@ -166,7 +165,7 @@ func (s *modelSource) settings(own modelSettings) service.Settings {
 	return settings
 }
 
-// model returns the service's form of a model, and its current version.
+// model converts an entry into a model of the service, and returns the current version of its network.
 func (s *modelSource) model(m *modelEntry) (one service.Model, version string, err error) {
 	one = service.Model{Name: m.Name, File: cmp.Or(m.File, m.Name), Backend: cmp.Or(m.Backend, open.Auto), Settings: s.settings(m.modelSettings)}
 	if s.Backend != open.Auto {
@@ -208,7 +207,7 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			one.Version = version
 		}
 	case one.File == "" && m.Version == 0, m.File == "" && m.Version == 0 && one.Name == open.DefaultModel:
-		// the networks that ship, and bitsquares on boards that they are not for
+		// the shipped networks, and bitsquares on boards that they do not know
 		one.Name, one.File = open.DefaultModel, ""
 		version = strconv.Itoa(storedModel(open.DefaultModel))
 	default:
@@ -222,7 +221,7 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 	return one, version, nil
 }
 
-// find completes the name, version and file of a network.
+// find sets the name, version and file of a network, as far as the entry leaves them open.
 func (s *modelSource) find(m *modelEntry, one *service.Model) (version string, err error) {
 	if one.File == "" {
 		return "", m.wrong("version", "%d: of which model? Give a name or a file", m.Version)
@@ -241,7 +240,7 @@ func (s *modelSource) find(m *modelEntry, one *service.Model) (version string, e
 		pinned, base = m.Version, strings.TrimSuffix(filepath.Base(one.File), filepath.Ext(one.File))
 		if isRemote(one.File) {
 			base = remoteName(one.File)
-		} else if _, err := os.Stat(one.File); err != nil && m.path != "" { // an error of --model is reported when it is opened
+		} else if _, err := os.Stat(one.File); err != nil && m.path != "" { // the error of --model appears when the model is opened
 			_, _, err := open.Any(one.File)
 			return "", m.wrong(map[bool]string{true: "file", false: "name"}[m.File != ""], "%v", err)
 		}
@@ -254,7 +253,7 @@ func (s *modelSource) find(m *modelEntry, one *service.Model) (version string, e
 	return strconv.Itoa(have), nil
 }
 
-// storedModel is the version that a reference to a shipped or stored model has now; 0 if there is no such model.
+// storedModel returns the current version of a shipped or stored model, or 0 if there is no such model.
 func storedModel(ref string) int {
 	if e, ok := models.Find(ref); ok {
 		return e.Version
@@ -267,7 +266,7 @@ func storedModel(ref string) int {
 	return 0
 }
 
-// load opens a configured model, or one that a client asks for, by its name and never by a path.
+// load opens a configured model, or one that a client asks for. A client's text is only looked up as a name, never opened as a path.
 func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 	if m.Backend == solverModel {
 		return service.NewSolver(s.books, solversAtOnce()), nil
@@ -301,7 +300,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 		Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0)),
 	}
 	if e.Network {
-		l.Platform, l.InFlight = service.NetworkPlatform, 2 // it uses all cores for one
+		l.Platform, l.InFlight = service.NetworkPlatform, 2 // one batch already uses all cores
 	}
 	if s.where = ""; e.OnGPU {
 		s.where = " on the GPU"
@@ -315,7 +314,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 			}
 			return all
 		}
-		l.InFlight = 4 // the GPU computes two or three of them, and others are read meanwhile
+		l.InFlight = 4 // the GPU computes two or three of them while the results of others are read
 	}
 	return l, nil
 }
@@ -323,7 +322,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 // solversAtOnce is the default number of positions that the solver searches at once.
 func solversAtOnce() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-// bytes is how much memory a model takes. A name that a client gives is never a path.
+// bytes returns the memory that a model takes. A client's text is only looked up as a name, never opened as a path.
 func (s *modelSource) bytes(m service.Model) (int64, error) {
 	if m.Backend == solverModel {
 		return int64(cmp.Or(m.InFlight, solversAtOnce())) * service.SolverBytes, nil
@@ -358,7 +357,7 @@ func (s *modelSource) bytes(m service.Model) (int64, error) {
 
 var errNoModel = errors.New("there is no model of that name")
 
-// changed returns a value that differs after a model's file has changed.
+// changed returns a value that is different once the model's file has changed.
 func (s *modelSource) changed(m service.Model) (any, error) {
 	ref := cmp.Or(m.File, m.Ref())
 	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || m.Backend == solverModel || m.Backend != "" && m.File == "" || isRemote(m.File) {
@@ -367,7 +366,7 @@ func (s *modelSource) changed(m service.Model) (any, error) {
 	if version := storedModel(ref); version > 0 {
 		return version, nil
 	}
-	if m.Backend == "" { // a name from a client, and never a path
+	if m.Backend == "" { // a client's name, which must not be opened as a path
 		return nil, errNoModel
 	}
 	info, err := os.Stat(ref)
@@ -385,7 +384,7 @@ func (s *modelSource) changed(m service.Model) (any, error) {
 	return now, nil
 }
 
-// loadable are the names of the models that clients may load: shipped networks, the user's own, and heuristics.
+// loadable returns the names of the models that clients may load: shipped and stored networks, and heuristics.
 func loadable() []string {
 	names := models.Names()
 	if store, err := models.UserStore(); err == nil {

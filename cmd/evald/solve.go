@@ -35,10 +35,9 @@ type solveCmd struct {
 	Results   bool   `needs:"build-book" help:"Store only win, draw or loss in the book: it is built several times faster and is a quarter as large. Probes and searches use the one of 10 plies that ships."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`
 
-	threads int // all for one position, or one each for several
+	threads int // all work on one position, or each on a position of its own
 }
 
-// Validate checks the numbers before anything is read.
 func (c *solveCmd) Validate() error {
 	if c.BuildBook != "" && (c.File != "" || c.Out != "") {
 		return errors.New("--build-book names the file to write, and reads none: leave the positions and -o out")
@@ -83,7 +82,7 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// waiting is the number of lines per thread that are read together.
+// waiting is the maximum number of lines per thread that are read together.
 const waiting = 16
 
 type solveRun struct {
@@ -93,14 +92,14 @@ type solveRun struct {
 	progress *progress
 	count    func(done int) // shows how many lines are done; nil if the total is unknown
 
-	// Each keeps the solver of its last game, because its table helps with the game's next positions.
+	// A solver is kept while the game stays the same, because its table speeds up the game's next positions.
 	together *solver.Solver   // all threads on one position
 	workers  []*solver.Solver // one position each
 	tally
 }
 
-// read reads the lines. Lines that wait together are solved by one thread each. A line that comes alone, when no other is
-// being solved, is solved by all threads, and the next one is read when it is done.
+// read reads the lines. If several lines wait, one thread solves each. If a single line waits, all threads solve it together, after the
+// lines before it, and the next line is read when it is done.
 func (r *solveRun) read(in *stream.Reader) iter.Seq2[*solved, error] {
 	return func(yield func(*solved, error) bool) {
 		var busy sync.WaitGroup
@@ -132,7 +131,7 @@ type solved struct {
 	Line     int     `json:"line"`
 	Position string  `json:"position"`
 	Score    int     `json:"score"`
-	Best     *int    `json:"best"`             // from 1; null if the game is over
+	Best     *int    `json:"best"`             // column, from 1; null if the game is over
 	Scores   []*int  `json:"scores,omitempty"` // null for a move that cannot be played
 	Nodes    uint64  `json:"nodes"`
 	Seconds  float64 `json:"seconds"`
@@ -141,11 +140,11 @@ type solved struct {
 	line  stream.Line
 	state game.State
 	alone bool   // no other line is being solved
-	done  func() // is called when the line has been solved
+	done  func() // must be called when the line has been solved
 	err   error
 }
 
-// answer solves one line. The error is that of an interrupt.
+// answer solves one line. It returns an error only after an interrupt.
 func (r *solveRun) answer(ctx context.Context, worker int, a *solved) error {
 	defer a.done()
 	a.Line, a.Position = a.line.Number, a.line.Text
@@ -209,7 +208,7 @@ func (r *solveRun) solver(keep **solver.Solver, board *game.Board, threads int) 
 	return s, err
 }
 
-// share returns the table size of a solver with that many threads; 0 means the solver's default.
+// share returns the table size in MiB of a solver with the given number of threads; 0 means the solver's default.
 func (c *solveCmd) share(threads int) int {
 	if c.TableMiB == 0 {
 		return 0
@@ -271,7 +270,7 @@ func (a *solved) text() []byte {
 	return score.AppendLine(nil, a.Position, scores)
 }
 
-// columns returns those of the table, which ends with the scores of all moves or with how they were found.
+// columns returns the columns of the table. The last ones are the scores of all moves, or nodes, time and book.
 func (c *solveCmd) columns() stream.Columns {
 	all := stream.Columns{{Name: "line", Width: 5}, {Name: "position", Width: -14}, {Name: "to move", Width: 7}, {Name: "score", Width: 5}, {Name: "best", Width: 4}}
 	if c.Scores {

@@ -151,7 +151,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// finish draws the run's curves with --plot, and prints the path of the network.
+// finish draws the run's curves if --plot is given, and prints the path of the network.
 func (c *trainCmd) finish(s streams, config train.Config) error {
 	if c.Plot != "" {
 		metrics, err := train.ReadMetrics(filepath.Join(c.Out, train.MetricsFile))
@@ -204,7 +204,7 @@ func (c *trainCmd) records(b *game.Board, files []string) (records *train.Record
 	return records, nil
 }
 
-// checkKind refuses records if exact scores are wanted, and the reverse.
+// checkKind refuses a file of records if --task wants exact scores, and the reverse.
 func (c *trainCmd) checkKind(file string) error {
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return err // if it is not a regular file, opening it fails later
@@ -227,7 +227,7 @@ func (c *trainCmd) checkKind(file string) error {
 	return nil
 }
 
-// enough refuses records from which a network cannot learn.
+// enough refuses records that are too few or too uniform to learn from.
 func (c *trainCmd) enough(r *train.Records, from []string) error {
 	files := from[0]
 	if more := len(from) - 1; more > 0 {
@@ -244,7 +244,7 @@ func (c *trainCmd) enough(r *train.Records, from []string) error {
 	return nil
 }
 
-// initial returns the network to begin with, with the blocks that the run adds; nil for a fresh one.
+// initial returns the network of --init, grown to the run's number of blocks; nil without --init.
 func (c *trainCmd) initial() (*net.Network, error) {
 	if c.Init == "" {
 		return nil, nil
@@ -266,7 +266,7 @@ func (c *trainCmd) initial() (*net.Network, error) {
 func (c *trainCmd) config(all lessons) train.Config {
 	initial := ""
 	if c.Init != "" {
-		initial = filepath.Base(c.Init) // it goes into the network's file, and the folder is private
+		initial = filepath.Base(c.Init) // without the folder, which is private: this is written into the network's file
 	}
 	config := train.Config{
 		Task: c.Task, Network: c.Network, Init: initial, Rules: c.Rules, Batch: c.Batch, LR: cmp.Or(c.LR, 0.002), Schedule: train.Cosine,
@@ -312,7 +312,6 @@ func (c *trainCmd) describe(w io.Writer, config train.Config, all lessons, done 
 // heldOutSample is the number of held-out records of each game that are measured during training.
 const heldOutSample = 2048
 
-// compute is the trainer of the flag --trainer.
 func compute(trainer string) train.Compute {
 	by := train.Compute{Threads: runtime.GOMAXPROCS(0)}
 	if trainer == "torch" {
@@ -321,7 +320,7 @@ func compute(trainer string) train.Compute {
 	return by
 }
 
-// train makes the steps, shows their progress, and finishes the run.
+// train runs the remaining training steps, shows their progress, and finishes the run.
 func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done func() int, config train.Config, all lessons) error {
 	c.describe(s.err, config, all, done())
 	run.HeldOut = make([][]train.Example, len(all))
@@ -350,7 +349,6 @@ func (c *trainCmd) train(ctx context.Context, s streams, run *train.Folder, done
 	return c.finish(s, config)
 }
 
-// losses formats the losses of a step.
 func losses(r train.Report) string {
 	var parts []string
 	for _, c := range r.Heads().Curves() {
@@ -361,11 +359,11 @@ func losses(r train.Report) string {
 	return fmt.Sprintf("%.4f: %s", r.Total, strings.Join(parts, ", "))
 }
 
-// learnedSample is the number of learned examples that are measured at the end of the run.
+// learnedSample is the number of training examples that results measures at the end of the run.
 const learnedSample = 1 << 14
 
-// results prints the losses and the accuracy of the saved network, measured with by on some of the examples that it has learned from
-// and on all that were held out.
+// results prints the losses and the accuracy of the saved network on a sample of its training examples, and on all examples that were held
+// out. by measures them.
 func (c *trainCmd) results(s streams, source train.Source, records *train.Records, by func(source train.Source, examples int64, progress func(int)) (train.Losses, error)) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
@@ -409,11 +407,11 @@ func (c *trainCmd) results(s streams, source train.Source, records *train.Record
 	return t.Flush()
 }
 
-// measure prints how often the gameover head is right on positions that the run has not seen.
+// measure prints the accuracy of the gameover head on positions that the run has not seen.
 func (c *trainCmd) measure(ctx context.Context, s streams, n *net.Network, b *game.Board) error {
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
-	other := ^c.Seed // the positions differ in any case: measuring and learning use different random numbers
+	other := ^c.Seed // even the same seed would give new positions: NaturalPositions has random numbers of its own
 	seen, err := train.Measure(ctx, n, b, train.NaturalPositions(b, other), c.Test, train.Weights{GameOver: 1}, progress.counting("measuring", 0, c.Test))
 	if err != nil {
 		return err

@@ -11,8 +11,7 @@ import (
 	"github.com/evald/evald/nn/train/tables"
 )
 
-// checkTables checks the flags of a run that trains a network of pattern tables. Those that do nothing there must have their
-// defaults.
+// checkTables checks the flags of a run that trains a network of pattern tables. Flags that would have no effect must have their defaults.
 func (c *trainCmd) checkTables() error {
 	if _, _, _, err := pattern.ParseShape(c.Network); err != nil {
 		return fmt.Errorf("--network: %w", err)

@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// The hidden commands that other commands start in processes of their own (options).
+// Hidden commands that other commands start as separate processes, see options.
 const (
 	onnxTrial = "onnx-trial"
 	gpuTrial  = "gpu-trial"
@@ -23,7 +23,7 @@ func (c *onnxTrialCmd) Run(ctx context.Context, s streams) error {
 	return open.ORTTrial(ctx, s.in, c.Library)
 }
 
-// gpuTrialCmd tries kernels on a GPU for the process that starts it (open.Options.GPUTrial), because a kernel may fault or not end.
+// gpuTrialCmd tries kernels on a GPU in a separate process (open.Options.GPUTrial), because a kernel may fault or never end.
 type gpuTrialCmd struct{}
 
 func (gpuTrialCmd) Run(s streams) error { return gpu.Trial(s.in, s.out) }

@@ -33,28 +33,27 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Client evaluates with one model of one or several servers. Each batch goes to the server with the fewest rows of this client in
-// progress. It is safe for concurrent use. Several servers are only faster with concurrent calls.
+// Client evaluates with one model of one or several servers. It sends each batch to the server that is computing the fewest of this
+// client's rows. It is safe for concurrent use. Several servers are faster than one only with concurrent calls.
 //
-// gRPC's own round_robin gives slow and fast servers the same number of batches: with one server four times as slow as the other,
-// two or eight callers had half of this client's rate (BenchmarkUnequalServers). Its least_request is as fast as this client, but
-// prefers a server that refuses everything, because that has nothing in progress.
+// gRPC's own round_robin gives slow and fast servers the same number of batches: with two servers, one of them four times as slow, it
+// reached half of this client's rate for two and for eight callers (BenchmarkUnequalServers). gRPC's least_request is as fast as this
+// client, but prefers a server that refuses everything, because that server has nothing in progress.
 type Client struct {
 	model   string
 	servers []*server
 	mu      sync.Mutex
 }
 
-// server is one of a client's.
 type server struct {
 	conn *grpc.ClientConn
 	api  kserve.GRPCInferenceServiceClient
 	rows int // in progress; guarded by the client's mu
 }
 
-// Dial returns a client of the model with that name, on the server with the gRPC port address, HOST:PORT, or on several with
-// the same model, HOST:PORT+HOST:PORT. It connects at its first use, and again after a connection has ended. The
-// options must include grpc.WithTransportCredentials, with or without TLS. An error concerns the addresses or the options.
+// Dial returns a client of a model. addresses is the gRPC port of its server, HOST:PORT, or of several servers with the same model,
+// HOST:PORT+HOST:PORT. The client connects at its first use, and again after a connection has ended. The options must include
+// grpc.WithTransportCredentials, with or without TLS. An error concerns the addresses or the options.
 func Dial(addresses, model string, options ...grpc.DialOption) (*Client, error) {
 	c := &Client{model: model}
 	for address := range strings.SplitSeq(addresses, "+") {
@@ -67,7 +66,7 @@ func Dial(addresses, model string, options ...grpc.DialOption) (*Client, error) 
 	return c, nil
 }
 
-// Close ends all connections. Calls under way end with an error.
+// Close closes all connections. Calls in progress return an error.
 func (c *Client) Close() (err error) {
 	for _, s := range c.servers {
 		err = errors.Join(err, s.conn.Close())
@@ -75,14 +74,13 @@ func (c *Client) Close() (err error) {
 	return err
 }
 
-// Attributes implements eval.Backend. A call has a price of its own, so larger batches are better.
+// Attributes implements eval.Backend. Each call has a fixed cost, so larger batches are better.
 func (*Client) Attributes() eval.Attributes { return eval.Attributes{Rows: 256, Invariant: true} }
 
-// Compute implements eval.Backend, with one call for the whole batch, which asks for raw rows of any position. If a server is overloaded,
-// is shutting down or cannot be reached, the batch goes to the next one; if no server can answer, the error is that of the
-// last. Errors of a server wrap a gRPC status: ResourceExhausted if it is overloaded, and Unavailable if it is shutting
-// down or cannot be reached. After these two the same request may succeed later. A row that a server has answered by the rules is an
-// error.
+// Compute implements eval.Backend with one call for the whole batch, with the parameters raw and any_position. If a server is overloaded, is
+// shutting down or cannot be reached, the batch goes to the next one; if no server can answer, Compute returns the error of the last one.
+// Errors of a server wrap a gRPC status: ResourceExhausted if it is overloaded, and Unavailable if it is shutting down or cannot be reached.
+// After these two the same request may succeed later. Compute also returns an error if a server has answered a row by the rules.
 func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
 	for left := slices.Clone(c.servers); ; {
 		s := c.take(left, len(b.Pos))
@@ -98,8 +96,8 @@ func (c *Client) Compute(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// take gives rows to the best of some servers: one that could be reached when it was last tried, and of these the one with the
-// fewest rows.
+// take counts rows as in progress at the best of some servers and returns it: a server that could be reached at the last attempt and, of
+// these, the one with the fewest rows in progress.
 func (c *Client) take(of []*server, rows int) *server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +115,7 @@ func (s *server) unreachable() int {
 	return 0
 }
 
-// wants are the outputs that a batch has room for, in the order in which Compute reads them.
+// wants lists the outputs that fill a batch, in the order in which compute reads them.
 var wants = []*kserve.ModelInferRequest_InferRequestedOutputTensor{{Name: "wdl"}, {Name: "policy"}, {Name: "source"}}
 
 var yes = &kserve.InferParameter{ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: true}}
@@ -132,7 +130,7 @@ func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error
 		Parameters: map[string]*kserve.InferParameter{
 			"board":        {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: rules}},
 			"raw":          yes,
-			"any_position": yes, // as from a backend on this machine
+			"any_position": yes, // a backend on this machine accepts any position, too
 		},
 		Inputs:           []*kserve.ModelInferRequest_InferInputTensor{{Name: "bitboards", Datatype: "UINT64", Shape: []int64{int64(len(b.Pos)), width}}},
 		Outputs:          wants,
@@ -156,8 +154,8 @@ func (s *server) compute(ctx context.Context, model string, b *eval.Batch) error
 	return sources(b.Source, r.RawOutputContents[2])
 }
 
-// Bitboards are positions as the service's input "bitboards" takes them: little-endian words of 64 bits, [N,2], or [N,4] on a
-// wide board (game.Board.Wide).
+// Bitboards encodes positions for the service's input "bitboards", as little-endian words of 64 bits: [N,2], or [N,4] on a wide board
+// (game.Board.Wide).
 func Bitboards(board *game.Board, pos []game.Position) []byte {
 	raw := make([]byte, 0, 32*len(pos))
 	for _, p := range pos {
@@ -183,7 +181,7 @@ func floats(to []float32, raw []byte) error {
 	return nil
 }
 
-// sources reads names, each after its length in four bytes.
+// sources decodes names, each of which is preceded by its length in four bytes.
 func sources(to []eval.Source, raw []byte) error {
 	for i := range to {
 		if len(raw) < 4 || uint64(len(raw)-4) < uint64(binary.LittleEndian.Uint32(raw)) {
@@ -195,7 +193,7 @@ func sources(to []eval.Source, raw []byte) error {
 		} else if s, ok := eval.ParseSource(string(name)); ok {
 			to[i] = s
 		} else {
-			to[i] = eval.Source(name) // a heuristic, also one that this client does not know
+			to[i] = eval.Source(name) // a heuristic, possibly one that this client does not know
 		}
 		switch to[i] {
 		case eval.None, eval.Terminal, eval.Rules, eval.Forced:

@@ -18,25 +18,25 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// This file has all of admission: which requests are refused, which wait and for what, and the memory and places that each holds. A
-// request of a counted connection (connections.go) passes these points in this order:
+// This file decides which requests are refused, which wait and for what, and accounts for the memory, slots and turns that each holds. A
+// request of a counted connection (connections.go) passes these functions in this order:
 //
-//	arrive   after its headers: are there too many connections, does its token open the call, does the server drain?
-//	acquire  a gRPC message, which is read whole, waits for a slot
-//	take     memory for reading, decoding and the answer; never waits
-//	room     when the number of rows is known, over REST before they are read: is there room in the server and the model's queue?
-//	admit    after reading: room, a turn if it is a large search, and the memory until it is answered
+//	arrive   after its headers: refuses it if there are too many connections, its token does not open the call, or the server drains
+//	acquire  over gRPC, where a message is read whole: waits for a slot
+//	take     reserves memory for reading, decoding and the answer; never waits
+//	room     refuses it if the model's queue has no room for its rows; over REST before the rows are read (foresee)
+//	admit    after reading: checks room, waits for a turn if it is a large search, and reserves memory until it is answered
 //
-// When its rows join the queue, the batcher checks the same rule (eval.Evaluator.Room) again, because other rows may have joined.
+// When the rows join the queue, the batcher checks room again (eval.Evaluator.Room), because other rows may have joined meanwhile.
 
-// hold is the memory and the places that a request has. computed and end release them, each part once.
+// hold lists the memory, slot, turn and references that a request holds. computed and end release them; each is released once.
 type hold struct {
-	bytes      int64 // of the budget, for its address
-	need, work int   // of these: the bytes that admit took, and the part of them that is used until the answer is computed
+	bytes      int64 // reserved in the budget under the client's address
+	need, work int   // parts of bytes: what admit reserved, and of that what is only needed until the answer is computed
 	slot       slot
-	under      *Server // the server that counts it as in progress; nil: none
+	under      *Server // the server that counts the request as in progress; nil: not counted
 	served     *model  // the model that answers it
-	turn       bool
+	turn       bool    // of a large search
 }
 
 // computed releases the memory that is only needed until the answer is computed.
@@ -55,13 +55,13 @@ func (r *request) computed() {
 	r.turn, r.under, r.served = false, nil, nil
 }
 
-// end releases everything, when the answer is being sent or there is none.
+// end releases everything. It is called when the answer is being sent, or when there is none.
 func (r *request) end() {
 	r.computed()
 	r.give(int(r.bytes))
 }
 
-// arrive decides about a call after its headers.
+// arrive accepts or refuses a call after its headers.
 func (s *Server) arrive(r *request, token string) (err error) {
 	if r.conn.spare && r.group != healthCalls {
 		return refuse(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
@@ -72,7 +72,7 @@ func (s *Server) arrive(r *request, token string) (err error) {
 	return err
 }
 
-// enter counts n more requests in progress, or refuses them.
+// enter counts n more requests as in progress, or refuses them. With n = 0 it only checks.
 func (s *Server) enter(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *Server) leave() {
 	s.answering.Done()
 }
 
-// room is nil if the model's queue has room for n rows of the caller, according to its priority and timeout. Cached rows need no room,
-// so with a cache only the batcher decides. A search is admitted by its memory, and its leaves are never refused.
+// room returns an error if the model's queue has no room for n rows at the request's priority and timeout. It accepts all rows of models
+// with a cache, because cached rows need no room; there only the batcher decides. It also accepts searches, which admit limits by memory.
 func (r *request) room(m *model, n int) error {
 	if m.searches || m.cache != nil {
 		return nil
@@ -103,7 +103,8 @@ func (r *request) room(m *model, n int) error {
 	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))
 }
 
-// foresee decides about a request for n rows that is still being read. It assumes the most favourable parameters until they are known.
+// foresee refuses a request for n rows while it is being read, if it would be refused later. Unless known, the parameters have not been
+// read, and foresee assumes the most favourable ones.
 func (s *Server) foresee(r *request, n int, known bool) error {
 	m, err := s.models.find(r.model, r.version)
 	if err != nil {
@@ -116,8 +117,8 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	return cmp.Or(s.enter(0), ask.room(m, n))
 }
 
-// admit decides about a request that was read, and takes what it needs until it is answered. It is called again if the rows are on
-// another board than the request said.
+// admit accepts or refuses a request that has been read, and reserves what it needs until it is answered. It is called again if the rows
+// turn out to be on another board than the request's.
 func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 	m, work := r.served, 0
 	switch {
@@ -159,8 +160,8 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 	return nil
 }
 
-// slowDown is called before a REST request is refused for lack of room. A client that retries on the same connection before the time of
-// Retry-After waits here first. Otherwise a few clients that retry immediately would take the time of others.
+// slowDown is called before a REST request is refused for lack of room. If the client has retried on the same connection before
+// Retry-After is over, slowDown waits first. Otherwise a few clients that retry immediately would use the processors' time.
 func (s *Server) slowDown(ctx context.Context, c *connection) {
 	again := false
 	c.update(func() {
@@ -176,12 +177,12 @@ func (s *Server) slowDown(ctx context.Context, c *connection) {
 	}
 }
 
-// largeSearch is the number of positions from which a search is large. A search with probes of more than solver.ProbeNodes is large
-// too. At most one for each processor runs at once, and the others wait: more would not be faster, and would delay other requests.
+// largeSearch is the minimum number of positions of a large search. A search with probes of more than solver.ProbeNodes is large, too. At
+// most one large search per processor runs at once, and the others wait: more would not be faster, and would delay other requests.
 const largeSearch = 256
 
-// cost estimates the bytes that the answer to the request takes: a batch, the outputs' values, and these once more in the form
-// in which they are sent.
+// cost estimates the memory of computing and sending the answer, in bytes: the batch, the values of the outputs, and r.copies times these
+// values for their encoded form.
 func (r *request) cost(names []string) int {
 	size := rowSize(r.board)
 	for _, name := range names {
@@ -193,7 +194,7 @@ func (r *request) cost(names []string) int {
 // rowSize is the approximate size of a row of a batch in bytes.
 func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 64 + 4*b.Actions() }
 
-// caller is the client of the request: the holder of a token, or of a certificate, or else an address.
+// caller identifies the request's client for the batcher: by its token, else by its certificate, else by its address.
 func (r *request) caller(accepted bool) eval.Caller {
 	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
 	switch {
@@ -205,7 +206,7 @@ func (r *request) caller(accepted bool) eval.Caller {
 	return c
 }
 
-// deadline is until when the request must be answered.
+// deadline returns the time until which the request must be answered.
 func (r *request) deadline(m *model) time.Time {
 	timeout := m.Timeout
 	if r.timeout > 0 {
@@ -214,18 +215,17 @@ func (r *request) deadline(m *model) time.Time {
 	return r.asked.Add(timeout)
 }
 
-// budget bounds the memory of models and requests: weights, read and decoded messages, searches, and answers that
-// clients have not fetched. Memory is taken from the budget before it is allocated. No request waits for it: one that
-// does not fit is refused.
+// budget limits the memory of models and requests: weights, encoded and decoded messages, searches, and answers that clients have not
+// fetched. Memory is reserved in the budget before it is allocated. A request never waits for memory: if it does not fit, it is refused.
 //
-// A quarter of the budget is reserved for small requests. One address may have half of the budget for large requests, and three
-// quarters in all. So small clients are answered while others use all that they may.
+// A quarter of the budget is reserved for small requests. One address may hold half of the budget with large requests, and three quarters
+// in all. So clients with small requests are answered even while others hold their maximum.
 type budget struct {
 	mu    sync.Mutex
-	total int64 // the part of requests, without that of models
+	total int64 // bytes for requests: the whole budget less the memory of models
 
 	used int64
-	high int64            // maximum in use since cooled last reported true
+	high int64            // maximum of used since cooled last returned true
 	by   map[string]int64 // address -> bytes
 }
 
@@ -234,7 +234,8 @@ const smallRequest = 256 << 10
 
 func newBudget(total int64) *budget { return &budget{total: total, by: map[string]int64{}} }
 
-// reserve takes n bytes for a model, and twice that until loaded is called, because it is being read. Requests keep least bytes.
+// reserve takes n bytes for a model from the budget, and n more until loaded is called, because reading a model takes twice its memory. It
+// leaves at least least bytes to requests.
 func (b *budget) reserve(n, least int64) (loaded func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,14 +247,14 @@ func (b *budget) reserve(n, least int64) (loaded func(), err error) {
 	return func() { b.release(n) }, nil
 }
 
-// release gives back n bytes that a model had.
+// release returns n bytes of a model to the budget.
 func (b *budget) release(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total += n
 }
 
-// limit is the number of bytes of all requests, and inUse the number that they have taken.
+// limit returns the maximum memory of all requests together, and inUse the memory that they have reserved, in bytes.
 func (b *budget) limit() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,7 +267,7 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// take takes n bytes more for the request, or none and returns an error, ResourceExhausted.
+// take reserves n more bytes for the request. If they are not available, it reserves nothing and returns ResourceExhausted.
 func (r *request) take(n int) error {
 	if n <= 0 {
 		return nil
@@ -290,13 +291,13 @@ func (r *request) take(n int) error {
 	return nil
 }
 
-// give gives n bytes back.
+// give returns n bytes to the budget.
 func (r *request) give(n int) {
 	r.bytes -= int64(n)
 	r.conn.of.memory.force(r.conn.from, -n)
 }
 
-// force counts n bytes of an address that are already in use, without a limit. A negative n gives bytes back.
+// force counts n bytes that an address already uses, even beyond the limits. A negative n returns bytes.
 func (b *budget) force(from string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -312,7 +313,7 @@ func (b *budget) add(from string, n int64) {
 	}
 }
 
-// cooled reports once after each peak of an eighth or more of the budget that hardly anything is in use any more.
+// cooled returns true once after each peak of at least an eighth of the budget, when at most a 64th is in use again.
 func (b *budget) cooled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -323,7 +324,7 @@ func (b *budget) cooled() bool {
 	return true
 }
 
-// grow returns b with room for n more bytes, which it takes from the budget first.
+// grow returns b with capacity for n more bytes. It reserves memory in the budget before it allocates.
 func (r *request) grow(b []byte, n int) ([]byte, error) {
 	if len(b)+n <= cap(b) {
 		return b, nil
@@ -338,28 +339,28 @@ func (r *request) grow(b []byte, n int) ([]byte, error) {
 	return larger, nil
 }
 
-// slots bound the number of messages that are read at once, each with room for the longest message. If no slot is free, a
-// message waits for one. Known clients are served first, and unknown ones may have half of the slots. Unknown clients are
-// served last in, first out, because under overload those that have waited long mostly give up before their turn. While a message
-// waits, another one that does not arrive in time loses its slot.
+// slots limit the number of messages that are read at once; each slot has room for the longest message. If no slot is free, a message
+// waits. Known clients are served first, first in, first out; unknown ones may hold half of the slots. Unknown clients are served last in,
+// first out, because under overload a client that has waited long has mostly given up. While messages wait, a message that takes longer
+// than slowMessage to arrive loses its slot.
 type slots struct {
 	n int
 
 	mu      sync.Mutex
 	held    []*request // the oldest first
-	waiting []*request // in the order in which they came
+	waiting []*request // in the order of arrival
 }
 
 // slot is the slot of a gRPC request.
 type slot struct {
 	cancel  func() // ends the call
-	known   bool   // its client was, when it came
+	known   bool   // whether the client was known when the message came
 	since   time.Time
 	granted chan struct{}
 	lost    atomic.Bool
 }
 
-// slowMessage is how long a message may take while others wait.
+// slowMessage is the time in which a message must arrive while others wait.
 const slowMessage = time.Second
 
 // acquire waits for a slot until ctx ends.
@@ -386,14 +387,14 @@ func (s *slots) acquire(ctx context.Context, w *request) error {
 			defer s.mu.Unlock()
 			if i := slices.Index(s.waiting, w); i >= 0 {
 				s.waiting = slices.Delete(s.waiting, i, i+1)
-				return refuse(codes.ResourceExhausted, "too many messages come at once, and slowly")
+				return refuse(codes.ResourceExhausted, "too many messages arrive slowly at the same time")
 			}
-			return nil // it was granted at the same moment
+			return nil // the slot was granted at the same moment
 		}
 	}
 }
 
-// may reports whether a call may have a slot. mu is held.
+// may reports whether a call may get a slot now. mu is held.
 func (s *slots) may(w *request) bool {
 	from, unknown := 0, 0
 	for _, h := range s.held {
@@ -410,7 +411,7 @@ func (s *slots) may(w *request) bool {
 	return len(s.held) < s.n && from < max(1, s.n/2) && unknown < max(1, s.n/2)
 }
 
-// grant gives a slot to a call that waits. mu is held.
+// grant gives a slot to waiting call i. mu is held.
 func (s *slots) grant(i int) {
 	w := s.waiting[i]
 	s.waiting = slices.Delete(s.waiting, i, i+1)
@@ -419,7 +420,7 @@ func (s *slots) grant(i int) {
 	close(w.slot.granted)
 }
 
-// end ends the call that has held its slot for the longest time, if it got the slot before then.
+// end cancels the call that has held its slot for the longest time, if it got the slot before then.
 func (s *slots) end(then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -434,7 +435,7 @@ func (s *slots) end(then time.Time) {
 	}
 }
 
-// release gives a slot back, or to a call that waits and may have it.
+// release frees a slot, and grants it to the next waiting call that may have it.
 func (s *slots) release(w *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -454,10 +455,10 @@ func (s *slots) release(w *request) {
 	}
 }
 
-// notRead is the error for a message that was not read.
+// notRead returns the status of a message that could not be read.
 func (r *request) notRead(err error) error {
 	if r.slot.lost.Load() {
-		return refuse(codes.ResourceExhausted, "the message took more than %v to come, and others waited", slowMessage)
+		return refuse(codes.ResourceExhausted, "the message took more than %v to arrive while others waited", slowMessage)
 	}
 	return err
 }

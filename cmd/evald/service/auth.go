@@ -21,7 +21,7 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// group is a set of calls that a token opens together.
+// group names a set of calls that a token opens together.
 type group string
 
 // The groups.
@@ -35,7 +35,7 @@ const (
 
 var groups = []group{healthCalls, metadataCalls, inferenceCalls, repositoryCalls, pageCalls}
 
-// Tokens say which token opens which calls.
+// Tokens are access rules: the calls that each token opens.
 type Tokens struct {
 	open  map[group]bool // groups that need no token
 	lines []tokenLine
@@ -46,7 +46,7 @@ type tokenLine struct {
 	number int
 	hash   [sha256.Size]byte
 	opens  []group
-	weight float64 // of its holder's share of the batches; 0 stands for 1
+	weight float64 // of the holder's share of the batches; 0 stands for 1
 }
 
 // ReadTokens reads lines of a token and the groups of calls that it opens:
@@ -54,10 +54,10 @@ type tokenLine struct {
 //	inference,metadata  s3cret
 //	health  -
 //
-// Groups are health, metadata, inference, repository and page; all stands for all of them. The token - opens them to every
-// client. A third word such as weight=4 gives its holder four times the share of others while the service is busy. A group that no
-// line names is closed, except health, which probes need. Blank lines and those that begin with # are
-// skipped. The log names a token by its line.
+// Groups are health, metadata, inference, repository and page; all stands for all of them. The token - opens groups to every client. A
+// third word such as weight=4 gives the token's holder four times the share of others while the service is busy. Any group that no line
+// mentions is closed, except health, which probes need. Blank lines and lines that begin with # are skipped. The log names a token by
+// its line.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{open: map[group]bool{}}
 	var named []group
@@ -105,8 +105,8 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// allow checks whether a token opens a group of calls; an empty token is none. It returns the line that the token is in, or
-// nil if it is in none or did not matter.
+// allow returns an error unless a token opens a group of calls; "" is no token. line is the line of the token, or nil if no line has it
+// or the group needs no token.
 func (t *Tokens) allow(g group, token string) (line *tokenLine, err error) {
 	if t == nil || t.open[g] {
 		return nil, nil
@@ -114,9 +114,9 @@ func (t *Tokens) allow(g group, token string) (line *tokenLine, err error) {
 	if token == "" {
 		return nil, status.Errorf(codes.Unauthenticated, "calls of group %s need the header \"Authorization: Bearer TOKEN\"", g)
 	}
-	// All hashes are compared, each in constant time, so that the time that it takes tells nothing about a token.
+	// All hashes are compared, each in constant time, so that the response time reveals nothing about a token.
 	hash := sha256.Sum256([]byte(token))
-	known, allowed := 0, 0 // 1 and more: in lines
+	known, allowed := 0, 0 // 0: in no line; else the line's index + 1
 	for i := range t.lines {
 		l := &t.lines[i]
 		same := subtle.ConstantTimeCompare(l.hash[:], hash[:])
@@ -134,7 +134,7 @@ func (t *Tokens) allow(g group, token string) (line *tokenLine, err error) {
 	return nil, status.Error(codes.Unauthenticated, "the token is not known")
 }
 
-// holder is the name in the client's certificate; empty without one.
+// holder returns the name in the client's certificate, or "" without one.
 func holder(c *tls.ConnectionState) string {
 	if c == nil || len(c.VerifiedChains) == 0 {
 		return ""
@@ -142,7 +142,7 @@ func holder(c *tls.ConnectionState) string {
 	return c.PeerCertificates[0].Subject.String()
 }
 
-// bearer is the token of the header "Authorization", or empty.
+// bearer returns the token of the header "Authorization", or "".
 func bearer(header string) string {
 	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
 		return token
@@ -150,7 +150,7 @@ func bearer(header string) string {
 	return ""
 }
 
-// grpcGroup is the group of the gRPC call with that full name.
+// grpcGroup returns the group of the gRPC method with a full name.
 func grpcGroup(method string) group {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if service == "grpc.health.v1.Health" {
@@ -165,9 +165,9 @@ var grpcGroups = map[string]group{
 	"RepositoryIndex": repositoryCalls, "RepositoryModelLoad": repositoryCalls, "RepositoryModelUnload": repositoryCalls,
 }
 
-// guard answers REST requests that arrive accepts; answer writes nothing if it returns an error. A token is a bearer token or the
-// password of any user, which a browser can ask people for. The browser then adds it to all requests, also to those of pages of other
-// sites, so an origin.Policy must precede the guard.
+// guard passes REST requests that arrive accepts to answer, which must write nothing if it returns an error. The token is a bearer token,
+// or the password of any user, for which a browser can ask. The browser then sends the password with all requests, also with those of
+// other sites' pages, so an origin.Policy must precede the guard.
 func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ask := requestOf(r.Context())
@@ -179,7 +179,7 @@ func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Reque
 		}
 		err := s.arrive(ask, token)
 		if code := status.Code(err); code == codes.Unauthenticated || basic && code == codes.PermissionDenied {
-			// A browser keeps a password until it receives 401, even if that is the token of other groups.
+			// A browser sends a password until it receives 401, even if it is the token of other groups.
 			why := status.Convert(err).Message()
 			if token == "" {
 				why += ", or the token as the password of any user"

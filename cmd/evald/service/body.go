@@ -17,18 +17,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// body reads the body of a REST request as it arrives, and decompresses it. It bounds its length and the time that it takes.
+// body reads and decompresses the body of a REST request as it arrives. It limits the body's length and the time of reading.
 type body struct {
 	in        io.Reader
 	limit     int // bytes of the whole body
 	read      int // bytes read so far
-	value     int // maximum of read while one value is read; 0 is no bound
+	value     int // maximum of read while one value is read; 0 is no limit
 	request   *request
-	text      *net.Buffers // what is read is added here, and paid for; nil: nowhere
+	text      *net.Buffers // keeps a copy of the bytes read, with memory from the budget; nil: no copy
 	connected *http.ResponseController
 }
 
-// openBody prepares to read a request's body of up to limit bytes, and reads nothing yet.
+// openBody prepares to read a request's body of up to limit bytes.
 func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*body, error) {
 	if r.ContentLength > int64(limit) {
 		return nil, &http.MaxBytesError{Limit: int64(limit)}
@@ -66,14 +66,13 @@ func (s *Server) openBody(w http.ResponseWriter, r *http.Request, limit int) (*b
 	return b, nil
 }
 
-// The memory of reading in bytes, beside the text itself: the buffers of the connection and the decoder, and those of
-// decompression.
+// Memory for reading a body besides its text, in bytes: the buffers of the connection and the decoder, and of decompression.
 const (
 	bodyBuffers  = 32 << 10
 	unzipBuffers = 48 << 10
 )
 
-// longestValue is how long a number, a text or a stretch of white space of a request's JSON may be, in bytes.
+// longestValue is the maximum length of a number, a text or a run of white space in a request's JSON, in bytes.
 const longestValue = 8 << 10
 
 func (b *body) Read(p []byte) (int, error) {
@@ -90,8 +89,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keep adds to text. It never copies what is there: the garbage collector cannot interrupt a copy, and while it waits for one of many
-// megabytes, all requests may wait.
+// keep appends p to text in pieces. It never copies the earlier text: the garbage collector cannot interrupt a copy, and while it waits
+// for a copy of many megabytes, all requests may wait.
 func (b *body) keep(p []byte) error {
 	last := &(*b.text)[len(*b.text)-1]
 	if len(*last)+len(p) > cap(*last) {
@@ -105,15 +104,15 @@ func (b *body) keep(p []byte) error {
 	return nil
 }
 
-// textPiece is how many bytes of text lie together.
+// textPiece is the size of a piece of text in bytes.
 const textPiece = 16 << 10
 
 var errLongValue = invalid("body: a value of more than %d bytes", longestValue)
 
-// one bounds the length of the next value.
+// one limits the length of the next value to longestValue.
 func (b *body) one() { b.value = b.read + longestValue }
 
-// rest reads the next n bytes, and pays for them. With an error it returns those that came before it.
+// rest reads the next n bytes into memory that it reserves in the budget. With an error it returns the bytes read before it.
 func (b *body) rest(n int) (raw []byte, err error) {
 	b.value = 0
 	for len(raw) < n && err == nil {
@@ -130,7 +129,7 @@ func (b *body) rest(n int) (raw []byte, err error) {
 	return raw, err
 }
 
-// blank reads r to its end, and refuses anything but white space. first is the text that was read from it before.
+// blank reads r to its end, and returns an error if first, which was read before, or the rest has anything but white space.
 func (b *body) blank(first []byte, r io.Reader) error {
 	b.value = 0
 	buffer := make([]byte, 512)
@@ -151,9 +150,9 @@ func (b *body) blank(first []byte, r io.Reader) error {
 	}
 }
 
-// close is called when all was read.
+// close must be called when the body has been read.
 func (b *body) close() error {
-	// If the deadline stayed and passed while the request is answered, it would end the connection.
+	// Otherwise the deadline could pass while the request is answered, and end the connection.
 	return b.deadline(time.Time{})
 }
 
@@ -164,10 +163,10 @@ func (b *body) deadline(t time.Time) error {
 	return nil
 }
 
-// wrong turns an error of reading into a status.
+// wrong converts an error of reading into a status.
 func (b *body) wrong(err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return large // HTTP has a status of its own for it
+		return large // writeError has an HTTP status for it
 	}
 	if s, ok := errors.AsType[interface {
 		error
@@ -184,15 +183,14 @@ func (b *body) wrong(err error) error {
 	return invalid("body: %s", strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
-// polite is a reader that lets other goroutines run after each politeBytes. Without that, a few clients whose long bodies are
-// decompressed and parsed would hold all processors for ten milliseconds at a time, and short requests would wait their turn
-// behind each of them.
+// polite is a reader that yields to other goroutines after each politeBytes. Otherwise the decompression and parsing of a few long bodies
+// would occupy all processors for ten milliseconds at a time, and short requests would wait behind each of them.
 type polite struct {
 	in   io.Reader
-	read int // since the last pause
+	read int // bytes since the last yield
 }
 
-// politeBytes take about a tenth of a millisecond to decompress or parse.
+// politeBytes is the number of bytes between two yields. To decompress or parse them takes about 0.1 ms.
 const politeBytes = 16 << 10
 
 func (p *polite) Read(to []byte) (int, error) {

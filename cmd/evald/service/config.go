@@ -4,16 +4,16 @@
 // Command evald and any other program can serve with it: New makes a Server of a Config, and Serve answers until its context
 // ends, as in the example. Package nn/open makes the models that Config.Load returns. Package client is a client.
 //
-// Requests of both transports become the same call. The eval.Evaluator merges it with others, and each requested output is
-// returned as one tensor.
+// Requests of both transports become the same call. The model's eval.Evaluator merges the rows of concurrent calls into batches. Each
+// requested output is returned as one tensor.
 //
 // Read the files in this order:
 //
 //	config.go, server.go                  Config; Server, from New to the last answer
 //	model.go, load.go                     a served model and its generations; how they are replaced
 //	describe.go                           metadata of models for clients
-//	request.go, requestlog.go             one request of either transport; its record in the log
-//	admission.go                          which requests are refused, which wait, and what they hold
+//	request.go, requestlog.go             a request of either transport; its record in the log
+//	admission.go                          which requests are refused or wait; the memory and places that they hold
 //	grpc.go, message.go, stream.go        gRPC: calls, the memory of messages, streams
 //	http.go, rest.go                      the HTTP port, REST's paths
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
@@ -29,15 +29,16 @@
 // One request object (request.go) follows a request of either transport from the connection to the answer. Its memory is reserved before
 // it is allocated, and released in one place (admission.go). A request waits in only two queues.
 //
-// REST's JSON is read token by token (rest_call.go), so that a compressed body is refused as soon as it exceeds a limit. gRPC reads
-// whole messages, in a slot with room for the longest. The memory of a decoded message is counted before it is decoded, and that of the
-// answer until it is written (message.go). A stream always has room for the longest message.
+// REST's JSON is read token by token (rest_call.go), so that a compressed body is refused as soon as it exceeds a limit. gRPC reads whole
+// messages, in a slot with room for the longest one. The memory of a message is reserved before it is decoded, and the memory of an answer
+// until it is written (message.go). Each stream reserves room for the longest message.
 //
-// Connections (connections.go) and slots of unknown clients are evicted first, so that clients which were answered before keep theirs.
-// Under overload an unknown address can have a quarter of a port, and calls of health have connections in reserve.
+// Connections of unknown clients are evicted first (connections.go), and their messages get slots last, so that clients that were answered
+// before keep their service. Under overload an unknown address can have a quarter of a port's connections. Spare connections are reserved
+// for calls of health.
 //
-// Both transports have gRPC's statuses as errors, and raw little-endian bytes as inputs: JSON and typed lists are
-// converted to them, so that one reader checks and decodes.
+// Both transports use gRPC's statuses as errors. The values of inputs are raw little-endian bytes; JSON and typed lists are converted to
+// them, so that one reader checks and decodes all inputs.
 package service
 
 import (
@@ -59,65 +60,65 @@ import (
 // Loaded is a model that is ready to evaluate.
 type Loaded struct {
 	Backend  eval.Backend
-	Version  string // in replies
+	Version  string // reported in replies
 	Platform string // NetworkPlatform, HeuristicPlatform or SolverPlatform
-	Describe string // how it computes, for people
-	InFlight int    // batches at once in all, if Settings have none; 0 is 2
+	Describe string // a text that says how it computes
+	InFlight int    // maximum number of concurrent batches if Settings.InFlight is 0; 0 stands for 2
 
-	// Devices are the GPUs that compute for it, for the metrics; nil: none does.
+	// Devices returns the GPUs that compute for the model, for the metrics. It is nil if the model uses no GPU.
 	Devices func() []Device
 
 	// Close releases the evaluator's resources. It is called once, after the last batch. It may be nil.
 	Close func() error
 }
 
-// Device is the state and the use of a GPU that computes for a model.
+// Device is the state and the usage of a GPU that computes for a model.
 type Device struct {
 	Index                  int  // the driver's number
-	Working                bool // false after a fault, until it works again
-	Lost                   bool // after a fault that only a new process can mend
+	Working                bool // false after a fault, until the GPU works again
+	Lost                   bool // true after a fault from which only a new process recovers
 	Rows, Launches, Faults uint64
 	Busy                   time.Duration // total time of launches
 }
 
-// Config is the configuration of a Server. Models, Load and Rules must be set. Zero Limits stand for the defaults below,
-// and zero values of the other fields turn the feature off.
+// Config is the configuration of a Server. Models, Load and Rules must be set. Zero Limits and Settings stand for the defaults below. The
+// zero value of any other field turns its feature off.
 type Config struct {
-	Version string     // of the program
-	Rules   game.Rules // of the board of requests that name none
+	Version string     // of the program, for the server's metadata
+	Rules   game.Rules // board of requests that name none
 
-	Models     []Model                     // served from the start; the model "search" searches with the first
-	Reread     func() ([]Model, error)     // reads Models again, for a reload; nil: they stay the same
-	Load       func(Model) (Loaded, error) // loads a model, at the start, on request and for a reload
+	Models     []Model                     // served from the start; the model "search" searches with the first of them
+	Reread     func() ([]Model, error)     // returns the new Models at a reload; nil: they stay the same
+	Load       func(Model) (Loaded, error) // loads a model: at the start, when a client asks for it, and at a reload
 	Available  func() []string             // names that clients may load; needed only with Repository
-	Bytes      func(Model) (int64, error)  // size of a model within Limits.Memory; nil: 0
-	Changed    func(Model) (any, error)    // a comparable value that changes if the model's file does; nil: no file ever changes
-	Watch      time.Duration               // period of calls of Reread and Changed; 0 is never
+	Bytes      func(Model) (int64, error)  // memory of a model, which counts against Limits.Memory; nil: 0
+	Changed    func(Model) (any, error)    // returns a comparable value that differs after the model's file has changed; nil: files never change
+	Watch      time.Duration               // interval between calls of Reread and Changed; 0 is never
 	Repository bool                        // clients may load and unload models
-	Settings   Settings                    // of models without their own; zero: the defaults
+	Settings   Settings                    // of models without settings of their own
 	Limits     Limits
 
-	TLS     *tls.Config    // of both ports; nil is none
+	TLS     *tls.Config    // of both ports; nil: no encryption
 	Tokens  *Tokens        // the calls that each token opens; nil: every client may call everything
 	Origins *origin.Policy // sites whose pages may call the service from browsers; nil: only its own
 
-	Log    *slog.Logger         // nil: nothing is logged
-	Traces trace.TracerProvider // nil: there are none
+	Log    *slog.Logger         // nil: no log
+	Traces trace.TracerProvider // nil: no traces
 
-	DrainDelay time.Duration // how long the server accepts requests after readiness has ended
-	DrainTime  time.Duration // time limit of the accepted requests after that
+	DrainDelay time.Duration // how long the server still accepts requests after it reports that it is not ready
+	DrainTime  time.Duration // time limit for answering the accepted requests after that
 }
 
 // Model is a model to serve. Several versions of one name may be served at once.
 type Model struct {
-	Name    string // in requests
+	Name    string // the name in requests
 	Version string // the version that Load must find; empty: any, which a reload may change
-	File    string // what Load opens; the service does not look at it,
-	Backend string // nor at this
+	File    string // for Load; the service does not interpret it
+	Backend string // for Load, likewise
 	Settings
 }
 
-// Ref is NAME@VERSION, or the name alone if any version will do.
+// Ref returns NAME@VERSION, or the name alone if Version is empty.
 func (m Model) Ref() string {
 	if m.Version == "" {
 		return m.Name
@@ -127,30 +128,30 @@ func (m Model) Ref() string {
 
 // Settings are the settings of a served model.
 type Settings struct {
-	MaxRows   int              // of a batch
-	MaxDelay  time.Duration    // that a request waits for others while the evaluator is busy
-	MaxQueued int              // rows that wait; more are refused
-	MaxWait   [3]time.Duration // that a request waits for its first batch, by priority, the highest first; 0: until its deadline
-	InFlight  int              // batches at once, for each GPU if there are any; 0 is that of Loaded
-	Timeout   time.Duration    // of a request that sets no shorter one; 0 is that of Limits, the maximum
-	Cache     int              // answers of a network that are kept; 0 is none
-	WarmUp    int              // rows that are evaluated before the model is ready
+	MaxRows   int              // maximum number of rows of a batch
+	MaxDelay  time.Duration    // how long a request waits for others while the evaluator is busy
+	MaxQueued int              // maximum number of rows that wait; more are refused
+	MaxWait   [3]time.Duration // how long a request of priority 1, 2 and 3 waits for its first batch; 0: until its deadline
+	InFlight  int              // concurrent batches, per GPU if there are any; 0: Loaded.InFlight
+	Timeout   time.Duration    // of a request that sets no shorter one; 0: Limits.Timeout, which is also the maximum
+	Cache     int              // number of a network's answers that are cached; 0 is none
+	WarmUp    int              // number of rows that are evaluated before the model is ready
 
 	Visits, MaxVisits int // per position of a search with the model: default and maximum of the request's parameter
-	Nodes, MaxNodes   int // of each position that the solver searches, likewise
+	Nodes, MaxNodes   int // per position that the solver searches: default and maximum of the request's parameter
 
-	Exact solver.Nodes // of the exact step (eval.NewExact) of requests without the parameter; 0 is none
+	Exact solver.Nodes // nodes of the exact step (eval.NewExact) for requests without the parameter; 0: no exact step
 }
 
-// Limits bound what one request can cost.
+// Limits bound the length, time and memory of requests.
 type Limits struct {
-	Body        int           // bytes of a request, also after decompression
+	Body        int           // bytes of a request, before and after decompression
 	Batch       int           // positions of a request
 	Requests    int           // concurrent requests of both ports
 	Streams     int           // concurrent requests of one gRPC connection
 	Connections int           // of each port
-	Memory      int64         // bytes of all models and requests together: messages, searches, answers
-	Timeout     time.Duration // of any model's request; connections last as long
+	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
+	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
 	Receive     time.Duration // for a whole request to arrive
 }
 
@@ -165,10 +166,10 @@ var (
 	}
 )
 
-// LeastMemory is the part of Limits.Memory, in bytes, that is reserved for requests if Limits.Body is body.
+// LeastMemory returns the number of bytes of Limits.Memory that are reserved for requests if Limits.Body is body.
 func LeastMemory(body int) int64 { return 8 * int64(body) }
 
-// validate is an error for values out of range. It fills in the log and the defaults.
+// validate fills in the log and the defaults, and returns an error for values out of range.
 func (c *Config) validate() error {
 	c.Settings, c.Limits = cmp.Or(c.Settings, DefaultSettings), cmp.Or(c.Limits, DefaultLimits)
 	switch {
@@ -195,8 +196,8 @@ func (c *Config) validate() error {
 	return c.complete(c.Models)
 }
 
-// complete gives models without settings the defaults. It is an error if there is no model, if two have the same name and version,
-// or if a value is out of range.
+// complete gives models without settings the defaults. It returns an error if there is no model, if two have the same name and version, or
+// if a value is out of range.
 func (c *Config) complete(models []Model) error {
 	if len(models) == 0 {
 		return fmt.Errorf("no model to serve")
@@ -232,7 +233,6 @@ func (c *Config) complete(models []Model) error {
 	return nil
 }
 
-// ranged is a value and its bounds.
 type ranged struct {
 	name            string
 	value, min, max int64

@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// connections are those of one port. A client is known once it has shown a token or, if no tokens are asked for, was answered.
+// connections are the connections of one port. A client is known once it has shown a valid token or, if no tokens are required, once it
+// was answered.
 //
-// If the port is full, a new connection evicts the one that has been idle for the longest time, connections of unknown clients
-// first. So a client that opens many connections loses them again, and a client that is being
-// answered keeps its own. No connection is evicted in its first moment (firstMoment). Unknown clients may have half of the port, and
-// those of one address a quarter; one address may have half of it in all.
+// If the port is full, a new connection evicts the one that has been idle for the longest time; connections of unknown clients are evicted
+// first. So a client that opens many connections loses them again, and a client that is being answered keeps its own. No connection is
+// evicted during firstMoment. Unknown clients may have half of the port's connections, and those of one address a quarter; one address may
+// have half of them in all.
 type connections struct {
 	most   int
-	memory *budget // where answers that were not read are counted
+	memory *budget // counts answers that clients have not read
 
 	mu  sync.Mutex
 	all map[*connection]bool
 }
 
-// spareConnections are accepted beyond the bound. The server answers calls of health on them, and refuses other calls with the reason.
+// spareConnections is the number of connections that a full port accepts in addition. On these the server answers calls of health, and
+// refuses all other calls with the reason.
 const spareConnections = 32
 
-// firstMoment is how long a new connection is not evicted.
+// firstMoment is the time during which a new connection is not evicted.
 const firstMoment = time.Second
 
 // connection is one connection of a port.
@@ -34,21 +36,21 @@ type connection struct {
 	from string
 
 	// Guarded by of.mu.
-	quiet   time.Time // since then it has done nothing
-	working int       // requests that came whole and are not answered
-	known   bool      // it has shown a token, or was answered something if no token is needed
+	quiet   time.Time // since when it has been idle
+	working int       // requests that have arrived completely and are not answered
+	known   bool      // whether the client is known, see connections
 	spare   bool
 	unsent  int       // bytes of answers that the client has not read yet
-	stuck   time.Time // while there are any: when the client last read one
+	stuck   time.Time // while unsent > 0: when the client last read some of them
 	closed  bool
-	refused time.Time // when one of its requests last found no room
+	refused time.Time // when one of its requests was last refused for lack of room
 }
 
 func newConnections(most int, memory *budget) *connections {
 	return &connections{most: most, memory: memory, all: map[*connection]bool{}}
 }
 
-// counted is a listener whose connections are counted.
+// counted is a listener that counts its connections.
 type counted struct {
 	net.Listener
 	*connections
@@ -67,7 +69,8 @@ func (l counted) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection. If the port is full, it evicts another one; if it can evict none, the result is nil.
+// enter counts a connection. If the port is full, it evicts another one. If it can evict none, the connection becomes a spare one; if
+// all spare places are taken by connections that may not be evicted either, enter returns nil.
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
 	l.mu.Lock()
@@ -89,7 +92,8 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	return c
 }
 
-// makesWay reports whether a connection from an address is one too many, and which connection to evict for it; nil if none. mu is held.
+// makesWay reports whether the port is full for a new connection from an address, and which connection to evict for it: one that has been
+// idle since before then, or nil if there is none. mu is held.
 func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
 	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
@@ -117,7 +121,7 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	return gone, true
 }
 
-// count is the number of connections of a kind. mu is held.
+// count returns the number of connections for which of returns true. mu is held.
 func (l *connections) count(of func(*connection) bool) (n int) {
 	for c := range l.all {
 		if of(c) {
@@ -127,8 +131,8 @@ func (l *connections) count(of func(*connection) bool) (n int) {
 	return n
 }
 
-// oldest is the connection of a kind that has been quiet for the longest time, since before then. Those at work are none. mu is
-// held.
+// oldest returns the connection that has been idle for the longest time, of those that have been idle since before then and for which of
+// returns true; nil if there is none. mu is held.
 func (l *connections) oldest(then time.Time, of func(*connection) bool) (found *connection) {
 	for c := range l.all {
 		if c.working == 0 && c.quiet.Before(then) && of(c) && (found == nil || c.quiet.Before(found.quiet)) {
@@ -138,7 +142,7 @@ func (l *connections) oldest(then time.Time, of func(*connection) bool) (found *
 	return found
 }
 
-// closeStuck ends connections whose clients have not read anything of an answer since then.
+// closeStuck closes connections with unread answers whose clients have not read anything since then.
 func (l *connections) closeStuck(then time.Time) {
 	var stuck []*connection
 	l.mu.Lock()
@@ -159,11 +163,11 @@ func (c *connection) Close() error {
 	unsent := c.unsent
 	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
-	c.of.memory.force(c.from, -unsent) // no writer will report them any more
+	c.of.memory.force(c.from, -unsent) // no writer will report these bytes as read
 	return c.Conn.Close()
 }
 
-// RemoteAddr implements net.Conn. The address leads back to the connection, see connectionOf.
+// RemoteAddr implements net.Conn. connectionOf finds the connection by this address.
 func (c *connection) RemoteAddr() net.Addr { return remote{c.Conn.RemoteAddr(), c} }
 
 type remote struct {
@@ -171,35 +175,34 @@ type remote struct {
 	conn *connection
 }
 
-// connectionOf is the connection of an address that RemoteAddr has given.
+// connectionOf returns the connection whose RemoteAddr is a.
 func connectionOf(a net.Addr) *connection { return a.(remote).conn }
 
-// update changes a connection's counts.
+// update calls f with of.mu held.
 func (c *connection) update(f func()) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	f()
 }
 
-// begin is called when a request has arrived whole. The function that it returns is called when the request was answered.
+// begin is called when a request has arrived completely. The caller calls end when the request has been answered.
 func (c *connection) begin() (end func()) {
 	c.update(func() { c.working++ })
 	return func() { c.update(func() { c.working--; c.quiet = time.Now() }) }
 }
 
-// know is called when the client has authenticated.
+// know marks the client as known.
 func (c *connection) know() {
 	c.update(func() { c.known = true })
 }
 
-// isKnown reports whether know was called.
 func (c *connection) isKnown() (known bool) {
 	c.update(func() { known = c.known })
 	return known
 }
 
-// unread is called with the number of bytes of an answer before it is written, and with minus this number after that. They are counted
-// in between, unless the connection is closed.
+// unread is called with the number of bytes of an answer before it is written, and with minus this number afterwards. In between the budget
+// counts the bytes, unless the connection is closed.
 func (c *connection) unread(n int) {
 	counts := false
 	c.update(func() {
@@ -214,8 +217,8 @@ func (c *connection) unread(n int) {
 	}
 }
 
-// addressOf is the name under which a client is counted: its IPv4 address, the first 64 bits of its IPv6 address, or if the
-// text is no address, the text.
+// addressOf returns the text under which a client is counted: its IPv4 address, the first 64 bits of its IPv6 address or, if remote is not
+// an address, remote itself.
 func addressOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// This file has the calls of gRPC that describe the server and its models. REST gives the same messages as JSON.
+// This file has the gRPC calls that describe the server and its models. REST returns the same messages as JSON.
 
 func (s grpcService) ServerLive(context.Context, *kserve.ServerLiveRequest) (*kserve.ServerLiveResponse, error) {
 	return &kserve.ServerLiveResponse{Live: true}, nil
@@ -41,7 +41,7 @@ func (s grpcService) ServerMetadata(context.Context, *kserve.ServerMetadataReque
 	return &kserve.ServerMetadataResponse{Name: "evald", Version: s.config.Version, Extensions: extensions}, nil
 }
 
-// dims is the shape of a row of an input or output on the server's own board. On other boards it differs.
+// dims returns the shape of a row of an input or output on the server's default board. Other boards have other shapes.
 func (s *Server) dims(name string) []int64 {
 	b := s.board
 	switch name {
@@ -57,7 +57,7 @@ func (s *Server) dims(name string) []int64 {
 
 var inputNames = []string{bitboardsInput, planesInput, movesInput}
 
-// versions are those of a model's name that are served, the oldest first.
+// versions returns the served versions of a model's name, the oldest first.
 func (s *Server) versions(m *model) (all []string) {
 	for _, other := range slices.Backward(of(s.models.list(), m.name)) {
 		all = append(all, other.Version)
@@ -83,7 +83,7 @@ func (s grpcService) ModelMetadata(_ context.Context, ask *kserve.ModelMetadataR
 	return r, nil
 }
 
-// configType is a datatype as configurations name it.
+// configType converts a datatype of tensors to the form in model configurations.
 func configType(datatype string) kserve.DataType {
 	return kserve.DataType(kserve.DataType_value["TYPE_"+strings.Replace(datatype, bytesType, "STRING", 1)])
 }
@@ -123,7 +123,7 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 	if versions := s.versions(m); len(versions) > 1 {
 		specific := &kserve.ModelVersionPolicy_Specific{}
 		for _, v := range versions {
-			n, _ := strconv.ParseInt(v, 10, 64) // 0 if it is no number, which a file's version may be
+			n, _ := strconv.ParseInt(v, 10, 64) // 0 if a file's version is not a number
 			specific.Versions = append(specific.Versions, n)
 		}
 		c.VersionPolicy.PolicyChoice = &kserve.ModelVersionPolicy_Specific_{Specific: specific}
@@ -145,7 +145,7 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 	return &kserve.ModelConfigResponse{Config: c}, nil
 }
 
-// batching is how requests to the model are merged, and how long they wait.
+// batching describes how requests to the model are merged into batches, and how long they wait.
 func (m *model) batching() *kserve.ModelDynamicBatching {
 	policy := func(p eval.Priority) *kserve.ModelQueuePolicy {
 		return &kserve.ModelQueuePolicy{
@@ -160,7 +160,7 @@ func (m *model) batching() *kserve.ModelDynamicBatching {
 	}
 }
 
-// instances are the batches that are under way at once: on each GPU, or on the processor.
+// instances describes how many batches the model computes at once, on each GPU or on the CPU.
 func (m *model) instances() *kserve.ModelInstanceGroup {
 	group := &kserve.ModelInstanceGroup{Name: m.name, Kind: kserve.ModelInstanceGroup_KIND_CPU, Count: int32(m.inFlight)}
 	for _, d := range m.devices() {
@@ -209,7 +209,7 @@ func (s grpcService) RepositoryIndex(_ context.Context, ask *kserve.RepositoryIn
 		}
 	}
 	for _, m := range s.models.list() {
-		if i := index[m.name]; i != nil && failed[m.name] == "" { // so far it was only listed as available
+		if i := index[m.name]; i != nil && failed[m.name] == "" { // replaces the entry of an available model that is not served
 			delete(index, m.name)
 		}
 		index[m.ref] = &kserve.RepositoryIndexResponse_ModelIndex{Name: m.name, Version: m.Version, State: "READY", Reason: failed[m.ref]}
@@ -238,8 +238,8 @@ func (s grpcService) RepositoryModelLoad(_ context.Context, ask *kserve.Reposito
 	return &kserve.RepositoryModelLoadResponse{}, err
 }
 
-// loadable reports whether a client may load a model: a configured one, or any version of an available one. No other name is
-// looked up, so that no answer reveals what else is on this machine.
+// loadable reports whether a client may load a model: a configured one, or any version of an available one. The server looks up no other
+// name, so that no answer reveals which other files this machine has.
 func (s *Server) loadable(name string) bool {
 	model, _, _ := strings.Cut(name, "@")
 	s.loading.Lock()

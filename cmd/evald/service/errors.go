@@ -14,15 +14,15 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Errors are gRPC statuses in both transports; REST translates their codes.
+// Errors are gRPC statuses in both transports; REST converts their codes to HTTP's.
 
-// mostSaid bounds an error's text, in bytes: a status travels in a trailer, whose length clients bound.
+// mostSaid is the maximum length of an error's text in bytes. gRPC sends the text in a trailer, whose length clients limit.
 const mostSaid = 1 << 10
 
-// invalid is the status of a client's mistake. Texts among the arguments are clipped.
+// invalid returns the status of a client's mistake. It clips texts among the arguments.
 func invalid(format string, args ...any) error { return refuse(codes.InvalidArgument, format, args...) }
 
-// refuse is a status. It clips texts among the arguments, since they may come from a client.
+// refuse returns a status. It clips texts among the arguments, which may come from a client.
 func refuse(code codes.Code, format string, args ...any) error {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -30,14 +30,14 @@ func refuse(code codes.Code, format string, args ...any) error {
 			args[i] = short.Text(a)
 		case error:
 			args[i] = short.Text(a.Error())
-		case []int64: // a shape may have any number of sizes
+		case []int64: // a shape may have any number of dimensions
 			args[i] = short.Text(fmt.Sprint(a))
 		}
 	}
 	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
 }
 
-// toStatus gives an evaluator's error the code of a status; nil stays nil.
+// toStatus converts an evaluator's error to a status; nil stays nil.
 func toStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -56,7 +56,6 @@ func toStatus(err error) error {
 	return status.Error(code, short.To(err.Error(), mostSaid))
 }
 
-// httpStatus is the HTTP status of a code.
 func httpStatus(c codes.Code) int { return cmp.Or(httpStatuses[c], http.StatusBadRequest) }
 
 var httpStatuses = map[codes.Code]int{
@@ -70,7 +69,7 @@ var httpStatuses = map[codes.Code]int{
 // reasons are the values of the label "reason" of nv_inference_request_failure.
 var reasons = [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}
 
-// reason is the index in reasons of an error's reason.
+// reason returns the index of an error's reason in reasons.
 func reason(err error) int {
 	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.Unavailable:

@@ -9,14 +9,14 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// This file is the exact step (eval.NewExact) of requests for ordinary models. The rows of all requests wait in one queue, whatever
-// their model and their number of nodes. A row is a batch of its own there, and half of the processors work on them. So clients take
-// turns by nodes, and requests without proofs have the other processors.
+// This file has the exact step (eval.NewExact) of requests for networks and heuristics. The rows of all requests wait in one queue,
+// whatever their model and their number of nodes. Each row is a batch of its own there, and half of the processors work on this queue. So
+// clients share the proofs' time by nodes, and the other processors are left to requests without an exact step.
 
-// exactKey is the key of a context's *eval.Exact.
+// exactKey is the context key of the *eval.Exact with which probing computes a row.
 type exactKey struct{}
 
-// probing is the backend behind the queue.
+// probing is the backend of the queue.
 type probing struct{}
 
 // Attributes implements eval.Backend.
@@ -27,7 +27,7 @@ func (probing) Compute(ctx context.Context, b *eval.Batch) error {
 	return ctx.Value(exactKey{}).(*eval.Exact).Compute(ctx, b)
 }
 
-// newProver makes the queue.
+// newProver returns the queue as an evaluator.
 func (s *Server) newProver() *eval.Evaluator {
 	of := s.config.Settings
 	return eval.New(checked{probing{}, s.config.Log}, eval.Options{Batch: &eval.BatcherConfig{
@@ -35,12 +35,12 @@ func (s *Server) newProver() *eval.Evaluator {
 	}})
 }
 
-// exactStep is the step of one request. Only rows that are worth their nodes join the queue.
+// exactStep is the exact step of one request. It sends only rows to the queue that a solver may prove within the nodes.
 type exactStep struct {
 	probing
 	queue  *eval.Evaluator
 	nodes  solver.Nodes
-	timing *eval.Timing // of the step
+	timing *eval.Timing // receives the step's times
 }
 
 // Compute implements eval.Backend.
@@ -69,7 +69,7 @@ func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	return nil
 }
 
-// evaluateRows asks an ordinary model for the rows of a batch.
+// evaluateRows evaluates the rows of a batch with a network or heuristic, after the exact step if the request has one.
 func (s *Server) evaluateRows(ctx context.Context, m *model, r *request, b *eval.Batch) (eval.Timing, error) {
 	caller, e, step := r.caller(false), m.evaluator, eval.Timing{}
 	if r.exact > 0 {

@@ -21,13 +21,13 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// manyCalls is the number of concurrent calls up to which each begins at once.
+// manyCalls is the number of concurrent calls above which a new call first yields to other goroutines.
 const manyCalls = 64
 
-// idleTime is how long a connection of gRPC without a call is kept.
+// idleTime is how long a gRPC connection without calls stays open.
 const idleTime = 5 * time.Minute
 
-// grpcService answers the protocol's calls.
+// grpcService implements the calls of the protocol.
 type grpcService struct {
 	kserve.UnimplementedGRPCInferenceServiceServer
 	*Server
@@ -43,7 +43,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: idleTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the other way is a list of the whole program
+		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the replacement registers compressors for the whole program
 		grpc.InTapHandle(s.begin),
 		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
@@ -61,7 +61,7 @@ func (s *Server) grpcServer() *grpc.Server {
 	return g
 }
 
-// begin makes a request of a call before its message is read, and sets the call's deadline; a stream has none of its own.
+// begin creates the request of a call before its message is read, and sets the call's deadline. A stream has no deadline.
 func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
 	from, _ := peer.FromContext(ctx)
 	r := &request{
@@ -90,8 +90,8 @@ func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, er
 		context.AfterFunc(ctx, func() { unhook(); r.slot.cancel() })
 	default:
 		limited, r.slot.cancel = context.WithTimeout(ctx, s.config.Limits.Receive+s.config.Limits.Timeout)
-		// If there are many calls, other goroutines run first. Without that, hundreds of calls that come at once on a connection are all
-		// begun before the next client's turn. A twelfth fewer calls are answered if each one does so.
+		// With many calls, other goroutines run first. Otherwise, if hundreds of calls arrive at once on a connection, all of them
+		// begin before the next client's turn. If each call yielded, the server would answer a twelfth fewer calls.
 		if s.calls.Add(1) > manyCalls {
 			runtime.Gosched()
 		}
@@ -100,8 +100,8 @@ func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, er
 	return limited, nil
 }
 
-// grpcCalls registers services whose calls are counted and logged. Interceptors are not called for messages that are too long, and
-// a stats.Handler makes each call cost a tenth more.
+// grpcCalls registers services and wraps their methods, so that their calls are counted and logged. Interceptors would not see messages
+// that are too long, and a stats.Handler would make each call a tenth more expensive.
 type grpcCalls struct {
 	*grpc.Server
 	service *Server
@@ -121,7 +121,7 @@ func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.Server.RegisterService(&counted, impl)
 }
 
-// accept reserves the memory of a call.
+// accept reserves cost bytes for a call.
 func (r *request) accept(ctx context.Context, cost int) error {
 	if err := r.take(cost); err != nil {
 		return err
@@ -129,13 +129,13 @@ func (r *request) accept(ctx context.Context, cost int) error {
 	return grpc.SetSendCompressor(ctx, encoding.Identity) // so that the bytes counted are the bytes sent
 }
 
-// ended logs a call of gRPC and releases its memory; err is why it was not answered, or nil.
+// ended logs a gRPC call and releases its memory. err is nil or the call's status.
 func (s *Server) ended(r *request, err error) {
 	s.loggedGRPC(r, err)
 	r.end()
 }
 
-// unary answers a call of one message.
+// unary wraps a method with one request message and one answer.
 func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, i grpc.UnaryServerInterceptor) (answer any, err error) {
 		r := requestOf(ctx)
@@ -158,7 +158,7 @@ func (s *Server) unary(next grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// receive reads a message while the request holds a slot.
+// receive waits for a slot, and reads and decodes a message while the request holds it.
 func (s *Server) receive(ctx context.Context, r *request, read func(any) error, message any) error {
 	slots := s.reading
 	if r.group == healthCalls {
@@ -178,12 +178,12 @@ func (s *Server) receive(ctx context.Context, r *request, read func(any) error, 
 	return err
 }
 
-// describe takes the model and the id from a message, for the log.
+// describe copies the model's name and the id from a message, for the log.
 func (r *request) describe(message any) {
 	switch m := message.(type) {
-	case interface{ GetModelName() string }: // of inference, and the repository
+	case interface{ GetModelName() string }: // messages of inference and of the repository
 		r.model = m.GetModelName()
-	case interface{ GetName() string }: // of metadata
+	case interface{ GetName() string }: // messages of metadata
 		r.model = m.GetName()
 	}
 	if m, ok := message.(interface{ GetId() string }); ok {
@@ -191,13 +191,13 @@ func (r *request) describe(message any) {
 	}
 }
 
-// noCall answers calls that no service knows.
+// noCall answers calls of unknown methods.
 func noCall(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return refuse(codes.Unimplemented, "%s is no call of the protocol", method)
 }
 
-// setHealth tells the health protocol whether the server is ready. s.mu is held, or s is not shared yet.
+// setHealth sets the health protocol's answer. s.mu is held, or s is not shared yet.
 func (s *Server) setHealth(ready bool) {
 	to := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -220,7 +220,7 @@ func (s grpcService) ModelInfer(ctx context.Context, m *kserve.ModelInferRequest
 	return r.message(), nil
 }
 
-// readMessage reads the request in a message. The values of its input are not copied.
+// readMessage copies a message's parameters, input and outputs into the request. The values of the input are not copied.
 func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 	r.model, r.version, r.id = m.ModelName, m.ModelVersion, m.Id
 	for name, p := range m.Parameters {
@@ -228,7 +228,7 @@ func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 			return err
 		}
 	}
-	if len(m.Id) > longestValue { // it comes back
+	if len(m.Id) > longestValue { // the answer repeats it
 		return invalid("id has %d bytes, must be at most %d", len(m.Id), longestValue)
 	}
 	if len(m.Inputs) != 1 {
@@ -260,7 +260,7 @@ func (s *Server) readMessage(r *request, m *kserve.ModelInferRequest) error {
 	return nil
 }
 
-// parameter is a parameter's value: a bool, int64, uint64, float64 or string; nil if it has none.
+// parameter returns a parameter's value: a bool, int64, uint64, float64 or string; nil if it has none.
 func parameter(p *kserve.InferParameter) any {
 	m := p.ProtoReflect()
 	if f := m.WhichOneof(m.Descriptor().Oneofs().Get(0)); f != nil {
@@ -269,7 +269,7 @@ func parameter(p *kserve.InferParameter) any {
 	return nil
 }
 
-// message is the answer as gRPC has it. It has the answer's memory, and is written after the call has ended.
+// message returns the answer as a gRPC message, which shares the answer's memory. gRPC writes it after the method has returned.
 func (r *request) message() *kserve.ModelInferResponse {
 	n := len(r.answer.outputs)
 	m := &kserve.ModelInferResponse{

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// httpServer is a port's server.
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:     s.receiveHTTP(s.config.Origins.Guard(h)),
@@ -34,19 +33,17 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// writeTime is how long a client may read nothing of an answer.
+// writeTime returns how long an answer may wait for a client that reads nothing.
 func (s *Server) writeTime() time.Duration {
 	return 2*s.config.Limits.Receive + s.config.Limits.Timeout
 }
 
-// metricsHandler is the metrics port.
 func (s *Server) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics}))
 	return mux
 }
 
-// profileHandler is the port for profiles.
 func profileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -58,7 +55,7 @@ func profileHandler() http.Handler {
 
 type connectionKey struct{}
 
-// receiveHTTP makes a request of each one of a port, and logs it.
+// receiveHTTP creates the request object of each HTTP request, passes it on in the context, and logs it after the answer.
 func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connectionKey{}).(*connection)
@@ -81,14 +78,14 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	})
 }
 
-// exchange wraps a request's body and its answer: its connection counts as working once the body has arrived, and it records the status of
-// the answer, and the text of a refusal.
+// exchange wraps a request's body and its answer. Once the whole body has arrived, the connection counts as working. It records the status
+// of the answer and, for the log, the text of a refusal.
 type exchange struct {
 	http.ResponseWriter
 	io.ReadCloser
 	request *request
-	here    bool   // the whole body
-	end     func() // of the work
+	here    bool   // whether the whole body has arrived
+	end     func() // ends the work that connection.begin began
 	status  int    // 0: not written yet, which stands for 200
 	text    []byte
 }
@@ -102,7 +99,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 }
 
 func (x *exchange) WriteHeader(status int) {
-	if x.status == 0 && status >= http.StatusOK { // lower ones come before the answer
+	if x.status == 0 && status >= http.StatusOK { // lower statuses precede the answer's own
 		x.status = status
 	}
 	x.ResponseWriter.WriteHeader(status)
@@ -113,7 +110,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if slices.Contains(refusing[:], x.status) {
 		x.text = append(x.text, p[:min(len(p), most-len(x.text))]...)
 	}
-	if x.request.group == pageCalls { // other calls take their answers' memory before they make them
+	if x.request.group == pageCalls { // other calls reserve memory before they make their answers
 		if x.request.take(len(p)) != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -122,16 +119,16 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap gives http.ResponseController access to the wrapped writer.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// refusing are the statuses of requests that are refused.
+// refusing lists the statuses that are logged as refusals.
 var refusing = [...]int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge,
 	http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
 }
 
-// refusal is the error in the answer, or empty if it refuses nothing. The answer of a server that is not ready has no error.
+// refusal returns the error in the answer, or "" if there is none.
 func (x *exchange) refusal() string {
 	var e errorBody
 	if json.Unmarshal(x.text, &e) == nil {

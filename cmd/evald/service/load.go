@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// This file replaces the served models: at the start, when clients load and unload them, and when they are reloaded. New models
-// are loaded while the old ones answer; then all are replaced together, or none.
+// This file replaces the served models: at the start, when clients load and unload them, and at a reload. The old models answer while new
+// ones are loaded; then all are replaced together, or none.
 
 func (s *Server) changed(m Model) (any, error) {
 	if s.config.Changed == nil {
@@ -24,9 +24,9 @@ func (s *Server) changed(m Model) (any, error) {
 	return s.config.Changed(m)
 }
 
-// replace loads models and then serves all of them, instead of those with the same names. If one fails to load, nothing changes, and the
-// error names it. Unless it is nil, configured is the list of configured models from then on; models that leave the list are no longer
-// served. The caller holds loading.
+// replace loads models and then serves all of them in place of served models with the same Ref. If one cannot be loaded, nothing changes,
+// and the error names it. If configured is not nil, it becomes the list of configured models; models that are no longer in the list are no
+// longer served. The caller holds loading.
 func (s *Server) replace(load, configured []Model) (err error) {
 	var ready []*model
 	defer func() {
@@ -72,8 +72,8 @@ func (s *Server) replace(load, configured []Model) (err error) {
 	return nil
 }
 
-// exchange serves these models, and searches with the first. It releases all others; their requests in progress are
-// answered. If they cannot be served together, it returns an error and changes nothing. models.mu is locked.
+// exchange makes next the served models, and the one with Ref first the model that "search" uses. It releases all others; their requests in
+// progress are still answered. If the models cannot be served together, it returns an error and changes nothing. models.mu is locked.
 func (s *Server) exchange(next []*model, first string) error {
 	slices.SortStableFunc(next, func(a, b *model) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), compareVersions(b.Version, a.Version))
@@ -111,7 +111,7 @@ func (s *Server) exchange(next []*model, first string) error {
 	return nil
 }
 
-// compareVersions orders numbers by their values, and before them other texts.
+// compareVersions orders versions: numbers by value, and other texts before them.
 func compareVersions(a, b string) int {
 	n, errN := strconv.Atoi(a)
 	m, errM := strconv.Atoi(b)
@@ -126,7 +126,7 @@ func (r *repository) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.models {
-		if !r.ended && !m.searches { // it shares the generation of another
+		if !r.ended && !m.searches { // the model search shares the reference of another model
 			m.release()
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Server) notLoaded(m Model, err error) error {
 	s.models.mu.Lock()
 	if served := named(s.models.models, m.Ref()); served != nil {
 		s.reloadFailed(served, err)
-	} else if m.Version == "" || contains(s.configured, m.Ref()) { // other versions are not listed, and there is no end to their numbers
+	} else if m.Version == "" || contains(s.configured, m.Ref()) { // a client could ask for any number of other versions, so they are not recorded
 		s.models.failed[m.Ref()] = err.Error()
 	}
 	s.models.mu.Unlock()
@@ -156,8 +156,8 @@ func (s *Server) reloadFailed(m *model, err error) {
 	s.models.failed[m.ref] = "the last reload failed, and the weights before it serve: " + err.Error()
 }
 
-// load loads a model by its name or NAME@VERSION: a new one, or a new generation of each configured or served version. The old
-// generation answers until then.
+// load loads a model by its name or NAME@VERSION: a new one, or a new generation of each configured or served version. The old generations
+// answer until the new ones are loaded.
 func (s *Server) load(name string) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -180,7 +180,7 @@ func (s *Server) load(name string) error {
 	return s.replace(load, nil)
 }
 
-// served is the models that are served, as they were last loaded. The caller holds loading.
+// served returns the Models from which the served models were last loaded. The caller holds loading.
 func (s *Server) served() (all []Model) {
 	for _, m := range s.models.list() {
 		if !m.searches {
@@ -190,7 +190,7 @@ func (s *Server) served() (all []Model) {
 	return all
 }
 
-// unload stops serving a version, NAME@VERSION, or all versions of a name; requests in progress are answered.
+// unload stops serving a version, NAME@VERSION, or all versions of a name. Requests in progress are still answered.
 func (s *Server) unload(name string) error {
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
@@ -209,15 +209,15 @@ func (s *Server) unload(name string) error {
 	return s.exchange(stay, first.Ref())
 }
 
-// Reload reloads every model, for new weights under the same names, and the models of Config.Reread, which are replaced together. If
-// this fails the old ones stay in service.
+// Reload loads every model again, for new weights under the same names. The models of Config.Reread are replaced together; other models one
+// by one. If a model cannot be loaded, the old ones stay in service.
 func (s *Server) Reload() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	s.refresh(true)
 }
 
-// watch reloads models when the result of Config.Reread or their files change, until ctx ends.
+// watch reloads models whenever the result of Config.Reread or a model's file has changed, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
 	for tick := time.Tick(s.config.Watch); ; {
 		select {
@@ -231,7 +231,7 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// refresh reloads all models, or those that have changed. The caller holds loading.
+// refresh reloads all models, or only those that have changed. The caller holds loading.
 func (s *Server) refresh(all bool) {
 	if s.config.Reread != nil {
 		s.reread(all)
@@ -241,16 +241,16 @@ func (s *Server) refresh(all bool) {
 			continue
 		}
 		now, err := s.changed(m.config)
-		if (all || err == nil && now != m.changed) && s.replace([]Model{m.config}, nil) != nil { // which is logged
+		if (all || err == nil && now != m.changed) && s.replace([]Model{m.config}, nil) != nil { // replace logs its error
 			s.models.mu.Lock()
-			m.changed = now // not again until it changes once more
+			m.changed = now // the next attempt is after another change
 			s.models.mu.Unlock()
 		}
 	}
 }
 
-// reread serves the models of Config.Reread, and reloads all of them or those that have changed since the last call. The caller
-// holds loading.
+// reread makes the result of Config.Reread the configured models. It reloads all of them, or only those that have changed since the last
+// call. The caller holds loading.
 func (s *Server) reread(all bool) {
 	models, err := s.config.Reread()
 	if err == nil {
@@ -287,5 +287,5 @@ func (s *Server) notReloaded(err error) {
 		}
 	}
 	s.models.mu.Unlock()
-	s.config.Log.Error("the models were not reloaded; those that are served stay", "error", err)
+	s.config.Log.Error("the models were not reloaded; the old ones are still served", "error", err)
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// callCost is the memory of a call in bytes: the window of its stream, and its goroutine.
+// callCost is the memory of a gRPC call in bytes: the flow-control window of its stream, and its goroutine.
 const callCost = streamWindow + 16<<10
 
-// streamWindow is how many bytes of a message a client may send before the message is read.
+// streamWindow is the number of bytes of a message that a client may send before the message is read.
 const streamWindow = 64 << 10
 
-// messageCost is how many bytes the longest message takes while it is read: compressed and decompressed.
+// messageCost returns the memory of the longest message while it is read, in bytes: compressed and decompressed.
 func (s *Server) messageCost() int { return 2 * s.config.Limits.Body }
 
-// gunzip decompresses the messages of one server, up to one byte more than limit, and lets other goroutines run meanwhile.
+// gunzip decompresses messages up to one byte more than limit, so that gRPC refuses longer ones. It yields to other goroutines meanwhile.
 type gunzip struct{ limit int }
 
 var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
@@ -43,7 +43,7 @@ func (g gunzip) Do(in io.Reader) ([]byte, error) {
 	return text.Materialize(), err
 }
 
-// frame is a message as it came, not decoded.
+// frame is a message that is not decoded yet.
 type frame struct{ data mem.Buffer }
 
 func (f *frame) free() {
@@ -53,13 +53,13 @@ func (f *frame) free() {
 	}
 }
 
-// outgoing is the answer to a request. Its bytes are counted until they are written.
+// outgoing is the answer to a request. The codec counts its bytes until they are written.
 type outgoing struct {
 	message any
 	request *request
 }
 
-// codec is protobuf's, except that frames stay undecoded and outgoing answers are counted.
+// codec is protobuf's codec, except that it does not decode frames, and counts the bytes of outgoing answers.
 type codec struct{ encoding.CodecV2 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -76,7 +76,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	m := out.message.(proto.Message) // as all of gRPC's messages are
-	const pooled = 1<<10 + 1         // gRPC does not give smaller buffers back to their pool
+	const pooled = 1<<10 + 1         // gRPC does not return smaller buffers to their pool
 	b := mem.DefaultBufferPool().Get(max(proto.Size(m), pooled))
 	text, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend((*b)[:0], m)
 	if err != nil {
@@ -90,10 +90,10 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(b, w)}, nil
 }
 
-// answerCost is the memory of an unwritten answer beside its bytes.
+// answerCost is the memory of an unwritten answer besides its bytes, in bytes.
 const answerCost = 2 << 10
 
-// written is the pool of one answer's buffer. gRPC gives the buffer back after it was written, or when it never will be.
+// written is the pool of one answer's buffer. gRPC returns the buffer to it when the answer was written, or when it will never be.
 type written struct {
 	conn  *connection
 	bytes int
@@ -107,7 +107,7 @@ func (w *written) Put(b *[]byte) {
 	mem.DefaultBufferPool().Put(b)
 }
 
-// decode reserves the memory of a decoded frame, and decodes it.
+// decode reserves memory for the decoded message, and decodes f into it.
 func (s *Server) decode(f *frame, message any, r *request) error {
 	text, m := f.data.ReadOnlyData(), message.(proto.Message)
 	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {
@@ -130,11 +130,11 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 	return err
 }
 
-// mostParts is how many parts a message may have beside the texts of its rows.
+// mostParts is the maximum number of a message's parts besides the texts of its rows.
 const mostParts = 512
 
-// decodedCost is how many bytes a message may take when it is decoded: each field has a price, so that few bytes cannot become many. It
-// counts the parts of the message, of which left are allowed, and ends when there are more.
+// decodedCost returns an upper bound on the memory of a decoded message, in bytes, so that a short message cannot decode to a large one
+// unnoticed. It subtracts the message's parts from left, and stops when left is negative.
 func decodedCost(of protoreflect.MessageDescriptor, b []byte, left *int) (cost int, err error) {
 	for cost = 512; len(b) > 0 && *left >= 0; {
 		n, kind, k := protowire.ConsumeTag(b)
@@ -152,7 +152,7 @@ func decodedCost(of protoreflect.MessageDescriptor, b []byte, left *int) (cost i
 			*left--
 		}
 		switch {
-		case f == nil: // the decoder keeps it as it is
+		case f == nil: // the decoder keeps unknown fields as bytes
 			cost += 16 + 2*k
 		case kind == protowire.BytesType && f.Message() != nil:
 			v, _ = protowire.ConsumeBytes(v)
@@ -161,7 +161,7 @@ func decodedCost(of protoreflect.MessageDescriptor, b []byte, left *int) (cost i
 				return 0, err
 			}
 			cost += inner
-		case kind == protowire.BytesType && f.IsPacked(): // a byte may be a number of eight
+		case kind == protowire.BytesType && f.IsPacked(): // a number may take one byte encoded and eight decoded
 			cost += 8 * k
 		default:
 			cost += 48 + k

@@ -16,10 +16,10 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// times are the durations of a request's phases.
+// times are the durations of a request's phases: reading, waiting for batches, computing and writing the answer.
 type times struct{ total, input, queue, infer, output time.Duration }
 
-// duration is a sum of times.
+// duration is the number and the sum of some durations.
 type duration struct {
 	count uint64
 	sum   time.Duration
@@ -34,27 +34,27 @@ func (d *duration) message() *kserve.StatisticDuration {
 	return &kserve.StatisticDuration{Count: d.count, Ns: uint64(d.sum)}
 }
 
-// counts are those of one model since it was loaded first.
+// counts are the statistics of one model since it was first loaded.
 type counts struct {
-	pending                     int // requests under way
+	pending                     int // requests in progress
 	success                     duration
 	failure                     [len(reasons)]duration
-	input, queue, infer, output duration // of requests that were answered
+	input, queue, infer, output duration // phases of answered requests
 	last                        time.Time
-	rows                        uint64 // of requests that were answered
+	rows                        uint64 // of answered requests
 	reloadFailures              uint64
-	sources                     map[eval.Source]uint64 // rows
+	sources                     map[eval.Source]uint64 // rows by the source of their answer
 	batches                     [eval.BatchReasons]uint64
-	sent                        map[int]duration      // rows of a batch -> how many such batches there were, and their time
-	latencies                   [histogramBins]uint64 // of requests that were answered, by microseconds: bin i is of more than 2^(i-1) and up to 2^i
+	sent                        map[int]duration      // number and time of the batches with each number of rows
+	latencies                   [histogramBins]uint64 // answered requests by total time in microseconds: bin i counts those above 2^(i-1), up to 2^i
 }
 
 const histogramBins = 26
 
-// bin is the bin of a value in such a histogram.
+// bin returns the bin of a value in a histogram such as latencies.
 func bin(x uint64) int { return min(bits.Len64(max(x, 1)-1), histogramBins-1) }
 
-// stats are counts that many requests change.
+// stats are counts for concurrent use.
 type stats struct {
 	mu sync.Mutex
 	counts
@@ -66,7 +66,7 @@ func (s *stats) update(f func(c *counts)) {
 	f(&s.counts)
 }
 
-// now is a copy of the counts as they are.
+// now returns a copy of the counts.
 func (s *stats) now() (c counts) {
 	s.update(func(now *counts) {
 		c = *now
@@ -105,8 +105,8 @@ func (s *stats) batch(b eval.Sent) {
 }
 
 func (s *stats) answered(rows []eval.Source) {
-	totals := map[eval.Source]uint64{}   // added up before the lock, which all requests of the model take
-	for first := 0; first < len(rows); { // most rows have the source of the row before
+	totals := map[eval.Source]uint64{}   // summed before the lock is taken, because all requests of the model need it
+	for first := 0; first < len(rows); { // consecutive rows mostly have the same source
 		end := first + 1
 		for end < len(rows) && rows[end] == rows[first] {
 			end++
@@ -124,7 +124,7 @@ func (s *stats) answered(rows []eval.Source) {
 	})
 }
 
-// cacheMisses is the rows that networks computed, because the cache did not have their answers.
+// cacheMisses returns the number of rows whose answers the cache did not have, so that a network computed them.
 func (c *counts) cacheMisses() (rows uint64) {
 	for source, n := range c.sources {
 		if source.Network() && source != eval.Cached {
@@ -134,7 +134,7 @@ func (c *counts) cacheMisses() (rows uint64) {
 	return rows
 }
 
-// batchSizes are batches by rows, in such a histogram, and how many batches and rows that is.
+// batchSizes returns a histogram of batches by their rows, and the total numbers of batches and rows.
 func (c *counts) batchSizes() (sizes [histogramBins]uint64, batches, rows uint64) {
 	for n, d := range c.sent {
 		sizes[bin(uint64(n))] += d.count
@@ -143,7 +143,8 @@ func (c *counts) batchSizes() (sizes [histogramBins]uint64, batches, rows uint64
 	return sizes, batches, rows
 }
 
-// BatchSizes are the batches that a model's requests were merged into, by rows: [i] of up to 2^i.
+// BatchSizes returns a histogram of the batches that a model's requests were merged into: element i counts batches of more than 2^(i-1)
+// rows, up to 2^i. It is nil if the model is not served.
 func (s *Server) BatchSizes(model string) []uint64 {
 	m, err := s.models.find(model, "")
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Server) BatchSizes(model string) []uint64 {
 	return sizes[:]
 }
 
-// message is the counts as the protocol has them.
+// message returns the counts as a message of the protocol.
 func (m *model) message() *kserve.ModelStatistics {
 	s := m.stats.now()
 	var fail duration
@@ -184,7 +185,7 @@ func (m *model) message() *kserve.ModelStatistics {
 	return out
 }
 
-// collector reads the models' counts when Prometheus asks, so that they are kept in one place.
+// collector reads the models' counts when Prometheus asks for them, so that no second set of counters is needed.
 type collector struct{ server *Server }
 
 // newMetrics registers the metrics: those with Triton's names, nv_inference_*, and our own, evald_*.
@@ -194,10 +195,10 @@ func (s *Server) newMetrics() *prometheus.Registry {
 	return r
 }
 
-// Metrics returns the server's metrics, for a caller that shows them elsewhere.
+// Metrics returns the server's metrics, for callers that show them elsewhere.
 func (s *Server) Metrics() prometheus.Gatherer { return s.metrics }
 
-// Describe sends nothing: models come and go.
+// Describe sends nothing, because the set of models changes.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c collector) Collect(out chan<- prometheus.Metric) {
@@ -222,7 +223,7 @@ func flag(on bool) float64 {
 func (m *model) collect(out chan<- prometheus.Metric) {
 	s := m.stats.now()
 	names, labels := []string{"model", "version"}, []string{m.name, m.Version}
-	// send sends a metric, with one label more if there is one.
+	// send sends a metric of the model; label is the value of an additional label.
 	send := func(kind prometheus.ValueType, name, help string, value float64, label ...string) {
 		d := prometheus.NewDesc(name, help, append(names[:2:2], label[:len(label)/2]...), nil)
 		out <- prometheus.MustNewConstMetric(d, kind, value, append(labels[:2:2], label[len(label)/2:]...)...)
@@ -278,7 +279,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	counter("evald_dropped_total", "Requests that ended before their batch was formed.", float64(b.Dropped))
 }
 
-// histogram is a histogram of Prometheus from bins of powers of two. All bins from the last shown one on are one.
+// histogram converts bins of powers of two to a Prometheus histogram with shown buckets. The last bucket has all remaining bins.
 func histogram(d *prometheus.Desc, bins [histogramBins]uint64, shown int, unit, sum float64, labels []string) prometheus.Metric {
 	buckets := map[float64]uint64{}
 	var n uint64

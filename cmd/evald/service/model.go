@@ -20,29 +20,29 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// model is one generation of the weights of a name or of one version of it. New weights are another model, which
-// shares stats and cache with the previous one. References are counted: the repository holds the models that it serves, and each request
-// the one that it began with. The last release closes the model.
+// model is one generation of a served model. A reload makes another generation, which shares stats and cache with the previous one.
+// References are counted: the repository holds the models that it serves, and each request the one that it began with. The last release
+// closes the model.
 type model struct {
 	Loaded
 	Settings
 	name, ref string
-	searches  bool            // it is the model search, which shares its generation with the first model
-	config    Model           // from which it was loaded
-	changed   any             // of its file, when it was loaded; changed with the Server's loading and models.mu locked
-	inFlight  int             // maximum number of batches at once
-	evaluator *eval.Evaluator // of all requests, and of searches' leaves
-	bytes     int64           // its part of the budget
-	cache     *eval.Cache     // nil: none
+	searches  bool            // whether it is the model "search", a copy of the first model that shares its references
+	config    Model           // the Model from which it was loaded
+	changed   any             // Config.Changed when it was loaded; written with the Server's loading and models.mu locked
+	inFlight  int             // maximum number of concurrent batches
+	evaluator *eval.Evaluator // for rows of requests and leaves of searches
+	bytes     int64           // memory reserved in the budget
+	cache     *eval.Cache     // nil: no cache
 	stats     *stats
 	holders   *atomic.Int64
 	end       func()
 }
 
-// hold adds a reference to a model that has one.
+// hold adds a reference. The model must already have one.
 func (m *model) hold() { m.holders.Add(1) }
 
-// release removes a reference. It does not wait until the model is closed, because a GPU frees memory slowly.
+// release removes a reference. It closes the model in the background, because a GPU frees memory slowly.
 func (m *model) release() {
 	switch n := m.holders.Add(-1); {
 	case n == 0:
@@ -52,7 +52,7 @@ func (m *model) release() {
 	}
 }
 
-// wanted checks the requested outputs; none stands for all. A partial request also has the output error.
+// wanted checks and returns the requested outputs, or all outputs if none is requested. A partial request may also have the output error.
 func (m *model) wanted(names []string, partial bool) ([]string, error) {
 	all := m.outputs()
 	if partial {
@@ -84,7 +84,7 @@ func (m *model) outputs() []string {
 
 func (m *model) solves() bool { return m.Platform == SolverPlatform && !m.searches }
 
-// devices are the GPUs that compute for it.
+// devices returns the GPUs that compute for the model.
 func (l *Loaded) devices() []Device {
 	if l.Devices == nil {
 		return nil
@@ -92,14 +92,15 @@ func (l *Loaded) devices() []Device {
 	return l.Devices()
 }
 
-// searching is the model search, which searches with the leaves of another.
+// searching returns the model "search", which evaluates its leaves with another model.
 func (s *Server) searching(with *model) *model {
 	m := *with
 	m.name, m.ref, m.searches, m.stats = searchModel, searchModel, true, s.searched
 	return &m
 }
 
-// prepare loads a model and warms it up, as the next generation of old if that is not nil. The caller holds old, and the Server's loading.
+// prepare loads a model and warms it up. If old is not nil, the result is its next generation. The caller holds a reference to old, and the
+// Server's loading.
 func (s *Server) prepare(want Model, old *model) (*model, error) {
 	m := &model{name: want.Name, ref: want.Ref(), config: want, Settings: want.Settings, stats: new(stats), holders: new(atomic.Int64)}
 	if old != nil {
@@ -150,7 +151,7 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 		m.cache = eval.NewCache(want.Cache)
 	}
 	if m.Platform == NetworkPlatform {
-		s.number++ // new weights must not get the answers of old ones
+		s.number++ // so that the cache returns no answers of older weights
 		options.Cache, options.Model = m.cache, fmt.Sprint(s.number)
 	}
 	m.evaluator = eval.New(checked{m.Backend, s.config.Log}, options)
@@ -178,7 +179,7 @@ func (s *Server) warmUp(m *model) error {
 	return nil
 }
 
-// close closes a model without references. The batcher waits for a batch that cancelled requests may have left.
+// close closes a model without references. It waits for a batch that cancelled requests may have left.
 func (s *Server) close(m *model) {
 	defer s.memory.release(m.bytes)
 	m.evaluator.Close()
@@ -186,17 +187,17 @@ func (s *Server) close(m *model) {
 		return
 	}
 	if err := m.Close(); err != nil {
-		s.config.Log.Warn("a model was not closed as it should be", "model", m.ref, "version", m.Version, "error", err)
+		s.config.Log.Warn("a model could not be closed properly", "model", m.ref, "version", m.Version, "error", err)
 	}
 }
 
-// The platforms of models.
+// Platforms of models, in their metadata.
 const (
 	NetworkPlatform   = "evald_network"
 	HeuristicPlatform = "evald_heuristic"
 )
 
-// checked is a backend that refuses answers that are not finite, and turns a fault of the backend into an error.
+// checked is a backend that returns an error if the wrapped backend panics or answers with numbers that are not finite.
 type checked struct {
 	eval.Backend
 	log *slog.Logger
@@ -204,9 +205,9 @@ type checked struct {
 
 func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // it is in a goroutine of the batcher's, where it would end the program
-			c.log.Error("an evaluator ended in a fault", "fault", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("evaluate: the evaluator ended in a fault, which is logged")
+		if p := recover(); p != nil { // in a goroutine of the batcher a panic would end the program
+			c.log.Error("an evaluator panicked", "fault", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("evaluate: the evaluator had a fault; the log has the details")
 		}
 	}()
 	if err := c.Backend.Compute(ctx, b); err != nil {
@@ -215,8 +216,8 @@ func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	return b.Finite()
 }
 
-// Evaluator returns a served model by its name or NAME@VERSION, for callers in this program, which together count as one client.
-// It always has the newest weights. The empty name is the model that searches use.
+// Evaluator returns an evaluator on a served model, by its name or NAME@VERSION, for callers in this program, which together count as one
+// client. It always uses the newest weights. The empty name stands for the model that "search" uses.
 func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	name = cmp.Or(name, searchModel)
 	m, err := s.models.find(name, "")
@@ -226,17 +227,17 @@ func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	return eval.New(newest{&s.models, name, m.Backend.Attributes()}, eval.Options{}), nil
 }
 
-// newest is a backend that computes each batch with the model that is served under a name at that time.
+// newest is a backend that computes each batch with the model that is currently served under a name.
 type newest struct {
 	models     *repository
 	name       string
 	attributes eval.Attributes
 }
 
-// Attributes are those of the weights at the start.
+// Attributes returns the attributes of the model that was served first.
 func (n newest) Attributes() eval.Attributes { return n.attributes }
 
-// Compute implements eval.Backend. It fails after the model was unloaded or the server has ended.
+// Compute implements eval.Backend. It returns an error after the model was unloaded or the server has ended.
 func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 	m, err := n.models.hold(n.name, "")
 	if err != nil {
@@ -246,29 +247,29 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 	return m.evaluator.For(eval.Caller{Client: "this program", Priority: eval.High, Accepted: true}).Leaves(ctx, b)
 }
 
-// repository is the models that are served.
+// repository holds the models that are served.
 type repository struct {
 	mu     sync.RWMutex
 	models []*model          // by name, the newest version first
-	failed map[string]string // by ref: why a model could not be loaded, or reloaded the last time
-	ended  bool              // it has released all models
+	failed map[string]string // by ref: why the last attempt to load or reload a model failed
+	ended  bool              // whether all models were released
 }
 
-// list is every model by name, and the newest version first.
+// list returns all models, sorted by name and, within a name, the newest version first.
 func (r *repository) list() []*model {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clone(r.models)
 }
 
-// failure is why a model is not served, or was not reloaded; empty if neither.
+// failure returns why the last attempt to load or reload a model failed, or "" if it did not fail.
 func (r *repository) failure(ref string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.failed[ref]
 }
 
-// of is the models of a name, or the one with that ref.
+// of returns the models with a name, or the one with that ref.
 func of(models []*model, name string) (all []*model) {
 	for _, m := range models {
 		if m.name == name || m.ref == name {
@@ -278,7 +279,7 @@ func of(models []*model, name string) (all []*model) {
 	return all
 }
 
-// named is the model with a ref; nil if there is none.
+// named returns the model with a ref, or nil.
 func named(models []*model, ref string) *model {
 	for _, m := range models {
 		if m.ref == ref {
@@ -288,7 +289,7 @@ func named(models []*model, ref string) *model {
 	return nil
 }
 
-// find returns a model to describe: the newest version if none is given, here or as NAME@VERSION.
+// find returns a model without a reference, for descriptions. Without a version, here or in name as NAME@VERSION, it is the newest one.
 func (r *repository) find(name, version string) (*model, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -317,7 +318,7 @@ func choose(all []*model, name, version string) (*model, error) {
 	return nil, refuse(codes.NotFound, "model %q has version %s here, not %s", name, strings.Join(have, " and "), short.Quote(version))
 }
 
-// hold is the model of a request, which the caller releases.
+// hold returns a model with a reference, which the caller releases.
 func (r *repository) hold(name, version string) (*model, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -326,7 +327,7 @@ func (r *repository) hold(name, version string) (*model, error) {
 	}
 	m, err := choose(r.models, name, version)
 	if err == nil {
-		m.hold() // the repository's reference stays while mu is locked
+		m.hold() // safe: the repository keeps its reference while mu is locked
 	}
 	return m, err
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// With the parameter "partial" a row that is wrong fails alone. It has no place in the batch: the answers of the other rows are
-// computed without it, and are moved to their places when they are written. Its own values are 0, its source is refusedRow, and
-// the output "error" says why.
+// With the parameter "partial" an invalid row does not fail the whole request. The batch contains only the valid rows, without gaps; their
+// answers are moved to their places when they are written. The values of an invalid row are 0, its source is refusedRow, and the output
+// "error" has the reason.
 
-// refusedRow is the source of rows that failed alone.
+// refusedRow is the source of invalid rows.
 const refusedRow = "refused"
 
-// readRows reads the good rows of the input into b.Pos, without gaps, and writes the errors of the others to r.wrong. It returns
-// the board of the first good row, or the request's if there is none. An error concerns the input as a whole.
+// readRows reads the valid rows of the input into b.Pos, without gaps, and the reasons of invalid ones into r.wrong. It returns the board
+// of the first valid row, or the request's if there is none. An error concerns the input as a whole.
 func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 	board, good, one, rest := r.board, b.Pos[:0], r.input, r.input.raw
-	one.parser = &game.Parser{AnyPosition: r.anyPosition} // which keeps the boards of the rows before
+	one.parser = &game.Parser{AnyPosition: r.anyPosition} // one parser for all rows, because it caches boards
 	one.shape = append([]int64{1}, r.input.shape[1:]...)
 	r.wrong = make([]string, r.rows)
 	for i := range r.wrong {
@@ -62,7 +62,7 @@ func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 	return board, nil
 }
 
-// appendPartial writes an output for a batch that has no wrong rows.
+// appendPartial appends an output for all rows of a partial request, from the answers to the valid ones.
 func appendPartial(to []byte, name string, b *eval.Batch, f *found, wrong []string) []byte {
 	switch name {
 	case errorOutput:
@@ -85,8 +85,8 @@ func appendPartial(to []byte, name string, b *eval.Batch, f *found, wrong []stri
 	return spread(outputs[name].write(to, b, f), len(to), outputs[name].room(b.Board), wrong)
 }
 
-// spread moves the good rows of an output, each of size bytes at the end of a memory from byte at on, to their places. The others
-// are zeros.
+// spread moves the answers to valid rows to the rows' places, and fills the places of invalid rows with zeros. The answers have size bytes
+// each and are the end of memory, from byte at on.
 func spread(memory []byte, at, size int, wrong []string) []byte {
 	good := (len(memory) - at) / size
 	memory = slices.Grow(memory, (len(wrong)-good)*size)[:at+len(wrong)*size]

@@ -18,39 +18,39 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// request is a request in progress, over either transport: its connection, parameters, memory and answer. One goroutine uses it at a
-// time.
+// request is a request in progress over either transport, with its connection, parameters, memory and answer. It is not safe for
+// concurrent use.
 type request struct {
 	conn *connection
 	hold // its memory and places, see admission.go
 
 	protocol  string // "HTTP/1.1", "gRPC" or "gRPC stream"
-	method    string // "GET", or the full name of gRPC
-	path      string // of HTTP
+	method    string // such as "GET", or the full name of a gRPC method
+	path      string // of HTTP requests
 	remote    string // address
 	began     time.Time
-	asked     time.Time // from when on its timeout counts: over gRPC its message is here then
+	asked     time.Time // start of the timeout; over gRPC, when the message has arrived
 	group     group
 	token     *tokenLine // nil if there is no token, or an unknown one
-	shown     string     // the holder of the client's certificate
+	shown     string     // name in the client's certificate
 	model, id string
-	rows      int // 0 if not known
+	rows      int // 0 if unknown
 
-	// of an inference
+	// The fields below are for inference.
 	version string
 	parameters
 	input   tensor
-	wrong   []string // with the parameter "partial": why each row was refused, empty for those that were not
-	outputs []string // the names asked for; none stands for all
-	copies  int      // how many times its own size the answer takes in the form in which it is sent; 0 stands for 1
+	wrong   []string // with the parameter "partial": the reason of each invalid row, "" for valid ones
+	outputs []string // requested outputs; none stands for all
+	copies  int      // memory of the encoded answer as a multiple of its raw size; 0 stands for 1
 	times   times
 	answer  answer
-	report  func() error // sends the answer, which is not the last one; nil if the transport has one answer alone
+	report  func() error // sends answer as an intermediate result; nil if the transport allows only one answer
 }
 
 type requestKey struct{}
 
-// requestOf is the request that ctx belongs to.
+// requestOf returns the request of a context.
 func requestOf(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
@@ -60,31 +60,31 @@ func (r *request) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
-// knows marks the client as known: by a token, or if no tokens are required, by a request that is answered.
+// knows marks the client of an answered request as known if it has a valid token or no tokens are required.
 func (s *Server) knows(r *request) {
 	if r.group != healthCalls && (s.config.Tokens == nil || r.token != nil) {
 		r.conn.know()
 	}
 }
 
-// parameters are what a request may set. Both transports know them by the same names.
+// parameters are the parameters of a request. They have the same names in both transports.
 type parameters struct {
 	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
 	visits      int           // "visits" of a search
 	nodes       int           // "nodes" of the solver
-	exact       solver.Nodes  // "exact": the nodes of probes, of a search's leaves or of a model's exact step
+	exact       solver.Nodes  // "exact": nodes for proving each leaf of a search, or each row in the exact step
 	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout     time.Duration // "timeout" in microseconds
-	anyPosition bool          // "any_position": also positions that no game reaches
+	anyPosition bool          // "any_position": accept positions that no game reaches
 	raw         bool          // "raw": the model's own answers, without the rules step; a finished game is refused
-	partial     bool          // "partial": a row that is wrong fails alone
-	progress    bool          // "progress": a search also reports what it has found after 64 visits, 128, 256 and so on
+	partial     bool          // "partial": invalid rows do not fail the request
+	progress    bool          // "progress": a search also reports results after 64 visits, 128, 256 and so on
 }
 
-// longestRules is how many bytes the text of a board's rules may have.
+// longestRules is the maximum length of the parameter "board" in bytes.
 const longestRules = 64
 
-// set reads one parameter; value is a bool, int64, uint64, float64 or string.
+// set sets one parameter; value is a bool, int64, uint64, float64 or string.
 func (s *Server) set(p *parameters, name string, value any) error {
 	var largest int64
 	switch name {
@@ -109,14 +109,14 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		}
 		return nil
 	case "visits", "nodes":
-		largest = math.MaxInt64 >> 1 // evaluate knows the bound of the model
+		largest = math.MaxInt64 >> 1 // evaluate checks the model's maximum
 	case "priority":
 		largest = 3
 	case "timeout":
 		largest = int64(s.config.Limits.Timeout / time.Microsecond)
 	case "sequence_id", "sequence_start", "sequence_end":
 		return refuse(codes.Unimplemented, "parameter %q: no model here keeps a state between requests", name)
-	case "triton_enable_empty_final_response": // tritonclient sends it on streams; no answer is empty
+	case "triton_enable_empty_final_response": // tritonclient sends it on streams; it has no effect, because no answer is empty
 		return nil
 	default:
 		return invalid("parameter %q: must be board, visits, nodes, exact, priority, timeout, progress, partial, raw or any_position", name)
@@ -161,7 +161,7 @@ func notInRange[T int | int64](name string, value any, largest T) error {
 	return invalid("parameter %q: %v, must be a whole number from 0 to %d", name, value, largest)
 }
 
-// answer is the answer to a request. The outputs' values lie one after the other in memory, which release gives back.
+// answer is the answer to a request. The values of all outputs are in one memory, which release returns to a pool.
 type answer struct {
 	version string
 	outputs []tensor
@@ -170,7 +170,7 @@ type answer struct {
 
 var memories = sync.Pool{New: func() any { return new([]byte) }}
 
-// release gives back the memory of the answer's tensors. They must not be used from then on.
+// release returns the memory of the outputs to its pool; they must not be used any more.
 func (a *answer) release() {
 	if a.memory != nil {
 		memories.Put(a.memory)
@@ -178,7 +178,7 @@ func (a *answer) release() {
 	}
 }
 
-// infer answers a request. Errors are gRPC statuses. The server does not end before it.
+// infer computes the answer to a request. Errors are gRPC statuses.
 func (s *Server) infer(ctx context.Context, r *request) (err error) {
 	m, err := s.models.hold(r.model, r.version)
 	if err != nil {
@@ -188,9 +188,9 @@ func (s *Server) infer(ctx context.Context, r *request) (err error) {
 	defer r.computed()
 	m.stats.update(func(c *counts) { c.pending++ })
 	defer func() {
-		if p := recover(); p != nil { // a fault in one request must not end the others
-			s.config.Log.Error("a request ended in a panic", "model", r.model, "panic", p)
-			err = refuse(codes.Internal, "model %s: the request ended in a fault, which is logged", r.model)
+		if p := recover(); p != nil { // a panic in one request must not end the others
+			s.config.Log.Error("a request panicked", "model", r.model, "panic", p)
+			err = refuse(codes.Internal, "model %s: the request had a fault; the log has the details", r.model)
 		}
 		r.times.total = time.Since(r.asked)
 		m.stats.update(func(c *counts) { c.end(&r.times, r.rows, err) })
@@ -246,7 +246,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	if err != nil {
 		return err
 	}
-	if board != r.board || r.partial { // the input "moves" has named another, which may take more memory
+	if board != r.board || r.partial { // rows of the input "moves" may name another board, which may take more memory
 		r.board = board
 		if err := s.admit(ctx, r, names); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		b.Reset(board, len(b.Pos))
 	}
 	r.rows = len(b.Pos)
-	if r.raw && !r.partial { // readRows has looked at partial ones
+	if r.raw && !r.partial { // readRows has checked the rows of partial requests
 		if err := b.Unfinished(); err != nil {
 			return invalid("input %q: %s", r.input.name, err)
 		}
@@ -264,7 +264,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	var f *found
 	var timing eval.Timing
 	switch {
-	case r.rows == 0: // all rows are wrong
+	case r.rows == 0: // all rows are invalid
 		f = new(found)
 	case m.searches:
 		f, err = s.search(ctx, m, r, b, names)
@@ -292,7 +292,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	return nil
 }
 
-// encode writes the outputs into memory that belongs to the answer.
+// encode writes the outputs into the answer's memory.
 func encode(version string, names []string, b *eval.Batch, f *found, wrong []string) answer {
 	rows, size := max(len(b.Pos), len(wrong)), 0
 	for _, name := range names {
@@ -309,7 +309,7 @@ func encode(version string, names []string, b *eval.Batch, f *found, wrong []str
 		} else {
 			memory = appendPartial(memory, name, b, f, wrong)
 		}
-		a.outputs[i] = tensor{name: name, datatype: o.datatype, shape: shape, raw: memory[at:len(memory):len(memory)]} // stays if memory moves
+		a.outputs[i] = tensor{name: name, datatype: o.datatype, shape: shape, raw: memory[at:len(memory):len(memory)]} // remains valid if append moves memory
 	}
 	*a.memory = memory
 	return a

@@ -13,10 +13,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// maxLogged is how long a client's text or a refusal may be in the log, in bytes.
+// maxLogged is the maximum length of a client's text or a refusal in the log, in bytes.
 const maxLogged = 256
 
-// attributes are those of a request's log record. Status is an HTTP status, an int, or a codes.Code.
+// attributes returns the attributes of a request's log record. status is an HTTP status (int) or a codes.Code.
 func (r *request) attributes(status any) []any {
 	if code, ok := status.(codes.Code); ok {
 		status = code.String()
@@ -41,8 +41,8 @@ func (r *request) attributes(status any) []any {
 	return a
 }
 
-// logged logs a request that was answered: at level debug each, at level info those that were refused. Status is that of
-// attributes; refusal says why the request was not done, or is empty.
+// logged logs an answered request: every one at level debug, and also, with its reason, a refused one at level info. refusal is the reason,
+// or "". status is as in attributes.
 func (s *Server) logged(r *request, status any, refusal string) {
 	log, now := s.config.Log, time.Now()
 	if log.Enabled(context.Background(), slog.LevelDebug) {
@@ -56,7 +56,7 @@ func (s *Server) logged(r *request, status any, refusal string) {
 	}
 }
 
-// loggedGRPC logs a call of gRPC that has ended; err is why it was not answered, or nil.
+// loggedGRPC logs a gRPC call that has ended. err is nil or the call's status.
 func (s *Server) loggedGRPC(r *request, err error) {
 	refusal := ""
 	switch status.Code(err) {
@@ -66,25 +66,25 @@ func (s *Server) loggedGRPC(r *request, err error) {
 	s.logged(r, status.Code(err), refusal)
 }
 
-// limiter lets a few records of each kind through in a period, so that clients cannot fill the log.
+// limiter allows a few records of each kind per period, so that clients cannot fill the log.
 type limiter struct {
 	mu    sync.Mutex
 	kinds map[any]while
 }
 
-// while is a period of one kind's records.
+// while is the current period of one kind of records.
 type while struct {
 	began         time.Time
 	shown, hidden int
 }
 
-// shownRefusals is how many records of a kind are logged in a period of limiterWhile.
+// shownRefusals is the maximum number of records of a kind that are logged in a period of limiterWhile.
 const (
 	shownRefusals = 10
 	limiterWhile  = 10 * time.Second
 )
 
-// let reports whether a record of the kind may be logged now, and how many were dropped since the last logged one.
+// let reports whether a record of the kind may be logged now. hidden is the number of records dropped since the last one logged.
 func (l *limiter) let(kind any, now time.Time) (hidden int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,13 +20,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// handler is the HTTP port: the protocol below /v2, and the page.
+// handler returns the handler of the HTTP port: the protocol below /v2, and the page.
 func (s *Server) handler() http.Handler {
 	mux, calls := http.NewServeMux(), grpcService{Server: s}
 	handle := func(pattern string, g group, answer func(w http.ResponseWriter, r *http.Request) error) {
 		mux.Handle(pattern, s.guard(g, answer))
 	}
-	// Triton's clients look at the status alone, KServe's at the body.
+	// Triton's clients use the status alone, KServe's the body.
 	state := func(w http.ResponseWriter, body map[string]any, ok bool) error {
 		code := http.StatusOK
 		if !ok {
@@ -62,7 +62,7 @@ func (s *Server) handler() http.Handler {
 			m, err := s.models.find(name, r.PathValue("version"))
 			ready := err == nil && s.isReady()
 			body := map[string]any{"name": name, "ready": ready}
-			if err == nil && s.models.failure(m.ref) != "" { // what failed may name files, which is for the index
+			if err == nil && s.models.failure(m.ref) != "" { // the failure may contain names of files, which only the index may show
 				body["reason"] = "the last reload failed, and the weights before it serve"
 			}
 			return state(w, body, ready)
@@ -128,17 +128,17 @@ func (s *Server) restLoad(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := &kserve.RepositoryModelLoadRequest{ModelName: r.PathValue("model"), Parameters: map[string]*kserve.ModelRepositoryParameter{}}
-	for name := range ask.Parameters { // which the call refuses, whatever they are
+	for name := range ask.Parameters { // the call refuses all of them
 		m.Parameters[name] = nil
 	}
 	_, err := grpcService{Server: s}.RepositoryModelLoad(r.Context(), m)
 	return err
 }
 
-// smallBody is how long a request without tensors may be, in bytes.
+// smallBody is the maximum length of a request without tensors, in bytes.
 const smallBody = 64 << 10
 
-// readSmall reads a body that is empty or an object such as the example.
+// readSmall reads a body that is empty or a JSON object; example is for the error.
 func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, example string) error {
 	in, err := s.openBody(w, r, min(s.config.Limits.Body, smallBody))
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Server) readSmall(w http.ResponseWriter, r *http.Request, to any, examp
 	return in.close()
 }
 
-// errorBody is how the protocol writes an error.
+// errorBody is an error in the protocol's form.
 type errorBody struct {
 	Error string `json:"error"`
 }
@@ -172,7 +172,7 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, code, errorBody{status.Convert(err).Message()})
 }
 
-// retryAfter is after how many seconds a client that was refused may try again; a full queue takes less than that.
+// retryAfter is the number of seconds after which a refused client may try again. A full queue empties faster than that.
 const retryAfter = 1
 
 func writeJSON(w http.ResponseWriter, code int, body any) {
@@ -181,10 +181,11 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
-// messageCopies is how many times its own size a message takes while it becomes JSON: names and braces, and maps.
+// messageCopies is the memory of converting a message to JSON as a multiple of its size, for names, braces and maps.
 const messageCopies = 50
 
-// writeMessage writes a message of size bytes as JSON. It takes memory for that first, and for the text until it was written.
+// writeMessage writes a message of size bytes as JSON. It reserves memory for the conversion first, and keeps memory for the text until the
+// text is written.
 func writeMessage(w http.ResponseWriter, r *http.Request, size int, body func() any) error {
 	ask := requestOf(r.Context())
 	if err := ask.take(messageCopies * size); err != nil {
@@ -200,8 +201,8 @@ func writeMessage(w http.ResponseWriter, r *http.Request, size int, body func() 
 	return nil
 }
 
-// jsonOf is a message with the protocol's names. Unlike protojson it writes 64-bit numbers as numbers, as clients
-// expect, and fields that are zero.
+// jsonOf converts a message to a map with the protocol's names. Unlike protojson it keeps 64-bit numbers as numbers, as clients expect, and
+// includes fields that are zero.
 func jsonOf(m protoreflect.Message) map[string]any {
 	out := map[string]any{}
 	fields := m.Descriptor().Fields()

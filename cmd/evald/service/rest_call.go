@@ -16,22 +16,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// restCall is a request, and which of its outputs go back as binary tensors, which only REST has.
+// restCall is a REST request that also says which outputs are returned as binary tensors.
 type restCall struct {
 	*request
-	binary    bool            // those that were not asked for by name go back so
-	binaryFor map[string]bool // whether one that was asked for does
+	binary    bool            // for outputs that are not in binaryFor
+	binaryFor map[string]bool // by output
 }
 
-// These are the largest numbers in a request. This is checked while the request is read, so that few bytes cannot become many.
+// Maximum numbers of elements in a request. They are checked while the request is read, so that a short body cannot take much memory.
 const (
 	mostInputs     = 16
 	mostOutputs    = 32
 	mostDimensions = 8
-	mostMembers    = 32 // of an object of the protocol, known or not
+	mostMembers    = 32 // of an object, including unknown ones
 )
 
-// restCall reads a request.
+// restCall reads and decodes the body of a request.
 func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, error) {
 	in, err := s.openBody(w, r, s.config.Limits.Body)
 	if err != nil {
@@ -72,12 +72,11 @@ func (s *Server) restCall(w http.ResponseWriter, r *http.Request) (*restCall, er
 	return c, in.close()
 }
 
-// jsonCopies is how many times its own size an answer takes as JSON: four bytes of a number become up to 14, in a buffer that
-// doubles.
+// jsonCopies is the memory of an answer as JSON as a multiple of its raw size: a number of four bytes takes up to 14, in a buffer that may
+// double.
 const jsonCopies = 8
 
-// restDecoder reads the JSON of a request token by token. Names must be written exactly as the protocol has them; other members
-// are skipped.
+// restDecoder reads the JSON of a request token by token. Names are case-sensitive; unknown members are skipped.
 type restDecoder struct {
 	*jsontext.Decoder
 	*restCall
@@ -85,27 +84,25 @@ type restDecoder struct {
 	server *Server
 
 	inputs   int
-	known    bool // the parameters were read
+	known    bool // whether the parameters were read
 	haveData bool
-	late     io.Reader // the text of the input's data, if it came before its name, datatype and shape
+	late     io.Reader // text of the input's data if it came before name, datatype and shape
 	size     int       // bytes of the binary tensor; -1 if there is none
-	scratch  []byte    // of one value
+	scratch  []byte    // for one value
 }
 
-// next reads the next token.
 func (d *restDecoder) next() (jsontext.Token, error) {
 	d.body.one()
 	return d.ReadToken()
 }
 
-// peek is the next token's kind.
 func (d *restDecoder) peek() jsontext.Kind {
 	d.body.one()
 	return d.PeekKind()
 }
 
-// object reads an object, or null, which stands for an empty one. Members that the protocol does not have are skipped; member returns
-// unknown for them.
+// object reads an object, or null, which stands for an empty one. It calls member with each name to read the value; member returns
+// errUnknown for names that the protocol does not have, and object skips their values.
 func (d *restDecoder) object(what string, member func(name string) error) error {
 	t, err := d.next()
 	if err != nil || t.Kind() == 'n' {
@@ -139,7 +136,8 @@ func (d *restDecoder) object(what string, member func(name string) error) error 
 
 var errUnknown = errors.New("a member that the protocol does not have")
 
-// into reads a value that is not long, and must be what is said. Null stands for none.
+// into decodes the next value, of at most longestValue bytes, into to; null leaves to unchanged. what names the value and must its type,
+// for the error.
 func (d *restDecoder) into(to any, what, must string) error {
 	d.body.one()
 	err := json.UnmarshalDecode(d.Decoder, to)
@@ -149,7 +147,7 @@ func (d *restDecoder) into(to any, what, must string) error {
 	return err
 }
 
-// parameters reads parameters, whose values are bools, float64s and strings.
+// parameters reads an object of parameters and calls set for each; values are bool, float64 or string.
 func (d *restDecoder) parameters(what string, set func(name string, value any) error) error {
 	var all map[string]any
 	if err := d.into(&all, what, "an object"); err != nil {
@@ -225,7 +223,7 @@ func (d *restDecoder) readOutputs() error {
 	return nil
 }
 
-// readInputs reads a list of inputs, or null, which stands for an empty one.
+// readInputs reads the list of inputs; null stands for an empty one.
 func (d *restDecoder) readInputs() error {
 	t, err := d.next()
 	if err != nil || t.Kind() == 'n' {
@@ -290,13 +288,13 @@ func (d *restDecoder) inputParameter(name string, value any) error {
 	return nil
 }
 
-// data reads the input's values. If name, datatype and shape come after them, their text is kept until then.
+// data reads the input's values. If name, datatype or shape are still unknown, it keeps the values' text as d.late.
 func (d *restDecoder) data() error {
 	d.haveData = true
 	if in := &d.input; in.name != "" && in.datatype != "" && in.shape != nil {
 		return d.values(d.next)
 	}
-	d.peek() // the colon is read then, but still in the buffer
+	d.peek() // this reads the colon, which stays in the buffer
 	depth, ahead := d.StackDepth(), d.UnreadBuffer()
 	first := bytes.TrimLeft(ahead, " \t\r\n:")
 	begin := d.InputOffset() + int64(len(ahead)-len(first))
@@ -311,7 +309,7 @@ func (d *restDecoder) data() error {
 		if err != nil {
 			return err
 		}
-		if t.Kind() == '{' { // whose names the decoder would keep
+		if t.Kind() == '{' { // the decoder would keep its names in memory
 			return invalid("inputs: data: must be a list of values")
 		}
 		if d.StackDepth() == depth {
@@ -322,10 +320,10 @@ func (d *restDecoder) data() error {
 	return nil
 }
 
-// foresee refuses a request before its values are read, if the shape says that it will be refused.
+// foresee refuses a request before its values are read, if it would be refused later for the number of rows in its shape.
 func (d *restDecoder) foresee() error {
 	if len(d.input.shape) == 0 {
-		return nil // rows will say that it must have some
+		return nil // rows returns the error
 	}
 	if err := d.input.few(d.server.config.Limits.Batch); err != nil {
 		return err
@@ -333,10 +331,10 @@ func (d *restDecoder) foresee() error {
 	return d.server.foresee(d.request, int(d.input.shape[0]), d.known)
 }
 
-// values makes raw values of those in a list, which is nested or flat.
+// values converts a flat or nested list to raw values.
 func (d *restDecoder) values(next func() (jsontext.Token, error)) error {
 	in := &d.input
-	n, err := in.values(d.body.limit) // each value takes a byte or more
+	n, err := in.values(d.body.limit) // each value takes at least one byte of the body
 	if err == nil {
 		err = d.foresee()
 	}
@@ -393,7 +391,7 @@ func (d *restDecoder) value(t jsontext.Token) error {
 		var x float32
 		x, wrong = t.Float32()
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	case inputTypes[in.name] != in.datatype: // rows will say what it must be
+	case inputTypes[in.name] != in.datatype: // rows returns the error
 		return nil
 	default:
 		wrong = errors.ErrUnsupported

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// jsonLength is the header of the binary tensor extension. It says how many bytes of the body are JSON; tensors follow them.
+// jsonLength is the header of the binary tensor extension: the number of bytes of the body that are JSON. Binary tensors follow them.
 const jsonLength = "Inference-Header-Content-Length"
 
-// restInfer answers POST ../infer.
+// restInfer answers POST /v2/models/NAME/infer, with or without /versions/VERSION.
 func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) error {
 	requestOf(r.Context()).asked = time.Now()
 	c, err := s.restCall(w, r)
@@ -48,7 +48,7 @@ func (s *Server) restInfer(w http.ResponseWriter, r *http.Request) error {
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
-// restEvents answers with server-sent events: an answer each, of which the last has the parameter triton_final_response.
+// restEvents answers with server-sent events, one for each answer. The parameter triton_final_response is true in the last one.
 func (s *Server) restEvents(w http.ResponseWriter, r *http.Request, c *restCall) error {
 	if c.binary || len(c.binaryFor) > 0 {
 		return invalid("outputs: events are text and have no binary tensors")
@@ -84,12 +84,12 @@ func (s *Server) restEvents(w http.ResponseWriter, r *http.Request, c *restCall)
 	return nil
 }
 
-// encode is the answer as REST has it: the JSON, and the binary tensors that follow it; nil if there are none. last says whether
-// it is the last one, "true" or "false", or is empty.
+// encode returns the answer's JSON (head) and the binary tensors that follow it (tail), nil if there are none. last is the value of
+// triton_final_response, "true" or "false", or "" to leave it out.
 func (c *restCall) encode(last string) (head, tail []byte) {
 	size := 1 << 10
 	for i := range c.answer.outputs {
-		size += 3 * len(c.answer.outputs[i].raw) // a float32 takes 4 bytes there, about 11 here
+		size += 3 * len(c.answer.outputs[i].raw) // a float32 takes 4 bytes raw, about 11 as JSON
 	}
 	b := make([]byte, 0, size)
 	b = append(b, `{"model_name":`...)
@@ -142,7 +142,7 @@ func appendValues(b []byte, t *tensor) []byte {
 			b = strconv.AppendUint(b, uint64(raw[0]), 10)
 			raw = raw[1:]
 		case bytesType:
-			value, rest, _ := cutBytes(raw) // appendBytes has written it
+			value, rest, _ := cutBytes(raw) // cannot fail: appendBytes wrote it
 			b, raw = appendString(b, value), rest
 		}
 	}
@@ -151,6 +151,6 @@ func appendValues(b []byte, t *tensor) []byte {
 
 // appendString writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendString[T string | []byte](b []byte, s T) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // its only error is of such bytes
+	b, _ = jsontext.AppendQuote(b, s) // its only error is about bytes that are not UTF-8
 	return b
 }

@@ -10,23 +10,22 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// searchModel is the name under which the first model is searched with.
+// searchModel is the name of the model that searches with the first configured model.
 const searchModel = "search"
 
-// keptForest is the size in bytes up to which trees are kept for the next search, until the next garbage collection but one. Without
-// them, requests of few visits would cost a garbage collection each.
+// keptForest is the maximum size in bytes of trees that a pool keeps for the next search. Otherwise each request of few visits would cost a
+// garbage collection.
 const keptForest = 16 << 20
 
-// firstReport is the sum of the visits of a request's positions at which a search first reports its results. The next
-// reports follow whenever the sum has doubled.
+// firstReport is the number of visits, summed over the positions of a request, at which a search first reports results. It reports again
+// whenever this number has doubled.
 const firstReport = 64
 
-// search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of
-// all searches share batches.
-// With r.progress it reports what it has found so far; rows that have not begun have no visits.
+// search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of all searches
+// share batches. With r.progress it also reports intermediate results; rows that have not begun have no visits.
 func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch, names []string) (*found, error) {
 	visits, actions := r.visits, b.Board.Actions()
-	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf under way
+	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf in progress
 	config := mcts.DefaultConfig(mcts.PUCT).For(m.evaluator.Backend())
 	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
 	config.Exact, config.RootNodes = cmp.Or(r.exact, solver.ByBoard), mcts.RootNodesFor(visits)
@@ -39,7 +38,7 @@ func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch
 	if r.work <= keptForest {
 		defer s.forests.Put(forest)
 	}
-	report, total := firstReport, 0 // at how many visits, and how many there are
+	report, total := firstReport, 0 // visits at which to report next, and visits so far
 	if r.progress {
 		limits.Report = firstReport
 		clear(b.WDL)
@@ -55,7 +54,7 @@ func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch
 			total += move.Visits - int(f.visits[row*actions+move.Action])
 			f.visits[row*actions+move.Action], f.q[row*actions+move.Action] = int32(move.Visits), float32(move.Q)
 		}
-		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // each root has a visit of its own
+		if so := total + len(b.Pos); r.progress && so >= report && so < len(b.Pos)*visits { // the visits of moves do not include the first visit of each root
 			report = 2 * so
 			r.answer = encode(m.Version, names, b, f, r.wrong)
 			err := r.report()

@@ -29,37 +29,37 @@ type Server struct {
 	board         *game.Board
 	boards        game.Boards
 	memory        *budget
-	reading       *slots // of messages of gRPC
+	reading       *slots // for gRPC messages
 	readingHealth *slots
-	calls         atomic.Int64 // of gRPC under way, but for streams
+	calls         atomic.Int64 // gRPC calls in progress, without streams
 	models        repository
-	searched      *stats          // of the model search
-	prover        *eval.Evaluator // of all exact steps
+	searched      *stats          // of the model "search"
+	prover        *eval.Evaluator // the queue of all exact steps
 	forests       sync.Pool       // of *mcts.Forest, trees for the next search
 	large         chan struct{}   // has an element for each large search in progress
 
-	loading    sync.Mutex // held while models are made ready; guards these
-	number     uint64     // of networks so far
-	configured []Model    // the models of Config, as they are now; changed with models.mu locked too
-	tried      []Model    // what Config.Reread had last
-	wrong      string     // its last error
+	loading    sync.Mutex // held while models are loaded; guards the next four fields
+	number     uint64     // number of networks loaded so far
+	configured []Model    // the current models of Config; written with models.mu locked, too
+	tried      []Model    // last result of Config.Reread
+	wrong      string     // last error of Config.Reread, "" after a success
 
-	generations sync.WaitGroup // those that are not closed
+	generations sync.WaitGroup // counts the models that are not closed
 
 	metrics  *prometheus.Registry
 	refusals limiter
-	page     http.Handler // nil: none
+	page     http.Handler // nil: no page
 	endPage  func()
 
 	health  *health.Server
-	taking  context.Context // ends when draining begins: streams read no more requests then
+	taking  context.Context // ends when draining begins, after which streams read no more requests
 	endTake context.CancelFunc
-	over    context.Context // ends after all requests are answered, and ends streams of other kinds
+	over    context.Context // ends after all requests are answered; this ends the streams of health and reflection
 	end     context.CancelFunc
 
 	mu        sync.Mutex
 	state     state
-	requests  int // under way
+	requests  int // in progress
 	answering sync.WaitGroup
 }
 
@@ -73,8 +73,8 @@ const (
 	draining       // accepts none, and answers those in progress
 )
 
-// New loads the models. Its error names the model that cannot be loaded, or the field of the Config that is out of range. The
-// caller calls Serve or Close.
+// New loads the models. Its error names the model that cannot be loaded, or the field of the Config that is out of range. The caller must
+// call Serve or Close.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
@@ -102,7 +102,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends a Server that does not serve, with its page and its models. Serve does so at its end.
+// Close releases the page and the models of a Server whose Serve is not called. Serve does this itself when it returns.
 func (s *Server) Close() {
 	s.enterState(draining)
 	s.end()
@@ -110,22 +110,22 @@ func (s *Server) Close() {
 	s.waitClosed()
 }
 
-// SetPage sets the handler of the HTTP port for all paths outside /v2. end is called once, when the server accepts no more
-// requests, and should cancel the page's work in progress. SetPage must be called before Serve.
+// SetPage sets the handler of the HTTP port for all paths outside /v2. The server calls end once, when it accepts no more requests; end
+// should cancel the page's work in progress. SetPage must be called before Serve.
 func (s *Server) SetPage(page http.Handler, end func()) { s.page, s.endPage = page, sync.OnceFunc(end) }
 
-// Listeners are the ports. A nil one is not served.
+// Listeners are the ports to serve; those that are nil are not served.
 type Listeners struct {
 	HTTP, GRPC net.Listener
 	Metrics    net.Listener // plain HTTP
-	Profile    net.Listener // pprof, for this machine alone
+	Profile    net.Listener // pprof; should be a loopback address
 }
 
-// Serve answers clients until ctx ends. Then the server is no longer ready, and after Config.DrainDelay it accepts no more
-// requests. Serve returns when the accepted ones are answered and all models are closed. It returns an error if that takes
+// Serve answers clients until ctx ends. Then the server reports that it is not ready, and after Config.DrainDelay it accepts no more
+// requests. Serve returns when the accepted requests are answered and all models are closed. It returns an error if the requests take
 // longer than Config.DrainTime, or if a port fails.
 func (s *Server) Serve(ctx context.Context, l Listeners) error {
-	// Requests outlive ctx: they are answered.
+	// Requests are answered after ctx has ended, so their contexts must not end with it.
 	base := context.WithoutCancel(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -148,7 +148,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		l = counted{l, of}
 		go func() {
 			err := serve(l)
-			if errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) { // it was stopped, perhaps before it began
+			if errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) { // it was stopped, possibly before it started
 				err = nil
 			}
 			if err != nil {
@@ -195,16 +195,17 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	return err
 }
 
-// waitClosed waits until all models are closed. No requests are left, so only an evaluator that hangs can make this time out.
+// waitClosed waits until all models are closed, at most lingerTime. No requests are left, so only an evaluator that hangs can make this
+// time out.
 func (s *Server) waitClosed() {
 	select {
 	case <-finished(func() { s.generations.Wait(); s.prover.Close() }):
 	case <-time.After(lingerTime):
-		s.config.Log.Warn("some models do not end, and are left behind")
+		s.config.Log.Warn("some models did not close in time")
 	}
 }
 
-// finished is closed when wait has returned.
+// finished returns a channel that is closed when wait has returned.
 func finished(wait func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -235,20 +236,20 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 			}
 			if s.memory.cooled() {
 				debug.FreeOSMemory()
-				debug.FreeOSMemory() // what lies in pools goes with the second collection
+				debug.FreeOSMemory() // pools are emptied by the second garbage collection
 			}
 		}
 	}
 }
 
-// drain ends the service. Every request that was taken is answered, unless DrainTime passes.
+// drain ends the service. It waits up to DrainTime for the answers to all accepted requests.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
-	s.config.Log.Info("not ready any more", "takes requests for", s.config.DrainDelay)
+	s.config.Log.Info("not ready any more", "accepts requests for", s.config.DrainDelay)
 	time.Sleep(s.config.DrainDelay)
 	s.enterState(draining)
 	s.mu.Lock()
-	s.config.Log.Info("takes no more requests", "under way", s.requests)
+	s.config.Log.Info("accepts no more requests", "under way", s.requests)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()
@@ -263,7 +264,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	case <-ctx.Done():
 		answered = false
 	}
-	// A client could keep a stream of another kind, such as a health watch, for ever. It is told of the end, and then ended.
+	// A client could keep a stream such as a health watch open for ever. It gets time to read the last status, and then the stream is ended.
 	for _, patience := range []time.Duration{tellTime, lingerTime} {
 		select {
 		case <-stopped:
@@ -275,13 +276,14 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	g.Stop()
 	<-stopped
 	if err != nil || !answered {
-		return fmt.Errorf("serve: requests under way were not answered within %v", s.config.DrainTime)
+		return fmt.Errorf("serve: some requests were not answered within %v", s.config.DrainTime)
 	}
 	s.config.Log.Info("all requests are answered")
 	return nil
 }
 
-// In tellTime health watchers are told of the end. In lingerTime finished answers leave, and models are closed.
+// tellTime is the time for health watchers to receive the last status. lingerTime is the time for sending finished answers, and for closing
+// models.
 const (
 	tellTime   = 100 * time.Millisecond
 	lingerTime = 5 * time.Second

@@ -11,18 +11,18 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// SolverPlatform is the platform of a model that answers exact scores, or bounds on them.
+// SolverPlatform is the platform of a model that answers with exact scores, or bounds on them.
 const SolverPlatform = "evald_solver"
 
-// solverTable is the size of a solver's table, in MiB. It is the solver's own default for 7x6, which fits the processor's cache.
+// solverTable is the size of a solver's transposition table in MiB. It is the solver's own default for 7x6, and fits the processor's cache.
 const solverTable = 16
 
-// SolverBytes is the memory of each position that a solver searches at once, in bytes.
+// SolverBytes is the memory per concurrently solved position, in bytes.
 const SolverBytes = solverTable << 20
 
-// NewSolver is the exact solver as a model. A row is a batch of its own, so that clients take turns by rows. One thread with its own
-// table searches it for the number of nodes of the request. The result depends on the row and the number of nodes alone. Books may be
-// nil.
+// NewSolver returns the exact solver as a model, which solves up to atOnce positions concurrently. Each row is a batch of its own, so that
+// clients take turns by rows. One thread with its own table searches a row for at most the request's number of nodes. The result depends
+// only on the row and the number of nodes. books may be nil.
 func NewSolver(books func(game.Rules) solver.Book, atOnce int) Loaded {
 	if books == nil {
 		books = func(game.Rules) solver.Book { return nil }
@@ -33,25 +33,25 @@ func NewSolver(books func(game.Rules) solver.Book, atOnce int) Loaded {
 	}
 }
 
-// solving is the backend of the model solver. If its context has a solveJob, it also writes the bounds to it.
+// solving is the backend of the model solver. If the context has a solveJob, it also stores the bounds there.
 type solving struct {
 	books func(game.Rules) solver.Book
 
 	mu   sync.Mutex
-	free []*solver.Solver // at most one for each batch at once
+	free []*solver.Solver // idle solvers; at most as many as concurrent batches
 }
 
-// solveJob is a request for the solver, and its result.
+// solveJob is a request for the solver and its results.
 type solveJob struct {
-	nodes uint64 // a row
+	nodes uint64 // maximum per row
 
 	mu    sync.Mutex
 	found map[game.Position]solvedRow
 }
 
-// solvedRow is the solver's result for a position. Equal bounds are the exact score.
+// solvedRow has the solver's bounds on the score of each move of a position. Equal bounds are the exact score.
 type solvedRow struct {
-	low, high []int32 // [A] solver.NoMove for a move that cannot be played
+	low, high []int32 // [A]; solver.NoMove for a move that cannot be played
 	nodes     uint64
 }
 
@@ -91,7 +91,7 @@ func (s *solving) Compute(ctx context.Context, b *eval.Batch) error {
 	return nil
 }
 
-// take returns a solver for a board, a used one if possible. The caller gives it back.
+// take returns a solver for a board, an idle one if possible. The caller returns it with give.
 func (s *solving) take(board *game.Board) (*solver.Solver, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *solving) take(board *game.Board) (*solver.Solver, error) {
 		s.free = slices.Delete(s.free, last, last+1)
 		if i >= 0 {
 			return one, nil
-		} // else its memory can be freed before the next one allocates
+		} // dropping the other solver lets its memory be freed before the new one allocates
 	}
 	return solver.New(board, solver.Options{TableMiB: solverTable, Bounded: true, Book: s.books(board.Rules())})
 }
@@ -114,8 +114,7 @@ func (s *solving) give(one *solver.Solver) {
 	s.free = append(s.free, one)
 }
 
-// answer writes row i of a batch: each result that the bounds leave open is as likely as the others, and so is each move that may
-// be the best.
+// answer writes row i of a batch. All results that the bounds allow are equally likely, and so are all moves that may be the best.
 func (r *solvedRow) answer(b *eval.Batch, i int) {
 	least, most := slices.Max(r.low), slices.Max(r.high)
 	var best game.Bits
@@ -140,10 +139,11 @@ func (r *solvedRow) answer(b *eval.Batch, i int) {
 	b.Source[i] = eval.Solved
 }
 
-// leastCost is that of a row of few nodes, in rows of DefaultSettings.Nodes: a board that was not asked for before needs a new table.
+// leastCost is the minimum cost that is charged for a row, where 1 is a row of DefaultSettings.Nodes. Even a row of few nodes may need a
+// new table, for a board that no solver has.
 const leastCost = 0.02
 
-// solve asks the solver for the rows of a batch. The answer's bounds are in f.
+// solve solves the rows of a batch, and also returns the bounds.
 func (s *Server) solve(ctx context.Context, m *model, r *request, b *eval.Batch) (*found, eval.Timing, error) {
 	job := &solveJob{nodes: uint64(cmp.Or(r.nodes, m.Nodes)), found: map[game.Position]solvedRow{}}
 	actions := b.Board.Actions()

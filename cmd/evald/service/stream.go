@@ -16,9 +16,9 @@ import (
 // streamDepth is the maximum number of concurrent requests of one stream.
 const streamDepth = 64
 
-// ModelStreamInfer answers the requests of a stream, each as soon as it is done, in any order; an answer has its request's id. If
-// a request fails, its answer has the error, and the stream continues. With the parameter "progress" a search has several answers;
-// triton_final_response marks the last. When the server ends, it still answers the requests that it has read.
+// ModelStreamInfer answers the requests of a stream, each as soon as it is done, in any order; an answer has its request's id. If a request
+// fails, its answer contains the error, and the stream continues. With the parameter "progress" a search has several answers;
+// triton_final_response marks the last one. When the server shuts down, it still answers the requests that it has read.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	var mu sync.Mutex // guards ending, and Send
 	ending := false
@@ -29,7 +29,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 	}
 	var answers sync.WaitGroup
 	read := make(chan error, 1)
-	go func() { // it ends with the call, which ends Recv
+	go func() { // ends with the call, because Recv then returns an error
 		depth := make(chan struct{}, streamDepth)
 		for {
 			depth <- struct{}{}
@@ -69,7 +69,7 @@ func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.Mod
 	return err
 }
 
-// streamRequest reads the next request. If there is a request, err says why it cannot be answered; otherwise it ends the stream.
+// streamRequest reads the next request. If the request is nil, the error ends the stream; otherwise the error is the answer to the request.
 func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.ModelInferRequest, error) {
 	var f frame
 	if err := stream.RecvMsg(&f); err != nil {
@@ -86,7 +86,8 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.
 	return r, message, err
 }
 
-// streamAnswer sends the answer to a request, or its error err. The request keeps its memory until the connection has the answer.
+// streamAnswer computes and sends the answer to a request, or sends err if it is not nil. The request keeps its memory until the answer is
+// passed to the connection.
 func (s grpcService) streamAnswer(
 	ctx context.Context, r *request, message *kserve.ModelInferRequest, err error, send func(*kserve.ModelStreamInferResponse) error,
 ) {
@@ -112,11 +113,11 @@ func (s grpcService) streamAnswer(
 	r.answer.release()
 }
 
-// finalParameter says whether an answer to a request is its last one, as Triton names it.
+// finalParameter is Triton's parameter of an answer that says whether it is the last one to its request.
 const finalParameter = "triton_final_response"
 
-// streaming answers a call of many messages. A stream on which the client sends many has room for the longest message all the
-// time.
+// streaming wraps a method with streams of messages. If the client may send many messages, the call reserves memory for the longest message
+// for its whole life.
 func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandler {
 	return func(srv any, stream grpc.ServerStream) (err error) {
 		r := requestOf(stream.Context())
@@ -135,7 +136,7 @@ func (s *Server) streaming(next grpc.StreamHandler, many bool) grpc.StreamHandle
 	}
 }
 
-// countedStream is a stream whose messages are paid for.
+// countedStream is a stream whose messages use reserved memory.
 type countedStream struct {
 	grpc.ServerStream
 	server  *Server

@@ -17,7 +17,7 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// The datatypes of the protocol, and the size of a value of each in bytes. A value of BYTES follows its length.
+// Datatypes of the protocol.
 const (
 	uint8Type  = "UINT8"
 	int32Type  = "INT32"
@@ -26,17 +26,17 @@ const (
 	bytesType  = "BYTES"
 )
 
-// tensor is an input or an output. Its values are little-endian and in row-major order. A value of BYTES follows its length,
-// which takes four bytes.
+// tensor is an input or an output. Its values are little-endian and in row-major order. A value of BYTES is preceded by its length in four
+// bytes.
 type tensor struct {
 	name     string
 	datatype string
 	shape    []int64
 	raw      []byte
-	parser   *game.Parser // of the input "moves"; nil: a new one
+	parser   *game.Parser // for the input "moves"; nil: a new one
 }
 
-// values is how many values the shape has. More than max are an error.
+// values returns the number of values of the shape, and an error if they are more than max.
 func (t *tensor) values(max int) (int, error) {
 	n := 1
 	for _, d := range t.shape {
@@ -51,7 +51,7 @@ func (t *tensor) values(max int) (int, error) {
 	return n, nil
 }
 
-// fromContents makes raw of the values in a typed list, as gRPC has them beside raw_input_contents.
+// fromContents converts the values of a typed list, gRPC's alternative to raw_input_contents, to raw.
 func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 	if c == nil {
 		return invalid("input %q: neither contents nor raw_input_contents", t.name)
@@ -72,7 +72,7 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 			t.raw = appendBytes(t.raw, x)
 		}
 	default:
-		return nil // rows will name the datatype that it wants
+		return nil // rows returns the error
 	}
 	if have != n {
 		return invalid("input %q: %d values of %s for shape %v, want %d", t.name, have, t.datatype, t.shape, n)
@@ -84,7 +84,7 @@ func (t *tensor) fromContents(c *kserve.InferTensorContents) error {
 func appendNumbers(to []byte, values any) []byte {
 	to, err := binary.Append(to, binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // they are no such slice
+		panic(err) // values is not such a slice
 	}
 	return to
 }
@@ -93,7 +93,7 @@ func appendBytes[T string | []byte](to []byte, value T) []byte {
 	return append(binary.LittleEndian.AppendUint32(to, uint32(len(value))), value...)
 }
 
-// cutBytes cuts the first value off raw values of BYTES.
+// cutBytes splits off the first of some raw values of BYTES. ok is false if raw is too short.
 func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	if len(raw) < 4 {
 		return nil, nil, false
@@ -105,7 +105,7 @@ func cutBytes(raw []byte) (value, rest []byte, ok bool) {
 	return raw[4 : 4+n], raw[4+n:], true
 }
 
-// The inputs, which kserve/README.md describes.
+// Inputs, described in kserve/README.md.
 const (
 	bitboardsInput = "bitboards"
 	planesInput    = "planes"
@@ -115,7 +115,7 @@ const (
 // inputTypes are the inputs' datatypes.
 var inputTypes = map[string]string{bitboardsInput: uint64Type, planesInput: floatType, movesInput: bytesType}
 
-// rows is how many positions the input has. It checks shape, datatype and length before anything is decoded.
+// rows checks the shape, datatype and length before anything is decoded, and returns the number of positions.
 func (t *tensor) rows(board *game.Board, most int) (int, error) {
 	datatype, ok := inputTypes[t.name]
 	if !ok {
@@ -156,7 +156,7 @@ func (t *tensor) rows(board *game.Board, most int) (int, error) {
 	return int(n), nil
 }
 
-// few checks the number of positions, which the shape's first dimension says.
+// few checks that the number of positions, the shape's first dimension, is 1 to most.
 func (t *tensor) few(most int) error {
 	if n := t.shape[0]; n < 1 || n > int64(most) {
 		return invalid("input %q: %d positions, must be 1 to %d", t.name, n, most)
@@ -164,7 +164,7 @@ func (t *tensor) few(most int) error {
 	return nil
 }
 
-// words is how many 64-bit words a set of cells takes.
+// words returns the number of 64-bit words of a set of cells.
 func words(board *game.Board) int {
 	if board.Wide() {
 		return 2
@@ -172,8 +172,8 @@ func words(board *game.Board) int {
 	return 1
 }
 
-// positions reads row i into pos[i]. It returns the board that they are on: the request's, unless the moves name another.
-// Without anyPosition, positions that no game reaches are refused.
+// positions decodes row i into pos[i] for all rows. It returns the board of the rows: the given one, unless the moves name another. Without
+// anyPosition it refuses positions that no game reaches.
 func (t *tensor) positions(board *game.Board, pos []game.Position, anyPosition bool) (*game.Board, error) {
 	level := game.InTurn
 	if anyPosition {
@@ -223,7 +223,7 @@ func bitsAt(raw []byte) game.Bits {
 	return game.Bits{Lo: binary.LittleEndian.Uint64(raw), Hi: binary.LittleEndian.Uint64(raw[8:])}
 }
 
-// planes reads the stones, which are in the first two planes.
+// planes decodes the stones, which are in the first two planes.
 func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 	size := board.Cells()
 	for i := range pos {
@@ -246,7 +246,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 	return nil
 }
 
-// comparePlanes checks all planes of a network against the stones.
+// comparePlanes checks that all other planes of a network fit the stones.
 func (t *tensor) comparePlanes(board *game.Board, pos []game.Position) error {
 	want, size := make([]float32, net.PlanesSize(board, 1)), board.Cells()
 	for i := range pos {
@@ -260,14 +260,14 @@ func (t *tensor) comparePlanes(board *game.Board, pos []game.Position) error {
 	return nil
 }
 
-// float is value i of raw values of FP32.
+// float returns value i of raw values of FP32.
 func float(raw []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 }
 
 func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool) (*game.Board, error) {
 	parser := cmp.Or(t.parser, &game.Parser{AnyPosition: anyPosition})
-	given := board // for rows that name none, whatever the rows before them have named
+	given := board // for rows that name no board, even after rows that name another
 	raw := t.raw
 	for i := range pos {
 		value, rest, ok := cutBytes(raw)
@@ -302,7 +302,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool)
 	return board, nil
 }
 
-// The outputs, which kserve/README.md describes.
+// Outputs, described in kserve/README.md.
 const (
 	wdlOutput      = "wdl"
 	valueOutput    = "value"
@@ -315,7 +315,7 @@ const (
 	highOutput     = "high"
 	solvedOutput   = "solved"
 	nodesOutput    = "nodes"
-	errorOutput    = "error" // of a request with the parameter "partial"
+	errorOutput    = "error" // only with the parameter "partial"
 )
 
 var (
@@ -324,11 +324,11 @@ var (
 	solvedOutputs    = append(slices.Clone(evaluatedOutputs), lowOutput, highOutput, solvedOutput, nodesOutput)
 )
 
-// output is how an output is written.
+// output describes how an output is encoded.
 type output struct {
 	datatype string
-	width    int // values of a row; 0: a value for each move
-	size     int // bytes of a value, at most if it is BYTES
+	width    int // values per row; 0: one for each move
+	size     int // bytes of a value; for BYTES an estimate of the maximum
 	write    func(to []byte, b *eval.Batch, f *found) []byte
 }
 
@@ -340,7 +340,7 @@ var outputs = map[string]output{
 	lowOutput:    {int32Type, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.low) }},
 	highOutput:   {int32Type, 0, 4, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.high) }},
 	nodesOutput:  {uint64Type, 1, 8, func(to []byte, _ *eval.Batch, f *found) []byte { return appendNumbers(to, f.nodes) }},
-	errorOutput:  {bytesType, 1, 4 + 2*short.Most, nil}, // see appendPartial; once more while the rows are read
+	errorOutput:  {bytesType, 1, 4 + 2*short.Most, nil}, // written by appendPartial; the size counts the text twice, because readRows keeps it too
 	valueOutput: {floatType, 1, 4, func(to []byte, b *eval.Batch, _ *found) []byte {
 		for i := range b.Pos {
 			to = binary.LittleEndian.AppendUint32(to, math.Float32bits(b.Value(i)))
@@ -348,7 +348,7 @@ var outputs = map[string]output{
 		return to
 	}},
 	gameoverOutput: {uint8Type, 1, 1, func(to []byte, b *eval.Batch, _ *found) []byte {
-		for i, p := range b.Pos { // if the game is over, the evaluator has answered by the rules
+		for i, p := range b.Pos { // if the game is over, the source is Terminal
 			code := uint8(game.NotOver)
 			if b.Source[i] == eval.Terminal {
 				code = b.Board.Result(p).GameOver()
@@ -371,11 +371,11 @@ var outputs = map[string]output{
 	}},
 }
 
-// columns is how many values a row of an output has, and room about how many bytes it takes.
+// columns returns the number of values of a row, and room the approximate number of its bytes.
 func (o output) columns(board *game.Board) int { return cmp.Or(o.width, board.Actions()) }
 func (o output) room(board *game.Board) int    { return o.size * o.columns(board) }
 
-// found is the result of a search or the solver.
+// found has the results of a search or the solver that a batch has no room for.
 type found struct {
 	visits    []int32   // [N,A] of a search
 	q         []float32 // [N,A]
@@ -385,7 +385,7 @@ type found struct {
 
 var founds = sync.Pool{New: func() any { return new(found) }}
 
-// zeros is s with n values, all 0.
+// zeros returns s with length n and all values 0.
 func zeros[T any](s []T, n int) []T {
 	s = slices.Grow(s[:0], n)[:n]
 	clear(s)

@@ -13,12 +13,12 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// propagator reads the trace of a request from its headers.
+// propagator reads the trace context of a request from its headers.
 var propagator = propagation.TraceContext{}
 
-// Traces sends traces to the address in the environment variable OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. If both are missing there are no traces, and the provider is nil. The other variables of
-// the OpenTelemetry specification count too. The caller shuts the provider down.
+// Traces returns a provider that sends traces to the address in the environment variable OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. If both are missing, the provider is nil. It also follows the other variables of the OpenTelemetry
+// specification. The caller must shut the provider down.
 func Traces(ctx context.Context, version string) (*trace.TracerProvider, error) {
 	const endpoint, protocol = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL"
 	if os.Getenv(endpoint) == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {

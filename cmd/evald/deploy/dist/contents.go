@@ -20,7 +20,7 @@ type file struct {
 	content []byte
 }
 
-// sharedFiles are what all archives have beside the program: documents, and what the program for this machine prints.
+// sharedFiles returns the files that all archives have besides the program: documents, and texts that the program for this machine prints.
 func sharedFiles(program string) ([]file, error) {
 	var all []file
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
@@ -48,7 +48,7 @@ func sharedFiles(program string) ([]file, error) {
 	return all, nil
 }
 
-// writeArchive writes path.zip for Windows, for others path.tar.gz. All is in one folder with the archive's name.
+// writeArchive writes path.zip for Windows, and path.tar.gz for other systems. All files are in one folder with the archive's name.
 func writeArchive(path string, r release, p platform, files []file) error {
 	inside := make([]file, len(files))
 	for i, f := range files {

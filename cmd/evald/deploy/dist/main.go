@@ -1,13 +1,14 @@
-// Command dist writes everything of a release into the folder dist, from one machine for all systems; make dist runs it, in
-// the root of the repository:
+// Command dist writes all files of a release into the folder dist, on one machine for all systems. make dist runs it in the root of the
+// repository:
 //
 //	main.go      the platforms, the version, the builds, the checksums
-//	contents.go  what an archive has, and the archives: tar.gz, for Windows zip
+//	contents.go  the contents of archives, and the archives: tar.gz, for Windows zip
 //	wheel.go     wheels of the Python package, so that pip installs it and the program
 //	sbom.go      the modules that a program was built from, as CycloneDX
 //
-// The program for this machine's platform is built with the flags of the command line and with cgo, if the machine has it.
-// All others are plain Go. The library in wheels has the kernels in C on all platforms for which this machine has a C compiler. The same commit gives the same bytes, if Go, the C compiler and its libraries are the same.
+// The program for this machine's platform is built with the flags of the command line and with cgo, if the machine has a C compiler. The
+// programs for all other platforms are plain Go. The library in wheels has the kernels in C on all platforms for which this machine has a C
+// compiler. The same commit gives the same bytes if Go, the C compiler and its libraries are the same.
 package main
 
 import (
@@ -25,7 +26,7 @@ import (
 	"time"
 )
 
-// platform is a system and a processor that the program is built for, as Go names them.
+// platform is an operating system and a processor that the program is built for, as Go names them.
 type platform struct{ system, processor string }
 
 var platforms = []platform{
@@ -38,7 +39,7 @@ var platforms = []platform{
 
 func (p platform) String() string { return p.system + "/" + p.processor }
 
-// program is the name of the program's file.
+// program returns the name of the program's file.
 func (p platform) program() string {
 	if p.system == "windows" {
 		return "evald.exe"
@@ -46,12 +47,12 @@ func (p platform) program() string {
 	return "evald"
 }
 
-// library is the name of the library's file.
+// library returns the name of the library's file.
 func (p platform) library() string {
 	return map[string]string{"linux": "libevald.so", "darwin": "libevald.dylib", "windows": "evald.dll"}[p.system]
 }
 
-// compilers are the C compilers for other platforms than this machine's, with the packages of Debian that have them.
+// compilers are the C compilers for platforms other than this machine's, with the Debian packages that contain them.
 var compilers = map[platform]struct{ name, from string }{
 	{"linux", "arm64"}:   {"aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"},
 	{"windows", "amd64"}: {"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"},
@@ -115,11 +116,11 @@ func run(folder string, flags []string) error {
 
 // release is the version and time under which a commit is published.
 type release struct {
-	version string    // of a tag vX.Y.Z X.Y.Z, else 0.0.0-dev+gCOMMIT; with .dirty if files differ from the commit
-	time    time.Time // of the commit; all files in archives have it
+	version string    // X.Y.Z for a tag vX.Y.Z, else 0.0.0-dev+gCOMMIT; followed by .dirty if files differ from the commit
+	time    time.Time // of the commit, and of all files in archives
 }
 
-// thisRelease asks git, and for the time the variable SOURCE_DATE_EPOCH first (reproducible-builds.org).
+// thisRelease returns the release of the checkout, from git. The variable SOURCE_DATE_EPOCH overrides its time (reproducible-builds.org).
 func thisRelease() (release, error) {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", args...).Output()
@@ -145,7 +146,7 @@ func thisRelease() (release, error) {
 	return release{versionOf(commit, strings.Fields(tags), changed != ""), time.Unix(n, 0).UTC()}, nil
 }
 
-// versionOf is the version of a commit with these tags, of which the first that is a version counts.
+// versionOf returns the version of a commit: the first of its tags that is a version, else one of the commit's hash.
 func versionOf(commit string, tags []string, changed bool) string {
 	development := "0.0.0-dev+g" + commit[:12]
 	if changed {
@@ -159,8 +160,8 @@ func versionOf(commit string, tags []string, changed bool) string {
 	return development
 }
 
-// asLibrary returns the variables and flags with which go builds the library for a platform, or no flags if there is no C compiler for it. flags
-// are those of the program for this machine.
+// asLibrary returns the environment variables and flags with which go builds the library for a platform, or no flags if there is no C compiler
+// for it. this says whether it is this machine's platform, and flags are the flags of its program.
 func asLibrary(p platform, this bool, flags []string) (env, args []string) {
 	tags := "-tags=library"
 	for _, f := range flags {
@@ -181,13 +182,13 @@ func asLibrary(p platform, this bool, flags []string) (env, args []string) {
 	}
 	cflags, ldflags := "-O2 -fstack-protector-strong", "-O2"
 	if p.system == "windows" {
-		cflags = "-O2 -Wa,-muse-unaligned-vector-move" // gcc takes the stack for aligned to 32 bytes there, and it is to 16
+		cflags = "-O2 -Wa,-muse-unaligned-vector-move" // gcc for Windows assumes a stack aligned to 32 bytes, but it is aligned to 16
 		ldflags += " -static-libgcc"
 	}
 	return []string{"CGO_ENABLED=1", "CC=" + c.name, "CGO_CFLAGS=" + cflags, "CGO_LDFLAGS=" + ldflags}, []string{tags, "-buildmode=c-shared"}
 }
 
-// build builds the program for a platform. -trimpath and the empty build ID leave out what depends on the folders here.
+// build builds the program for a platform. -trimpath and the empty build ID make its bytes independent of this machine's folders.
 func build(r release, p platform, program string, env, flags []string) error {
 	args := []string{"build", "-trimpath", "-ldflags=-s -w -buildid= -X main.release=v" + r.version, "-o", program}
 	c := exec.Command("go", append(append(args, flags...), "./cmd/evald")...)

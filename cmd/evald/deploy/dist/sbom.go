@@ -11,8 +11,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom lists the modules that a program was built from, as it says itself, and Go's standard library, as CycloneDX in JSON.
-// The hash of a module is that of go.sum.
+// sbom returns the list of the modules that a program was built from, according to the program's build information, and Go's standard library,
+// as CycloneDX in JSON. The hashes of modules are those of go.sum.
 func sbom(r release, program string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/cmd/evald/client/python"
 )
 
-// writeWheel writes a wheel of the Python package with a file of code: the library, from which the script evald also starts the program,
-// or on systems without the library the program, which pip installs beside Python and the package starts.
+// writeWheel writes a wheel of the Python package with a file of code. code is the library, which the script evald also starts as a program.
+// On systems without the library it is the program, which pip installs beside Python and the package starts.
 func writeWheel(folder string, r release, p platform, code string) error {
 	version := pythonVersion(r.version)
 	tag, err := wheelTag(p, code)
@@ -78,10 +78,10 @@ Tag: py3-none-%s
 	return writeZip(filepath.Join(folder, fmt.Sprintf("evald-%s-py3-none-%s.whl", version, tag)), r, files)
 }
 
-// pythonVersion writes a version as Python wants it (PEP 440).
+// pythonVersion converts a version to Python's form (PEP 440).
 func pythonVersion(version string) string { return strings.Replace(version, "-dev+", ".dev0+", 1) }
 
-// wheelTag names the systems of a wheel. On macOS they follow from Go, on Linux from the C library that the program needs.
+// wheelTag returns the tag for the systems of a wheel. On macOS it follows from Go, on Linux from the C library that the program needs.
 func wheelTag(p platform, program string) (string, error) {
 	python := map[string]string{"linux/amd64": "x86_64", "linux/arm64": "aarch64", "darwin/amd64": "x86_64", "darwin/arm64": "arm64"}[p.String()]
 	switch p.system {
@@ -94,7 +94,7 @@ func wheelTag(p platform, program string) (string, error) {
 	return "win_amd64", nil
 }
 
-// glibc returns the n of the glibc 2.n that a program needs, at least 17: pip knows no older one by this kind of name.
+// glibc returns the n of the glibc 2.n that a program needs, at least 17, because tags of this form begin with glibc 2.17.
 func glibc(program string) (int, error) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -102,10 +102,10 @@ func glibc(program string) (int, error) {
 	}
 	defer f.Close()
 	needs := 17
-	symbols, _ := f.ImportedSymbols() // the error is that there are none: the program is static
+	symbols, _ := f.ImportedSymbols() // an error means that the program is static and has none
 	for _, s := range symbols {
 		n := 0
-		_, _ = fmt.Sscanf(s.Version, "GLIBC_2.%d", &n) // other versions are not of glibc
+		_, _ = fmt.Sscanf(s.Version, "GLIBC_2.%d", &n) // skips versions of other libraries
 		needs = max(needs, n)
 	}
 	return needs, nil

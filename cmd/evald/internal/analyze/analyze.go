@@ -1,10 +1,10 @@
-// Package analyze answers queries, one JSON object per line, with searches of many positions at once. Each answer is written
-// as soon as its search ends, whatever the order of the queries.
+// Package analyze answers queries, one JSON object per line, with concurrent searches. Each answer is written as soon as its search ends, so
+// the order of the answers differs from the order of the queries.
 //
 // # Decisions
 //
-// An mcts.Scheduler searches the queries. Each is checked after each of its waves, so that it can be ended, or its tree
-// given to the next query, between any two. A check changes nothing that the search finds.
+// An mcts.Scheduler searches the queries. After each wave of a search's leaves the engine checks whether to end the search or to report. These
+// checks do not change the results.
 package analyze
 
 import (
@@ -24,16 +24,15 @@ import (
 // Summary counts what a run has done.
 type Summary struct {
 	Queries int // lines that were answered
-	Refused int // lines that were answered with an error
-	GivenUp int // lines whose search an interrupt cut short without an answer
+	Refused int // answered with an error
+	GivenUp int // without an answer, because an interrupt cut the search short
 }
 
-// lastTime is the time in which searches must end after they were told to.
+// lastTime is the time that searches have to end with an answer after an interrupt.
 const lastTime = 500 * time.Millisecond
 
-// Run answers the queries of in until its end and the end of all searches. If ctx ends, Run stops reading and drops the
-// waiting searches; those in progress continue for a moment and then end with their results so far. It then returns the error of
-// ctx. If out cannot be written, Run returns at once.
+// Run reads queries from in until its end, and returns when all are answered. If ctx ends, Run stops reading and drops the waiting
+// searches, ends those in progress with their results so far, and returns the error of ctx. If it cannot write to out, Run returns at once.
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, error) {
 	searching, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
@@ -42,7 +41,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	replies := make(chan reply, 64)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	context.AfterFunc(searching, stop) // the answers cannot be written
+	context.AfterFunc(searching, stop) // stop reading when all searches are abandoned
 	engine, err := newEngine(reading, searching, c, func(r reply) { replies <- r })
 	if err != nil {
 		return Summary{}, err
@@ -53,7 +52,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
 		r.engine.terminate("", true)
-		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may not answer
+		time.AfterFunc(lastTime, func() { abandon(nil) }) // an evaluator may hang
 	})()
 	err = r.read(reading, in)
 	r.engine.scheduler.Wait()
@@ -69,8 +68,8 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	return r.Summary, err
 }
 
-// write writes replies until there are no more, and flushes whenever no further reply is waiting. After an error it still
-// receives them, so that no sender blocks.
+// write writes replies until replies is closed, and flushes whenever no further reply is waiting. After an error it continues to receive
+// them, so that no sender blocks.
 func write(replies <-chan reply, out io.Writer, table bool, failed func(error)) (err error) {
 	w := bufio.NewWriter(out)
 	rows, encode := columns.Writer(w), json.NewEncoder(w)
@@ -93,7 +92,6 @@ func write(replies <-chan reply, out io.Writer, table bool, failed func(error)) 
 	return err
 }
 
-// run reads queries.
 type run struct {
 	engine *engine
 	parser parser
@@ -113,7 +111,7 @@ func (r *run) read(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// line answers a line, or starts the search that will.
+// line answers a line, or starts its search.
 func (r *run) line(l *stream.Line) {
 	r.Queries++
 	if l.Err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Answer is the result of a search of a position, as JSON. Arrays are by action; wdl, value and q are for the side to move.
+// Answer is the result of a search, as JSON. Arrays are by action; wdl, value and q are for the side to move.
 type Answer struct {
 	Position string    `json:"position"`
 	ToMove   int       `json:"to_move"`
@@ -22,8 +22,8 @@ type Answer struct {
 	Model    string    `json:"model"`
 }
 
-// Describe returns what a tree found for the state, with the given text and evaluator's name. A nil tree stands for a game
-// that is over.
+// Describe returns the answer for a state and its tree, which is nil if the game is over. text is the position in the answer and model the
+// evaluator's name.
 func Describe(text, model string, state game.State, t *mcts.Tree) Answer {
 	n := state.Board.Actions()
 	a := Answer{
@@ -59,7 +59,7 @@ type reply struct {
 	Line   int    `json:"line,omitempty"` // of a line that has no id
 	Error  string `json:"error,omitempty"`
 	Warned string `json:"warning,omitempty"`
-	Field  string `json:"field,omitempty"` // the field that the error or the warning is about
+	Field  string `json:"field,omitempty"` // the query's field that the error or the warning is about
 
 	// Fields of an action's reply.
 	Action      string `json:"action,omitempty"`

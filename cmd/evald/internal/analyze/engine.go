@@ -16,14 +16,14 @@ import (
 // Config of a run.
 type Config struct {
 	Evaluator   *eval.Evaluator
-	Model       func(game.Rules) string // the evaluator's name on a game's boards, for the answers
-	Search      mcts.Config             // Visits is for queries that give none, MaxNodes the limit of any tree
-	Parallel    int                     // positions searched at once, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce
+	Model       func(game.Rules) string // returns the evaluator's name for a game, for the answers
+	Search      mcts.Config             // Visits is for queries without visits, MaxNodes the limit of each tree
+	Parallel    int                     // maximum number of concurrent searches, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce nodes
 	Batch       int                     // leaves evaluated together, 1 or more
-	Leaves      int                     // leaves of each position under way at once, as mcts.Limits.Leaves
+	Leaves      int                     // mcts.Limits.Leaves
 	AnyPosition bool                    // accept positions that no game reaches
 	Queue       int                     // maximum number of queries that wait, 1 or more; reading pauses at this number
-	Table       bool                    // write a table for people in place of JSON
+	Table       bool                    // write a table instead of JSON
 }
 
 // search is an accepted query.
@@ -34,8 +34,8 @@ type search struct {
 
 	// Used only by the goroutine that searches.
 	began  time.Time // zero before the search has begun
-	report time.Time // when the next report is due; zero: never
-	ended  string    // why it ended; see over
+	report time.Time // time of the next report; zero: never
+	ended  string    // result of over
 }
 
 // over returns why the search has ended, or "".
@@ -58,18 +58,18 @@ type engine struct {
 	config    Config
 	ctx       context.Context // its end abandons all searches; they get no reply
 	scheduler *mcts.Scheduler
-	send      func(reply) // may block; called without mu
+	send      func(reply) // may block, so it is called without mu
 
 	mu      sync.Mutex
 	room    sync.Cond          // signalled when fewer than config.Queue wait
 	waiting int                // accepted but not yet begun
 	live    map[string]*search // accepted but not yet answered
 	closed  bool               // no more searches begin
-	never   int                // number accepted, but dropped before they began
-	lost    int                // number begun, but abandoned
+	never   int                // number of searches dropped before they began
+	lost    int                // number of searches abandoned after they began
 }
 
-// newEngine makes an engine, in which no more searches begin after begin has ended.
+// newEngine returns an engine. No searches begin after begin has ended, and ctx ends all searches.
 func newEngine(begin, ctx context.Context, c Config, send func(reply)) (*engine, error) {
 	e := &engine{config: c, ctx: ctx, send: send, live: map[string]*search{}}
 	e.room.L = &e.mu
@@ -78,11 +78,11 @@ func newEngine(begin, ctx context.Context, c Config, send func(reply)) (*engine,
 	return e, err
 }
 
-// timedNodes is the limit of a tree whose search has a time limit: the number of visits then says little about its size.
+// timedNodes is the maximum number of a tree's nodes if the search has a time limit, because its number of visits is then not known in
+// advance.
 const timedNodes = 1 << 20
 
-// accept queues a search as soon as there is room. It reports whether its id is free. After the engine is closed, searches
-// are dropped.
+// accept queues a search as soon as there is room, and drops it if the engine is closed. It returns false if another search has the same id.
 func (e *engine) accept(q query) bool {
 	e.mu.Lock()
 	for e.waiting >= e.config.Queue && !e.closed {
@@ -116,7 +116,7 @@ func (e *engine) accept(q query) bool {
 	return true
 }
 
-// next returns the next goal of a search; see mcts.Job.
+// next returns the next goal of a search, see mcts.Job.
 func (e *engine) next(s *search, t *mcts.Tree) (goal mcts.Goal) {
 	if s.began.IsZero() {
 		s.began = time.Now()
@@ -138,7 +138,7 @@ func (e *engine) next(s *search, t *mcts.Tree) (goal mcts.Goal) {
 	return mcts.Goal{Visits: s.Visits, CheckAt: t.Visits() + 1}
 }
 
-// done answers a search that has ended. It gets no answer if an interrupt has ended it.
+// done answers a search that has ended, unless an interrupt has ended it.
 func (e *engine) done(s *search, t *mcts.Tree, err error) {
 	r := reply{ID: s.ID}
 	if err == nil {
@@ -146,7 +146,7 @@ func (e *engine) done(s *search, t *mcts.Tree, err error) {
 	} else {
 		r.Error = err.Error()
 	}
-	// The id must be free before the answer can be read.
+	// Free the id first: as soon as a client has the answer, it may use the id again.
 	e.mu.Lock()
 	delete(e.live, s.ID)
 	if s.began.IsZero() {
@@ -167,7 +167,7 @@ func (e *engine) done(s *search, t *mcts.Tree, err error) {
 	}
 }
 
-// describe returns what is known about a search.
+// describe returns the results of a search so far.
 func (e *engine) describe(s *search, t *mcts.Tree) reply {
 	r := reply{ID: s.ID, Ended: s.ended, Seconds: time.Since(s.began).Seconds()}
 	if t.Visits() > 0 || t.Result() != game.Ongoing {
@@ -200,7 +200,7 @@ func (e *engine) terminate(id string, all bool) int {
 	return len(ended)
 }
 
-// close drops the waiting searches without a reply. Those under way continue.
+// close drops the waiting searches without a reply. Searches in progress continue.
 func (e *engine) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -24,14 +24,14 @@ type query struct {
 	State    game.State
 	Text     string // the position's text in the answer
 	Visits   int
-	Exact    solver.Nodes  // probes of leaves; 0: as Config.Search
+	Exact    solver.Nodes  // for proving leaves; 0: as in Config.Search
 	Limit    time.Duration // 0: none
 	Every    time.Duration // between reports before the answer; 0: none
 	Priority int           // higher ones are searched first
 
 	Terminate string // for the action terminate: the id of the search to end
 
-	Unknown []string // unknown fields, sorted
+	Unknown []string // names of unknown fields, sorted
 }
 
 // The actions.
@@ -59,15 +59,14 @@ func wrong(field, format string, args ...any) error {
 
 // parser reads queries. It is not safe for concurrent use.
 type parser struct {
-	Visits int // for queries that give none
+	Visits int // for queries without visits
 
 	positions game.Parser
 	fields    map[string]json.RawMessage // not read yet
 	err       error                      // the first error
 }
 
-// Parse reads a query. If there is an error, the query still has the line's id if there is one, and the error may be a
-// *queryError.
+// Parse parses a query. Even with an error the result has the line's id, if there is one. The error may be a *queryError.
 func (p *parser) Parse(line string) (q query, err error) {
 	p.fields, p.err = nil, nil
 	if wrong, ok := errors.AsType[*game.ParseError](game.DecodeJSON([]byte(line), &p.fields)); ok {
@@ -123,7 +122,7 @@ func (p *parser) search(q *query, line string) {
 	}
 }
 
-// seconds reads a time; 0 if it is missing.
+// seconds reads a time of at least least; 0 if it is missing.
 func (p *parser) seconds(name string, least time.Duration) time.Duration {
 	var s float64
 	if !p.read(name, &s, "a number of seconds") {
@@ -180,7 +179,7 @@ func (p *parser) position(q *query, line string) {
 	}
 }
 
-// read takes a field out of the unread ones and reports whether it was there and valid.
+// read decodes a field and removes it from p.fields. It reports whether the field was there and valid.
 func (p *parser) read(name string, to any, want string) bool {
 	raw, ok := p.fields[name]
 	if !ok {

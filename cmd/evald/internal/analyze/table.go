@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/stream"
 )
 
-// Columns returns those of a table of answers between two columns of the caller: one on the left, and how a search ended.
+// Columns returns the columns of a table of answers. The caller supplies the first column and the one for how a search ended.
 func Columns(first, how stream.Column) stream.Columns {
 	return stream.Columns{
 		first,
@@ -23,7 +23,7 @@ func Columns(first, how stream.Column) stream.Columns {
 	}
 }
 
-// Cells returns the answer's row of such a table.
+// Cells returns the answer's row of a table with these columns.
 func (a *Answer) Cells(first, how string) []string {
 	return []string{
 		first, a.Position, strconv.Itoa(a.ToMove), stream.Percent(a.WDL[0]), stream.Percent(a.WDL[1]), stream.Percent(a.WDL[2]), how, a.PV,
@@ -32,7 +32,7 @@ func (a *Answer) Cells(first, how string) []string {
 
 var columns = Columns(stream.Column{Name: "id", Width: -8}, stream.Column{Name: "ended", Width: -10})
 
-// row is the reply as a row of a table.
+// row formats the reply as a row of a table.
 func (r *reply) row() []byte {
 	first := r.ID
 	if first == "" {

@@ -1,13 +1,13 @@
-// Package bench measures the program on this machine. Each figure stands beside its ceiling: what the machine could do at
-// best, measured in the same run. The share of the ceiling can be compared between machines; absolute rates cannot.
+// Package bench measures the program on this machine. Each figure has a ceiling where possible: the highest rate that the machine could
+// reach, measured in the same run. Shares of the ceiling can be compared between machines; absolute rates cannot.
 //
 // Read the files in this order:
 //
 //	bench.go                     Figure, rounds, Progress, the table
-//	eval.go                      the win test, heuristics, files; vector_amd64.go and vector_other.go: the ceiling of vectors
+//	eval.go                      the win test, heuristics, files; vector_amd64.go and vector_other.go: the ceiling of vector code
 //	network.go, pattern.go       networks of either kind by every path, and models of a service
 //	peer.go, torch.go, child.go  networks beside other programs, which run in Python
-//	gpu.go, onnxruntime.go       networks on a GPU; by ONNX Runtime
+//	gpu.go, onnxruntime.go       networks on a GPU; with ONNX Runtime
 //	search.go, selfplay.go       tree search and self-play beside a device or an evaluator alone
 //	serve.go                     the service over gRPC; processortime_*.go: the processor time that it takes
 //	solve.go                     the exact solver
@@ -29,22 +29,22 @@ import (
 type Figure struct {
 	Name    string  `json:"name"`
 	Rate    float64 `json:"rate"`              // Unit per second, the median of the rounds
-	Unit    string  `json:"unit"`              // what is counted
-	Ceiling float64 `json:"ceiling,omitempty"` // Unit per second at best; 0 if none is stated
-	Why     string  `json:"why,omitempty"`     // what the ceiling is
-	Ratio   float64 `json:"ratio,omitempty"`   // to another figure of the same run
+	Unit    string  `json:"unit"`              // such as positions or visits
+	Ceiling float64 `json:"ceiling,omitempty"` // highest possible Rate; 0 if unknown
+	Why     string  `json:"why,omitempty"`     // the source of the ceiling
+	Ratio   float64 `json:"ratio,omitempty"`   // this rate divided by another figure's
 	To      string  `json:"to,omitempty"`      // that figure's name
 
-	Allocations *float64 `json:"allocations,omitempty"` // of memory for each Unit; nil if they were not counted
+	Allocations *float64 `json:"allocations,omitempty"` // number of memory allocations per Unit; nil if they were not counted
 }
 
-// Share is the part of the ceiling that was reached.
+// Share returns Rate divided by Ceiling.
 func (f Figure) Share() float64 { return f.Rate / f.Ceiling }
 
-// Progress is called with the name of each figure before it is measured; nil: not.
+// Progress is called with the name of each figure before it is measured. It may be nil.
 type Progress func(figure string)
 
-// show calls it.
+// show calls p unless it is nil.
 func (p Progress) show(format string, args ...any) {
 	if p != nil {
 		p(fmt.Sprintf(format, args...))
@@ -54,7 +54,7 @@ func (p Progress) show(format string, args ...any) {
 // rounds is the number of measurements of each figure, whose median is reported.
 const rounds = 5
 
-// tally counts what was done in some time.
+// tally is a number of rows and calls, and the time that they took.
 type tally struct {
 	rows, calls int
 	seconds     float64
@@ -66,8 +66,8 @@ func (t *tally) add(other tally) {
 	t.rows, t.calls, t.seconds = t.rows+other.rows, t.calls+other.calls, t.seconds+other.seconds
 }
 
-// count lets n goroutines call work with their number repeatedly for about d, at least once each. work returns its number of
-// rows.
+// count starts n goroutines that call work repeatedly for about d, at least once each. i is the goroutine's number; work returns the number
+// of rows that it has processed.
 func count(n int, d time.Duration, work func(i int) (rows int, err error)) (tally, error) {
 	tallies, errs := make([]tally, n), make([]error, n)
 	var all sync.WaitGroup
@@ -91,7 +91,7 @@ func count(n int, d time.Duration, work func(i int) (rows int, err error)) (tall
 	return sum, errors.Join(errs...)
 }
 
-// rate is n times the calls of work per second, the median of the rounds. A round takes about d.
+// rate returns the rows per second, the median of the rounds, if each call of work processes n rows. A round takes about d.
 func rate(d time.Duration, n int, work func()) float64 {
 	work() // warms up caches and pools
 	var rates []float64
@@ -106,7 +106,7 @@ func median[T cmp.Ordered](values []T) T {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// Table writes figures for people.
+// Table writes figures as a table.
 func Table(w io.Writer, figures []Figure) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "figure\trate\t\tshare of ceiling\tceiling")
@@ -129,7 +129,7 @@ func Table(w io.Writer, figures []Figure) error {
 	return explainShares(w, slices.ContainsFunc(figures, func(f Figure) bool { return f.Ceiling > 0 && f.Share() > 1 }))
 }
 
-// percent writes a share of a ceiling, ? for a share above 1, which explainShares explains.
+// percent formats a share of a ceiling, with a ? if it is above 1; explainShares explains it.
 func percent(share float64) string {
 	if share > 1 {
 		return "?"
@@ -144,7 +144,7 @@ func explainShares(w io.Writer, above bool) (err error) {
 	return err
 }
 
-// si writes a number with three digits and a prefix: 31.4 M.
+// si formats a number with three digits and a prefix: 31.4 M.
 func si(x float64) string {
 	for _, p := range []struct {
 		size float64

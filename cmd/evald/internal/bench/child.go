@@ -19,17 +19,17 @@ import (
 	"github.com/evald/evald/nn/onnx"
 )
 
-// child is a Python process. Each request to it is a line, and so is each answer.
+// child is a Python process that answers requests. Requests and answers are lines of JSON.
 type child struct {
 	python, needs string
-	folder        string // of its files, removed in the end
+	folder        string // of its files; stop removes it
 	cmd           *exec.Cmd
 	in            io.WriteCloser
 	out           *bufio.Reader
 	errors        bytes.Buffer
 }
 
-// launch starts Python in a folder with these files.
+// launch starts Python in a new folder with the given files.
 func (p *child) launch(ctx context.Context, files map[string][]byte, args ...string) (err error) {
 	if p.folder, err = os.MkdirTemp("", "evald-peer-"); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (p *child) launch(ctx context.Context, files map[string][]byte, args ...str
 		}
 	}
 	python := p.python
-	if strings.Contains(python, "/") { // a path from our folder, not from the child's
+	if strings.Contains(python, "/") { // a relative path is relative to this process's folder, not the child's
 		if python, err = filepath.Abs(python); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (p *child) launch(ctx context.Context, files map[string][]byte, args ...str
 	return nil
 }
 
-// begin writes a network as ONNX and the planes of positions beside other files, and starts a script with them.
+// begin adds the network as network.onnx and the planes of positions to files, and launches Python with them.
 func (p *child) begin(ctx context.Context, n *net.Network, board *game.Board, planes map[string][]game.Position, files map[string][]byte, args ...string) (err error) {
 	if files["network.onnx"], err = onnx.Marshal(n, "network", onnx.Options{}); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *child) begin(ctx context.Context, n *net.Network, board *game.Board, pl
 	return p.launch(ctx, files, args...)
 }
 
-// line reads one answer. If the process died instead, the error is the last line that it wrote to stderr.
+// line reads one answer. If the process has died, the error has the last line that it wrote to stderr.
 func (p *child) line() (string, error) {
 	line, err := p.out.ReadString('\n')
 	if err == nil {
@@ -94,7 +94,7 @@ func (p *child) ask(question map[string]any, answer any) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.in, "%s\n", text) // if the process died, line returns the reason
+	fmt.Fprintf(p.in, "%s\n", text) // if the process has died, line returns the reason
 	return p.hear(answer)
 }
 
@@ -109,11 +109,11 @@ func (p *child) hear(answer any) error {
 	return nil
 }
 
-// stop ends the process and removes what was written for it.
+// stop ends the process and removes its folder.
 func (p *child) stop() {
 	if p.cmd != nil {
 		p.in.Close()
-		_ = p.cmd.Wait() // it ends because its input has ended; its status does not matter
+		_ = p.cmd.Wait() // the process ends because its input has ended; its status does not matter
 		p.cmd = nil
 	}
 	if p.folder != "" {
@@ -121,13 +121,13 @@ func (p *child) stop() {
 	}
 }
 
-// output is a peer's answer with the reference's.
+// output is a peer's answer and the reference's.
 type output struct {
 	name      string
 	got, want []float32
 }
 
-// compare is an error if an output is further from the reference than the tolerance.
+// compare returns an error if a value differs from the reference's by more than the tolerance.
 func compare(tolerance float64, outputs ...output) error {
 	for _, out := range outputs {
 		if len(out.got) != len(out.want) {

@@ -17,23 +17,22 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// Operations of 64-bit arithmetic and logic in one call, counted in the source. The ceilings of the bit-parallel figures
-// follow from them.
+// Numbers of 64-bit operations (arithmetic and logic) per call, counted in the source code. They determine the ceilings of the bit-parallel
+// figures.
 const (
-	wonOperations        = 4*4 + 3 + 4           // two shifts and two ands a direction, the ors, the doubled distances
-	bitsquaresOperations = 4*2*(5+3+9+3+3+3) + 9 // for each direction and side: starts, shifts, adders, masks, counts, sums; the weights
-	vectorOperations     = 4*(2*26+3) + 13 + 17  // of 512 bits, for eight positions: sides and shifts of each direction; loads; the weights
+	wonOperations        = 4*4 + 3 + 4           // per direction two shifts and two ands; the ors; the doubled distances
+	bitsquaresOperations = 4*2*(5+3+9+3+3+3) + 9 // per direction and side: starts, shifts, adders, masks, counts, sums; the weights
+	vectorOperations     = 4*(2*26+3) + 13 + 17  // 512-bit operations for eight positions: sides and shifts of each direction; loads; the weights
 )
 
-// Model is measured beside the heuristics: a network of this program, or the model of a service.
+// Model is a model to measure besides the heuristics: a network of this program, or a model of a service.
 type Model struct {
 	Name string
 	open.Parsed
-	Remote *eval.Evaluator // nil: the network is Parsed
+	Remote *eval.Evaluator // the model of a service; nil: the network in Parsed
 }
 
-// Eval measures evaluation, from the win test to whole files. progress is called with the name of each figure
-// before it is measured. Each round of a figure takes about d.
+// Eval measures evaluation, from the win test to whole files. Each round of a figure takes about d.
 func Eval(ctx context.Context, d time.Duration, model Model, progress Progress) ([]Figure, error) {
 	e := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	e.positions = playedPositions(e.board, 1024)
@@ -50,20 +49,21 @@ type evalBench struct {
 	board     *game.Board
 	positions []game.Position
 	progress  Progress
-	values    float64 // bitsquares values a second on one core
+	values    float64 // bitsquares values per second on one core
 	figures   []Figure
-	err       error // the first of an evaluator
+	err       error // first error of an evaluator
 }
 
-// playedPositions are n positions of randomPositions in an order that no branch predictor can follow, as for leaves of many games.
+// playedPositions returns n positions of randomPositions in random order, which branch predictors cannot follow, as with leaves of many
+// games.
 func playedPositions(b *game.Board, n int) []game.Position {
 	ps := randomPositions(b, 1, -1, n)
 	slices.SortFunc(ps, func(a, b game.Position) int { return cmp.Compare(a.Hash(), b.Hash()) })
 	return ps
 }
 
-// randomPositions are n unfinished positions of pseudo-random games, the same each time for a seed: every position of these
-// games, or one of each with that many plies, unless plies is -1.
+// randomPositions returns n unfinished positions of pseudo-random games, which depend only on the seed. If plies is -1, it takes every
+// position of the games, else the position of each game with this number of plies.
 func randomPositions(b *game.Board, seed uint64, plies, n int) []game.Position {
 	var ps []game.Position
 	var p game.Position
@@ -97,13 +97,13 @@ func (e *evalBench) measure(f Figure, n int, work func()) float64 {
 	return f.Rate
 }
 
-// Turns of the loops of spin and spinVector, and their operations.
+// Number of turns of the loops of spin and spinVector, and of the operations in them.
 const (
 	spinTurns      = 1 << 14
 	spinOperations = 16 * spinTurns
 )
 
-// spin runs eight chains of operations that do not wait for each other.
+// spin runs eight independent chains of operations.
 func spin(n int) uint64 {
 	a, b, c, d, e, f, g, h := uint64(1), uint64(2), uint64(3), uint64(4), uint64(5), uint64(6), uint64(7), uint64(8)
 	for range n {
@@ -141,13 +141,13 @@ func (e *evalBench) kernels() {
 	e.values = e.measure(f, len(ps), func() { h.Scores(b, ps, scores) })
 }
 
-// evaluators measures whole answers, and files of them.
+// evaluators measures evaluators' answers, and files of answers.
 func (e *evalBench) evaluators(model Model) error {
 	var all float64 // bitsquares on one core
 	for _, h := range heuristic.All() {
 		backend, f := h.New(), Figure{Name: h.Source.String() + " with policy, 1 core", Unit: "positions"}
 		if h.Source == eval.Bitsquares {
-			// A position costs its own value and one for each of at most seven moves.
+			// A position takes its own value and one for each of at most seven moves.
 			f.Ceiling, f.Why = e.values/8, "bitsquares values, 8 a position"
 		}
 		b := newBatch(e.board, e.positions, len(e.positions))

@@ -15,34 +15,34 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// GPURow is one network at one size of batches, on 7x6. Rates are positions a second, medians of the rounds.
+// GPURow is the measurement of one network with one batch size, on 7x6. Rates are positions per second, medians of the rounds.
 type GPURow struct {
 	Network string `json:"network"`
 	Batch   int    `json:"batch"`
-	// The device, and whether it is emulated: then no GPU computed this, and the numbers mean nothing.
+	// The device. Emulated means that no GPU computed this, so the numbers are meaningless.
 	Device   string `json:"device"`
 	Driver   string `json:"driver"`
 	Emulated bool   `json:"emulated,omitempty"`
 
 	Kernel   string  `json:"kernel,omitempty"`
-	Waves    int     `json:"waves,omitempty"`           // of all multiprocessors, for a batch
-	Launch   float64 `json:"launch,omitempty"`          // rate of launches, with positions and answers in the device's memory
-	FLOPs    float64 `json:"flops,omitempty"`           // a second, by the network's products in these launches
-	EndToEnd float64 `json:"end_to_end,omitempty"`      // through Evaluate, four callers at once
-	Latency  float64 `json:"latency_seconds,omitempty"` // of Evaluate, one caller alone
+	Waves    int     `json:"waves,omitempty"`           // number of waves over all multiprocessors for a batch
+	Launch   float64 `json:"launch,omitempty"`          // rate of launches alone, with positions and answers in the device's memory
+	FLOPs    float64 `json:"flops,omitempty"`           // floating-point operations per second of the network's convolutions in these launches
+	EndToEnd float64 `json:"end_to_end,omitempty"`      // rate of Evaluate with gpuCallers concurrent callers
+	Latency  float64 `json:"latency_seconds,omitempty"` // of Evaluate with a single caller
 
-	Peer  *GPUPeer `json:"peer,omitempty"`  // measured in turns with ours
-	Error string   `json:"error,omitempty"` // why something is missing
+	Peer  *GPUPeer `json:"peer,omitempty"`  // another program, measured in turns with evald
+	Error string   `json:"error,omitempty"` // why some figures are missing
 }
 
-// GPUPeer is another program on the same network and batch.
+// GPUPeer is the measurement of another program with the same network and batch.
 type GPUPeer struct {
 	How      string  `json:"how"`                  // the program, its version and how it is used
-	Launch   float64 `json:"launch"`               // as GPURow's, a CUDA graph of the network
-	EndToEnd float64 `json:"end_to_end"`           // with copies of planes and answers, one caller
-	Peak     float64 `json:"peak_flops,omitempty"` // of large matrix products by that program, in the same precision
-	Ready    float64 `json:"ready_seconds"`        // to compile and capture
-	Ratio    float64 `json:"ratio"`                // ours by the peer's Launch, the median of the rounds
+	Launch   float64 `json:"launch"`               // as in GPURow, with a CUDA graph of the network
+	EndToEnd float64 `json:"end_to_end"`           // with copies of planes and answers, for a single caller
+	Peak     float64 `json:"peak_flops,omitempty"` // rate of the program's large matrix products in the same precision
+	Ready    float64 `json:"ready_seconds"`        // time to compile and to capture the graph
+	Ratio    float64 `json:"ratio"`                // evald's Launch divided by the peer's: the median of the rounds, the least and the most
 	Least    float64 `json:"least"`
 	Most     float64 `json:"most"`
 }
@@ -56,22 +56,21 @@ type Named struct {
 // GPUWork describes what GPU measures.
 type GPUWork struct {
 	Device   driver.Device
-	Driver   *driver.Driver // that has it
+	Driver   *driver.Driver // the driver of Device
 	Networks []Named
 	Batches  []int
-	Note     func(text string) // is called with the kernels that are not used, and why
-	Trial    []string          // of gpu.Options
-	Kernel   string            // of gpu.Variants; empty: the best for each network
-	Peer     *Torch            // nil: none
-	Round    time.Duration     // of a figure
+	Note     func(text string) // is called with each kernel that is not used and the reason
+	Trial    []string          // gpu.Options.Trial
+	Kernel   string            // a name of gpu.Variants; empty: the fastest for each network
+	Peer     *Torch            // may be nil
+	Round    time.Duration     // time of a round
 }
 
 // gpuCallers is the number of concurrent callers for EndToEnd.
 const gpuCallers = 4
 
-// GPU measures networks on a device, and calls done with each row as soon as it is measured. If the peer fails, the
-// rest of the row stands beside its error, and the next rows are measured. If the device fails, the row with the error is
-// the last one. The error is the first of all.
+// GPU measures networks on a device, and calls done with each row as soon as it is measured. If the peer fails, the row has its error beside
+// evald's figures, and GPU continues. If the device fails, the row with the error is the last one. GPU returns the first error.
 func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress Progress) error {
 	m := &gpuBench{GPUWork: w, ctx: ctx, board: game.MustBoard(game.Connect4), done: done, progress: progress}
 	m.empty = GPURow{Device: w.Device.String(), Driver: fmt.Sprintf("%s, CUDA %d", w.Driver.Library, w.Driver.Version), Emulated: w.Device.Emulated()}
@@ -89,10 +88,10 @@ type gpuBench struct {
 	ctx      context.Context
 	board    *game.Board
 	some     []game.Position
-	empty    GPURow // the common fields of all rows
+	empty    GPURow // a row with the fields that all rows have in common
 	done     func(GPURow) error
 	progress Progress
-	failed   error // the first of a peer
+	failed   error // first error of a peer
 }
 
 func (m *gpuBench) network(n Named) error {
@@ -134,7 +133,7 @@ func (m *gpuBench) network(n Named) error {
 	return nil
 }
 
-// startPeer returns the peer's rate of large matrix products, if it is PyTorch.
+// startPeer starts the peer with a network and, if the peer is PyTorch, returns its rate of large matrix products.
 func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 	m.progress.show("%s: peer %s", n.Name, m.Peer.Way)
 	if err := m.Peer.start(m.ctx, n.Network, newBatch(m.board, m.some, 64)); err != nil {
@@ -151,7 +150,7 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 	return peak, err
 }
 
-// measure fills a row: ours and the peer in turns, or ours alone if there is no peer or it fails.
+// measure measures evald and the peer in turns, or evald alone if there is no peer or it fails, and fills the row.
 func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
 	b := newBatch(m.board, m.some, row.Batch)
 	first, err := e.Time(m.board, b.Pos, 1)
@@ -200,14 +199,14 @@ func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) erro
 	return failed
 }
 
-// flops is twice the multiply-adds of all convolutions for one position, those on the padding around the board included:
-// what a matrix product per layer computes.
+// flops returns the floating-point operations of all convolutions for one position, two per multiply-add. They include those on the padding
+// around the board, as if each layer were a matrix product.
 func flops(c net.Config, b *game.Board) float64 {
 	channels := float64(c.Channels)
 	return 2 * float64(b.Cells()) * (9*net.PlaneCount*channels + 18*float64(c.Blocks)*channels*channels + 2*float64(c.HeadChannels)*channels)
 }
 
-// GPUTable writes rows for people. There is at least one.
+// GPUTable writes rows, at least one, as a table.
 func GPUTable(w io.Writer, rows []GPURow) error {
 	if rows[0].Emulated {
 		fmt.Fprintln(w, "EMULATED: no GPU computed this, the numbers mean nothing")

@@ -13,18 +13,18 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// networkBatch is the rows of a batch when networks are measured.
+// networkBatch is the number of rows per batch in measurements of networks.
 const networkBatch = 256
 
-// contender is one way to evaluate a network. Contenders are measured in turns, so that other load on the machine slows all
-// of them alike.
+// contender is one way to evaluate a network. Contenders are measured in turns, so that other load on the machine affects all of them
+// equally.
 type contender struct {
 	name    string
-	round   func() (float64, error) // positions a second over one round
+	round   func() (float64, error) // runs a round and returns positions per second
 	ceiling func(d time.Duration) float64
 	why     string
 	rates   []float64
-	perCPU  []float64 // rates by the second of processor time that the whole process used
+	perCPU  []float64 // positions per second of this process's processor time
 	peaks   []float64
 }
 
@@ -55,7 +55,7 @@ func race(ctx context.Context, contenders []*contender, d time.Duration, progres
 	return nil
 }
 
-// figure is the contender's median rate. Its ratio to another contender is the median of the rounds' ratios.
+// figure returns the contender's median rate, and as its ratio to another contender the median of the rounds' ratios.
 func (c *contender) figure(to *contender) Figure {
 	f := Figure{Name: c.name, Unit: "positions"}
 	if len(c.peaks) > 0 {
@@ -68,7 +68,7 @@ func (c *contender) figure(to *contender) Figure {
 	return f
 }
 
-// ratios are the contender's rates in multiples of another's of the same rounds.
+// ratios returns the contender's rate divided by another's for each round.
 func (c *contender) ratios(to *contender) (all []float64) {
 	for i, r := range c.rates {
 		all = append(all, r/to.rates[i])
@@ -76,7 +76,7 @@ func (c *contender) ratios(to *contender) (all []float64) {
 	return all
 }
 
-// pathContender evaluates with the kernels of one path, by all threads.
+// pathContender returns a contender that evaluates with the kernels of one path on all threads.
 func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Path, b *eval.Batch, d time.Duration) (*contender, error) {
 	e, err := cpu.NewPath(n, p)
 	if err != nil {
@@ -93,7 +93,7 @@ func pathContender(ctx context.Context, n *net.Network, name string, p kernel.Pa
 	return c, nil
 }
 
-// timed is a round of batches.
+// timed returns a round that computes b repeatedly for about d.
 func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error, b *eval.Batch, d time.Duration) func() (float64, error) {
 	return func() (float64, error) {
 		t, err := count(1, d, func(int) (int, error) { return len(b.Pos), compute(ctx, b) })
@@ -101,7 +101,7 @@ func timed(ctx context.Context, compute func(context.Context, *eval.Batch) error
 	}
 }
 
-// together is the rate in positions/s of n concurrent callers, each of which evaluates the positions repeatedly for about d.
+// together returns the rate, in positions per second, of n concurrent callers that each evaluate the positions repeatedly for about d.
 func together(ctx context.Context, compute func(context.Context, *eval.Batch) error, board *game.Board, positions []game.Position, n int, d time.Duration) (float64, error) {
 	batches := make([]*eval.Batch, n)
 	for i := range batches {
@@ -111,9 +111,9 @@ func together(ctx context.Context, compute func(context.Context, *eval.Batch) er
 	return t.rate(), err
 }
 
-// macs is the multiply-adds that a path makes for the 3x3 convolutions of one position if no input is zero, without those
-// off the board, in the blocks' first convolutions and in the others. They are about 99 in 100 of the network's. A path that skips
-// zeros makes fewer, and may so pass its ceiling.
+// macs returns the number of multiply-adds of a path for the 3x3 convolutions of one position, without those outside the board: in the
+// blocks' first convolutions, and in the others. They are about 99% of the network's. A path that skips zeros in the input makes fewer, and
+// so may exceed its ceiling.
 func macs(n *net.Network, b *game.Board, p kernel.Path) (first, rest float64) {
 	c := n.Config()
 	one, two := p.Products(b.Rows(), b.Columns())
@@ -122,14 +122,14 @@ func macs(n *net.Network, b *game.Board, p kernel.Path) (first, rest float64) {
 	return float64(blocks * one), float64(stem + blocks*two)
 }
 
-// peak is the multiply-adds a second that instructions reach on that many threads, with all operands in registers. run runs n rounds
-// of them and returns how many it made.
+// peak returns the multiply-adds per second that threads threads reach with all operands in registers. run runs n rounds of instructions and
+// returns the number of their multiply-adds.
 func peak(run func(n int) int, threads int, d time.Duration) float64 {
 	t, _ := count(threads, d, func(int) (int, error) { return run(50_000), nil })
 	return t.rate()
 }
 
-// network measures a network by every path of the CPU and by the reference. Each round takes about d.
+// network measures a network with every path of the CPU and with the reference. Each round takes about d.
 func network(ctx context.Context, d time.Duration, n *net.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	b := newBatch(board, playedPositions(board, networkBatch), networkBatch)
@@ -155,8 +155,7 @@ func network(ctx context.Context, d time.Duration, n *net.Network, name string, 
 	return append(figures, to.figure(to)), nil
 }
 
-// remote measures a model of a service in batches of 256 rows, asked by one caller and by eight at once. Each round takes
-// about d.
+// remote measures a model of a service in batches of 256 rows, with one caller and with eight concurrent ones. Each round takes about d.
 func remote(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, networkBatch)

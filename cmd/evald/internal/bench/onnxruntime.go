@@ -11,11 +11,11 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// runtimeBatches are the sizes of batches that are measured with ONNX Runtime.
+// runtimeBatches are the batch sizes that Runtime measures.
 var runtimeBatches = []int{1, 8, 64, 256, 1024, 4096}
 
-// Runtime measures a network by ONNX Runtime, and in turns with it by the backend that evald would choose, unless that is nil, by sizes of
-// batches. Each round takes about d.
+// Runtime measures a network with ONNX Runtime (theirs) and, unless ours is nil, in turns with the backend that evald would choose, for
+// several batch sizes. Each round takes about d.
 func Runtime(ctx context.Context, d time.Duration, name string, theirs, ours *open.Opened, progress Progress) ([]Figure, error) {
 	rules := game.Connect4
 	if len(theirs.Games) > 0 {
@@ -43,12 +43,12 @@ func Runtime(ctx context.Context, d time.Duration, name string, theirs, ours *op
 	return figures, nil
 }
 
-// sourceOf is the source of an evaluator's answers.
+// sourceOf returns the source of an evaluator's answers.
 func sourceOf(ctx context.Context, e *open.Opened, board *game.Board) eval.Source {
 	b := eval.NewBatch(board, 1)
 	clear(b.Pos)
 	if err := e.Backend().Compute(ctx, b); err != nil {
-		return eval.None // the measurement reports it
+		return eval.None // the measurement will report the error
 	}
 	return b.Source[0]
 }

@@ -13,8 +13,8 @@ import (
 // patternBatch is the number of rows that the evaluator of pattern tables computes at once on one core.
 const patternBatch = 128
 
-// patterns measures a network of pattern tables on one core: by every path of the processor, beside its tables and layers
-// alone. Each round takes about d.
+// patterns measures a network of pattern tables on one core, with every path of the CPU. The ceiling is its tables and layers alone. Each
+// round takes about d.
 func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress Progress) ([]Figure, error) {
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, 64*patternBatch)

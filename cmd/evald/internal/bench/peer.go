@@ -23,28 +23,28 @@ import (
 //go:embed peer.py
 var peerScript []byte
 
-// libraries are the peers on the CPU and what their Python must have.
+// libraries are the peers on the CPU and the Python packages that they need.
 var libraries = map[string]string{
 	"onnxruntime": "onnxruntime, onnx and numpy",
 	"openvino":    "openvino, nncf and numpy",
 }
 
-// peerBatches are the sizes of batches at which peers are measured.
+// peerBatches are the batch sizes that Peers measures.
 var peerBatches = []int{1, 8, 64, 256}
 
-// peerPositions is the number of positions of plausible play on which answers are compared. The same number of others calibrates int8
-// networks.
+// peerPositions is the number of positions of plausible play on which answers are compared. The same number of other positions calibrates
+// int8 networks.
 const peerPositions = 300
 
-// peerTolerance is the maximum difference of a peer's probabilities in float32 from the reference's, which sums float32 in another
-// order.
+// peerTolerance is the maximum difference of a peer's float32 probabilities from the reference's. They differ because floats are summed in
+// another order.
 const peerTolerance = 1e-3
 
-// PeerReport is a network on 7x6 by this program's paths and by its peers, all on the same number of threads.
+// PeerReport compares this program's CPU paths and its peers on a network on 7x6, with the same number of threads.
 type PeerReport struct {
 	Network    string      `json:"network"`
 	Threads    int         `json:"threads"`
-	Positions  int         `json:"positions"` // on which answers are compared
+	Positions  int         `json:"positions"` // number of positions on which answers are compared
 	Settings   []string    `json:"settings"`  // of each peer
 	Contenders []Contender `json:"contenders"`
 }
@@ -56,26 +56,26 @@ type Contender struct {
 	Difference
 }
 
-// PeerRate is a contender's speed at one size of batches.
+// PeerRate is a contender's speed with one batch size.
 type PeerRate struct {
 	Batch int     `json:"batch"`
-	Rate  float64 `json:"rate"` // positions a second, the median of the rounds
-	// The rate in multiples of the first contender's of the same round: the median of the rounds, the least and the most.
+	Rate  float64 `json:"rate"` // positions per second, the median of the rounds
+	// The rate divided by the first contender's in the same round: the median, the least and the most of the rounds.
 	Ratio float64 `json:"ratio"`
 	Least float64 `json:"ratio_least"`
 	Most  float64 `json:"ratio_most"`
 }
 
-// Difference is how far answers are from those of the float32 reference, in probability. A position's difference of
-// win-draw-loss is the largest of its three.
+// Difference is the difference of answers from the float32 reference's, in probability. The win-draw-loss difference of a position is the
+// largest of its three.
 type Difference struct {
-	WDL99   float64 `json:"wdl_99"`        // the 99th percentile of the positions
+	WDL99   float64 `json:"wdl_99"`        // the 99th percentile over the positions
 	WDLMost float64 `json:"wdl_most"`      // the largest
-	Changed float64 `json:"changed_moves"` // the share of positions whose most probable move is another
+	Changed float64 `json:"changed_moves"` // the share of positions whose most probable move differs
 }
 
-// Peers measures a network by every path of the CPU that has vectors and by libraries, the peers, in Python processes of that interpreter. In each
-// round all take their turns for about d each.
+// Peers measures a network with every vector path of the CPU, and with libraries (the peers) in processes of the given Python interpreter. In
+// each round every contender runs for about d.
 func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python string, peers []string, progress Progress) (r *PeerReport, err error) {
 	board := game.MustBoard(game.Connect4)
 	calibration, positions, err := plausiblePositions(ctx, board)
@@ -91,7 +91,7 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 	var runners []runner
 	for i, p := range cpu.Paths(n) {
 		if p == kernel.Go && i > 0 {
-			continue // its rounds would take longer than all others' together
+			continue // its rounds would take longer than all others together
 		}
 		e, err := cpu.NewPath(n, p)
 		if err != nil {
@@ -134,10 +134,10 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 	return r, nil
 }
 
-// runner makes the rounds of a contender for a size of batches.
+// runner returns the function that runs a contender's round with a batch size.
 type runner func(batch int) func() (float64, error)
 
-// race adds the rates of all contenders at one size of batches.
+// race measures all contenders with one batch size and adds their rates to the report.
 func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d time.Duration, progress Progress) error {
 	var contenders []*contender
 	for i, c := range r.Contenders {
@@ -155,8 +155,8 @@ func (r *PeerReport) race(ctx context.Context, runners []runner, batch int, d ti
 	return nil
 }
 
-// plausiblePositions are positions of plausible play, the same each time, all distinct: some to calibrate int8 networks,
-// the others to compare answers on.
+// plausiblePositions returns distinct positions of plausible play, the same each time: some to calibrate int8 networks, and others to compare
+// answers on.
 func plausiblePositions(ctx context.Context, board *game.Board) (calibration, compared []game.Position, err error) {
 	games, err := sample.Draw(ctx, board, sample.Plausible, 2*peerPositions, 1, nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func plausiblePositions(ctx context.Context, board *game.Board) (calibration, co
 	return positions[:peerPositions], positions[peerPositions:], nil
 }
 
-// newBatch has n positions, repeated from the first if there are fewer.
+// newBatch returns a batch of n positions, which repeats the given ones if they are fewer.
 func newBatch(board *game.Board, positions []game.Position, n int) *eval.Batch {
 	b := eval.NewBatch(board, n)
 	for i := range b.Pos {
@@ -175,7 +175,7 @@ func newBatch(board *game.Board, positions []game.Position, n int) *eval.Batch {
 	return b
 }
 
-// Compare compares answers, [n,3] and [n,actions], with the reference's of the same shapes.
+// Compare compares answers, wdl [n,3] and policy [n,actions], with the reference's.
 func Compare(wdl, policy []float32, want *eval.Batch) Difference {
 	var off []float64
 	changed, actions := 0, want.Board.Actions()
@@ -193,19 +193,19 @@ func Compare(wdl, policy []float32, want *eval.Batch) Difference {
 	return Difference{WDL99: off[len(off)*99/100], WDLMost: off[len(off)-1], Changed: float64(changed) / float64(len(off))}
 }
 
-// best is the most probable move, the first of equals.
+// best returns the most probable move, the first of equal ones.
 func best(policy []float32) int { return slices.Index(policy, slices.Max(policy)) }
 
-// peer is a library in a Python process, which is given the same work.
+// peer is a library in a Python process that evaluates the same network.
 type peer struct {
 	library string
-	// Its message at the start.
+	// The process's first message.
 	Version, Settings string
 	Precisions        []string
 	child
 }
 
-// start lets the peer read the network and the positions.
+// start starts the process with the network and the positions.
 func (p *peer) start(ctx context.Context, python string, n *net.Network, board *game.Board, calibration, positions []game.Position) error {
 	p.child = child{python: python, needs: libraries[p.library]}
 	planes := map[string][]game.Position{"calibration": calibration, "positions": positions}
@@ -217,8 +217,8 @@ func (p *peer) start(ctx context.Context, python string, n *net.Network, board *
 	return p.hear(p)
 }
 
-// contender compares the peer's answers with the reference's. In float32 they must be the same, because the speed of a peer
-// that computes something else means nothing.
+// contender compares the peer's answers with the reference's. In float32 they must agree, because the speed of a peer that computes
+// something else is meaningless.
 func (p *peer) contender(precision string, want *eval.Batch) (Contender, error) {
 	var got struct{ WDL, Policy []float32 }
 	if err := p.ask(map[string]any{"precision": precision}, &got); err != nil {
@@ -226,7 +226,7 @@ func (p *peer) contender(precision string, want *eval.Batch) (Contender, error) 
 	}
 	tolerance := peerTolerance
 	if precision != "f32" {
-		tolerance = 1 // any probability
+		tolerance = 1 // accepts any probability
 	}
 	if err := compare(tolerance, output{"WDL", got.WDL, want.WDL}, output{"policy", got.Policy, want.Policy}); err != nil {
 		return Contender{}, err
@@ -234,14 +234,14 @@ func (p *peer) contender(precision string, want *eval.Batch) (Contender, error) 
 	return Contender{Name: p.library + " " + precision, Difference: Compare(got.WDL, got.Policy, want)}, nil
 }
 
-// round is the peer's positions a second over about d.
+// round returns the peer's rate in positions per second, measured for about d.
 func (p *peer) round(precision string, batch int, d time.Duration) (float64, error) {
 	var answer struct{ Rate float64 }
 	err := p.ask(map[string]any{"precision": precision, "batch": batch, "seconds": d.Seconds()}, &answer)
 	return answer.Rate, err
 }
 
-// PeerTable writes a report for people.
+// PeerTable writes a report as a table.
 func PeerTable(w io.Writer, r *PeerReport) error {
 	first := r.Contenders[0]
 	fmt.Fprintf(w, "network %s, threads: %d. Positions a second at each size of batches, and times %s (least-most of %d rounds).\n", r.Network, r.Threads, first.Name, rounds)

@@ -29,7 +29,7 @@ class Onnxruntime:
                          "uint8 activations, int8 weights per channel, Conv, Gemm, Add and Relu")
 
     def quantize(self, path):
-        # The policy's mask is a constant of -1e30. So only the layers are quantised, not all operators.
+        # Quantise only the layers, because the policy's mask contains a constant of -1e30.
         from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -60,7 +60,7 @@ class Onnxruntime:
 
 class Openvino:
     def __init__(self, path, threads, calibration):
-        os.environ["NNCF_CI"] = "1"  # it would report its use to its makers
+        os.environ["NNCF_CI"] = "1"  # turns telemetry off
         import nncf
         import openvino
 
@@ -108,7 +108,7 @@ def rate(work, planes, seconds):
 
 
 def main():
-    # The libraries' tools print to standard output, which is for answers alone.
+    # The libraries' tools print to standard output, which must contain only answers.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -120,7 +120,7 @@ def main():
     peer = {"onnxruntime": Onnxruntime, "openvino": Openvino}[library](path, int(threads), calibration)
     say({"version": peer.version, "settings": peer.settings, "precisions": peer.precisions})
 
-    compiled = {}  # by batch and precision
+    compiled = {}  # networks by batch and precision
     for line in sys.stdin:
         ask = json.loads(line)
         batch = ask.get("batch", len(positions))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is the time that this process has used on all cores.
+// processorTime returns the processor time that this process has used, summed over all cores.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// processorTime is the time that this process has used on all cores.
+// processorTime returns the processor time that this process has used, summed over all cores.
 func processorTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user) != nil {
@@ -15,7 +15,7 @@ func processorTime() time.Duration {
 	return spent(kernel) + spent(user)
 }
 
-// spent converts a span of time. Windows counts it in 100 ns.
+// spent converts a span of time, which Windows counts in units of 100 ns.
 func spent(t windows.Filetime) time.Duration {
 	return 100 * time.Duration(uint64(t.HighDateTime)<<32|uint64(t.LowDateTime))
 }

@@ -12,17 +12,16 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// The searched trees: one for each game of self-play, each to searchVisits.
+// The trees that Search searches, as many as games in self-play.
 const (
 	searchTrees  = 2048
 	searchVisits = 200
 	searchBatch  = 256
-	deviceTime   = 50 * time.Microsecond // of a batch, whatever its rows
+	deviceTime   = 50 * time.Microsecond // time of the stub device for a batch of any size
 )
 
-// Search measures tree search: visits on one core, allocations, and what part of a device's rate many trees use.
-// progress is called with the name of each figure before it is measured. A round takes about d, and at least
-// one search of all trees.
+// Search measures tree search: visits on one core, allocations, and the share of a device's rate that many trees use. A round takes about d,
+// but at least one search of all trees.
 func Search(ctx context.Context, d time.Duration, progress Progress) ([]Figure, error) {
 	s := &evalBench{ctx: ctx, d: d, board: game.MustBoard(game.Connect4), progress: progress}
 	s.positions = playedPositions(s.board, searchTrees)
@@ -46,7 +45,7 @@ func Search(ctx context.Context, d time.Duration, progress Progress) ([]Figure, 
 	return s.figures, s.err
 }
 
-// forest is n trees at played positions.
+// forest returns n trees whose roots are played positions.
 func (s *evalBench) forest(n int, selection mcts.Selection, transpositions bool) ([]*mcts.Tree, error) {
 	c := mcts.DefaultConfig(selection)
 	c.Transpositions, c.Visits, c.MaxNodes = transpositions, searchVisits, 1<<16
@@ -62,7 +61,7 @@ func (s *evalBench) forest(n int, selection mcts.Selection, transpositions bool)
 	return trees, nil
 }
 
-// search searches all trees anew, each to the limit of visits, and returns how many visits that were.
+// search searches all trees anew, each with limit visits, and returns the total number of visits.
 func (s *evalBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch int) (visits int) {
 	for _, t := range trees {
 		t.Reset(t.Root())
@@ -76,7 +75,7 @@ func (s *evalBench) search(e *eval.Evaluator, trees []*mcts.Tree, limit, batch i
 	return visits
 }
 
-// oneCore measures visits a second of 64 trees on one core, and the memory that a visit allocates.
+// oneCore measures the visits per second of 64 trees on one core, and the number of memory allocations per visit.
 func (s *evalBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selection, transpositions bool) error {
 	trees, err := s.forest(64, selection, transpositions)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *evalBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selec
 	if s.err != nil {
 		return s.err
 	}
-	// Every search allocates its batches. So what visits allocate is the difference between a long and a short search.
+	// Each search allocates its batches once, so the allocations of visits are the difference between a long and a short search.
 	half, halfVisits := s.allocated(e, trees, searchVisits/2)
 	all, allVisits := s.allocated(e, trees, searchVisits)
 	each := max(0, all-half) / (allVisits - halfVisits)
@@ -96,7 +95,7 @@ func (s *evalBench) oneCore(e *eval.Evaluator, name string, selection mcts.Selec
 	return s.err
 }
 
-// allocated counts the allocations and the visits of a search.
+// allocated returns the numbers of allocations and visits of a search.
 func (s *evalBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) (allocations, visits float64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -105,8 +104,8 @@ func (s *evalBench) allocated(e *eval.Evaluator, trees []*mcts.Tree, limit int) 
 	return float64(after.Mallocs - before.Mallocs), visits
 }
 
-// manyTrees measures what share of a device's rate search uses on all cores. Rounds of the device alone and of the
-// search take turns, so that both see the same machine.
+// manyTrees measures the share of a device's rate that a search of many trees on all cores uses. Rounds of the device alone and of the
+// search alternate, so that other load affects both equally.
 func (s *evalBench) manyTrees() error {
 	f := Figure{Name: "puct of 2048 trees on all cores", Unit: "evaluations", Why: "a stub device alone, 50 us a batch of 256"}
 	trees, err := s.forest(searchTrees, mcts.PUCT, false)
@@ -125,7 +124,7 @@ func (s *evalBench) manyTrees() error {
 	return s.err
 }
 
-// alone gives the device batches without a search that fills them, always three at once.
+// alone sends full batches to the device without a search, three at once.
 func (s *evalBench) alone(d *device) {
 	var wait sync.WaitGroup
 	for range 3 {
@@ -133,7 +132,7 @@ func (s *evalBench) alone(d *device) {
 			b := newBatch(s.board, s.positions, searchBatch)
 			for range 200 {
 				if d.Compute(s.ctx, b) != nil {
-					return // the search sees it too
+					return // the search will report the error
 				}
 			}
 		})
@@ -141,7 +140,7 @@ func (s *evalBench) alone(d *device) {
 	wait.Wait()
 }
 
-// round is the rows a second that the device answers while work is repeated for about that time.
+// round returns a function that repeats work for about the given time and returns the device's rows per second.
 func (d *device) round(during time.Duration, work func()) func() (float64, error) {
 	return func() (float64, error) {
 		t, err := count(1, during, func(int) (int, error) {
@@ -153,11 +152,10 @@ func (d *device) round(during time.Duration, work func()) func() (float64, error
 	}
 }
 
-// device stands for an accelerator. It answers batches one after the other, each in deviceTime however many rows it has, and
-// leaves the processor free meanwhile.
+// device is a stub of an accelerator. It answers batches one after the other, each in deviceTime, and leaves the processor free meanwhile.
 type device struct {
 	mu    sync.Mutex
-	ready time.Time // when it will have answered all its batches
+	ready time.Time // when it will have answered all batches received so far
 	rows  int
 }
 

@@ -15,12 +15,13 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// patience is how long to wait for the first batch of a turn. On a tiny board the rules answer everything, and none comes.
+// patience is the maximum time to wait for the first batch of a turn. On a tiny board no batch comes, because the rules answer every
+// position.
 const patience = 20 * time.Second
 
-// SelfPlay measures games/s, and the share of an evaluator's own rate that self-play uses; name is the evaluator's model or
-// heuristic. remember answers of a network are cached, as in self-play. A round of about d has two halves: self-play, and then, with the
-// games paused, the evaluator alone with the same batches, from two callers for each core.
+// SelfPlay measures the games per second of self-play, and the share of the evaluator's own rate that self-play uses. name is the evaluator's
+// model or heuristic; remember is the number of the network's answers that are cached. The first half of a round, of about d, is self-play.
+// In the second half the games are paused, and the evaluator alone computes the same batches, from two callers per core.
 func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, c selfplay.Config, remember int, progress Progress) ([]Figure, error) {
 	board, err := new(game.Boards).Parse(c.Rules)
 	if err != nil {
@@ -48,18 +49,18 @@ func SelfPlay(ctx context.Context, d time.Duration, e *eval.Evaluator, name stri
 	return figures, err
 }
 
-// playBench is self-play that can be halted: a backend around another.
+// playBench is self-play that can be paused. It is a backend that wraps the evaluator's.
 type playBench struct {
 	ctx   context.Context
 	board *game.Board
-	pause sync.RWMutex // locked while the play is halted
+	pause sync.RWMutex // locked while the games are paused
 
-	backend eval.Backend      // changed while the play is halted
-	mu      sync.Mutex        // of the next
-	batches [][]game.Position // answered in this turn
-	games   atomic.Int64      // finished so far
+	backend eval.Backend      // changed only while the games are paused
+	mu      sync.Mutex        // guards batches
+	batches [][]game.Position // batches answered in this turn
+	games   atomic.Int64      // number of games finished so far
 
-	ended chan struct{} // closed when Play has returned, with
+	ended chan struct{} // closed when selfplay.Play has returned err
 	err   error
 }
 
@@ -80,9 +81,9 @@ func (p *playBench) Compute(ctx context.Context, b *eval.Batch) error {
 	return nil
 }
 
-// measure is called with the play halted, and returns with it halted.
+// measure is called while the games are paused, and pauses them again before it returns.
 func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, name string, progress Progress) ([]Figure, error) {
-	// Games that begin together would also end together. A heuristic quickly plays until the games are at all stages.
+	// Games that begin together would also end together. So a fast heuristic first plays until the games are in all stages.
 	for p.games.Load() < int64(2*c.Parallel) {
 		progress.show("%s, %d games to begin with", name, p.games.Load())
 		if _, err := p.play(min(d, 200*time.Millisecond)); err != nil {
@@ -115,7 +116,7 @@ func (p *playBench) measure(d time.Duration, e eval.Backend, c selfplay.Config, 
 	}, nil
 }
 
-// play lets the games go on for about d and at least one batch, until the last batch under way then is answered.
+// play resumes the games for about d, but at least for one batch, and pauses them again when the batches in progress are answered.
 func (p *playBench) play(d time.Duration) (t tally, err error) {
 	p.batches = p.batches[:0]
 	start, over := time.Now(), false
@@ -146,7 +147,7 @@ func (p *playBench) play(d time.Duration) (t tally, err error) {
 	}
 }
 
-// alone lets the evaluator answer the batches of the play's last turn repeatedly for about d.
+// alone lets the evaluator compute the batches of the last turn of self-play repeatedly for about d.
 func (p *playBench) alone(d time.Duration, e eval.Backend) (t tally, err error) {
 	if len(p.batches) == 0 {
 		return t, fmt.Errorf("no batch was answered in %v: a longer round is needed", d)

@@ -24,24 +24,22 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// ServeFigure is the rate of a service over gRPC, with server and clients in this process, and the time of a request at half
-// that rate.
+// ServeFigure is the rate of a service over gRPC, with server and clients in this process, and the latency of requests at half of that rate.
 type ServeFigure struct {
 	Figure
-	// PerCPU is Unit per second of processor time, of server and clients together, and CeilingPerCPU that of the ceiling.
-	// Other programs on the machine hardly change them.
+	// PerCPU is Unit per second of the processor time of server and clients together; CeilingPerCPU is the same for the ceiling. Other
+	// programs on the machine hardly affect them.
 	PerCPU        float64 `json:"per_cpu_second"`
 	CeilingPerCPU float64 `json:"ceiling_per_cpu_second,omitempty"`
 
-	P50     time.Duration `json:"p50_ns,omitempty"` // at half the rate; 0 if it was not measured
+	P50     time.Duration `json:"p50_ns,omitempty"` // latency at half of the rate; 0 if it was not measured
 	P99     time.Duration `json:"p99_ns,omitempty"`
-	Refused float64       `json:"refused,omitempty"` // share of those requests that were refused because too many waited
-	Sizes   []uint64      `json:"sizes,omitempty"`   // of batches: [i] of up to 2^i rows
+	Refused float64       `json:"refused,omitempty"` // share of these requests that were refused because too many waited
+	Sizes   []uint64      `json:"sizes,omitempty"`   // histogram of batch sizes, as of service.Server.BatchSizes
 }
 
-// Serve measures the service: bitsquares in requests of 256, 64 and 1 positions beside a server that answers without
-// evaluating, a network beside its evaluator alone, and the batches that 64 clients of single positions make. Each round
-// takes about d.
+// Serve measures the service: bitsquares in requests of 256, 64 and 1 positions, against a server that answers without evaluating; a network,
+// against its evaluator alone; and the batch sizes with 64 clients of single positions. Each round takes about d.
 func Serve(ctx context.Context, d time.Duration, e *eval.Evaluator, name string, progress Progress) ([]ServeFigure, error) {
 	s := &serveBench{ctx: ctx, d: d, progress: progress, board: game.MustBoard(game.Connect4)}
 	s.positions = playedPositions(s.board, 256)
@@ -69,7 +67,7 @@ type serveBench struct {
 	figures   []ServeFigure
 }
 
-// serve runs a service with an evaluator, and connects clients to it, until the function returned is called.
+// serve runs a service with an evaluator and connects clients to it. The returned function ends both.
 func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int) (*service.Server, *callers, func(), error) {
 	server, err := service.New(service.Config{
 		Rules: game.Connect4, Models: []service.Model{{Name: name}},
@@ -100,8 +98,8 @@ func (s *serveBench) serve(e *eval.Evaluator, name, platform string, clients int
 	return server, asking, stop, err
 }
 
-// overhead measures requests of that many rows to an evaluator that takes next to no time, in turns with the same requests
-// to a server that has the answer ready.
+// overhead measures requests of the given number of rows to a fast evaluator, in turns with the same requests to a server that returns a
+// ready answer.
 func (s *serveBench) overhead(e *eval.Evaluator, rows int) error {
 	_, callers, stop, err := s.serve(e, "bitsquares", service.HeuristicPlatform, serveClients)
 	if err != nil {
@@ -140,7 +138,7 @@ func (s *serveBench) network(e *eval.Evaluator, name string) error {
 	})
 }
 
-// beside measures the rate of requests in turns with the rate of its ceiling, and then the time of requests.
+// beside measures the rate of requests in turns with its ceiling, and then the latency of requests.
 func (s *serveBench) beside(figure Figure, callers *callers, ask *kserve.ModelInferRequest, ceiling func() (float64, error)) error {
 	best, own := &contender{name: figure.Why, round: ceiling}, callers.contender(s, figure.Name, ask)
 	if err := race(s.ctx, []*contender{best, own}, s.d, s.progress); err != nil {
@@ -155,7 +153,7 @@ func (s *serveBench) beside(figure Figure, callers *callers, ask *kserve.ModelIn
 	return nil
 }
 
-// batches measures 64 clients that send single positions, and the batches that the service makes of them.
+// batches measures the rate with 64 clients that send single positions, and the sizes of the batches that the service forms.
 func (s *serveBench) batches(e *eval.Evaluator, name string) error {
 	f := ServeFigure{Figure: Figure{Name: "network " + name + " over gRPC, 64 clients of one position", Unit: "positions"}}
 	server, callers, stop, err := s.serve(e, name, service.NetworkPlatform, 64)
@@ -176,7 +174,7 @@ func (s *serveBench) batches(e *eval.Evaluator, name string) error {
 	return nil
 }
 
-// request asks for win-draw-loss and policy of that many positions.
+// request returns a request for win-draw-loss and policy of the given number of positions.
 func (s *serveBench) request(model string, rows int) *kserve.ModelInferRequest {
 	return &kserve.ModelInferRequest{
 		ModelName:        model,
@@ -195,7 +193,7 @@ type callers struct {
 	apis  []kserve.GRPCInferenceServiceClient
 }
 
-// dial connects n clients. The caller closes them, also after an error.
+// dial connects n clients. The caller must close them, also after an error.
 func dial(address string, n int) (*callers, error) {
 	c := &callers{}
 	for range n {
@@ -215,7 +213,7 @@ func (c *callers) close() {
 	}
 }
 
-// contender is all clients together, each of which asks again as soon as it has an answer.
+// contender returns a contender of all clients, each of which sends the next request as soon as it has an answer.
 func (c *callers) contender(s *serveBench, name string, ask *kserve.ModelInferRequest) *contender {
 	return &contender{name: name, round: func() (float64, error) {
 		t, err := count(len(c.apis), s.d, func(i int) (int, error) {
@@ -226,8 +224,8 @@ func (c *callers) contender(s *serveBench, name string, ask *kserve.ModelInferRe
 	}}
 }
 
-// paced sends requests at half the rate, whether or not those before were answered, and measures their times, which begin
-// when a request was due. One that is refused counts as such. The rounds' median counts, as for rates.
+// paced sends requests at half of the rate, at regular times regardless of answers, and sets the latencies, which count from the time at
+// which a request was due, to the medians of the rounds. Refused requests count only in Refused.
 func (f *ServeFigure) paced(ctx context.Context, d time.Duration, c *callers, ask *kserve.ModelInferRequest) error {
 	var p50, p99 []time.Duration
 	sent, refused := 0, 0
@@ -243,8 +241,7 @@ func (f *ServeFigure) paced(ctx context.Context, d time.Duration, c *callers, as
 	return nil
 }
 
-// paced sends requests at a rate, per second, for a time; it returns the sorted times of those that were answered, and how many
-// were refused.
+// paced sends perSecond requests per second for d. It returns the sorted latencies of the answered requests, and the number of refused ones.
 func (c *callers) paced(ctx context.Context, d time.Duration, perSecond float64, ask *kserve.ModelInferRequest) (times []time.Duration, refused int, failed error) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -279,7 +276,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// answering serves one answer to every request.
+// answering starts a server that returns the same answer to every request.
 func answering(ready *kserve.ModelInferResponse) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -289,7 +286,7 @@ func answering(ready *kserve.ModelInferResponse) (address string, stop func(), e
 	kserve.RegisterGRPCInferenceServiceServer(g, constant{ready: ready})
 	ended := make(chan struct{})
 	go func() {
-		_ = g.Serve(l) // until Stop
+		_ = g.Serve(l) // returns after Stop
 		close(ended)
 	}()
 	return l.Addr().String(), func() { g.Stop(); <-ended }, nil
@@ -304,7 +301,7 @@ func (c constant) ModelInfer(context.Context, *kserve.ModelInferRequest) (*kserv
 	return c.ready, nil
 }
 
-// ServeTable writes figures for people.
+// ServeTable writes figures as a table.
 func ServeTable(w io.Writer, figures []ServeFigure) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "figure\trate\ta CPU second\tp50, p99 at half the rate\tshare of ceiling\ta CPU second\tceiling")

@@ -17,11 +17,11 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// SolveSet is positions to solve, each with an empty table.
+// SolveSet is a set of positions to solve, each with an empty table.
 type SolveSet struct {
 	Name   string
 	States []game.State
-	Scores []int // the exact scores, or nil if they are not known
+	Scores []int // the exact scores, or nil if unknown
 	Public float64
 }
 
@@ -29,21 +29,21 @@ type SolveSet struct {
 type SolveFigure struct {
 	Set           string  `json:"set"`
 	Positions     int     `json:"positions"`
-	Nodes         uint64  `json:"nodes"`         // of all positions; it changes only if the search does
-	Wrong         int     `json:"wrong"`         // scores that are not the known ones; -1 if none are known
-	MeanSeconds   float64 `json:"mean_seconds"`  // a position
-	MeanNodes     float64 `json:"mean_nodes"`    // calls of the search, a position
-	NodesPerSec   float64 `json:"nodes_per_sec"` // one thread
+	Nodes         uint64  `json:"nodes"`         // sum over all positions; it changes only with the search algorithm
+	Wrong         int     `json:"wrong"`         // number of scores that differ from the known ones; -1 if none are known
+	MeanSeconds   float64 `json:"mean_seconds"`  // per position
+	MeanNodes     float64 `json:"mean_nodes"`    // calls of the search function per position
+	NodesPerSec   float64 `json:"nodes_per_sec"` // of one thread
 	PublicNodes   float64 `json:"public_nodes,omitempty"`
 	MedianSeconds float64 `json:"median_seconds"`
 }
 
-// publicNodes are the fewest mean nodes that public solvers report for Pascal Pons' sets, with his counting.
+// publicNodes are the lowest mean numbers of nodes that public solvers report for Pascal Pons' sets, with his way of counting.
 var publicNodes = map[string]float64{
 	"Test_L3_R1": 51, "Test_L2_R1": 309, "Test_L2_R2": 9400, "Test_L1_R1": 3300, "Test_L1_R2": 372e3, "Test_L1_R3": 4.4e6,
 }
 
-// BuiltInSets are pseudo-random positions of 7x6x4, late to early, the same each time.
+// BuiltInSets returns sets of pseudo-random positions of 7x6x4, from late to early ones, the same each time.
 func BuiltInSets() []SolveSet {
 	board := game.MustBoard(game.Connect4)
 	var sets []SolveSet
@@ -60,7 +60,7 @@ func BuiltInSets() []SolveSet {
 	return sets
 }
 
-// ReadSet reads `moves score` lines, only the first most of them if most is not 0.
+// ReadSet reads lines of moves and a score: all of them if most is 0, else the first most.
 func ReadSet(path string, most int) (SolveSet, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func ReadSet(path string, most int) (SolveSet, error) {
 	return set, nil
 }
 
-// Solve measures a set with one thread and no book. The time to empty the table does not count.
+// Solve measures a set with one thread and no book. The time for emptying the table does not count.
 func Solve(ctx context.Context, set SolveSet, tableMiB int, progress Progress) (SolveFigure, error) {
 	f := SolveFigure{Set: set.Name, Positions: len(set.States), PublicNodes: set.Public, Wrong: -1}
 	if set.Scores != nil {
@@ -132,7 +132,7 @@ func Solve(ctx context.Context, set SolveSet, tableMiB int, progress Progress) (
 	return f, nil
 }
 
-// SolveTable writes figures for people.
+// SolveTable writes figures as a table.
 func SolveTable(w io.Writer, figures []SolveFigure) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "set\tpositions\twrong\tmean time\tmean nodes\tbest public\tnodes/s\t")
@@ -154,8 +154,7 @@ func SolveTable(w io.Writer, figures []SolveFigure) error {
 	return err
 }
 
-// signature is the sum of all nodes. With one thread it is the same on every machine, so it shows whether the search has
-// changed.
+// signature returns the sum of all nodes. With one thread it is the same on every machine, so it shows whether the search has changed.
 func signature(figures []SolveFigure) uint64 {
 	var nodes uint64
 	for _, f := range figures {

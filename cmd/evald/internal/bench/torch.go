@@ -16,23 +16,23 @@ import (
 //go:embed torch_peer.py
 var torchScript []byte
 
-// Torch is another program that evaluates networks on a GPU, in a Python process that has PyTorch. Its zero value with these
-// fields can be asked for one network at a time.
+// Torch is another program that evaluates networks on a GPU, in a Python process with PyTorch. It evaluates one network at a time. The caller
+// sets the exported fields.
 type Torch struct {
 	Python    string // the interpreter; it must have torch, safetensors, numpy, and the packages of Way
 	Device    string // cuda, or cpu for tests
 	Way       string // pytorch, pytorch-compile, tensorrt or onnxruntime
 	Precision string // bf16 or fp16
 
-	how  string      // in words, with versions
-	want *eval.Batch // some positions with the reference's answers
+	how  string      // description of the program, with versions
+	want *eval.Batch // positions with the reference's answers
 	child
 }
 
-// torchTolerance is how far the peer's probabilities may be from the reference's.
+// torchTolerance is the maximum difference of the peer's probabilities from the reference's.
 const torchTolerance = 0.1
 
-// start sends the peer a network, and positions to evaluate. Each batch repeats them.
+// start starts the peer with a network and the positions of b, which each batch repeats.
 func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err error) {
 	defer func() {
 		if err != nil {
@@ -60,12 +60,12 @@ func (p *Torch) start(ctx context.Context, n *net.Network, b *eval.Batch) (err e
 	return net.NewBackend(n).Compute(ctx, b)
 }
 
-// errPeer is an error that the peer reports and survives.
+// errPeer is an error that the peer reports, after which it continues to answer.
 type errPeer string
 
 func (e errPeer) Error() string { return string(e) }
 
-// question asks the peer. An error that the peer reports is an errPeer.
+// question sends a question and decodes the answer. An error that the peer reports is an errPeer.
 func (p *Torch) question(question map[string]any, answer any) error {
 	var line json.RawMessage
 	if err := p.ask(question, &line); err != nil {
@@ -79,8 +79,8 @@ func (p *Torch) question(question map[string]any, answer any) error {
 	return errors.Join(err, json.Unmarshal(line, answer))
 }
 
-// ready makes the peer ready for batches of that size, which may take minutes if it compiles, and compares its answers with
-// the reference's, because the speed of a peer that computes something else means nothing. It returns the seconds it took.
+// ready prepares the peer for a batch size, which may take minutes if it compiles, and returns the seconds that this took. It compares the
+// peer's answers with the reference's, because the speed of a peer that computes something else is meaningless.
 func (p *Torch) ready(batch int) (seconds float64, err error) {
 	var got struct {
 		WDL, Policy []float32
@@ -97,7 +97,7 @@ func (p *Torch) ready(batch int) (seconds float64, err error) {
 	return got.Seconds, nil
 }
 
-// rate is the positions a second of one round.
+// rate runs a round and returns positions per second.
 func (p *Torch) rate(seconds float64, endToEnd bool) (float64, error) {
 	var answer struct{ Rate float64 }
 	err := p.question(map[string]any{"seconds": seconds, "end_to_end": endToEnd}, &answer)

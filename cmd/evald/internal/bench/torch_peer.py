@@ -10,8 +10,8 @@ first line of output is {"version": .., "how": ..}. Then each line of input is a
                                              seconds; the probabilities of the first of its positions, at most those of PLANES
     {"seconds": S, "end_to_end": true}       {"rate": R}    positions a second, over about S seconds
 
-A rate is that of the graph alone; end to end, with copies of pinned planes and answers around it. A failure is answered
-with {"error": ..}, and the next batch may be asked for.
+A rate is for the graph alone or, with end_to_end, also for the copies of pinned planes and answers. The answer to a request
+that fails is {"error": ..}; the next batch may be requested after it.
 """
 
 import json
@@ -23,7 +23,7 @@ import numpy
 import torch
 from torch_model import column_logits, load
 
-# The compilers print to standard output, which is for answers alone.
+# The compilers print to standard output, which must contain only answers.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -32,7 +32,7 @@ cuda = device == "cuda"
 dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 planes = torch.from_numpy(numpy.fromfile(planes, numpy.float32).reshape(-1, 5, int(rows), int(columns)))
 wait = torch.cuda.synchronize if cuda else lambda: None
-torch.backends.cudnn.benchmark = True  # each convolution by the fastest of its ways
+torch.backends.cudnn.benchmark = True  # use the fastest algorithm for each convolution
 
 
 class Answers(torch.nn.Module):
@@ -48,7 +48,7 @@ class Answers(torch.nn.Module):
 
 
 def graph_of(f, x):
-    """Work that computes f(x) again, and the tensors that it leaves the answers in."""
+    """A function that computes f(x) again, and the tensors to which it writes the answers."""
     if not cuda:
         out = [o.clone() for o in f(x)]
         return lambda: [to.copy_(o) for to, o in zip(out, f(x))], out
@@ -64,8 +64,8 @@ def graph_of(f, x):
     return graph.replay, out
 
 
-# Each way has a function that describes it, for any batch, and fails at once if its packages are missing. It returns what
-# to do for a batch: planes on the device -> work, and the tensors that it leaves the answers in.
+# Each WAY is a function, which fails at once if its packages are missing. It returns a description, and a function that prepares a batch: from planes on
+# the device it returns the work and the tensors to which the work writes the answers.
 
 
 def pytorch(compile=False):
@@ -129,7 +129,7 @@ def tensorrt():
             return named["outcome"], named["policy"]
 
         work, out = graph_of(run, x)
-        return (lambda: (work(), engine, context)), out  # which keeps both
+        return (lambda: (work(), engine, context)), out  # keeps engine and context alive
 
     return f"TensorRT {trt.__version__}, {precision} allowed, CUDA graph", ready
 
@@ -158,7 +158,7 @@ def onnxruntime():
 
 
 def calls_for(seconds, work):
-    """How many calls take about that long, and at least one."""
+    """The number of calls, at least one, that take about the given time."""
     calls = 1
     while True:
         start = time.perf_counter()
@@ -235,12 +235,12 @@ def main():
                 if "peak" in ask:
                     say(peak(ask["peak"]))
                 elif "batch" in ask:
-                    batch = None  # its memory goes first
+                    batch = None  # frees its memory before the next batch is prepared
                     batch = Batch(ask["batch"], ready)
                     say(batch.answer)
                 else:
                     say(batch.rate(ask["seconds"], ask["end_to_end"]))
-            except Exception as e:  # out of memory, or a compiler's
+            except Exception as e:  # such as out of memory, or an error of a compiler
                 say({"error": f"{type(e).__name__}: {(str(e).splitlines() or [''])[0]}"})
 
 

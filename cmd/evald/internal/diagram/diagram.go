@@ -1,10 +1,10 @@
-// Package diagram draws positions as SVG and as PNG: board, stones, the last move, winning lines, and on request the number
-// of each stone's move.
+// Package diagram draws positions as SVG and as PNG: the board, the stones, the last move, winning lines and, if requested, the number of
+// each stone's move.
 //
-// A picture is a list of shapes in the units of the SVG (shapes.go). Both forms are drawn from that list, so they look the
-// same. Texts in the picture are strokes (glyphs.go), so no font is needed and the same position is the same bytes on every
-// machine. The board has a light rim and filled holes, so the picture is clear on light and on dark ground; red stones are
-// much darker than yellow ones, so it is clear without colours too.
+// A picture is a list of shapes in the units of the SVG (shapes.go). Both forms are drawn from this list, so they look the same. Texts are
+// strokes (glyphs.go), so the package needs no font, and a position gives the same bytes on every machine. The board has a light rim and
+// filled holes, so that the picture is clear on light and dark backgrounds. Red stones are much darker than yellow ones, so that it is clear
+// without colours, too.
 package diagram
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Diagram is what is drawn.
+// Diagram is a position to draw.
 type Diagram struct {
 	Board    *game.Board
 	Position game.Position
-	Moves    []int // that led to Position; nil if they are not known: then no last move is marked, and stones have no numbers
-	Numbers  bool  // write on each stone which move put it there, from 1
+	Moves    []int // the moves that led to Position; nil if unknown: then no last move is marked, and stones have no numbers
+	Numbers  bool  // write the number of its move on each stone, from 1
 }
 
-// Sizes in the units of the picture.
+// Sizes in units of the SVG.
 const (
 	cell  = 40
 	frame = 6
@@ -38,7 +38,6 @@ const (
 	onRed, onYellow, name = 0xffffff, 0x3a2a00, 0xffffff
 )
 
-// size returns width and height of the picture.
 func (d *Diagram) size() (width, height float64) {
 	width, height = float64(d.Board.Columns()*cell+2*frame), float64(d.Board.Rows()*cell+2*frame)
 	if d.labelled() {
@@ -47,14 +46,14 @@ func (d *Diagram) size() (width, height float64) {
 	return width, height
 }
 
-// labelled reports whether the columns have their names: on boards with gravity whose names are digits and small letters.
+// labelled reports whether the picture has the names of the columns: on boards with gravity whose columns have a name in digits.
 func (d *Diagram) labelled() bool { return d.Board.Rules().Gravity && d.Board.Columns() <= len(digits) }
 
-// digits are the names of columns that can be drawn, in the notation's order.
+// digits has the names of the columns that can be drawn, in order.
 const digits = "123456789abcdefghijklmnopqrstuvwxyz"
 
-// Of returns the diagram of a position in any notation of game.Parser: moves, moves behind rules, or a board as JSON. Errors
-// are of type *game.ParseError.
+// Of returns the diagram of a position in any notation of game.Parser: moves, rules and moves, or a board as JSON. Errors are of type
+// *game.ParseError.
 func Of(text string) (*Diagram, error) {
 	s, err := new(game.Parser).Parse(text)
 	if err != nil {
@@ -73,7 +72,7 @@ func Of(text string) (*Diagram, error) {
 	return d, nil
 }
 
-// shapes returns the picture, what is below first.
+// shapes returns the shapes of the picture, from the background to the foreground.
 func (d *Diagram) shapes() (all []shape) {
 	width, height := d.size()
 	all = append(all, rectangle{0, 0, width, height, 10, rim}, rectangle{1.5, 1.5, width - 3, height - 3, 9, board})
@@ -115,7 +114,7 @@ func (d *Diagram) shapes() (all []shape) {
 	return all
 }
 
-// stone returns whose stone lies at a bit: side 0 moved first.
+// stone returns the side whose stone is at a bit; side 0 moved first. ok is false if the cell is empty.
 func (d *Diagram) stone(at int) (side int, ok bool) {
 	p := d.Position
 	side = p.Plies() % 2
@@ -125,7 +124,7 @@ func (d *Diagram) stone(at int) (side int, ok bool) {
 	return side, p.All.Has(at)
 }
 
-// order returns the number of the move of each stone by bit, and the bit of the last one; none and -1 without moves.
+// order returns the number of each stone's move by the stone's bit, and the bit of the last stone, -1 without moves.
 func (d *Diagram) order() (number map[int]int, last int) {
 	number, last = map[int]int{}, -1
 	var p game.Position
@@ -137,7 +136,7 @@ func (d *Diagram) order() (number map[int]int, last int) {
 	return number, last
 }
 
-// winning returns the cells of completed lines of the side that moved last.
+// winning returns the cells of all complete lines of the side that moved last.
 func (d *Diagram) winning() (cells game.Bits) {
 	for _, line := range d.Board.Lines() {
 		if line.AndNot(d.Position.Other()).IsZero() {
@@ -147,7 +146,7 @@ func (d *Diagram) winning() (cells game.Bits) {
 	return cells
 }
 
-// Title says in one line which position it is and who is to move or how the game ended. The first player is Red.
+// Title returns one line with the position and the side to move or the game's result. The first player is Red.
 func (d *Diagram) Title() string { return d.title([2]string{"Red", "Yellow"}) }
 
 func (d *Diagram) title(sides [2]string) string {
@@ -166,8 +165,8 @@ func (d *Diagram) title(sides [2]string) string {
 	return text + ", " + sides[side] + " to move"
 }
 
-// Description says where the stones lie, for people who do not see the picture: the columns from the left, each from the
-// bottom, and without gravity with its empty cells.
+// Description lists the stones, for people who do not see the picture: the columns from the left, each from the bottom, and without gravity
+// also the empty cells.
 func (d *Diagram) Description() string {
 	var columns []string
 	for c := range d.Board.Columns() {
@@ -191,14 +190,14 @@ func (d *Diagram) Description() string {
 	return strings.Join(columns, " ")
 }
 
-// Sizes of pictures: pixels of the longer side.
+// Sizes of pictures, in pixels of the longer side.
 const (
 	MinSize     = 64
 	MaxSize     = 1024
 	DefaultSize = 480
 )
 
-// errSize names the limits of a size.
+// errSize is the error for a size out of range.
 var errSize = errors.New("must be " + strconv.Itoa(MinSize) + " to " + strconv.Itoa(MaxSize))
 
 // pixels returns the scale for a picture whose longer side has size pixels, and its width and height.

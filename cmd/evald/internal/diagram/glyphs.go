@@ -1,7 +1,7 @@
 package diagram
 
-// Glyphs are strokes on a grid of 5 columns, 0 to 4 from the left, and 9 rows, 0 to 8 from the top; 6 is the line on which
-// letters stand. A stroke is points joined by lines, each point its column and its row; one point is a dot.
+// Glyphs are strokes on a grid of 5 columns, 0 to 4 from the left, and 9 rows, 0 to 8 from the top; row 6 is the baseline. A stroke is a list
+// of points joined by lines, each point written as its column and row; a single point is a dot.
 var glyphs = map[byte][]string{
 	'0': {"1030414536160501" + "10"}, '1': {"022026", "0646"}, '2': {"01103041420646"}, '3': {"01103041423313", "33444536160" + "5"},
 	'4': {"36300444"}, '5': {"400002324345361605"}, '6': {"40100105163645443303"}, '7': {"004016"},
@@ -15,7 +15,7 @@ var glyphs = map[byte][]string{
 	'u': {"02051646", "4642"}, 'v': {"022642"}, 'w': {"0216233642"}, 'x': {"0246", "4206"}, 'y': {"02051646", "42473808"}, 'z': {"02420646"},
 }
 
-// write returns text as strokes around a point; height is that of a digit. More than two characters are narrower.
+// write returns the strokes of a text centred on a point. height is the height of a digit. A text of more than two characters is narrower.
 func write(text string, x, y, height float64, colour uint32) (all []shape) {
 	unit := height / 6
 	across := unit

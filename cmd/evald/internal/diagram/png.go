@@ -32,7 +32,7 @@ func (d *Diagram) Image(size int) (*image.NRGBA, error) {
 		x0, y0, x1, y1 := s.bounds()
 		for py := max(0, int(y0*scale)-1); py < min(height, int(math.Ceil(y1*scale))+1); py++ {
 			for px := max(0, int(x0*scale)-1); px < min(width, int(math.Ceil(x1*scale))+1); px++ {
-				// A pixel whose centre is half a pixel inside is covered, half a pixel outside is not, and between in part.
+				// A pixel whose centre is half a pixel or more inside the shape is covered, half a pixel or more outside is not, else in part.
 				away := s.distance((float64(px)+0.5)/scale, (float64(py)+0.5)/scale) * scale
 				if cover := min(max(0.5-away, 0), 1); cover == 1 {
 					m.SetNRGBA(px, py, solid)
@@ -45,9 +45,9 @@ func (d *Diagram) Image(size int) (*image.NRGBA, error) {
 	return m, nil
 }
 
-// over puts a colour, 0xrrggbb, that covers a part of a pixel over what is there.
+// over returns the colour of a pixel after a colour, 0xrrggbb, has covered a part of it.
 func over(below color.NRGBA, paint uint32, cover float64) color.NRGBA {
-	under := float64(below.A) / 0xff * (1 - cover) // the share of what is below in the result
+	under := float64(below.A) / 0xff * (1 - cover) // the share of the colour below in the result
 	alpha := cover + under
 	mix := func(top uint32, under8 uint8) uint8 {
 		return uint8((float64(top&0xff)*cover+float64(under8)*under)/alpha + 0.5)

@@ -10,8 +10,8 @@ import (
 // shape is one part of a picture, in the units of the SVG.
 type shape interface {
 	svg(out *bytes.Buffer)
-	// distance is how far a point is outside the shape, in units; negative inside. Within half a pixel of the edge it decides
-	// how much of a pixel is covered.
+	// distance returns the distance of a point from the shape's edge in units, negative inside. Within half a pixel of the edge it
+	// determines how much of a pixel is covered.
 	distance(x, y float64) float64
 	bounds() (x0, y0, x1, y1 float64)
 	paint() uint32 // 0xrrggbb
@@ -27,7 +27,7 @@ type (
 		x, y, radius float64
 		colour       uint32
 	}
-	// ring is a circle's line; radius is that of its middle.
+	// ring is the outline of a circle; radius is the radius of its middle.
 	ring struct {
 		x, y, radius, width float64
 		colour              uint32
@@ -65,7 +65,7 @@ func (s stroke) bounds() (x0, y0, x1, y1 float64) {
 }
 
 func (r rectangle) distance(x, y float64) float64 {
-	// Of the point's place beyond the rectangle in which the corners' centres lie.
+	// dx and dy are the point's distances beyond the inner rectangle, whose corners are the centres of the round corners.
 	dx := math.Abs(x-r.x-r.width/2) - r.width/2 + r.radius
 	dy := math.Abs(y-r.y-r.height/2) - r.height/2 + r.radius
 	if dx <= 0 || dy <= 0 {
@@ -85,7 +85,7 @@ func (s stroke) distance(x, y float64) float64 {
 	from := s.points[0]
 	for _, to := range s.points {
 		dx, dy := to.x-from.x, to.y-from.y
-		along := 0.0 // where on the line from..to its nearest point is, 0..1
+		along := 0.0 // position of the nearest point on the line from..to, 0..1
 		if square := dx*dx + dy*dy; square > 0 {
 			along = min(max(((x-from.x)*dx+(y-from.y)*dy)/square, 0), 1)
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// SVG returns the picture as an SVG whose longer side is size, MinSize to MaxSize, and whose title and description say what
-// it shows. The error names the limits of size.
+// SVG returns the picture as an SVG with the title and the description. Its longer side is size, MinSize to MaxSize. The error names the
+// limits of size.
 func (d *Diagram) SVG(size int) ([]byte, error) {
 	_, width, height, err := d.pixels(size)
 	if err != nil {

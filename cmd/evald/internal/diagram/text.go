@@ -2,8 +2,8 @@ package diagram
 
 import "strings"
 
-// Text returns the board as characters, and below it the title: X is the first player, (X) the last move, [X] a stone of a
-// winning line.
+// Text returns the board as characters, and the title below it. X is a stone of the first player, (X) the last move, [X] a stone of a winning
+// line.
 func (d *Diagram) Text() string {
 	_, last := d.order()
 	won := d.winning()

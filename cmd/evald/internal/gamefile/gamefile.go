@@ -1,4 +1,4 @@
-// Package gamefile is the file of a game, plain text for people and programs:
+// Package gamefile reads and writes the file of a game, which is plain text:
 //
 //	# A game of evald. Every command that reads positions reads it, and the page at /#POSITION.
 //	# first: you
@@ -7,9 +7,9 @@
 //	# date: 2026-11-26
 //	7x6x4:4151617
 //
-// The last line is the game in evald's notation: rules and moves. The lines before it are comments to all commands of evald,
-// so eval, search and solve answer the game's last position. Of the comments those that begin with one of the four names are
-// read again; all others, and names that are missing, are allowed. The result must be that of the moves.
+// The last line is the game in evald's notation: rules and moves. The lines before it are comments for all other commands of evald, so eval,
+// search and solve answer the game's last position. Read also reads the comments that begin with one of the four names. Other comments are
+// allowed, and any of the four may be missing. The result must fit the moves.
 package gamefile
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Game is what the file of a game says.
+// Game is the content of a file.
 type Game struct {
 	Board  *game.Board
 	Moves  []int     // legal
 	First  string    // the name of the player who moved first; empty if unknown
-	Second string    // that of the other
-	Date   time.Time // the day; zero if unknown
+	Second string    // the name of the other player
+	Date   time.Time // the day of the game; zero if unknown
 }
 
 // Limits of a file and of a player's name, in bytes.
@@ -42,7 +42,7 @@ const (
 
 const head = "A game of evald. Every command that reads positions reads it, and the page at /#POSITION."
 
-// Result is how the game ended: "first wins", "second wins", "draw", or "unfinished".
+// Result returns "first wins", "second wins", "draw" or "unfinished".
 func (g *Game) Result() string {
 	var p game.Position
 	for _, a := range g.Moves {
@@ -59,7 +59,7 @@ func (g *Game) Result() string {
 	return "second wins"
 }
 
-// CheckName says what is wrong with a player's name: one that is too long, or does not fit on a line.
+// CheckName returns an error if a player's name is too long or is not one line without blanks around it.
 func CheckName(name string) error {
 	switch {
 	case len(name) > mostName:
@@ -70,7 +70,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Format returns the file of a game. The error says what is wrong with a name.
+// Format returns the file of a game. An error is about a player's name.
 func (g *Game) Format() ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# %s\n", head)
@@ -91,7 +91,7 @@ func (g *Game) Format() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Read reads the file of a game. The error names the line and what is wrong with it.
+// Read reads the file of a game. The error names the line.
 func Read(in io.Reader) (*Game, error) {
 	text, err := io.ReadAll(io.LimitReader(in, mostBytes+1))
 	switch {
@@ -128,7 +128,7 @@ func Read(in io.Reader) (*Game, error) {
 	return g, nil
 }
 
-// note reads a comment, if it begins with one of the names.
+// note reads a comment if it begins with one of the four names.
 func (g *Game) note(comment string, result *string) (err error) {
 	name, value, _ := strings.Cut(comment, ":")
 	value = strings.TrimSpace(value)

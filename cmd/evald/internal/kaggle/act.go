@@ -11,9 +11,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column}, or with {"error": text}
-// if there is no answer; bad counts the errors. Blank lines are skipped. Act ends with the input, or when ctx ends, with an
-// error that wraps ctx.Err(). It finishes a move under way first. Positions that no game reaches are played on and noted.
+// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column} or {"error": text}; bad is the number of
+// errors. It skips blank lines. Act returns at the end of in, or when ctx ends, with an error that wraps ctx.Err(); it finishes a move in
+// progress first. It also plays in positions that no game reaches, and logs them to notes.
 func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players, notes *log.Logger) (bad int, err error) {
 	reader := stream.NewReader(ctx, in)
 	encoder := json.NewEncoder(out)

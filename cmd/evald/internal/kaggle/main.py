@@ -1,7 +1,7 @@
-"""A ConnectX agent that asks the program beside this file for every move.
+"""A ConnectX agent. For every move it asks the program evald in the same folder.
 
-Kaggle runs this file and uses its last callable, so agent() must stay at the end. There is no second, weaker player:
-if the program cannot be started or does not answer, agent() raises an error that says why.
+Kaggle runs this file and uses its last callable, so agent() must stay at the end. There is no weaker fallback: if the
+program cannot be started or does not answer, agent() raises an error with the reason.
 """
 
 import json
@@ -17,7 +17,7 @@ log = None
 
 
 def folder(configuration):
-    """The folder of this file. Some releases run the file without a name, so the folder must be searched for."""
+    """The folder of this file. Some releases of Kaggle's environments run the file without a name, so several places are tried."""
     places = [os.path.dirname(os.path.abspath(name)) for name in (
         globals().get("__file__"), configuration.get("__raw_path__"), folder.__code__.co_filename) if name]
     places.append("/kaggle_simulations/agent")
@@ -57,7 +57,7 @@ def stop():
 
 
 def ask(line, seconds):
-    """The child's answer to a line. It is complete only if it ends in a newline."""
+    """The child's answer to a line. It is incomplete unless it ends in a newline."""
     try:
         child.stdin.write(line)
         child.stdin.flush()

@@ -23,10 +23,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Submission is what Pack puts into an archive.
+// Submission is the content of an archive.
 type Submission struct {
 	Agent   agent.Spec
-	Model   string // file of the agent's network; empty if it has none or one that ships in the program
+	Model   string // file of the agent's network; empty without a network, or with one that ships in the program
 	Book    string // file of the opening book; empty without one
 	Program string // file of the program, for linux/amd64
 
@@ -44,19 +44,19 @@ const (
 //go:embed main.py
 var mainSource string
 
-// maxSize is the limit of an archive in bytes. It is our own limit, well below what Kaggle is known to accept.
+// maxSize is the maximum size of an archive in bytes. It is evald's own limit, well below sizes that Kaggle is known to accept.
 const maxSize = 100 << 20
 
 // Packed describes an archive.
 type Packed struct {
 	Bytes  int64
 	Agent  agent.Spec    // the spec with which main.py starts it
-	Time   time.Duration // time of its first move, including the program's start
+	Time   time.Duration // time of the agent's first move, including the program's start
 	Linked string        // libraries that the program needs; empty if it is static
 }
 
-// Pack writes a submission as a gzipped tar archive. The same input gives the same bytes. Before the file gets its name, it
-// is unpacked, and its program plays the first move of a game with Kaggle's times.
+// Pack writes a submission as a gzipped tar archive. The same input gives the same bytes. Before the file gets its name, Pack unpacks it and
+// lets its program play the first move of a game with Kaggle's times.
 func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	linked, err := checkProgram(s.Program)
 	if err != nil {
@@ -93,12 +93,12 @@ func Pack(ctx context.Context, s Submission, name string) (Packed, error) {
 	return p, file.Commit()
 }
 
-// write writes the archive. It contains only the files' names, modes and bytes: no times, no owners.
+// write writes the archive. To be reproducible, it has no times and no owners of files.
 func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	zipped := gzip.NewWriter(w)
 	archive := tar.NewWriter(zipped)
 	for _, f := range []struct {
-		name, path string // without a path there is no such file
+		name, path string // files without a path are left out
 		mode       int64
 		content    func(path string) ([]byte, error)
 	}{
@@ -124,7 +124,7 @@ func (s Submission) write(w io.Writer, spec agent.Spec) error {
 	return errors.Join(archive.Close(), zipped.Close())
 }
 
-// readFile reads a file that may fit into an archive.
+// readFile reads a file of at most maxSize bytes.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -136,19 +136,19 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// mainWith is main.py for an agent.
+// mainWith returns main.py for an agent.
 func mainWith(spec agent.Spec) []byte {
 	return []byte(strings.Replace(mainSource, `"@AGENT@"`, strconv.QuoteToASCII(spec.String()), 1))
 }
 
-// tryArchive unpacks an archive into a folder beside it and lets its program play the first move. The archive's name is
-// temporary and no other process uses it.
+// tryArchive unpacks an archive into a folder beside it and lets its program play the first move. name is temporary and used by no other
+// process.
 func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
 	dir, err := filepath.Abs(name + ".unpacked")
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil { // a killed run may have left its folder
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil { // a killed run may have left the folder
 		return err
 	}
 	defer os.RemoveAll(dir)
@@ -183,7 +183,7 @@ func tryArchive(ctx context.Context, name string, spec agent.Spec) error {
 	return nil
 }
 
-// unpack extracts one of our archives.
+// unpack extracts an archive of write.
 func unpack(name, dir string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Players answers the turns of many games at once. An agent serves one move at a time; between moves it waits with its tree
-// until the game continues. Requests do not name their game, so an agent is found by the position: the one after its last
-// move, with one more stone of the other side. Any agent can answer any position; finding the right one only saves work.
+// Players answers the turns of many games at once. An agent computes one move at a time; between moves it waits with its search tree until
+// the game continues. Requests do not name their game. So Players looks for the agent whose last move led to a position one stone before the
+// request's. Any agent can answer any position; the right one only saves work.
 type Players struct {
 	spec   agent.Spec
 	shared agent.Shared
@@ -22,19 +22,19 @@ type Players struct {
 	slots  chan struct{} // one for each move in progress
 
 	mu   sync.Mutex
-	busy int       // agents that think or are being made
-	idle []*player // longest waiting first; len(idle) + busy <= most
+	busy int       // number of agents that think or are being made
+	idle []*player // agents that wait, the longest waiting first; len(idle) + busy <= most
 }
 
 // player is an agent that waits for its next turn.
 type player struct {
 	agent.Agent
 	time time.Duration // time per move; 0 if the agent counts visits
-	left game.State    // the position after its last move
+	left game.State    // the position after the agent's last move
 }
 
-// NewPlayers makes players of one agent, at most most agents at once. One is made right away, so that an error in the spec
-// is known before the first game.
+// NewPlayers returns Players that keep at most most agents of a spec. It makes the first agent at once, so that an error in the spec appears
+// before the first game.
 func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("kaggle: %d games at once: must be 1 or more", most)
@@ -48,12 +48,11 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 	return p, nil
 }
 
-// errBusy is the error of a turn whose time ran out while the maximum number of moves was in progress.
+// errBusy is the error of a turn whose time ran out while it waited, because the maximum number of moves was in progress.
 var errBusy = errors.New("all agents are thinking")
 
-// Move returns the action for a turn. The agent takes its own time, but never more than the turn's Act less a reserve. An
-// agent that ignores time is stopped when the turn is lost anyway. The error then wraps context.DeadlineExceeded, as does
-// one that wraps errBusy.
+// Move returns the action for a turn. The agent's time per move is its own, but at most the turn's Act less a reserve. An agent that ignores
+// its time is stopped when the turn is lost anyway. The error then wraps context.DeadlineExceeded, as does an error that wraps errBusy.
 func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, allowed(t.Act, 0)+reserve(t.Act)/2+t.Overage)
 	defer cancel()
@@ -78,7 +77,8 @@ func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
 	return action, nil
 }
 
-// take returns the agent that waits for the turn's game, or else a new one, which may replace the one that waited longest.
+// take returns the agent that waits for the turn's game, or else a new one. The new one replaces the longest waiting agent if there are most
+// agents.
 func (p *Players) take(t Turn) (*player, error) {
 	d := allowed(t.Act, p.spec.Time)
 	p.mu.Lock()
@@ -103,7 +103,7 @@ func (p *Players) take(t Turn) (*player, error) {
 	return q, err
 }
 
-// giveBack ends a move. After a failed move the agent is dropped, because it may be in any state.
+// giveBack ends a move. If the move failed (whole is false), the agent is dropped, because its state is unknown.
 func (p *Players) giveBack(q *player, whole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *Players) newPlayer(d time.Duration) (*player, error) {
 	return &player{Agent: a, time: d}, err
 }
 
-// follows reports whether now is left with one more stone of the side that was to move there.
+// follows reports whether now is left plus one stone of the side that was to move in left.
 func follows(left, now game.State) bool {
 	return left.Board != nil && left.Board.Rules() == now.Board.Rules() && left.Mark != now.Mark &&
 		now.Own == left.Other() && now.All.And(left.All) == left.All && now.Plies() == left.Plies()+1
@@ -129,10 +129,10 @@ func follows(left, now game.State) bool {
 // least is the shortest time that an agent gets, even in games that give none.
 const least = 10 * time.Millisecond
 
-// reserve is the part of a move's time that is kept for the network, other processes and garbage collection.
+// reserve returns the part of a move's time that is reserved for network latency, other processes and garbage collection.
 func reserve(act time.Duration) time.Duration { return min(act/2, 50*time.Millisecond+act/20) }
 
-// allowed is the time of an agent that would take own (0: as long as allowed) in a game that gives act.
+// allowed returns the time per move of an agent in a game that allows act. own is the agent's own time; 0 is as long as allowed.
 func allowed(act, own time.Duration) time.Duration {
 	d := max(act-reserve(act), least)
 	if own > 0 {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// common are the libraries of glibc. Every system with Python has them.
+// common lists the libraries of glibc, which every system with Python has.
 var common = []string{"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "libresolv.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
 
-// checkProgram refuses a file that does not run on linux/amd64 with glibc alone. linked lists the libraries of a dynamic
-// program; it is empty for a static one.
+// checkProgram refuses a file that is not a program for linux/amd64, or needs libraries other than glibc. linked lists the libraries of a
+// dynamic program; it is empty for a static one.
 func checkProgram(path string) (linked string, err error) {
 	f, err := elf.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -50,7 +50,7 @@ func checkProgram(path string) (linked string, err error) {
 	for _, library := range versions {
 		for _, v := range library.Needs {
 			minor := 0
-			_, _ = fmt.Sscanf(v.Dep, "GLIBC_2.%d", &minor) // others are no versions of glibc
+			_, _ = fmt.Sscanf(v.Dep, "GLIBC_2.%d", &minor) // skips other versions than those of glibc
 			newest = max(newest, minor)
 		}
 	}

@@ -19,30 +19,30 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// Limits of what clients can take. Kaggle's bodies have about a kilobyte and arrive at once. More connections than these wait
-// until others end.
+// Limits of clients. Kaggle's bodies have about a kilobyte and arrive at once. Beyond maxConnections, new connections wait until others
+// end.
 const (
 	maxBody        = 64 << 10
 	bodyTime       = 5 * time.Second
 	maxConnections = 256
 )
 
-// Handler answers Kaggle's requests to an agent behind a URL. POST / with the action "act" and an observation gets
-// {"action": column}; anything else gets {"error": text} with a status of 400 or more. Errors are also logged, because
-// Kaggle shows only the status, and so are positions that no game reaches.
+// Handler answers Kaggle's requests to an agent behind a URL. It answers POST / with the action "act" and an observation by
+// {"action": column}, and anything else by {"error": text} with a status of 400 or more. It also logs errors, because Kaggle shows only the
+// status, and positions that no game reaches.
 type Handler struct {
 	Players *Players
 	Log     *log.Logger
 
-	patience time.Duration // for a body, instead of bodyTime if not 0; for tests
+	patience time.Duration // replaces bodyTime in tests; 0: bodyTime
 }
 
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A client that does not read its answers must not keep its connection. A move takes longer than writing may.
+	// The deadline for writing ends connections whose clients do not read answers. It begins after the move, which may take longer.
 	connection := http.NewResponseController(w)
-	_ = connection.SetWriteDeadline(time.Time{}) // the last answer's
+	_ = connection.SetWriteDeadline(time.Time{}) // removes the deadline of the previous answer
 	action, status, err := h.answer(w, r)
-	_ = connection.SetWriteDeadline(time.Now().Add(bodyTime)) // a test's writer has none
+	_ = connection.SetWriteDeadline(time.Now().Add(bodyTime)) // fails only for the writers of tests
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err != nil {
@@ -51,7 +51,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(reply(action, err)) // the client may be gone
 }
 
-// reply is what Kaggle, or main.py, gets as JSON.
+// reply returns the JSON answer to Kaggle or main.py.
 func reply(action int, err error) any {
 	if err != nil {
 		return map[string]string{"error": err.Error()}
@@ -100,8 +100,8 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	return action, http.StatusOK, nil
 }
 
-// read reads the request's body, which must arrive soon. The server's own ReadTimeout would also end the move. If the body
-// is late, the deadline stays, so that the server answers without waiting for the rest of the body.
+// read reads the request's body, which must arrive within bodyTime. (http.Server's ReadTimeout would also limit the move.) If the body is
+// late, the deadline stays, so that the server answers without waiting for the rest of the body.
 func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(cmp.Or(h.patience, bodyTime))); err != nil {
@@ -114,11 +114,11 @@ func (h Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, connection.SetReadDeadline(time.Time{})
 }
 
-// Serve answers on l until ctx ends. Then it takes no more requests, and returns after those under way are answered.
+// Serve answers on l until ctx ends. Then it accepts no more requests, and returns when those in progress are answered.
 func Serve(ctx context.Context, l net.Listener, h Handler) error {
 	server := &http.Server{
 		Handler: h,
-		// Requests outlive ctx, so that they are answered.
+		// Requests are still answered after ctx has ended.
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ReadHeaderTimeout: bodyTime,
 		IdleTimeout:       30 * time.Second,
@@ -132,7 +132,7 @@ func Serve(ctx context.Context, l net.Listener, h Handler) error {
 		return fmt.Errorf("kaggle: serve %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	// Each move has a time limit of its own, so this wait ends.
+	// Shutdown returns, because each move has a time limit.
 	err := server.Shutdown(context.WithoutCancel(ctx))
 	<-failed
 	return err

@@ -17,14 +17,14 @@ import (
 type Turn struct {
 	game.State
 	Act     time.Duration // for this move, 0 or more
-	Overage time.Duration // remaining time, 0 or more, shared by all moves that take longer than Act
-	Odd     error         // why no game reaches the position, or nil; it is played on all the same
+	Overage time.Duration // remaining extra time of the game, 0 or more, for moves that take longer than Act
+	Odd     error         // why no game reaches the position, or nil; the agent plays in any case
 }
 
-// defaultAct is the time of a move if the configuration has none; it is Kaggle's own default.
+// defaultAct is Kaggle's default of actTimeout.
 const defaultAct = 2 * time.Second
 
-// longest is the limit of the times in a configuration.
+// longest is the maximum of the times in requests; longer ones are reduced to it.
 const longest = time.Hour
 
 type observation struct {
@@ -75,7 +75,7 @@ func parseLine(text []byte) (Turn, error) {
 	return turn("observation.", l.Observation, l.Configuration)
 }
 
-// turn checks what was read. prefix is the path of the observation's fields, for errors.
+// turn checks an observation and a configuration. prefix is the path of the observation's fields, for errors.
 func turn(prefix string, o observation, c configuration) (Turn, error) {
 	r := game.Connect4
 	for _, f := range []struct{ to, from *int }{{&r.Rows, c.Rows}, {&r.Columns, c.Columns}, {&r.InARow, c.InARow}} {
@@ -106,14 +106,14 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 	if t.Act, err = duration("configuration.actTimeout", c.Act, defaultAct); err != nil {
 		return Turn{}, err
 	}
-	// Negative overage time counts as none.
+	// A negative overage time counts as 0.
 	if o.Overage != nil && *o.Overage > 0 {
 		t.Overage, err = duration(prefix+"remainingOverageTime", o.Overage, 0)
 	}
 	return t, err
 }
 
-// duration converts seconds to a Duration of at most longest; missing is used if there are none.
+// duration converts seconds to a Duration of at most longest; nil stands for missing.
 func duration(field string, seconds *float64, missing time.Duration) (time.Duration, error) {
 	if seconds == nil {
 		return missing, nil

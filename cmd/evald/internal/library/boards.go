@@ -1,16 +1,16 @@
-// Package library is evald inside another program's process: evaluators, searches, self-play, the solver and the rules, over memory that the
-// caller owns. library.go of package main gives the calls their names in C; the Python package in cmd/evald/client/python is made of them.
+// Package library provides evald inside another program's process: evaluators, searches, self-play, the solver and the rules, on memory that
+// the caller owns. library.go of package main exports the calls to C; the Python package in cmd/evald/client/python is built on them.
 //
-// Read boards.go (boards and positions), evaluator.go, work.go (calls that take long), function.go (a function of the caller as a network),
+// Read boards.go (boards and positions), evaluator.go, work.go (long calls), function.go (a function of the caller as a network),
 // search.go, games.go, solve.go, records.go; then calls.go (the calls for other languages) and pipe.go (for another process).
 //
 // # Decisions
 //
-// A position travels as a game.Position, four words of 64 bits: own low and high, all low and high. So an array of them is used as it is,
-// on any board, and no call copies or converts.
+// The caller's arrays of positions have the memory layout of game.Position: four words of 64 bits (own low and high, all low and high). So
+// no call copies or converts positions, on any board.
 //
-// Calls that take long are Works: they run in goroutines of their own, and the caller waits for them in short turns. So a program of one
-// thread can be interrupted, show progress, and compute the batches of its own network in between.
+// A long call is a Work: it runs in a goroutine of its own, and the caller polls it with Wait. So even a program with a single thread can be
+// interrupted, show progress, and evaluate batches with its own network in between.
 package library
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// boards are all boards that were requested, by their numbers. They are never removed: a program has few.
+// boards has all boards that were requested, by number. None is ever removed, because a program uses few.
 var boards struct {
 	sync.Mutex
 	all atomic.Pointer[[]*game.Board]
 }
 
-// mostBoards bounds the memory of boards; there are fewer rules than that on boards of up to 64 cells.
+// mostBoards is the maximum number of boards, which bounds their memory. There are fewer games than this on boards of up to 64 cells.
 const mostBoards = 1 << 14
 
-// Board is the number of the board of rules, such as 7x6x4, the same at each call.
+// Board returns the board of rules such as 7x6x4, and its number, which is the same at each call.
 func Board(rules string) (number int, b *game.Board, err error) {
 	r, err := game.ParseRules(rules)
 	if err != nil {
@@ -58,7 +58,7 @@ func Board(rules string) (number int, b *game.Board, err error) {
 	return len(all) - 1, b, nil
 }
 
-// BoardOf is the board with a number of Board.
+// BoardOf returns the board with a number from Board.
 func BoardOf(number int) (*game.Board, error) {
 	if all := boards.all.Load(); all != nil && number >= 0 && number < len(*all) {
 		return (*all)[number], nil
@@ -66,7 +66,7 @@ func BoardOf(number int) (*game.Board, error) {
 	return nil, fmt.Errorf("board %d is none of this process", number)
 }
 
-// RowError is an error of one position of an array.
+// RowError is an error about one position of an array.
 type RowError struct {
 	Row int
 	Err error
@@ -74,10 +74,10 @@ type RowError struct {
 
 func (e *RowError) Error() string { return fmt.Sprintf("position %d: %v", e.Row, e.Err) }
 
-// Unwrap is what is wrong with the position.
+// Unwrap returns Err.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Check returns a *RowError of the first position that no game of the board reaches.
+// Check returns a *RowError for the first position that no game on the board reaches, or nil.
 func Check(b *game.Board, positions []game.Position) error {
 	if i, err := b.CheckAll(positions, game.InTurn); err != nil {
 		return &RowError{i, err}
@@ -85,7 +85,7 @@ func Check(b *game.Board, positions []game.Position) error {
 	return nil
 }
 
-// unfinished returns a *RowError of the first position whose game is over, and checks all.
+// unfinished is Check that also refuses positions whose game is over.
 func unfinished(b *game.Board, positions []game.Position) error {
 	if err := Check(b, positions); err != nil {
 		return err
@@ -98,14 +98,14 @@ func unfinished(b *game.Board, positions []game.Position) error {
 	return nil
 }
 
-// Parse reads positions in text, in the notations of game.Parser; each must be of the board. texts and positions have the same length.
+// Parse parses texts in the notations of game.Parser into positions, which has the same length. All must be on board b.
 func Parse(b *game.Board, texts []string, positions []game.Position) error {
 	var parser game.Parser
 	for i, text := range texts {
 		s, err := game.State{Board: b}, error(nil)
 		if strings.ContainsAny(text, ":{") {
 			s, err = parser.Parse(text)
-		} else { // moves without rules
+		} else { // text has moves without rules
 			s.Position, _, err = b.ParseMoves(text)
 		}
 		if err == nil && s.Board.Rules() != b.Rules() {
@@ -119,7 +119,7 @@ func Parse(b *game.Board, texts []string, positions []game.Position) error {
 	return nil
 }
 
-// Cells writes the cells of each position into cells [N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty.
+// Cells writes the cells of each position into cells [N,H,W], top row first: 1 is the side to move, -1 the other side, 0 empty.
 func Cells(b *game.Board, positions []game.Position, cells []int8) {
 	n := b.Cells()
 	for i, p := range positions {
@@ -135,8 +135,8 @@ func Cells(b *game.Board, positions []game.Position, cells []int8) {
 	}
 }
 
-// FromCells is the reverse of Cells. With players set, cells are 1 for the first player and 2 for the second one, as in Kaggle's boards,
-// and whose turn it is follows from their number.
+// FromCells is the inverse of Cells. With players set, cells are 1 for the first player and 2 for the second one, as in Kaggle's boards, and
+// the side to move follows from the numbers of stones.
 func FromCells(b *game.Board, cells []int8, players bool, positions []game.Position) error {
 	n := b.Cells()
 	bits := make([]game.Bits, n)
@@ -167,7 +167,7 @@ func FromCells(b *game.Board, cells []int8, players bool, positions []game.Posit
 	return Check(b, positions)
 }
 
-// Legal writes 1 for each action that can be played into mask [N,A], and 0 for others; all are 0 if the game is over.
+// Legal writes 1 for each legal action into mask [N,A] and 0 for the others. All are 0 if the game is over.
 func Legal(b *game.Board, positions []game.Position, mask []uint8) {
 	n := b.Actions()
 	clear(mask)
@@ -181,7 +181,7 @@ func Legal(b *game.Board, positions []game.Position, mask []uint8) {
 	}
 }
 
-// Results writes how each game stands for its side to move: 1 won, -1 lost, 0 drawn, 2 not over.
+// Results writes the result of each game for its side to move: 1 won, -1 lost, 0 drawn, 2 not over.
 func Results(b *game.Board, positions []game.Position, results []int8) {
 	for i, p := range positions {
 		if r := b.Result(p); r == game.Ongoing {
@@ -192,8 +192,9 @@ func Results(b *game.Board, positions []game.Position, results []int8) {
 	}
 }
 
-// Step plays an action in each position. rewards [N] is 1 where it won, else 0; done [N] is 1 where the game is over now. With reset such a
-// position becomes the empty board. Nothing has changed after an error, which is a *RowError of an action that cannot be played.
+// Step plays an action in each position. It writes into rewards [N] 1 if the action won, else 0, and into done [N] 1 if the game is over
+// now, else 0. With reset a position whose game is over becomes the empty board. If an action is illegal, Step returns a *RowError and
+// changes nothing.
 func Step(b *game.Board, positions []game.Position, actions []int32, rewards []float32, done []uint8, reset bool) error {
 	for i, a := range actions {
 		if a < 0 || int(a) >= b.Actions() || !b.CanPlay(positions[i], int(a)) || b.Result(positions[i]) != game.Ongoing {
@@ -205,7 +206,7 @@ func Step(b *game.Board, positions []game.Position, actions []int32, rewards []f
 		rewards[i], done[i] = 0, 0
 		if r := b.Result(p); r != game.Ongoing {
 			done[i] = 1
-			if r == game.Loss { // of the side that is to move now
+			if r == game.Loss { // for the side that is to move now
 				rewards[i] = 1
 			}
 			if reset {

@@ -17,18 +17,18 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// Memory is an array of the caller's.
+// Memory is an array of the caller.
 type Memory struct {
 	at   unsafe.Pointer
-	size int // in bytes; anySize: the caller guarantees that it suffices
+	size int // in bytes; anySize: unknown, the caller guarantees that it is large enough
 }
 
 const anySize = -1
 
-// At is the memory at an address, of the size that a call needs.
+// At returns the memory at an address, which must be as large as the call needs.
 func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
 
-// slice is memory as an array of n elements. Only a program of another version gives memory of another size.
+// slice returns memory as an array of n elements. It panics if the size is known and wrong, which only a caller of another version causes.
 func slice[T any](m Memory, n int) []T {
 	var one T
 	if size := n * int(unsafe.Sizeof(one)); m.size != anySize && m.size != size {
@@ -40,7 +40,7 @@ func slice[T any](m Memory, n int) []T {
 	return unsafe.Slice((*T)(m.at), n)
 }
 
-// text writes a text into memory of size bytes, with a zero at its end, if there is room for it. It returns the size that the text needs.
+// text writes a text and a final zero into memory of size bytes if it fits, and returns the size that it needs.
 func text(s string, into Memory, size int64) int64 {
 	if len(s) < int(size) {
 		to := slice[byte](into, int(size))
@@ -49,16 +49,16 @@ func text(s string, into Memory, size int64) int64 {
 	return int64(len(s) + 1)
 }
 
-// Calls are the calls of this package for a caller in another language, which has evaluators and Works by numbers. library.go of package main
-// gives them names in C, and pipe.go names for a caller in another process. n is a number of positions; positions, actions and all other
-// memory have the sizes that the functions of this package say.
+// Calls has the functions of this package for callers in other languages, which refer to boards, evaluators and Works by numbers. library.go
+// of package main exports them to C, and pipe.go to another process. n is a number of positions; the sizes of positions, actions and other
+// memory are those that the functions of this package document.
 type Calls struct {
 	Version string
 	kept    sync.Map // *Evaluator and *call, by their numbers
 	last    atomic.Int64
 }
 
-// ErrLost is the error of a number of no evaluator or Work.
+// ErrLost is the error for a number that no open evaluator or Work has.
 var ErrLost = errors.New("there is no such evaluator or call: it is closed")
 
 func (c *Calls) keep(of any) int64 {
@@ -76,7 +76,7 @@ func kept[T any](c *Calls, number int64) (T, error) {
 	return of, nil
 }
 
-// About writes the facts about this package that a caller needs, as JSON. It returns the size that the text needs.
+// About writes the version, the names of sources and the number of planes as JSON, and returns the size that the text needs.
 func (c *Calls) About(into Memory, size int64) int64 {
 	about, err := json.Marshal(struct {
 		Version string   `json:"version"`
@@ -84,7 +84,7 @@ func (c *Calls) About(into Memory, size int64) int64 {
 		Planes  int      `json:"planes"`
 	}{c.Version, Sources(), net.PlaneCount})
 	if err != nil {
-		panic(err) // texts can be written
+		panic(err) // cannot happen: strings and a number always marshal
 	}
 	return text(string(about), into, size)
 }
@@ -115,17 +115,17 @@ func (c *Calls) Parse(board, n int64, lines string, positions Memory) error {
 	})
 }
 
-// Check is Check.
+// Check calls Check.
 func (c *Calls) Check(board, n int64, positions Memory) error { return on(board, n, positions, Check) }
 
-// FromCells is FromCells; players is 0 for cells of sides.
+// FromCells calls FromCells; players is 0 for false.
 func (c *Calls) FromCells(board, n int64, cells Memory, players int64, positions Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		return FromCells(b, slice[int8](cells, int(n)*b.Cells()), players != 0, positions)
 	})
 }
 
-// Cells is Cells.
+// Cells calls Cells.
 func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Cells(b, positions, slice[int8](cells, int(n)*b.Cells()))
@@ -133,7 +133,8 @@ func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
 	})
 }
 
-// Planes writes the input of networks: of evald's own (package net), or of a description in YAML (package encoding).
+// Planes writes inputs of networks: evald's own planes (package net) or, unless description is empty, the input that it describes in YAML
+// (package encoding).
 func (c *Calls) Planes(board, n int64, description string, positions, planes Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		if description == "" {
@@ -153,7 +154,7 @@ func (c *Calls) Planes(board, n int64, description string, positions, planes Mem
 	})
 }
 
-// Legal is Legal.
+// Legal calls Legal.
 func (c *Calls) Legal(board, n int64, positions, mask Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Legal(b, positions, slice[uint8](mask, int(n)*b.Actions()))
@@ -161,7 +162,7 @@ func (c *Calls) Legal(board, n int64, positions, mask Memory) error {
 	})
 }
 
-// Results is Results.
+// Results calls Results.
 func (c *Calls) Results(board, n int64, positions, results Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Results(b, positions, slice[int8](results, int(n)))
@@ -169,14 +170,14 @@ func (c *Calls) Results(board, n int64, positions, results Memory) error {
 	})
 }
 
-// Step is Step; reset is 0 or not.
+// Step calls Step; reset is 0 for false.
 func (c *Calls) Step(board, n int64, positions, actions, rewards, done Memory, reset int64) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		return Step(b, positions, slice[int32](actions, int(n)), slice[float32](rewards, int(n)), slice[uint8](done, int(n)), reset != 0)
 	})
 }
 
-// Open returns the number of an evaluator.
+// Open opens an evaluator and returns its number.
 func (c *Calls) Open(options string) (int64, error) {
 	e, err := Open(options)
 	if err != nil {
@@ -185,7 +186,7 @@ func (c *Calls) Open(options string) (int64, error) {
 	return c.keep(e), nil
 }
 
-// Evaluator writes the description of an evaluator as JSON. It returns the size that the text needs, 0 if there is no such evaluator.
+// Evaluator writes the description of an evaluator as JSON, and returns the size that the text needs, or 0 if there is no such evaluator.
 func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) int64 {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
@@ -194,7 +195,7 @@ func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) int64 {
 	return text(e.About(), into, size)
 }
 
-// Close closes an evaluator.
+// Close closes an evaluator, whose number is then invalid.
 func (c *Calls) Close(evaluator int64) error {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
@@ -204,7 +205,7 @@ func (c *Calls) Close(evaluator int64) error {
 	return e.Close()
 }
 
-// Evaluate is Evaluator.Evaluate.
+// Evaluate calls Evaluator.Evaluate.
 func (c *Calls) Evaluate(evaluator, board, n int64, positions, wdl, policy, who Memory) error {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
@@ -216,14 +217,14 @@ func (c *Calls) Evaluate(evaluator, board, n int64, positions, wdl, policy, who 
 	})
 }
 
-// call is a Work and what its last Wait returned.
+// call is a Work and the last result of its Wait.
 type call struct {
 	*Work
 	board *game.Board
 	found Result
 }
 
-// start begins a Work that an evaluator answers, or the caller's function if its number is 0.
+// start starts a Work with an evaluator or, if its number is 0, with the caller's function, and returns the Work's number.
 func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error)) (int64, error) {
 	var e *Evaluator
 	if evaluator != 0 {
@@ -244,7 +245,7 @@ func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Eva
 	return c.keep(started), nil
 }
 
-// Search returns the number of a Search.
+// Search starts a Search and returns its number.
 func (c *Calls) Search(evaluator, board, n int64, positions Memory, options string, visits, policy, q, wdl, best, proved Memory) (int64, error) {
 	return c.start(evaluator, board, n, positions, func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
 		rows, moves := len(positions), len(positions)*b.Actions()
@@ -255,19 +256,19 @@ func (c *Calls) Search(evaluator, board, n int64, positions Memory, options stri
 	})
 }
 
-// Solve returns the number of a Solve.
+// Solve starts a Solve and returns its number.
 func (c *Calls) Solve(board, n int64, positions Memory, options string, scores Memory) (int64, error) {
 	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
 		return Solve(b, positions, options, slice[int32](scores, len(positions)*b.Actions()))
 	})
 }
 
-// Play returns the number of a Play.
+// Play starts a Play and returns its number.
 func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
 	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) { return Play(e, b, options) })
 }
 
-// Records returns the number of records in files, and writes the rules of the first one, if there is room for them.
+// Records returns the number of records in files, and writes the rules of the first one if there is room for them.
 func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 	rows, of, err := Records(files)
 	if err != nil {
@@ -277,7 +278,7 @@ func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 	return rows, nil
 }
 
-// Read returns the number of a Read; other is 0 or not.
+// Read starts a Read and returns its number; other is 0 for false.
 func (c *Calls) Read(board, n int64, files string, other int64, positions, visits, q, weight, z, over, ply, move, number, who Memory) (int64, error) {
 	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
 		rows := int(n)
@@ -289,11 +290,11 @@ func (c *Calls) Read(board, n int64, files string, other int64, positions, visit
 	})
 }
 
-// report is what Wait writes.
+// report is the result of Wait in the caller's memory.
 type report struct {
-	rows          int64 // of a batch or of a game
-	number, first int64 // of a game: its number, and the result for the first player
-	done, all     int64 // progress
+	rows          int64 // number of rows of a batch or a game
+	number, first int64 // of a game: its number, and its result for the first player
+	done, all     int64 // Work.Progress
 }
 
 // Wait waits for an event of a Work, for ms milliseconds at most, and writes a report.
@@ -319,7 +320,7 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	return found.Event, nil
 }
 
-// Batch writes the positions of the batch that a Work asks.
+// Batch writes the positions of the batch that a Work has asked for.
 func (c *Calls) Batch(number, rows int64, positions Memory) error {
 	w, err := kept[*call](c, number)
 	if err != nil || w.found.Ask == nil {
@@ -329,7 +330,7 @@ func (c *Calls) Batch(number, rows int64, positions Memory) error {
 	return nil
 }
 
-// Answer answers the batch of a Work, or gives the reason failed why it cannot.
+// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this error.
 func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
 	w, err := kept[*call](c, number)
 	if err != nil || w.found.Ask == nil {
@@ -338,7 +339,7 @@ func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) er
 	ask := w.found.Ask
 	w.found.Ask = nil
 	if failed != "" {
-		ask.Answer(errors.New(failed)) // gives the error back
+		ask.Answer(errors.New(failed)) // returns the same error
 		return nil
 	}
 	ask.Use(func(b *eval.Batch) {
@@ -348,7 +349,7 @@ func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) er
 	return ask.Answer(nil)
 }
 
-// Game writes the game that a Work has played; see GameRows.
+// Game writes the game that the last Wait returned; see GameRows.
 func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) error {
 	w, err := kept[*call](c, number)
 	if err != nil || w.found.Game == nil {
@@ -363,7 +364,7 @@ func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) erro
 	return nil
 }
 
-// Release ends a Work.
+// Release ends a Work, whose number is then invalid.
 func (c *Calls) Release(number int64) {
 	if w, err := kept[*call](c, number); err == nil {
 		c.kept.Delete(number)

@@ -16,7 +16,7 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// Options of an evaluator, as JSON. Zero values are those of open.Options.
+// Options of an evaluator, as JSON. Zero values mean the same as in open.Options.
 type Options struct {
 	Model   string       `json:"model"`
 	Backend string       `json:"backend"`
@@ -24,31 +24,31 @@ type Options struct {
 	Mirror  bool         `json:"mirror"`
 	Exact   solver.Nodes `json:"exact"`
 
-	ORT     map[string]string `json:"ort"`     // ort.OptionsOf
-	Program string            `json:"program"` // this library or program as a file that can be started, for trials (open.Options); "": none
+	ORT     map[string]string `json:"ort"`     // settings of ONNX Runtime, see ort.OptionsOf
+	Program string            `json:"program"` // executable file of this library or program, for trials in other processes (open.Options); "": none
 }
 
-// ErrClosed is the error of calls of an evaluator that is closed.
+// ErrClosed is the error of calls on a closed evaluator.
 var ErrClosed = errors.New("the evaluator is closed")
 
-// Evaluator answers positions. It is safe for concurrent use, also its Close.
+// Evaluator evaluates positions. All its methods, also Close, are safe for concurrent use.
 type Evaluator struct {
 	evaluator *eval.Evaluator
 	about     About
 
-	using  sync.RWMutex // held for reading while it answers
+	using  sync.RWMutex // held for reading by calls in progress
 	closed bool
 	close  func() error
 	rows   *sync.Pool // of *[]eval.Source; outside, as that of eval.Cache
 }
 
-// About describes an evaluator, for people and programs.
+// About describes an evaluator.
 type About struct {
 	Model   string   `json:"model"`
 	How     string   `json:"how"`
 	Network bool     `json:"network"`
-	Games   []string `json:"games"` // that the model answers; empty: all
-	Notes   []string `json:"notes"` // what a user should know
+	Games   []string `json:"games"` // games that the model supports; empty: all
+	Notes   []string `json:"notes"` // messages for the user
 }
 
 // Open opens an evaluator. options is Options as JSON.
@@ -77,11 +77,11 @@ func Open(options string) (*Evaluator, error) {
 	return e, nil
 }
 
-// About describes the evaluator, as JSON.
+// About returns the description of the evaluator as JSON.
 func (e *Evaluator) About() string {
 	text, err := json.Marshal(e.about)
 	if err != nil {
-		panic(err) // strings can be written
+		panic(err) // cannot happen: strings always marshal
 	}
 	return string(text)
 }
@@ -97,7 +97,7 @@ func (e *Evaluator) Close() error {
 	return e.close()
 }
 
-// use holds the evaluator open until the function that it returns is called.
+// use keeps the evaluator open until done is called.
 func (e *Evaluator) use() (done func(), err error) {
 	e.using.RLock()
 	if e.closed {
@@ -107,7 +107,7 @@ func (e *Evaluator) use() (done func(), err error) {
 	return e.using.RUnlock, nil
 }
 
-// sources are all there are, by the codes of Evaluate. The codes are those of one process: Sources says what they mean.
+// sources lists all sources by their codes in Evaluate. Codes are only valid within a process; Sources returns their names.
 var sources = func() []eval.Source {
 	all := eval.Sources()
 	for _, h := range heuristic.All() {
@@ -116,7 +116,7 @@ var sources = func() []eval.Source {
 	return all
 }()
 
-// Sources are the names of the codes of Evaluate.
+// Sources returns the name of each code of Evaluate.
 func Sources() []string {
 	names := make([]string, len(sources))
 	for i, s := range sources {
@@ -125,7 +125,8 @@ func Sources() []string {
 	return names
 }
 
-// Evaluate writes wdl [N,3], policy [N,A] and the codes of the sources [N], as eval.Evaluator does. An error of a position is a *RowError.
+// Evaluate writes the answers of eval.Evaluator into wdl [N,3] and policy [N,A], and the codes of their sources into who [N]. An error about
+// a position is a *RowError.
 func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []game.Position, wdl, policy []float32, who []uint8) error {
 	if err := Check(b, positions); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []gam
 	return nil
 }
 
-// code is the place of a source in sources, which has all.
+// code returns the index of a source in sources.
 func code(s eval.Source) uint8 {
 	return uint8(slices.Index(sources, s))
 }

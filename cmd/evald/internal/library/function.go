@@ -9,14 +9,14 @@ import (
 	"github.com/evald/evald/engine/eval"
 )
 
-// Function is a Backend whose answers the caller of a Work computes: Compute waits until Wait has returned the batch and Ask.Answer has
-// answered it. Searches fill the next batches meanwhile, so that one is always ready.
+// Function is an eval.Backend that lets the caller of a Work compute the answers: Compute waits until Work.Wait has returned the batch to the
+// caller and the caller has called Ask.Answer. Meanwhile searches fill the next batches.
 type Function struct {
 	rows int
 	asks chan *Ask
 }
 
-// NewFunction makes a Function that prefers batches of this many rows.
+// NewFunction returns a Function that prefers batches of the given number of rows.
 func NewFunction(rows int) *Function { return &Function{rows, make(chan *Ask, 64)} }
 
 // Attributes implements eval.Backend.
@@ -28,7 +28,7 @@ type Ask struct {
 	answered chan error
 
 	mu   sync.Mutex
-	gone bool // the search was given up, and has taken the batch's memory back
+	gone bool // the search has ended, and batch may be in use elsewhere
 }
 
 // Compute implements eval.Backend.
@@ -50,7 +50,7 @@ func (f *Function) Compute(ctx context.Context, b *eval.Batch) error {
 	}
 }
 
-// Use lets f read the batch's positions, and fill its WDL and Policy. It does nothing once the search was given up.
+// Use calls f, which may read the batch's positions and fill its WDL and Policy. It does nothing after the search has ended.
 func (a *Ask) Use(f func(b *eval.Batch)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,8 +59,8 @@ func (a *Ask) Use(f func(b *eval.Batch)) {
 	}
 }
 
-// Answer completes a batch: with an error, or with the answers that Use has written, which are checked and normalized to sum 1 first.
-// It returns an error for wrong answers, which also ends the search.
+// Answer completes a batch with an error or, if err is nil, with the answers written in Use. It checks these and normalizes them to sum 1. It
+// returns err, or an error for invalid answers; either also ends the search.
 func (a *Ask) Answer(err error) error {
 	if err == nil {
 		a.Use(func(b *eval.Batch) { err = tidy(b) })
@@ -69,7 +69,7 @@ func (a *Ask) Answer(err error) error {
 	return err
 }
 
-// tidy checks a function's answers, masks moves that cannot be played, and makes rows sum to 1.
+// tidy checks a function's answers, masks illegal moves, and normalizes rows to sum 1.
 func tidy(b *eval.Batch) error {
 	for i, p := range b.Pos {
 		wdl, policy := b.WDLRow(i), b.PolicyRow(i)
@@ -101,7 +101,7 @@ func tidy(b *eval.Batch) error {
 			for k := range policy {
 				policy[k] /= total
 			}
-		} else { // it gives all to moves that cannot be played: each that can is as likely
+		} else { // legal moves have probability 0: make them equally likely
 			legal := b.Board.Legal(p)
 			for s := legal; !s.IsZero(); s = s.WithoutFirst() {
 				policy[b.Board.Action(s.First())] = 1 / float32(legal.OnesCount())

@@ -8,19 +8,19 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// GameOptions are options of self-play, as JSON: those of selfplay.Config, with its defaults, and these.
+// GameOptions are options of self-play, as JSON: the fields of selfplay.Config, with its defaults, and these.
 type GameOptions struct {
 	selfplay.Config
-	Games    int `json:"games"` // how many
-	First    int `json:"first"` // the number of the first one
+	Games    int `json:"games"` // number of games
+	First    int `json:"first"` // number of the first game
 	Parallel int `json:"parallel"`
 	Batch    int `json:"batch"`
 }
 
-// gamesAhead is the number of games that wait for the caller before self-play pauses.
+// gamesAhead is the maximum number of finished games that wait for the caller; then self-play pauses.
 const gamesAhead = 1024
 
-// Play plays games of an evaluator against itself, or of the caller's function if e is nil. Wait returns each game when it is over.
+// Play plays games of an evaluator against itself or, if e is nil, of the caller's function. Wait returns each game when it is over.
 func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
@@ -59,13 +59,13 @@ func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 // GameRows is memory for the positions of a game.
 type GameRows struct {
 	Positions []game.Position // [P]
-	Visits    []uint32        // [P,A]; 0 where there was no full search
-	Q         []float32       // [P] values of roots, of the side to move
-	Who       []uint8         // [P] who answered, as Evaluate says it
+	Visits    []uint32        // [P,A]; all 0 for a position without a full search
+	Q         []float32       // [P] root values, for the side to move
+	Who       []uint8         // [P] code of the source of the answer, as in Evaluate
 	Moves     []int32         // [P] the action that was played, or -1 if the game ended here
 }
 
-// Write fills the rows of a game, whose memory is that of its plies.
+// Write fills the rows of a game. Each array must have the length that the game's number of positions P requires.
 func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
 	n := b.Actions()
 	clear(r.Visits)

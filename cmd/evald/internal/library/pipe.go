@@ -10,13 +10,13 @@ import (
 	"unsafe"
 )
 
-// Greeting is what Serve writes first. It has the version of the protocol, which changes with any call.
+// Greeting is the first text that Serve writes. Its version number changes whenever a call changes.
 const Greeting = "evald library 1\n"
 
 // Statuses of errors.
 const (
-	Wrong = 1 // an argument is wrong
-	Lost  = 2 // no evaluator or call has this number: it was closed, or never was
+	Wrong = 1 // an argument is invalid
+	Lost  = 2 // no open evaluator or call has this number (ErrLost)
 )
 
 // Status is the status of an error.
@@ -27,20 +27,20 @@ func Status(err error) int64 {
 	return Wrong
 }
 
-// Serve answers the calls of another process until in ends: many at once, in the order in which they end. After the greeting, with all
-// integers of 64 bits, low byte first,
+// Serve answers the calls of another process until in ends. Calls run concurrently, and are answered in the order in which they end. All
+// integers have 64 bits, low byte first. After the greeting,
 //
 //	a request is  id, text (the call's name), number of arguments, and each argument: its kind, and a number, or a size and as many bytes
 //	an answer is  id, result (below 0: minus the status of an error), text (the error), number of arrays, and each array: size, bytes
 //
-// and a text is its size and its bytes. Kinds are letters: n number, s text (of size -1: none), r array that is read, w array that is written
-// (without bytes), u both, l array that a Work writes (without bytes). Answers have the arrays w and u, and that of the wait in which a
-// Work ends has the arrays l.
+// and a text is its size and its bytes. Kinds are letters: n number, s text (size -1: none), r array that the call reads, w array that it
+// writes (sent without bytes), u array that it reads and writes, l array that a Work writes later (sent without bytes). An answer has the
+// arrays w and u. The answer to the wait in which a Work ends has the Work's arrays l.
 func Serve(in io.Reader, out io.Writer, version string) error {
 	p := &pipe{calls: Calls{Version: version}, in: bufio.NewReaderSize(in, 1<<16), out: bufio.NewWriterSize(out, 1<<16), late: map[int64][]array{}}
 	var answering sync.WaitGroup
 	defer func() {
-		p.calls.kept.Range(func(number, of any) bool { // Works first, which use evaluators
+		p.calls.kept.Range(func(number, of any) bool { // Works before evaluators, which they use
 			if w, ok := of.(*call); ok {
 				w.Release()
 			}
@@ -49,7 +49,7 @@ func Serve(in io.Reader, out io.Writer, version string) error {
 		answering.Wait()
 		p.calls.kept.Range(func(number, of any) bool {
 			if e, ok := of.(*Evaluator); ok {
-				_ = e.Close() // the process ends
+				_ = e.Close() // the process is about to end
 			}
 			return true
 		})
@@ -71,12 +71,12 @@ func Serve(in io.Reader, out io.Writer, version string) error {
 type pipe struct {
 	calls   Calls
 	in      *bufio.Reader
-	writing sync.Mutex // held for out and late
+	writing sync.Mutex // guards out and late
 	out     *bufio.Writer
-	late    map[int64][]array // what a Work writes, by its number
+	late    map[int64][]array // arrays of kind l by the number of their Work
 }
 
-// array is memory of the process, aligned for all types.
+// array is an array in this process, aligned for all types.
 type array struct {
 	words []uint64
 	size  int
@@ -88,11 +88,11 @@ func (a array) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.words))), a.size)
 }
 
-// request is a call and its arguments, each kind in order.
+// request is a call and its arguments, in order by type.
 type request struct {
 	id      int64
 	name    string
-	work    int64 // the number of the Work, of wait and release
+	work    int64 // number of the Work, for wait and release
 	numbers []int64
 	texts   []string
 	arrays  []array
@@ -126,7 +126,7 @@ func (p *pipe) array(filled bool) (array, error) {
 	return a, err
 }
 
-// read reads the next call. io.EOF is the end before one.
+// read reads the next call. It returns io.EOF if in ends before it.
 func (p *pipe) read() (*request, error) {
 	id, err := p.integer()
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *pipe) read() (*request, error) {
 	return r, nil
 }
 
-// answer makes a call, and writes its answer.
+// answer executes a call and writes its answer.
 func (p *pipe) answer(r *request) {
 	result, err := p.call(r)
 	text := ""
@@ -214,10 +214,10 @@ func (p *pipe) answer(r *request) {
 		_, _ = p.out.Write(binary.LittleEndian.AppendUint64(nil, uint64(a.size)))
 		_, _ = p.out.Write(a.bytes())
 	}
-	_ = p.out.Flush() // the caller is gone, and so in ends too
+	_ = p.out.Flush() // after an error the caller is gone, and in ends, too
 }
 
-// call makes a call. A fault in it, or arguments of another version of the package, are its error.
+// call executes a call. A panic in it, and arguments that do not fit, which a package of another version sends, become its error.
 func (p *pipe) call(r *request) (result int64, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -231,7 +231,7 @@ func (p *pipe) call(r *request) (result int64, err error) {
 	return f(&p.calls, r)
 }
 
-// table has the calls by their names, with their arguments in order.
+// table has the calls by name. Each takes its arguments from the request in order.
 var table = map[string]func(c *Calls, r *request) (int64, error){
 	"about":      func(c *Calls, r *request) (int64, error) { return c.About(r.m(), r.n()), nil },
 	"board":      func(c *Calls, r *request) (int64, error) { return c.Board(r.s(), r.m()) },

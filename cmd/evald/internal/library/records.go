@@ -10,7 +10,7 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// RecordPaths are files of records, as JSON.
+// RecordPaths lists files of records, as JSON.
 type RecordPaths struct {
 	Files []string `json:"files"`
 }
@@ -26,7 +26,7 @@ func openRecords(options string) (*record.Reader, error) {
 	return record.Open(o.Files...)
 }
 
-// Records returns the number of records in files, and the rules of the first one, "" if there is none. options is RecordPaths as JSON.
+// Records returns the number of records in files, and the rules of the first record, "" if there is none. options is RecordPaths as JSON.
 func Records(options string) (rows int64, rules string, err error) {
 	r, err := openRecords(options)
 	if err != nil {
@@ -43,20 +43,20 @@ func Records(options string) (rows int64, rules string, err error) {
 	return r.Rows(), first.Rules.String(), nil
 }
 
-// RecordRows is memory for records, with room for all. The columns are those of package record.
+// RecordRows is memory for N records. The columns are those of package record.
 type RecordRows struct {
 	Positions []game.Position // [N]
-	Visits    []uint32        // [N,A]; all 0 if there was no search
+	Visits    []uint32        // [N,A]; all 0 without a search
 	Q, Weight []float32       // [N]
 	Z         []int8          // [N]
 	GameOver  []uint8         // [N]
-	Ply, Move []int32         // [N]; actions count from 0 here, and -1 is none
+	Ply, Move []int32         // [N]; a Move is an action from 0, or -1 for none
 	Game      []int64         // [N]
-	Who       []uint8         // [N] as Evaluate says it
+	Who       []uint8         // [N] source of the answer, as in Evaluate
 }
 
-// Read reads the records of a board; those of other games are left out if any is set, and else an error. The call's progress ends at the number of
-// records that were read.
+// Read reads the records of a board. Records of other games are skipped if other is set, and an error otherwise. The final value of the
+// Work's progress is the number of records read.
 func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, error) {
 	r, err := openRecords(options)
 	if err != nil {

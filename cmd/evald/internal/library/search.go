@@ -12,25 +12,25 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// SearchOptions are the flags of `evald search`, as JSON, with the same defaults where they are zero.
+// SearchOptions are the flags of `evald search`, as JSON. Zero values stand for the same defaults.
 type SearchOptions struct {
 	Visits    int          `json:"visits"`
 	Selection string       `json:"selection"` // puct, uct or gumbel
 	Explore   float64      `json:"explore"`
 	Exact     solver.Nodes `json:"exact"`
 	Leaves    int          `json:"leaves"`
-	Batch     int          `json:"batch"` // rows that are evaluated together
+	Batch     int          `json:"batch"` // number of rows that are evaluated together
 	Seed      uint64       `json:"seed"`
 }
 
-// Found is memory for the results of searches, with a row for each position. Values are for the side to move.
+// Found is memory for the results of N searches. Values are for the side to move.
 type Found struct {
-	Visits []uint32  // [N,A]; of a position that is decided at once, 1 for each of its best moves if no visit was made
-	Policy []float32 // [N,A] the shares of the visits, or the best move alone where the result is proved
+	Visits []uint32  // [N,A]; if a position is decided without a visit, 1 for each best move
+	Policy []float32 // [N,A]; shares of the visits, or 1 for the best move if the result is proved
 	Q      []float32 // [N,A] mean values of moves in -1..1
 	WDL    []float32 // [N,3]
 	Best   []int32   // [N] the action to play; -1 if the game is over
-	Proved []int8    // [N] 1, 0 or -1 if the result is proved, else 2
+	Proved []int8    // [N] the proved result 1, 0 or -1, else 2
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	mostVisits  = 1 << 26
 )
 
-// config checks the options of a search with an evaluator.
+// config checks the options and returns the configuration of a search with e.
 func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
 	selection, ok := mcts.ParseSelection(cmp.Or(o.Selection, mcts.PUCT.String()))
 	switch {
@@ -60,8 +60,9 @@ func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
 	return c, nil
 }
 
-// Search searches each position in a tree of its own. The leaves are evaluated by e, or by the caller's function if e is nil. Rows whose
-// game is over have no visits, and the game's result. options is SearchOptions as JSON; positions and found must stay until Release.
+// Search searches each position in a tree of its own. e or, if it is nil, the caller's function evaluates the leaves. A position whose game
+// is over gets no visits, and the game's result as its value. options is SearchOptions as JSON. positions and found must stay valid until
+// Release.
 func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (*Work, error) {
 	o := SearchOptions{Visits: usualVisits, Batch: usualBatch, Leaves: 1}
 	if err := decode(options, &o); err != nil {
@@ -83,7 +84,7 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 		defer done()
 		trees := 0
 		if function != nil {
-			trees = 4 * max(256, o.Batch/o.Leaves) // so that a full batch waits while another is computed
+			trees = 4 * max(256, o.Batch/o.Leaves) // enough for a full batch to wait while another is computed
 		}
 		s, err := mcts.NewScheduler(ctx, ctx, evaluator, o.Batch, o.Leaves, trees)
 		if err != nil {
@@ -122,7 +123,7 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	}), nil
 }
 
-// asks is what a call asks: an evaluator, which it holds open until done, or the caller's function if e is nil.
+// asks returns the evaluator of a call, which stays open until done is called. If e is nil, it is an evaluator on the caller's function.
 func asks(e *Evaluator, batch int) (evaluator *eval.Evaluator, function *Function, done func(), err error) {
 	if e != nil {
 		done, err := e.use()
@@ -132,7 +133,6 @@ func asks(e *Evaluator, batch int) (evaluator *eval.Evaluator, function *Functio
 	return eval.New(function, eval.Options{}), function, func() {}, nil
 }
 
-// write fills a row from a tree.
 func (f Found) write(b *game.Board, row int, t *mcts.Tree) {
 	n := b.Actions()
 	visits, q, policy := f.Visits[row*n:(row+1)*n], f.Q[row*n:(row+1)*n], f.Policy[row*n:(row+1)*n]

@@ -12,13 +12,12 @@ import (
 
 // SolveOptions are options of Solve, as JSON.
 type SolveOptions struct {
-	Nodes   uint64 `json:"nodes"`   // that a position may take; 0: any number
+	Nodes   uint64 `json:"nodes"`   // maximum per position; 0: no limit
 	Threads int    `json:"threads"` // 0: all processors
 }
 
-// Solve finds the exact score of each move, for the side to move: more is better, above 0 wins (package solver), and solver.NoMove is of
-// actions that cannot be played. It writes them into scores [N,A]. All those of a position are solver.NoMove if its nodes do not suffice. No
-// game may be over.
+// Solve writes the exact score of each move for the side to move into scores [N,A]: more is better, above 0 wins (package solver). The score
+// is solver.NoMove for illegal actions, and for all actions of a position that takes more than Nodes. No game may be over.
 func Solve(b *game.Board, positions []game.Position, options string, scores []int32) (*Work, error) {
 	var o SolveOptions
 	if err := decode(options, &o); err != nil {

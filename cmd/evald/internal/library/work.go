@@ -12,14 +12,14 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// Work is a long call. Its caller calls Wait repeatedly, from one goroutine at a time, and finally Release. The memory
-// that the call writes to must stay until then.
+// Work is a long call. Its caller calls Wait repeatedly, from one goroutine at a time, and finally Release. The memory that the call writes
+// to must stay valid until Release has returned.
 type Work struct {
 	cancel   context.CancelFunc
 	ended    chan struct{}
-	err      error // once ended is closed
+	err      error // valid once ended is closed
 	function *Function
-	games    chan *selfplay.Game // nil if the call gives none
+	games    chan *selfplay.Game // nil unless the call plays games
 	done     atomic.Int64
 	all      int64
 }
@@ -30,12 +30,12 @@ type Event int
 // The events.
 const (
 	Ended   Event = iota // the call has ended without an error
-	Nothing              // the time is over
-	Asked                // the caller's function has to compute Ask
-	Played               // there is a Game
+	Nothing              // nothing happened until the time was over
+	Asked                // the caller's function must compute Ask
+	Played               // a Game is over
 )
 
-// begin runs call in a goroutine. function may be nil. all is how many things the call does, for its progress.
+// begin runs call in a goroutine. function may be nil. all is the number of items that the call will process, for Progress.
 func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx context.Context, w *Work) error) *Work {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Work{cancel: cancel, ended: make(chan struct{}), function: function, games: games, all: int64(all)}
@@ -43,7 +43,7 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 		defer close(w.ended)
 		defer cancel()
 		defer func() {
-			if r := recover(); r != nil { // another program's process must not end
+			if r := recover(); r != nil { // a panic must not end the process of another program
 				w.err = fmt.Errorf("evald has a fault: %v", r)
 			}
 		}()
@@ -55,17 +55,17 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 // Result is the result of Wait.
 type Result struct {
 	Event Event
-	Ask   *Ask           // of Asked
-	Game  *selfplay.Game // of Played
+	Ask   *Ask           // if Event is Asked
+	Game  *selfplay.Game // if Event is Played
 }
 
-// Wait waits for an event until the time is over. An error is that of the call, which has ended then.
+// Wait waits for an event for most at most. With an error the call has ended and failed.
 func (w *Work) Wait(most time.Duration) (Result, error) {
 	var asks chan *Ask
 	if w.function != nil {
 		asks = w.function.asks
 	}
-	select { // without a timer, where there is something already
+	select { // no timer if an event is already there
 	case a := <-asks:
 		return Result{Event: Asked, Ask: a}, nil
 	case g := <-w.games:
@@ -91,17 +91,17 @@ func (w *Work) Wait(most time.Duration) (Result, error) {
 	}
 }
 
-// Progress is the number of things that the call has done, and of all that it will do, 0 if unknown.
+// Progress returns the number of items that the call has processed, and of all that it will process, 0 if unknown.
 func (w *Work) Progress() (done, all int64) { return w.done.Load(), w.all }
 
-// decode reads options, of which none may be unknown.
+// decode reads options, and refuses unknown ones.
 func decode(options string, into any) error {
 	d := json.NewDecoder(strings.NewReader(options))
 	d.DisallowUnknownFields()
 	return d.Decode(into)
 }
 
-// errReleased ends a call whose caller has released it.
+// errReleased is the answer to a batch of a call that the caller has released.
 var errReleased = errors.New("the call was given up")
 
 // Release ends the call if necessary, and waits until it no longer uses the caller's memory.
@@ -118,7 +118,6 @@ func (w *Work) Release() {
 	}
 }
 
-// asks are those of the function, or nil.
 func (w *Work) asks() chan *Ask {
 	if w.function == nil {
 		return nil

@@ -22,7 +22,7 @@ type Report struct {
 	Result   game.Result // the proved result, else Ongoing
 	Best     int         // -1 while nothing is known
 	Line     []int       // principal variation
-	Finished bool        // the position is proved, the search was long enough, or Err ended it
+	Finished bool        // the position is proved, the search has all its visits, or it ended with Err
 	Err      error
 }
 
@@ -38,12 +38,12 @@ const (
 type Analyst struct {
 	Board     *game.Board
 	Evaluator *eval.Evaluator
-	Leaves    int          // leaves under way at once, as mcts.Limits.Leaves: more are faster, but change the search
-	Exact     solver.Nodes // probes of leaves, as mcts.Config.Exact; 0 is solver.ByBoard
+	Leaves    int          // mcts.Limits.Leaves: more are faster, but change the search
+	Exact     solver.Nodes // mcts.Config.Exact, for proving leaves; 0 is solver.ByBoard
 }
 
-// Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It
-// reports about once per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
+// Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It calls report about once
+// per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
 	c := mcts.DefaultConfig(mcts.PUCT).For(s.Evaluator.Backend())
 	c.MaxNodes, c.Exact, c.RootNodes = searchNodes, cmp.Or(s.Exact, solver.ByBoard), mcts.RootNodesFor(visits)
@@ -60,7 +60,7 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 			if r.Finished {
 				return goal
 			}
-			// Aim for searchEvery per step: evaluators differ in speed by factors of thousands.
+			// Choose the visits of the next step so that it takes about searchEvery: the speeds of evaluators differ by factors of thousands.
 			ratio := float64(searchEvery) / float64(time.Since(start)+1)
 			step, start = max(firstVisits, int(float64(step)*min(ratio, 4))), time.Now()
 		}
@@ -84,13 +84,13 @@ func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, repor
 	}
 }
 
-// over reports whether ctx has ended, or its deadline has passed: mcts looks at the clock, and on a busy machine ctx's timer is late.
+// over reports whether ctx has ended or its deadline has passed. It checks the clock as mcts does, because ctx's timer is late on a busy
+// machine.
 func over(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(deadline)
 }
 
-// describe returns what the tree knows.
 func describe(t *mcts.Tree) Report {
 	b, p := t.Board(), t.Root()
 	r := Report{
@@ -102,14 +102,14 @@ func describe(t *mcts.Tree) Report {
 	}
 	for a := range r.Moves {
 		r.Moves[a].Action = a
-		if b.CanPlay(p, a) && b.Won(b.Play(p, a).Other()) { // the tree keeps no moves of a position in which one of them wins
+		if b.CanPlay(p, a) && b.Won(b.Play(p, a).Other()) { // the tree has no moves of a position in which one of them wins
 			r.Moves[a].Result, r.Moves[a].Q = game.Win, 1
 		}
 	}
 	return r
 }
 
-// Exact has the solver's results for the moves of a position so far. Scores are for the side to move.
+// Exact has the solver's results so far for the moves of a position. Scores are for the side to move.
 type Exact struct {
 	Scores   []int // [A] by action; solver.NoMove if illegal or not solved yet
 	Solved   int   // number of solved moves
@@ -120,7 +120,7 @@ type Exact struct {
 	Err      error
 }
 
-// Oracle solves positions of one board exactly. It keeps its table from one position to the next.
+// Oracle solves positions of one board exactly. It keeps the solver's table from one position to the next.
 type Oracle struct {
 	Board    *game.Board
 	Threads  int
@@ -132,9 +132,9 @@ type Oracle struct {
 	report func(solver.Progress)
 }
 
-// Solve finds the exact score of every legal move of p, whose game must not be over, one after the other from the middle
-// outwards. It reports after each and a few times a second. The last report is Finished unless ctx ended the work. known are
-// scores found earlier, by action, with solver.NoMove for the others; they are not computed again. nil means none.
+// Solve finds the exact score of every legal move of p, whose game must not be over, one after the other from the middle outwards. It calls
+// report after each move and a few times per second. The last report is Finished unless ctx ended the work. known has scores found
+// earlier, by action, and solver.NoMove for the others; Solve does not compute these scores again. It may be nil.
 func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report func(Exact)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +145,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 			e.Solved++
 		}
 	}
-	send := func() { // a copy that later work does not change
+	send := func() { // reports a copy, because later work changes e
 		c := e
 		c.Scores = slices.Clone(e.Scores)
 		report(c)
@@ -183,7 +183,7 @@ func (o *Oracle) Solve(ctx context.Context, p game.Position, known []int, report
 	report(e)
 }
 
-// best is the move with the highest known score, the leftmost of several; -1 if no score is known.
+// best returns the move with the highest known score, the leftmost of several, or -1 if no score is known.
 func (e *Exact) best() int {
 	best := -1
 	for a, s := range e.Scores {

@@ -8,10 +8,10 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// cell is one cell of the drawn board, or a note under a column. Its text also says what its colour says.
+// cell is one cell of the drawn board, or a note under a column. Its text contains the same information as its colour.
 type cell struct {
 	text   string // at most 4 characters
-	short  string // one character for cells one or two wide, or if text does not fit
+	short  string // one character, for cells one or two characters wide, or if text does not fit
 	style  lipgloss.Style
 	cursor bool
 }
@@ -19,7 +19,7 @@ type cell struct {
 var (
 	faint = lipgloss.NewStyle().Faint(true)
 	bold  = lipgloss.NewStyle().Bold(true)
-	discs = [2]lipgloss.Style{ // of the side that moved first, and of the other side
+	discs = [2]lipgloss.Style{ // by side
 		bold.Foreground(lipgloss.BrightWhite).Background(lipgloss.Red),
 		bold.Foreground(lipgloss.Black).Background(lipgloss.Yellow),
 	}
@@ -29,8 +29,8 @@ var (
 // letters are the sides' stones.
 const letters = "XO"
 
-// cells returns the board, the highest row first: " X ", "(X)" for the last move, "[X]" for a stone of a winning line. In
-// narrow cells, "x" stands for either.
+// cells returns the board, the highest row first. A stone is " X ", the last move "(X)", a stone of a winning line "[X]". In narrow cells
+// "x" stands for the last two.
 func (s *Session) cells() [][]cell {
 	won := s.Winning()
 	rows := make([][]cell, s.board.Rows())
@@ -64,7 +64,7 @@ func stone(p game.Position, i int, won, last bool) cell {
 	return c
 }
 
-// Winning returns the cells in completed lines.
+// Winning returns the cells of complete lines.
 func (s *Session) Winning() (cells game.Bits) {
 	if s.Result() != game.Loss {
 		return cells
@@ -89,11 +89,10 @@ func (c cell) render(width int) string {
 	if n > width || width < 3 {
 		c.text, n = c.short, len([]rune(c.short))
 	}
-	left := (width - n + 1) / 2 // a leading sign sticks out to the left
+	left := (width - n + 1) / 2 // so that a leading sign is left of the centre
 	return strings.Repeat(" ", left) + c.style.Render(c.text) + strings.Repeat(" ", width-n-left)
 }
 
-// renderAll draws cells side by side.
 func renderAll(cells []cell, width int) string {
 	var s strings.Builder
 	for _, c := range cells {

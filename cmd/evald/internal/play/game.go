@@ -1,12 +1,12 @@
-// Package play is a board for games against any agent: on a terminal, or line by line without one.
+// Package play lets people play games against any agent, on a terminal or line by line without one.
 //
 // Read the files in this order:
 //
-//	game.go      Session, the state of one game; level.go: agents with names for people
+//	game.go      Session, the state of one game; level.go: opponents with names
 //	analysis.go  the search and the solver on one position, also for the page of internal/web
 //	model.go     the game on a terminal, driven by bubbletea; view.go, board.go: its screen; text.go, hint.go, help.go: its texts
 //	plain.go     the game line by line
-//	parting.go   what stays on the terminal after a game
+//	parting.go   the summary that stays on the terminal after a game
 package play
 
 import (
@@ -17,30 +17,29 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Session is the state of one game: the moves, those taken back, and which sides people play. Sides are 0, which moves
-// first, and 1.
+// Session is the state of one game: the moves made, the moves taken back, and whether a person plays each side. Side 0 moves first, side 1
+// second. A seat is a player; players keep their seats when they swap sides.
 type Session struct {
 	board  *game.Board
 	start  []int   // moves at the start of a new game
 	line   []int   // the moves made, then those taken back
-	at     int     // how many moves of line are made
-	human  [2]bool // by seat
-	seat   [2]int  // by side: its seat, 0 or 1
+	at     int     // number of moves of line that are made
+	human  [2]bool // by seat: whether a person has it
+	seat   [2]int  // by side: the seat that plays it, 0 or 1
 	paused bool    // agents wait
 	now    game.Position
-	last   int // the bit on which the last stone landed, or -1
+	last   int // bit of the last stone, or -1
 }
 
-// Resume returns a session after the first made moves of a line, which must be legal; the other moves count as taken back. A
-// new game begins with the empty board. human says for each seat whether a person has it; seat 0 plays side 0 until the
-// sides are swapped.
+// Resume returns a session after the first made moves of a line of legal moves; the other moves count as taken back. A new game begins with
+// the empty board. human says for each seat whether a person has it; seat 0 plays side 0 until the sides are swapped.
 func Resume(b *game.Board, line []int, made int, human [2]bool) *Session {
 	s := &Session{board: b, line: slices.Clone(line), human: human, seat: [2]int{0, 1}}
 	s.move(made)
 	return s
 }
 
-// move sets the number of moves made to to.
+// move goes to the position after the first to moves of the line.
 func (s *Session) move(to int) {
 	s.at, s.now, s.last = to, game.Position{}, -1
 	for _, a := range s.line[:to] {
@@ -49,25 +48,25 @@ func (s *Session) move(to int) {
 	}
 }
 
-// Board is the board of the game.
+// Board returns the board of the game.
 func (s *Session) Board() *game.Board { return s.board }
 
-// Position is the position on the board.
+// Position returns the current position.
 func (s *Session) Position() game.Position { return s.now }
 
-// LastCell is the bit on which the last stone landed, or -1.
+// LastCell returns the bit of the last stone, or -1.
 func (s *Session) LastCell() int { return s.last }
 
-// Result is the result for the side to move: a finished game is a Loss for it, or a Draw.
+// Result returns the result for the side to move: Loss or Draw if the game is over, else Ongoing.
 func (s *Session) Result() game.Result { return s.board.Result(s.now) }
 
-// Moves are the moves made, in order. The slice belongs to the session.
+// Moves returns the moves made. The caller must not change the slice.
 func (s *Session) Moves() []int { return s.line[:s.at] }
 
-// Line is the moves made, then those taken back. The slice belongs to the session.
+// Line returns the moves made, followed by the moves taken back. The caller must not change the slice.
 func (s *Session) Line() []int { return s.line }
 
-// Side is the side to move.
+// Side returns the side to move.
 func (s *Session) Side() int { return s.at % 2 }
 
 func (s *Session) over() bool { return s.Result() != game.Ongoing }
@@ -78,7 +77,7 @@ func (s *Session) humanToMove() bool { return s.human[s.seat[s.Side()]] }
 // agentToMove reports whether an agent should think now.
 func (s *Session) agentToMove() bool { return !s.humanToMove() && !s.paused && !s.over() }
 
-// Play makes a move for the side to move and forgets those taken back. The error names the legal moves.
+// Play makes a move for the side to move, and forgets the moves taken back. The error lists the legal moves.
 func (s *Session) Play(action int) error {
 	if s.over() {
 		return errors.New("the game is over")
@@ -96,11 +95,11 @@ func (s *Session) Play(action int) error {
 	return nil
 }
 
-// Undo takes back moves until a person is to move again: usually the person's move and the reply to it. Between agents it
-// takes back one move, and the agents wait. It reports whether there was anything to take back.
+// Undo takes back moves until a person is to move again: usually the person's move and the reply to it. In a game between agents it takes
+// back one move, and pauses the agents. It reports whether there was anything to take back.
 func (s *Session) Undo() bool { return s.jump(-1) }
 
-// undoText says what Undo takes back.
+// undoText describes what Undo takes back.
 func (s *Session) undoText() string {
 	if s.human[0] != s.human[1] {
 		return "take back your move and the reply"
@@ -108,18 +107,18 @@ func (s *Session) undoText() string {
 	return "take back the last move"
 }
 
-// Redo repeats moves that were taken back, until a person is to move.
+// Redo makes moves again that were taken back, until a person is to move.
 func (s *Session) Redo() bool {
 	if s.jump(1) {
 		return true
 	}
-	rest := s.at < len(s.line) // in which no person is to move: go to its end
+	rest := s.at < len(s.line) // no person is to move in the rest of the line: go to its end
 	s.move(len(s.line))
 	return rest
 }
 
-// jump steps by 1 or -1 through the line to the next place at which a person is to move, or by one move between agents. If
-// there is none, it stays.
+// jump goes through the line in steps of 1 or -1 to the next place at which a person is to move, or by one move in a game between agents. If
+// there is no such place, it returns false and stays.
 func (s *Session) jump(step int) bool {
 	agents := !s.human[0] && !s.human[1]
 	for at := s.at + step; at >= 0 && at <= len(s.line); at += step {
@@ -132,7 +131,7 @@ func (s *Session) jump(step int) bool {
 	return false
 }
 
-// Restart begins a new game.
+// Restart begins a new game with the same seats.
 func (s *Session) Restart() {
 	s.line = slices.Clone(s.start)
 	s.paused = false
@@ -142,10 +141,10 @@ func (s *Session) Restart() {
 // Swap exchanges the players' sides.
 func (s *Session) Swap() { s.seat[0], s.seat[1] = s.seat[1], s.seat[0] }
 
-// Name returns a move as people write it, a column or, without gravity, a cell: "4", or "a" for the tenth column.
+// Name returns the name of a move, a column or, without gravity, a cell: "4", or "a" for the tenth column.
 func Name(b *game.Board, action int) string { return game.FormatMoves(b.Rules(), []int{action}) }
 
-// Action is the move that text names, or -1.
+// Action returns the move that text names, or -1.
 func Action(b *game.Board, text string) int {
 	for a := range b.Actions() {
 		if Name(b, a) == text {
@@ -155,7 +154,7 @@ func Action(b *game.Board, text string) int {
 	return -1
 }
 
-// legal lists the legal moves, for people.
+// legal returns a text that lists the legal moves.
 func (s *Session) legal() string {
 	if s.over() {
 		return "the game is over"

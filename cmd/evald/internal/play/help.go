@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// helpText explains all keys and what is shown.
+// helpText explains the keys and the screen.
 func (m *model) helpText() string {
 	b := m.config.Board
 	drop := fmt.Sprintf("%s to %s", Name(b, 0), Name(b, b.Actions()-1))
@@ -33,8 +33,8 @@ exact    0 draws; a faster win scores higher
 (X) [X]  the last move; a winning line; x where there is no room`, drop, m.session.undoText())
 }
 
-// helpPage is the part of the help that fits on the screen, from line helpFrom on. Its last line says how to see the rest and
-// how to leave, if the screen has two lines or more.
+// helpPage returns the part of the help that fits on the screen, from line helpFrom on. If the screen has at least two lines, the last one
+// says how to scroll and how to leave.
 func (m *model) helpPage() string {
 	all := wrap(m.helpText(), m.width)
 	const leave = "any key goes back"
@@ -54,10 +54,10 @@ func (m *model) helpPage() string {
 	return strings.Join(page, "\n")
 }
 
-// helpRoom is how many lines of a help that is longer than the screen are shown at once.
+// helpRoom returns the number of lines of the help that are shown at once if it is longer than the screen.
 func (m *model) helpRoom() int { return max(1, m.height-1) }
 
-// scrollHelp follows a key while the help is shown. It reports whether the help stays: keys that scroll keep it.
+// scrollHelp handles a key while the help is shown. It reports whether the help stays: other keys than those that scroll close it.
 func (m *model) scrollHelp(key string) (stays bool) {
 	room := m.helpRoom()
 	step := map[string]int{"down": 1, "up": -1, "pgdown": room, "space": room, "pgup": -room}[key]
@@ -69,8 +69,8 @@ func (m *model) scrollHelp(key string) (stays bool) {
 	return true
 }
 
-// wrap breaks lines that are wider than width between words, or within a word that is wider alone. What follows of a line
-// begins under its second column, if it has one and there is room for that.
+// wrap breaks lines that are wider than width between words, or within a word that alone is wider. The continuation of a line begins under
+// its second column, if it has one and there is room.
 func wrap(text string, width int) (lines []string) {
 	width = max(1, width)
 	for line := range strings.SplitSeq(text, "\n") {

@@ -7,16 +7,15 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// A hint is the exact best move as soon as all moves of the position are solved, and until then the search's best move. Its
-// text says which of the two it is.
+// A hint is the exact best move if all moves of the position are solved, else the search's best move. Its text says which of the two it is.
 
-// solution is the exact scores of all moves of a position, for its side to move.
+// solution has the exact scores of all moves of a position, for the side to move.
 type solution struct {
 	position game.Position
 	scores   []int // [A] by action; solver.NoMove if illegal
 }
 
-// solution returns the scores if all moves of p, the position that was solved, have one; else nil.
+// solution returns the scores if all moves of p, the position of e, are solved, else nil.
 func (e *Exact) solution(p game.Position) *solution {
 	if e.Err != nil || e.Solved < e.Legal {
 		return nil
@@ -24,10 +23,10 @@ func (e *Exact) solution(p game.Position) *solution {
 	return &solution{p, slices.Clone(e.Scores)}
 }
 
-// of reports whether s is the solution of p; a nil solution is none.
+// of reports whether s is the solution of p. A nil solution is of no position.
 func (s *solution) of(p game.Position) bool { return s != nil && s.position == p }
 
-// best is a move with the highest score: the search's choice if that is one, else the leftmost. r may be nil.
+// best returns a move with the highest score: the search's choice if it is one, else the leftmost. r may be nil.
 func (s *solution) best(r *Report) int {
 	most := slices.Max(s.scores)
 	if r != nil && r.Best >= 0 && s.scores[r.Best] == most {
@@ -36,7 +35,7 @@ func (s *solution) best(r *Report) int {
 	return slices.Index(s.scores, most)
 }
 
-// advice is the best move and its exact score, with the line that the search expects after it if r has one.
+// advice returns the best move and its exact score, with the search's principal variation if that begins with this move.
 func (s *solution) advice(b *game.Board, r *Report) string {
 	best := s.best(r)
 	text := fmt.Sprintf("%s (exact: %s)", Name(b, best), scoreCell(s.scores[best]).text)
@@ -46,7 +45,7 @@ func (s *solution) advice(b *game.Board, r *Report) string {
 	return text
 }
 
-// advice is the search's best move and the line that it expects.
+// advice returns the search's best move and its principal variation.
 func (r *Report) advice(b *game.Board) string {
 	kind := "search: value " + hundredths(r.Value)
 	if r.Result != game.Ongoing {
@@ -55,7 +54,7 @@ func (r *Report) advice(b *game.Board) string {
 	return fmt.Sprintf("%s (%s)%s", Name(b, r.Best), kind, r.expected(b))
 }
 
-// expected is the principal variation, or empty.
+// expected returns the principal variation as text, or "".
 func (r *Report) expected(b *game.Board) string {
 	if len(r.Line) == 0 {
 		return ""
@@ -63,7 +62,7 @@ func (r *Report) expected(b *game.Board) string {
 	return ", expected " + game.FormatMoves(b.Rules(), r.Line)
 }
 
-// hinted is the move of the hint, or -1 if none is shown.
+// hinted returns the move of the hint, or -1 if no hint is shown.
 func (m *model) hinted() int {
 	switch {
 	case !m.hint:
@@ -76,7 +75,7 @@ func (m *model) hinted() int {
 	return m.report.Best
 }
 
-// hintText is the hint as a line under the board; empty if none is wanted.
+// hintText returns the line with the hint, or "" if no hint is wanted.
 func (m *model) hintText() string {
 	switch {
 	case !m.hint:
@@ -89,7 +88,7 @@ func (m *model) hintText() string {
 	return "hint  " + m.report.advice(m.config.Board)
 }
 
-// known are the exact scores of the position on the board if it was solved before, else nil.
+// known returns the exact scores of the current position if it was solved before, else nil.
 func (m *model) known() []int {
 	if !m.solution.of(m.session.now) {
 		return nil

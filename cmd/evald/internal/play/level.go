@@ -9,16 +9,16 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// Level is an agent with a name for people.
+// Level is an opponent with a name.
 type Level struct {
 	Name  string     `json:"name"`
 	Agent agent.Spec `json:"agent"` // as text
 
-	// Elo is its strength on 7x6x4, by matches between neighbours (LOG.md), where the agent random has 0. It says nothing about
+	// Elo is its rating on 7x6x4, from matches between neighbouring levels (LOG.md); the agent random has 0. It says nothing about
 	// other boards.
 	Elo int `json:"elo"`
 
-	CannotSee string `json:"cannot_see"` // a sentence: its weaknesses, and how often they show
+	CannotSee string `json:"cannot_see"` // a sentence about its weaknesses and how often they show
 }
 
 // Levels are opponents for people, weakest first.
@@ -35,13 +35,13 @@ var Levels = []Level{
 	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MostMoveNodes}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
 
-// mistakes is the agent human that overlooks threats and diagonals with these probabilities, looks some stones ahead, and draws its moves by
-// a network's policy to the power 1/temperature.
+// mistakes returns an agent human that overlooks threats and diagonals with the given probabilities, looks ahead stones ahead, and draws its
+// moves from a network's policy to the power 1/temperature.
 func mistakes(threats, diagonals float64, ahead int, temperature float64) agent.Spec {
 	return agent.Spec{Name: "human", Model: open.FastModel, Threats: threats, Diagonals: diagonals, Ahead: ahead, Temperature: temperature}
 }
 
-// others are names of agents that are not levels.
+// others lists further named agents that are not levels.
 var others = []struct {
 	name  string
 	agent agent.Spec
@@ -51,7 +51,7 @@ var others = []struct {
 	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Exact: solver.MoveNodes}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
 }
 
-// ParseAgent returns the agent of a level's name or of another agent's, or else the agent of a text in the grammar of package agent.
+// ParseAgent returns the agent with a name, of a level or another one, or else parses the text in the grammar of package agent.
 func ParseAgent(text string) (agent.Spec, error) {
 	for _, l := range Levels {
 		if l.Name == text {
@@ -66,10 +66,10 @@ func ParseAgent(text string) (agent.Spec, error) {
 	return agent.Parse(text)
 }
 
-// Named reports whether a level, or another name, stands for this agent.
+// Named reports whether an agent is a level or has another name.
 func Named(s agent.Spec) bool { return nameOf(s) != "" }
 
-// LevelOf returns the name of the level with this agent, or another name of the agent. If there is none, it returns the text unchanged.
+// LevelOf returns the name of the agent that text describes, or text itself if the agent has no name.
 func LevelOf(text string) string {
 	if spec, err := ParseAgent(text); err == nil {
 		if name := nameOf(spec); name != "" {
@@ -93,7 +93,7 @@ func nameOf(s agent.Spec) string {
 	return ""
 }
 
-// DescribeLevels returns one line on each level, and on each other name of an agent, for people.
+// DescribeLevels returns a line about each level and each other named agent, for the help.
 func DescribeLevels() string {
 	var s strings.Builder
 	for _, l := range Levels {

@@ -32,9 +32,9 @@ type Config struct {
 	Evaluator *eval.Evaluator                               // for the search that evaluates moves
 	Search    string                                        // the evaluator's name
 	Evaluate  bool                                          // show the evaluation from the start
-	Save      func(moves []int, first, second Player) error // is called when the game ends; nil: it is not kept
-	Flags     []string                                      // of evald play, beside those for the game and the players: for the command that continues the game
-	Book      solver.Book                                   // of exact scores; nil for none
+	Save      func(moves []int, first, second Player) error // is called when the game ends; may be nil
+	Flags     []string                                      // further flags of evald play, for the command that continues the game
+	Book      solver.Book                                   // of exact scores; may be nil
 }
 
 func (c *Config) session() *Session {
@@ -43,7 +43,7 @@ func (c *Config) session() *Session {
 	return s
 }
 
-// model is the game on a terminal, driven by bubbletea. Call Close after it is no longer driven.
+// model is the game on a terminal, driven by bubbletea. Close must be called afterwards.
 type model struct {
 	config        Config
 	session       *Session
@@ -51,23 +51,23 @@ type model struct {
 	column, row   int // of the cursor, from the top left; the row is only used without gravity
 
 	evaluate, hint, help bool
-	helpFrom             int    // the first line of the help that is shown
+	helpFrom             int    // first line of the help shown
 	message              string // the last error
 
 	ctx    context.Context // of all tasks
 	cancel context.CancelFunc
 	work   sync.WaitGroup // of all tasks
-	seats  [2]sync.Mutex  // an agent thinks about one position at a time
+	seats  [2]sync.Mutex  // held while an agent thinks, so that it thinks about one position at a time
 
 	thinking, searching, solving *task
-	report                       *Report   // of searching
-	exact                        *Exact    // of solving
-	solution                     *solution // of the position on the board, once it is solved; nil for none
+	report                       *Report   // last message of searching
+	exact                        *Exact    // last message of solving
+	solution                     *solution // of the last position that was solved; nil: none
 	analyst                      Analyst
 	oracle                       Oracle
 }
 
-// The messages of tasks.
+// Messages of tasks.
 type (
 	moved struct {
 		task   *task
@@ -84,7 +84,7 @@ type (
 	}
 )
 
-// newModel begins a game. Everything that it runs in the background ends with ctx.
+// newModel begins a game. All its background work ends with ctx.
 func newModel(ctx context.Context, c Config) *model {
 	ctx, cancel := context.WithCancel(ctx)
 	return &model{
@@ -96,10 +96,10 @@ func newModel(ctx context.Context, c Config) *model {
 	}
 }
 
-// closing is the longest wait for agents that ignore their context.
+// closing is the maximum time that Close waits for agents that ignore their context.
 const closing = 3 * time.Second
 
-// Close stops the background work and waits for it. The error says that something did not stop in time.
+// Close stops the background work and waits for it. It returns an error if the work does not stop in time.
 func (m *model) Close() error {
 	m.cancel()
 	done := make(chan struct{})
@@ -115,8 +115,8 @@ func (m *model) Close() error {
 	}
 }
 
-// Run plays on a terminal until the user quits, which is not an error, or ctx ends; the error then wraps ctx.Err(). After it has
-// restored the terminal, Run writes the summary of the game (parting).
+// Run plays on a terminal until the user quits, which is not an error, or ctx ends, after which the error wraps ctx.Err(). Then Run restores
+// the terminal and writes the summary of the game (parting).
 func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	m := newModel(ctx, c)
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
@@ -127,10 +127,10 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// Init starts the background work.
+// Init implements tea.Model. It starts the background work.
 func (m *model) Init() tea.Cmd { return m.follow() }
 
-// Update handles a key, a new size, or a message of a task.
+// Update implements tea.Model. It handles a key, a new size, or a message of a task.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -157,8 +157,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key runs the command of a key. A lower-case letter that names a move plays it; on boards with that many moves the commands
-// are capitals. Capitals are commands on all boards.
+// key runs the command of a key. Capitals are commands on all boards. Lower-case letters are commands, too, unless they name a move of the
+// board.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	m.message = ""
 	text := k.String()
@@ -226,7 +226,6 @@ func (m *model) typed(text string) int {
 	return -1
 }
 
-// put plays a person's move.
 func (m *model) put(action int) {
 	if !m.session.humanToMove() && !m.session.over() {
 		m.message = "it is not your move"
@@ -237,7 +236,7 @@ func (m *model) put(action int) {
 	}
 }
 
-// answer handles an agent's answer.
+// answer plays an agent's move, or pauses the agents after an error.
 func (m *model) answer(found moved) {
 	m.thinking = nil
 	err := found.err
@@ -250,7 +249,7 @@ func (m *model) answer(found moved) {
 	}
 }
 
-// follow adapts the background work to the session: work on another position stops, and what is wanted starts.
+// follow adapts the background work to the session: it stops work on other positions, and starts the work that the current position needs.
 func (m *model) follow() tea.Cmd {
 	p := m.session.now
 	seat := m.session.seat[m.session.Side()]
@@ -263,7 +262,7 @@ func (m *model) follow() tea.Cmd {
 	}
 	if thinks && m.thinking == nil {
 		m.thinking = m.start(p, func(ctx context.Context, k *task) {
-			m.seats[seat].Lock() // its previous work has been told to stop
+			m.seats[seat].Lock() // waits for the agent's previous work, whose context has ended
 			defer m.seats[seat].Unlock()
 			if ctx.Err() != nil {
 				return
@@ -317,16 +316,15 @@ func (m *model) stopSolver() {
 	m.solving, m.exact = nil, nil
 }
 
-// task is background work on one position. Its reader gets the newest message; older messages that were not read in time are
-// dropped.
+// task is background work on one position. It keeps only the newest message for its reader.
 type task struct {
 	position game.Position
-	seat     int // of the agent
+	seat     int // of the agent that thinks
 	stop     context.CancelFunc
 	news     chan tea.Msg // capacity 1; closed when the work is done
 }
 
-// start begins work at once rather than when a command runs: a command that is returned as the program ends never runs.
+// start starts work at once, not in a tea.Cmd: a command that is returned while the program ends never runs.
 func (m *model) start(p game.Position, work func(ctx context.Context, k *task)) *task {
 	ctx, stop := context.WithCancel(m.ctx)
 	k := &task{position: p, stop: stop, news: make(chan tea.Msg, 1)}
@@ -338,7 +336,7 @@ func (m *model) start(p game.Position, work func(ctx context.Context, k *task)) 
 	return k
 }
 
-// tell replaces the waiting message, if any. Only the task's own goroutine calls it.
+// tell replaces the message that waits to be read. Only the task's own goroutine calls it.
 func (k *task) tell(m tea.Msg) {
 	select {
 	case <-k.news:
@@ -347,5 +345,5 @@ func (k *task) tell(m tea.Msg) {
 	k.news <- m
 }
 
-// next waits for a message; nil means the end.
+// next waits for a message. It returns nil when the work is done.
 func (k *task) next() tea.Msg { return <-k.news }

@@ -7,8 +7,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// parting is what stays on the terminal after a game: who played, the result, the moves, the command that continues from there,
-// and the address at which the page of evald serve opens it. It is empty if no move was made.
+// parting returns the summary that stays on the terminal after a game: the players, the result, the moves, the command that continues the
+// game, and its address on the page of evald serve. It is "" if no move was made.
 func (c *Config) parting(s *Session) string {
 	if len(s.Moves()) == 0 {
 		return ""
@@ -24,7 +24,6 @@ func (c *Config) parting(s *Session) string {
 		rules, first.Name, second.Name, state, game.FormatNotation(rules, s.Moves()), c.flags(s), position, position)
 }
 
-// save keeps a game that ends, if that is wanted.
 func (c *Config) save(s *Session) error {
 	if c.Save == nil {
 		return nil
@@ -32,7 +31,7 @@ func (c *Config) save(s *Session) error {
 	return c.Save(s.Moves(), c.Players[s.seat[0]], c.Players[s.seat[1]])
 }
 
-// flags are those of evald play for the players as they sit.
+// flags returns the flags of evald play that continue the game with the same players.
 func (c *Config) flags(s *Session) (flags string) {
 	side := map[[2]bool]string{{true, false}: "first", {false, true}: "second", {true, true}: "both", {false, false}: "none"}[[2]bool{s.human[s.seat[0]], s.human[s.seat[1]]}]
 	if side != "first" {
@@ -49,7 +48,7 @@ func (c *Config) flags(s *Session) (flags string) {
 	return flags
 }
 
-// quoted returns a word that a POSIX shell reads as text.
+// quoted quotes text for a POSIX shell if necessary.
 func quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=:,./@+%", r)

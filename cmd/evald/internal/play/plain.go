@@ -16,11 +16,11 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Lines are the settings of a game line by line.
+// Lines has the settings of Plain.
 type Lines struct {
 	Prompt string        // printed before each line that is read
-	Visits int           // of the search for hint and eval
-	Wait   time.Duration // time limit of hint, eval and solve
+	Visits int           // of the search for the commands hint and eval
+	Wait   time.Duration // time limit of the commands hint, eval and solve
 }
 
 // DefaultLines are for scripts: no prompt.
@@ -33,7 +33,7 @@ type plain struct {
 	session  *Session
 	analyst  Analyst
 	oracle   Oracle
-	solution *solution // of the last position that solve has solved; nil for none
+	solution *solution // of the last position solved; nil: none
 	out      *bufio.Writer
 }
 
@@ -51,8 +51,8 @@ const plainHelp = `a line is a move (%s), or one of these
   go     let an agent move that waits         quit
 `
 
-// Plain plays line by line: it writes the board as text, reads one move or command per line, and ends with the input or at
-// quit. For a person it then writes the summary of the game (parting). If ctx ends, the error wraps ctx.Err().
+// Plain plays line by line: it writes the board as text, and reads one move or command per line until the input ends or the command is quit.
+// If l has a prompt, it then writes the summary of the game (parting). If ctx ends, the error wraps ctx.Err().
 func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,19 +86,19 @@ func Plain(ctx context.Context, c Config, l Lines, in io.Reader, out io.Writer) 
 
 func (p *plain) print(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
-// changed prints the board, unless an agent's move will change it at once.
+// changed prints the board, unless an agent is to move.
 func (p *plain) changed() {
 	if !p.session.agentToMove() {
 		p.board()
 	}
 }
 
-// agents lets agents move as long as it is their turn.
+// agents makes the agents' moves until it is a person's turn, the game is over, or an agent fails.
 func (p *plain) agents(ctx context.Context) {
 	for p.session.agentToMove() && ctx.Err() == nil {
 		side := p.session.Side()
 		player := p.Players[p.session.seat[side]]
-		p.out.Flush() // an error stays in the writer and ends the game at the next prompt
+		p.out.Flush() // the writer keeps an error, which ends the game at the next prompt
 		action, err := player.Agent.Move(ctx, p.Board, p.session.now)
 		if err == nil {
 			err = p.session.Play(action)
@@ -209,7 +209,7 @@ func (p *plain) board() {
 	for i, cells := range s.cells() {
 		row(func(c int) string {
 			if a := i*len(cells) + c; !p.Board.Rules().Gravity && s.board.CanPlay(s.now, a) {
-				return Name(p.Board, a) // the name of the cell, to be typed
+				return Name(p.Board, a) // the name to type for this cell
 			}
 			return cells[c].text
 		})
@@ -225,7 +225,7 @@ func (p *plain) board() {
 	p.print("%c to move: %s\n", letters[s.Side()], p.Players[s.seat[s.Side()]].Name)
 }
 
-// search searches the position and shows the last report: for eval what is known of each move.
+// search searches the position and prints the result: for the command hint the best move, for eval the value of each move.
 func (p *plain) search(ctx context.Context, command string) {
 	r := Report{Best: -1}
 	p.analyst.Search(ctx, p.session.now, p.Visits, func(last Report) { r = last })
@@ -245,7 +245,7 @@ func (p *plain) search(ctx context.Context, command string) {
 	}
 }
 
-// solve prints the exact score of each move that was solved in time.
+// solve prints the exact score of each move, as far as it is solved in time.
 func (p *plain) solve(ctx context.Context) {
 	var last Exact
 	p.oracle.Solve(ctx, p.session.now, nil, func(e Exact) { last = e })

@@ -7,7 +7,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// status describes whose turn it is, or how the game ended.
+// status returns a line with the side to move, or the result of the game.
 func (m *model) status() string {
 	s, side := m.session, m.session.Side()
 	if text := s.outcome(); text != "" {
@@ -23,7 +23,7 @@ func (m *model) status() string {
 	return fmt.Sprintf("%s thinks: %s", letter, player.Name)
 }
 
-// outcome says how the game ended, or is empty.
+// outcome returns the result of the game as text, or "" if it is not over.
 func (s *Session) outcome() string {
 	switch s.Result() {
 	case game.Draw:
@@ -34,7 +34,7 @@ func (s *Session) outcome() string {
 	return ""
 }
 
-// valueText is the value of the position for the side to move.
+// valueText returns the value of the position for the side to move as text.
 func (r *Report) valueText() string {
 	if r.Result != game.Ongoing {
 		return "(proved: " + r.Result.String() + ")"
@@ -60,7 +60,7 @@ func (m *model) searchText() string {
 	return text
 }
 
-// solverText is the solver's progress.
+// solverText describes the solver's progress.
 func (m *model) solverText() string {
 	switch e := m.exact; {
 	case m.solving == nil:
@@ -75,14 +75,14 @@ func (m *model) solverText() string {
 	default:
 		text := fmt.Sprintf("exact   %d of %d moves", e.Solved, e.Legal)
 		if p := e.Progress; p.Nodes > 0 {
-			// The progress is that of the position after the move, for the other side.
+			// The progress is about the position after the move, for the other side.
 			text += fmt.Sprintf("; %s is %+d to %+d, %s nodes", Name(m.config.Board, e.Action), -p.Upper, -p.Lower, count(int(p.Nodes)))
 		}
 		return text + "; S stops"
 	}
 }
 
-// movesText is the game in evald's notation; of a long game only its end.
+// movesText returns the game in evald's notation, or only the end of a long game.
 func (m *model) movesText() string {
 	const label = "moves   "
 	text := game.FormatNotation(m.config.Board.Rules(), m.session.Moves())
@@ -92,7 +92,7 @@ func (m *model) movesText() string {
 	return label + text
 }
 
-// keys lists the commands that fit in the width. On boards with a move "e" the command for the evaluation is a capital E.
+// keys lists the commands that fit into the width. On boards with a move "e" the command for the evaluation is a capital E.
 func (m *model) keys() string {
 	text := ""
 	for _, k := range []string{"? help", "q quit", "u undo", "r redo", "h hint", "e evaluation", "s solve", "n new", "x swap"} {

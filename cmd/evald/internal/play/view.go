@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// View is the whole screen.
+// View implements tea.Model.
 func (m *model) View() tea.View {
 	v := tea.NewView(lipgloss.NewStyle().MaxWidth(m.width).MaxHeight(m.height).Render(m.screen()))
 	v.AltScreen = true
@@ -23,9 +23,9 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// part is some lines of the screen. If the screen is too low, the part with the lowest number is left out, then the next.
+// part is some lines of the screen. If the screen has too few lines, the part with the lowest goes above 0 is left out first.
 type part struct {
-	goes  int // 0: never
+	goes  int // 0: is never left out
 	lines []string
 }
 
@@ -64,8 +64,8 @@ func (m *model) tooSmall(width, height int) string {
 	return fmt.Sprintf("too small:\n%d x %d for\n%v\nq quits", width, height, m.config.Board.Rules())
 }
 
-// layout returns the width of a cell and of the margin to the left of the board, in characters; 0 if nothing fits. apart says
-// that a board without gravity has the values of its moves beside it, and not in its cells.
+// layout returns the width of a cell and of the margin to the left of the board, in characters; width is 0 if nothing fits. apart says that
+// the values of the moves of a board without gravity are shown beside the board, not in its cells.
 func (m *model) layout() (width, margin int, apart bool) {
 	labels, columns := len("visits  "), m.config.Board.Columns()
 	if !m.config.Board.Rules().Gravity {
@@ -86,7 +86,6 @@ func (m *model) layout() (width, margin int, apart bool) {
 	return 0, 0, false
 }
 
-// parts returns the screen from top to bottom.
 func (m *model) parts(width, margin int, apart bool) []part {
 	left := strings.Repeat(" ", margin)
 	labelled := func(label string, cells []cell) string {
@@ -150,10 +149,10 @@ func (m *model) title() string {
 
 func (m *model) player(side int) Player { return m.config.Players[m.session.seat[side]] }
 
-// humanTurn reports whether the game waits for a person.
+// humanTurn reports whether the game waits for a person's move.
 func (m *model) humanTurn() bool { return m.session.humanToMove() && !m.session.over() }
 
-// pointer is the line above the board that shows the cursor.
+// pointer returns the line above the board that shows the cursor.
 func (m *model) pointer() []cell {
 	cells := make([]cell, m.config.Board.Columns())
 	if m.humanTurn() {
@@ -174,8 +173,8 @@ func (m *model) names() []cell {
 	return cells
 }
 
-// cells returns the board. Without gravity it has the cursor and the hint in it, and unless they are apart the values of the
-// moves, else on small boards the moves' names.
+// cells returns the board. Without gravity it contains the cursor and the hint, and the values of the moves or, if the values are apart, on
+// small boards the names of the moves.
 func (m *model) cells(apart bool) [][]cell {
 	rows := m.session.cells()
 	if m.config.Board.Rules().Gravity {
@@ -186,7 +185,7 @@ func (m *model) cells(apart bool) [][]cell {
 		for c := range rows[i] {
 			a, to := i*len(rows[i])+c, &rows[i][c]
 			if apart && m.config.Board.Actions() <= 9 && m.session.board.CanPlay(m.session.now, a) {
-				to.text, to.short = Name(m.config.Board, a), Name(m.config.Board, a) // to be typed
+				to.text, to.short = Name(m.config.Board, a), Name(m.config.Board, a) // the name to type
 			}
 			if !apart && values != nil && values[a].text != "" {
 				*to = values[a]
@@ -201,7 +200,7 @@ func (m *model) cells(apart bool) [][]cell {
 	return rows
 }
 
-// values returns what is known of the moves, by action, and its name: exact scores, or else the search's values.
+// values returns a cell for each action and their label: the exact scores, or else the search's values.
 func (m *model) values() (label string, cells []cell) {
 	switch {
 	case m.exact != nil:
@@ -242,11 +241,11 @@ func (m *model) evaluations() (values, bars []cell) {
 	return values, bars
 }
 
-// valueCell returns the value of a move in hundredths, where a certain win is 100, or its proved result.
+// valueCell returns the proved result of a move, or its value in hundredths.
 func valueCell(move mcts.Move) cell {
 	switch move.Result {
 	case game.Win:
-		return cell{text: "win ", short: "W"} // as long as the others, so that either all are shortened or none
+		return cell{text: "win ", short: "W"} // padded, so that all three words are shortened or none
 	case game.Draw:
 		return cell{text: "draw", short: "D"}
 	case game.Loss:
@@ -271,7 +270,7 @@ func signed(n int) string {
 	return fmt.Sprintf("%+d", n)
 }
 
-// sign returns the first, second or third of signs, for x less than -most, in between, and more than most.
+// sign returns the first byte of signs if x is less than -most, the third if x is more than most, else the second.
 func sign(x, most float64, signs string) string {
 	i := 1 + (cmp.Compare(x, most)+cmp.Compare(x, -most))/2
 	return signs[i : i+1]
@@ -281,7 +280,6 @@ func scoreCell(score int) cell {
 	return cell{text: signed(score), short: sign(float64(score), 0, "LDW")}
 }
 
-// scores returns the exact scores by action.
 func (m *model) scores() []cell {
 	cells := make([]cell, m.config.Board.Actions())
 	for a, score := range m.exact.Scores {

@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// rates are the rates that are drawn of each band of plies. ok is false where there is none.
+// rates lists the rates that are drawn for each band of plies. of returns ok false if a band has no such rate.
 var rates = []struct {
 	name string
 	of   func(score.Summary) (rate score.Mean, ok bool)
@@ -19,8 +19,8 @@ var rates = []struct {
 	{"result foretold", func(s score.Summary) (score.Mean, bool) { return s.ValueSign, s.ValueSign != score.Mean{} }},
 }
 
-// Accuracy draws the rates of a report over the plies, with their 95% intervals. A report of several games gets a panel for each,
-// without intervals.
+// Accuracy draws the rates of a report over the plies, with their 95% confidence intervals. A report of several games gets a panel for each
+// game, without intervals.
 func Accuracy(w io.Writer, title string, r score.Report) error {
 	if len(r.Boards) > 1 {
 		return panels(w, title, r)

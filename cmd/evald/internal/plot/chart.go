@@ -13,10 +13,10 @@ import (
 	"github.com/evald/evald/engine/score"
 )
 
-// The colours of curves. People with colour blindness can tell them apart (after Okabe and Ito).
+// colours are the colours of curves, which people with colour blindness can distinguish (after Okabe and Ito).
 var colours = []color.RGBA{{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}}
 
-// chart is a diagram of curves. The axes cover all points, and reach to their own bounds if those are farther apart.
+// chart is a diagram of curves. The axes cover all points, and at least the range from their min to their max.
 type chart struct {
 	title  []string // lines above the diagram
 	x, y   axis
@@ -26,11 +26,11 @@ type chart struct {
 // axis is one axis of a chart.
 type axis struct {
 	label    string
-	min, max float64 // both 0: the bounds of the points
-	ticks    []tick  // nil: at round numbers
+	min, max float64 // both 0: the range of the points
+	ticks    []tick  // nil: ticks at round numbers
 }
 
-// tick is a marked place of an axis. Its label may have two lines.
+// tick is a mark on an axis with a label of one or two lines.
 type tick struct {
 	at     float64
 	labels []string
@@ -57,20 +57,20 @@ const (
 // point is a point of a curve with its interval, which is empty if low and high are y.
 type point struct{ x, y, low, high float64 }
 
-// percent is a rate with its interval, at a position of the x axis.
+// percent returns the point of a rate with its interval.
 func percent(x float64, rate score.Mean) point {
 	return point{x, 100 * rate.Value, 100 * rate.Low, 100 * rate.High}
 }
 
-// exact is a value without an interval.
+// exact returns a point without an interval.
 func exact(x, y float64) point { return point{x, y, y, y} }
 
 // Sizes in pixels.
 const (
 	frameWidth, frameHeight = 580, 280
-	leftOf, above, below    = 70, 16, 14 // beside, over and under the frame, where each line of text adds lineHeight
+	leftOf, above, below    = 70, 16, 14 // margins left of, above and below the frame, where each line of text adds lineHeight
 	lineHeight              = 18
-	nameAt, rightOf         = 40, 16 // from the frame to the names of the curves, and right of the longest
+	nameAt, rightOf         = 40, 16 // from the frame to the names of the curves, and right of the longest name
 )
 
 // draw draws charts below each other.
@@ -95,7 +95,7 @@ func draw(w io.Writer, charts ...chart) error {
 
 func (c *chart) height() int { return c.over() + frameHeight + c.under() }
 
-// over and under are the room above and below the frame, in pixels.
+// over and under return the space above and below the frame, in pixels.
 func (c *chart) over() int { return above + lineHeight*len(c.title) }
 
 func (c *chart) under() int {
@@ -109,7 +109,7 @@ func (c *chart) under() int {
 	return below + lineHeight*lines
 }
 
-// draw draws a chart, top pixels below the picture's edge.
+// draw draws a chart top pixels below the upper edge of the picture.
 func (c *chart) draw(p *picture, top int) {
 	left, right := leftOf, leftOf+frameWidth
 	for i, line := range c.title {
@@ -124,7 +124,7 @@ func (c *chart) draw(p *picture, top int) {
 		}
 	}
 	c.x.cover(xs)
-	if len(ys) > 0 { // room for the dots of the extreme points
+	if len(ys) > 0 { // leave space for the dots of the extreme points
 		room := 0.03 * (slices.Max(ys) - slices.Min(ys))
 		ys = append(ys, slices.Min(ys)-room, slices.Max(ys)+room)
 	}
@@ -154,7 +154,7 @@ func (c *chart) draw(p *picture, top int) {
 	c.names(p, right, bottom, y)
 }
 
-// draw draws a curve. x and y give the places of values in pixels.
+// draw draws a curve. x and y convert values to pixels.
 func (c curve) draw(p *picture, x, y func(float64) float64) {
 	colour := hex(c.colour)
 	if c.dots != onlyDots {
@@ -172,7 +172,6 @@ func (c curve) draw(p *picture, x, y func(float64) float64) {
 	}
 }
 
-// dot draws a point of the curve.
 func (c curve) dot(p *picture, x, y float64) {
 	fill := hex(c.colour)
 	switch c.dots {
@@ -184,7 +183,7 @@ func (c curve) dot(p *picture, x, y float64) {
 	p.printf(`<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s" stroke="%s"/>`, x, y, fill, hex(c.colour))
 }
 
-// names draws the names of the curves on the right of the frame, each as near to the end of its curve as the others let it.
+// names draws the names of the curves to the right of the frame, each as near to the end of its curve as the other names allow.
 func (c *chart) names(p *picture, right, bottom int, y func(float64) float64) {
 	ends := func(c curve) float64 { return y(c.points[len(c.points)-1].y) }
 	curves := slices.SortedStableFunc(slices.Values(c.curves), func(a, b curve) int { return cmp.Compare(ends(a), ends(b)) })
@@ -208,7 +207,7 @@ func (c *chart) names(p *picture, right, bottom int, y func(float64) float64) {
 	}
 }
 
-// cover widens an axis so that it covers all values, and is not empty.
+// cover widens an axis so that it covers all values and is not empty.
 func (a *axis) cover(values []float64) {
 	if a.min < a.max {
 		values = append(values, a.min, a.max)
@@ -221,10 +220,10 @@ func (a *axis) cover(values []float64) {
 	}
 }
 
-// place is the place of a value between the ends of the axis, 0 to 1.
+// place returns the position of a value between the ends of the axis, 0 to 1.
 func (a *axis) place(v float64) float64 { return (v - a.min) / (a.max - a.min) }
 
-// marks are the axis's ticks, or at most most at round numbers.
+// marks returns the axis's ticks, or else at most most ticks at round numbers.
 func (a *axis) marks(most int) []tick {
 	if a.ticks != nil {
 		return a.ticks
@@ -245,5 +244,4 @@ func (a *axis) marks(most int) []tick {
 	return ticks
 }
 
-// hex is a colour as SVG writes it.
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }

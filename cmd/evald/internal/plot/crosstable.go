@@ -19,8 +19,8 @@ const (
 	eloWidth              = 110
 )
 
-// CrossTable draws the score of each player against each other player, sorted by rating, as a table of colours: blue if the
-// row's player won more, orange if it lost more.
+// CrossTable draws the score of each player against each other player as a coloured table, sorted by rating: blue if the row's player won
+// more, orange if it lost more.
 func CrossTable(w io.Writer, title string, t arena.Table) error {
 	type pairing struct{ row, column string }
 	met := map[pairing]arena.Meeting{}
@@ -69,7 +69,7 @@ func (s *picture) cell(x, y int, m arena.Meeting) {
 	}
 }
 
-// shade is white for an even score and approaches a curve's colour towards 0 and 1. It stays light enough for dark numbers.
+// shade returns white for an even score, and a colour of curves towards 0 and 1, light enough for dark numbers on it.
 func shade(score float64) color.RGBA {
 	end, strength := colours[0], 2*score-1
 	if strength < 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// Learning draws the accuracy of a run's networks over its generations, with their ratings and losses below. If the run has
-// several games, it also draws the rates of good moves of each.
+// Learning draws the accuracy, ratings and losses of a run's networks over its generations. If the run has several games, it also draws the
+// rates of good moves in each.
 func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	if len(generations) == 0 {
 		return fmt.Errorf("plot: the run has no generations yet")
@@ -51,7 +51,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		}
 	}
 	x.label = ""
-	// The networks' ratings with their intervals. Promoted networks are filled.
+	// The networks' ratings with their intervals. Filled dots are promoted networks.
 	rating := curve{name: "rating", colour: colours[0], dots: rings}
 	promoted := curve{name: "promoted", colour: colours[0], dots: onlyDots}
 	for _, g := range generations {
@@ -67,7 +67,7 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	return draw(w, append(append([]chart{accuracy}, byGame(x, generations)...), elo, loss)...)
 }
 
-// player names the network or search of an accuracy.
+// player names the policy or the search that an accuracy is about.
 func player(a learn.Accuracy) string {
 	if a.Visits > 0 {
 		return fmt.Sprintf("%d visits", a.Visits)
@@ -75,12 +75,13 @@ func player(a learn.Accuracy) string {
 	return "policy"
 }
 
-// most is the maximum number of curves of a chart, so that there is room for their names.
+// most is the maximum number of curves of a chart, which leaves room for their names.
 const most = 12
 
-// byGame are charts of the rates of good moves of each game of a run, for the network and for each search; none if there is one game.
+// byGame returns charts of the rates of good moves in each game of a run: charts for the policy, and for each search. It returns none if the
+// run has one game.
 func byGame(x axis, generations []learn.Generation) (charts []chart) {
-	visits := -1 // of the last chart
+	visits := -1 // visits of the last chart's search
 	for i, a := range generations[0].Accuracy {
 		if a.Rules == "" {
 			continue

@@ -14,22 +14,22 @@ import (
 // Sizes in pixels of the pictures with a panel for each game.
 const (
 	panelWidth, panelHeight = 132, 84
-	panelGap                = 18 // between panels
+	panelGap                = 18 // space between panels
 	panelName               = 20 // for the name above a panel
-	panelRow                = 6  // panels in a row
-	groupName               = 34 // for the line above the games with the same number in a row
+	panelRow                = 6  // number of panels in a row
+	groupName               = 34 // for the heading of the games with the same number in a row
 	panelLeft               = 56 // for the numbers of the y axis
 )
 
-// panels draws a small panel for each game of a report: the rates over the sevenths of the game. Games are grouped by the number in a row.
-// All panels have the same axes.
+// panels draws a small panel for each game of a report, with the rates over the sevenths of the game's plies. Games are grouped by the number
+// in a row that wins. All panels have the same axes.
 func panels(w io.Writer, title string, r score.Report) error {
 	boards := slices.SortedFunc(slices.Values(r.Boards), func(a, b score.Board) int { return score.CompareRules(a.Rules, b.Rules) })
 	low := lowest(boards)
 	x := func(left int, seventh float64) float64 { return float64(left) + panelWidth*(seventh-0.5)/7 }
 	y := func(top int, rate float64) float64 { return float64(top) + panelHeight*(1-rate)/(1-low) }
 
-	var body picture // its height is known at the end
+	var body picture // the height of the whole picture is known at the end
 	top, column := above+lineHeight*4+8, 0
 	for i, b := range boards {
 		if i == 0 || boards[i-1].Rules.InARow != b.Rules.InARow {
@@ -82,7 +82,7 @@ func panels(w io.Writer, title string, r score.Report) error {
 	return p.end(w)
 }
 
-// lowest is the rate at the lower edge of all panels: a multiple of a tenth, and below 1.
+// lowest returns the rate at the lower edge of all panels: a multiple of 0.1, at most 0.9.
 func lowest(boards []score.Board) float64 {
 	low := 0.9
 	for _, b := range boards {
@@ -97,7 +97,7 @@ func lowest(boards []score.Board) float64 {
 	return low
 }
 
-// ticksFrom are rates with lines: at most five from low to 1.
+// ticksFrom returns the rates with grid lines, from low to 1.
 func ticksFrom(low float64) (ticks []float64) {
 	step := 0.1
 	if low < 0.5 {

@@ -2,29 +2,29 @@ package review
 
 import "github.com/evald/evald/engine/game"
 
-// How is the way in which a line is decided.
+// How says how a line is decided.
 type How string
 
-// The ways in which lines end.
+// Values of How.
 const (
-	Open     How = "open"     // it is not proved to its end
+	Open     How = "open"     // the line is not proved to its end
 	Drawn    How = "draw"     // the board is full
 	AtOnce   How = "at-once"  // the first stone of the line completes a line
-	Double   How = "double"   // the winner threatens two cells, of which the other side can take one
-	Stacked  How = "stacked"  // the cell that must be taken lies below another one that completes a line
-	Zugzwang How = "zugzwang" // every move that the other side has lies below a cell where the winner completes a line
+	Double   How = "double"   // the winner threatens two playable cells, and the other side can take only one
+	Stacked  How = "stacked"  // the other side must take a cell below another cell in which the winner completes a line
+	Zugzwang How = "zugzwang" // every move of the other side is below a cell in which the winner completes a line
 )
 
-// Ending says what decides a line. Cells are bits of the board.
+// Ending says how and where a line is decided. Cells are bits of the board.
 type Ending struct {
 	How   How
-	Side  int       // the winner: 0 moved first
-	At    int       // the number of moves of the line after which it is decided, with the other side to move; 0 of AtOnce
-	Cells game.Bits // where the winner threatens to complete a line then; of Zugzwang those just above the moves that are left
+	Side  int       // the winner; 0 moved first
+	At    int       // number of moves of the line after which it is decided, with the loser to move; 0 for AtOnce
+	Cells game.Bits // cells in which the winner then threatens to complete a line; for Zugzwang only those just above the loser's moves
 	Last  int       // the cell in which the winner completes the line
 }
 
-// ending looks for what decides a line of legal moves.
+// ending finds how a line of legal moves is decided.
 func ending(b *game.Board, start game.Position, moves []int) Ending {
 	line := []game.Position{start}
 	last := -1
@@ -45,7 +45,7 @@ func ending(b *game.Board, start game.Position, moves []int) Ending {
 		end.How = AtOnce
 		return end
 	}
-	p := line[n-2] // the loser is to move for the last time
+	p := line[n-2] // before the loser's last move
 	end.At = n - 2
 	empty := b.Full().AndNot(p.All)
 	threats := b.Completes(p.Other()).And(empty)
@@ -62,7 +62,7 @@ func ending(b *game.Board, start game.Position, moves []int) Ending {
 	return end
 }
 
-// Threats returns the empty cells in which each side, 0 moved first, would complete a line.
+// Threats returns for each side, 0 moved first, the empty cells in which its stone would complete a line.
 func Threats(b *game.Board, p game.Position) (cells [2]game.Bits) {
 	empty := b.Full().AndNot(p.All)
 	side := p.Plies() % 2

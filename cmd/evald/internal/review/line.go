@@ -13,14 +13,14 @@ type Line struct {
 	Ends   Ending      // how the line ends
 }
 
-// Why is the reason for a move's mark.
+// Why explains a move's mark.
 type Why struct {
-	Best    []int // the moves that are worth most, as far as that is proved
+	Best    []int // the best moves, as far as they are proved
 	Instead Line  // best play before the move, with a best move
 	After   Line  // best play after the move
 }
 
-// Why explains the move of number i, from 0. It continues from what the Reviewer's table has of a game reviewed before.
+// Why explains move i, from 0. It is faster after Game has reviewed the same game, because the Reviewer keeps its solver's table.
 func (r *Reviewer) Why(ctx context.Context, moves []int, i int) *Why {
 	e := r.effort(ctx)
 	before := r.board.PlayMoves(moves[:i])
@@ -33,13 +33,13 @@ func (r *Reviewer) Why(ctx context.Context, moves []int, i int) *Why {
 	return w
 }
 
-// all is the bounds of a position of which nothing is known.
+// all returns the widest bounds of a position.
 func (e *effort) all(p game.Position) Bounds {
 	low, high := e.solver.ScoreBounds(p)
 	return Bounds{low, high}
 }
 
-// exact narrows p's bounds until the score is known: first who wins.
+// exact narrows p's bounds until the score is known. It finds the winner before the distance.
 func (e *effort) exact(p game.Position, known Bounds) Bounds {
 	for limit := uint64(firstLimit); !known.Exact() && !e.over(); limit *= growth {
 		known = e.sign(p, known, limit)
@@ -48,7 +48,8 @@ func (e *effort) exact(p game.Position, known Bounds) Bounds {
 	return known
 }
 
-// best returns up to most of the moves that reach p's score, or that keep a win if that alone is known, the middle columns first.
+// best returns up to most of p's best moves, the middle columns first: moves that reach p's score or, if it is only known that p is won,
+// moves that keep the win.
 func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
 	if e.board.Result(p) != game.Ongoing {
 		return nil
@@ -56,7 +57,7 @@ func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
 	worth := score.Low
 	if !score.Exact() {
 		if score.Result() != game.Win {
-			return nil // of a loss, the move that resists longest is not known
+			return nil // it is unknown which move resists longest
 		}
 		worth = 1
 	}
@@ -76,7 +77,7 @@ func (e *effort) best(p game.Position, score Bounds, most int) (best []int) {
 	return best
 }
 
-// line plays best moves from p, of which bounds are known, until the game ends or no best move is proved.
+// line plays best moves from p until the game ends or no best move is proved. known are bounds of p.
 func (e *effort) line(p game.Position, known Bounds) (l Line) {
 	start := p
 	known = e.exact(p, known)

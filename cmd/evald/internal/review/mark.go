@@ -2,27 +2,27 @@ package review
 
 import "github.com/evald/evald/engine/game"
 
-// Kind is what a move gives away.
+// Kind says what a move gives away.
 type Kind string
 
-// The kinds of moves. The last three are those that are not wholly known.
+// Kinds of moves. The last three are for moves about which not everything is proved.
 const (
 	Best      Kind = "best"      // nothing is given away
 	WinDraw   Kind = "win-draw"  // a win becomes a draw
 	WinLoss   Kind = "win-loss"  // a win becomes a loss
 	DrawLoss  Kind = "draw-loss" // a draw becomes a loss
-	Slower    Kind = "slower"    // a win takes Mark.By more moves of the winner's
-	Sooner    Kind = "sooner"    // the loss comes earlier, by Mark.By moves of the winner
-	Worse     Kind = "worse"     // something is given away, and it is not proved what
-	Kept      Kind = "kept"      // the result is kept, and it is not proved whether a move is lost
+	Slower    Kind = "slower"    // the winner needs Mark.By more moves
+	Sooner    Kind = "sooner"    // the winner needs Mark.By fewer moves
+	Worse     Kind = "worse"     // something is given away, but it is not proved what
+	Kept      Kind = "kept"      // the result is kept, but it is not proved whether time is lost
 	NotProved Kind = "unproved"  // it is not proved whether the result is kept
 )
 
-// Mark is what a move gives away.
+// Mark says what a move gives away, and how much.
 type Mark struct {
 	Kind    Kind
-	By      int  // moves, of Slower and Sooner; else 0
-	AtLeast bool // By is a bound
+	By      int  // for Slower and Sooner: number of the winner's moves; else 0
+	AtLeast bool // By is a lower bound
 }
 
 // Mistake reports whether the move is proved to give something away.
@@ -35,7 +35,7 @@ func (m Mark) Lost() bool {
 	return m.Kind == WinDraw || m.Kind == WinLoss || m.Kind == DrawLoss
 }
 
-// markOf compares the score of a position with that of the move that was made there, both for the side that made it.
+// markOf compares the score of a position with the score after the move, both for the side that made the move.
 func markOf(best, made Bounds) Mark {
 	before, after := best.Result(), made.Result()
 	switch {
@@ -51,7 +51,7 @@ func markOf(best, made Bounds) Mark {
 	case before == game.Draw && after == game.Loss:
 		return Mark{Kind: DrawLoss}
 	}
-	least, most := best.Low-made.High, best.High-made.Low // a move of the winner's is a point of the score
+	least, most := best.Low-made.High, best.High-made.Low // a point of the score is one move of the winner
 	switch {
 	case before == game.Draw || most <= 0:
 		return Mark{Kind: Best}

@@ -8,11 +8,13 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// MaxText bounds the text of a game, in bytes. The longest replay on a board of 128 bits has less, unless it has more spaces than it needs.
+// MaxText is the maximum length of a game's text in bytes. The longest replay on a board of 128 bits is shorter, unless it has superfluous
+// spaces.
 const MaxText = 128 << 10
 
-// Read reads a game: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that names them, a
-// replay of Kaggle, or the file of a game (package gamefile). Of a game with a wrong move the error names that move. Errors are of type *game.ParseError.
+// Read reads a game in any of four forms: its moves (4455, or with the rules of another game 9x5x4:4455), a link to the page that contains
+// them, a replay of Kaggle, or the file of a game (package gamefile). An error about an illegal move names the move. Errors are of type
+// *game.ParseError.
 func Read(text string) (*game.Board, []int, error) {
 	if len(text) > MaxText {
 		return nil, nil, &game.ParseError{Field: "game", Value: text, Reason: fmt.Sprintf("is longer than %d bytes", MaxText)}
@@ -32,7 +34,7 @@ func Read(text string) (*game.Board, []int, error) {
 		text = after
 	}
 	text = strings.TrimPrefix(text, "review=")
-	text, _, _ = strings.Cut(text, "&") // of a link, the players
+	text, _, _ = strings.Cut(text, "&") // in a link the players follow
 	rules, moves, err := game.CutRules(strings.ReplaceAll(strings.TrimSpace(text), "%3A", ":"))
 	if err != nil {
 		return nil, nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// replay is a game as Kaggle's environments write it (env.toJSON). The first step is the empty board; each further one has
-// the actions of both agents, of which only that of the agent whose turn it was counts.
+// replay is a game as Kaggle's environments write it (env.toJSON). The first step is the empty board. Each further step has an action of
+// both agents; only the action of the agent to move counts.
 type replay struct {
 	Name          string `json:"name"`
 	Configuration struct {
@@ -25,7 +25,7 @@ type replay struct {
 
 // turn is one agent's part of a step.
 type turn struct {
-	Action      *float64 `json:"action"` // a column; null if there was none
+	Action      *float64 `json:"action"` // a column, or null
 	Status      string   `json:"status"`
 	Observation struct {
 		Board []int `json:"board"`
@@ -37,7 +37,7 @@ func (t turn) failed() bool {
 	return slices.Contains([]string{"INVALID", "ERROR", "TIMEOUT"}, t.Status)
 }
 
-// readReplay reads a replay. If it has boards, they must be those that the actions lead to.
+// readReplay reads a replay. If the replay has boards, they must fit the actions.
 func readReplay(text []byte) (*game.Board, []int, error) {
 	rules := game.Connect4
 	var r replay

@@ -1,22 +1,22 @@
-// Package review finds the mistakes of a game, from exact scores as far as there is time for them, and explains each of them.
+// Package review finds the mistakes in a game and explains them, by exact scores as far as time allows.
 //
 // Read the files in this order:
 //
-//	review.go    Reviewer, Review and its bounds of scores
+//	review.go    Reviewer, Review and its bounds on scores
 //	scores.go    how the bounds are found
 //	mark.go      kinds of mistakes
-//	accuracy.go  how many moves of each side and phase gave nothing away
+//	accuracy.go  the accuracy of each side in each phase
 //	line.go      best play from a position; end.go: how it ends, and the threats on the board
 //	read.go      a game as text: moves, a link, or a replay of Kaggle (replay.go)
 //
 // # Decisions
 //
-// Only the positions of the game are solved, not all moves of each: what a move gives away is the difference between two
-// successive positions. The last position is solved first, because the table then knows what the one before it leads to.
-// A move that gives nothing away is proved by one null window at its own value.
+// Only the positions of the game are solved, not all moves of each: a move gives away the difference between the scores of two successive
+// positions. The last position is solved first, because its entries in the table speed up the one before it. One null-window search at a
+// move's own value proves that the move gives nothing away.
 //
-// Limits on nodes grow from pass to pass, so that a hard position does not keep those after it from being solved. In each pass
-// who wins comes before the distance. What is left is a bound, and is shown as one.
+// The limit on nodes grows from pass to pass, so that a hard position does not delay the others. Each pass looks for the winner before the
+// distance. A score that is still not exact at the end is reported as bounds.
 package review
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Bounds of a position's exact score, for the side to move. The score is known if they are equal.
+// Bounds are bounds on a position's exact score, for the side to move. If they are equal, the score is known.
 type Bounds struct{ Low, High int }
 
 // Exact reports whether the score is known.
 func (b Bounds) Exact() bool { return b.Low == b.High }
 
-// Result is who wins, for the side to move, or Ongoing if that is not proved.
+// Result returns the result for the side to move, or Ongoing if it is not proved.
 func (b Bounds) Result() game.Result {
 	switch {
 	case b.Low > 0:
@@ -45,29 +45,29 @@ func (b Bounds) Result() game.Result {
 	return game.Ongoing
 }
 
-// flip is the bounds for the other side.
+// flip returns the bounds for the other side.
 func (b Bounds) flip() Bounds { return Bounds{-b.High, -b.Low} }
 
 // Options of a Reviewer.
 type Options struct {
 	Book     solver.Book // exact scores of first plies; nil for none
 	Threads  int         // of the solver; 0 means 1
-	TableMiB int         // memory of its table; 0 means 16
+	TableMiB int         // size of the solver's table in MiB; 0 means 16
 
-	// Nodes bounds the search of each call, within a few thousand; 0 leaves the bound to the context. With it, one thread and a
-	// context that does not end, all that a new Reviewer's first call answers follows from the game.
+	// Nodes limits the search of each call, to within a few thousand nodes; 0 is no limit. With Nodes, one thread and a context that does
+	// not end, the result of a new Reviewer's first call depends only on the game.
 	Nodes uint64
 }
 
-// Reviewer reviews games of one board, one after the other. It is not safe for concurrent use.
+// Reviewer reviews games on one board. It is not safe for concurrent use.
 type Reviewer struct {
 	board   *game.Board
 	solver  *solver.Solver
-	results *solver.Prober // knows who wins after a game's first plies
+	results *solver.Prober // knows the results of the first plies
 	nodes   uint64
 }
 
-// New makes a Reviewer. The error names an option that is out of range.
+// New returns a Reviewer. The error names an option that is out of range.
 func New(b *game.Board, o Options) (*Reviewer, error) {
 	if o.TableMiB == 0 {
 		o.TableMiB = 16
@@ -83,11 +83,11 @@ func New(b *game.Board, o Options) (*Reviewer, error) {
 type Review struct {
 	Positions []game.Position // n+1, from the empty board
 	Scores    []Bounds        // n+1, each for the side to move
-	Marks     []Mark          // n, what each move gives away
-	Critical  []Critical      // n, whether a move could have given the result away there
+	Marks     []Mark          // n, of each move
+	Critical  []Critical      // n, whether some move of the position gives the result away
 }
 
-// Game reviews the legal moves of a game from the empty board, until all is known, ctx ends, or the nodes are spent.
+// Game reviews a game of legal moves from the empty board, until all scores are exact, ctx ends, or Options.Nodes are used up.
 func (r *Reviewer) Game(ctx context.Context, moves []int) *Review {
 	g := &Review{
 		Positions: make([]game.Position, len(moves)+1), Scores: make([]Bounds, len(moves)+1),

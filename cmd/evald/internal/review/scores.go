@@ -6,7 +6,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// effort is one call's search: its context, and the nodes that are left.
+// effort is the work of one call: its context and the nodes that are left.
 type effort struct {
 	*Reviewer
 	ctx  context.Context
@@ -23,13 +23,13 @@ func (r *Reviewer) effort(ctx context.Context) *effort {
 
 func (e *effort) over() bool { return e.left == 0 || e.ctx.Err() != nil }
 
-// Limits on the nodes of one question: of the first pass, and how they grow.
+// firstLimit is the limit on the nodes of one search in the first pass; each pass multiplies it by growth.
 const (
 	firstLimit = 1 << 11
 	growth     = 8
 )
 
-// narrow looks for p's score between two numbers, and returns better bounds.
+// narrow searches p with the window low to high and at most limit nodes, and returns improved bounds.
 func (e *effort) narrow(p game.Position, known Bounds, low, high int, limit uint64) Bounds {
 	low, high = max(low, known.Low), min(high, known.High)
 	if low >= high || e.over() {
@@ -47,7 +47,7 @@ func (e *effort) narrow(p game.Position, known Bounds, low, high int, limit uint
 	return known
 }
 
-// sign narrows p's bounds until it is known who wins.
+// sign narrows p's bounds until the result is known, with at most limit nodes.
 func (e *effort) sign(p game.Position, known Bounds, limit uint64) Bounds {
 	if known.Result() != game.Ongoing {
 		return known
@@ -65,7 +65,7 @@ func (e *effort) sign(p game.Position, known Bounds, limit uint64) Bounds {
 	return known
 }
 
-// score fills in the bounds of all positions and which of them are critical.
+// score fills in Scores and Critical.
 func (r *Reviewer) score(ctx context.Context, g *Review) {
 	e := r.effort(ctx)
 	for i, p := range g.Positions {
@@ -79,7 +79,7 @@ func (r *Reviewer) score(ctx context.Context, g *Review) {
 		}
 		for i := len(g.Positions) - 1; i >= 0; i-- {
 			p := g.Positions[i]
-			if i+1 < len(g.Positions) && g.Scores[i+1].Exact() { // is there a better move than the one that was made?
+			if i+1 < len(g.Positions) && g.Scores[i+1].Exact() { // search for a better move than the one made
 				made := -g.Scores[i+1].Low
 				g.improve(i, e.narrow(p, g.Scores[i], made, made+1, limit))
 			}
@@ -94,8 +94,8 @@ func (r *Reviewer) score(ctx context.Context, g *Review) {
 	}
 }
 
-// improve keeps better bounds of a position. A position is worth at least what the move that was made is worth, so two
-// successive scores, each for the side to move, are never negative together.
+// improve stores better bounds of position i. A position's score is at least the score after the move that was made, so improve also raises
+// the lower bounds of earlier and later positions.
 func (g *Review) improve(i int, better Bounds) {
 	g.Scores[i] = better
 	for j := i - 1; j >= 0; j-- {
@@ -114,7 +114,7 @@ func (g *Review) improve(i int, better Bounds) {
 	}
 }
 
-// criticalAt finds out whether some move gives the result away at position i, if that is not known yet.
+// criticalAt finds out whether some move of position i gives the result away, unless this is already known.
 func (e *effort) criticalAt(g *Review, i int, limit uint64) {
 	result := g.Scores[i].Result()
 	switch made := g.Scores[i+1].flip().Result(); {
@@ -129,10 +129,10 @@ func (e *effort) criticalAt(g *Review, i int, limit uint64) {
 	}
 	b, p := e.board, g.Positions[i]
 	if unsafe := b.Legal(p).AndNot(b.Wins(p)).AndNot(b.Safe(p)); !unsafe.IsZero() {
-		g.Critical[i] = Yes // the other side wins with its next stone
+		g.Critical[i] = Yes // after such a move the other side wins at once
 		return
 	}
-	least := -int(result.Value()) // the score of a position after a move that keeps the result is at most this
+	least := -int(result.Value()) // upper bound on the score after a move that keeps the result
 	open := false
 	for l := b.Legal(p).AndNot(b.Wins(p)); !l.IsZero(); l = l.WithoutFirst() {
 		child := b.PlayCell(p, l.LowBit())

@@ -1,4 +1,4 @@
-// Package searchtree shows the tree of a search: its most visited part as JSON, for programs and the page, and as SVG.
+// Package searchtree describes the most visited part of a search tree as JSON, for programs and the page, and as SVG.
 package searchtree
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// Bounds limit the shown part of a tree.
+// Bounds limit the part of a tree that is shown.
 type Bounds struct {
-	Depth  int `json:"depth"`  // moves from the root at most
-	Visits int `json:"visits"` // that a move must have had, unless it is on the principal line, or proved and either visited or a move of the root
-	Nodes  int `json:"nodes"`  // moves at most; those whose position has more visits first
+	Depth  int `json:"depth"`  // maximum number of moves from the root
+	Visits int `json:"visits"` // minimum number of visits of a move, except on the principal line, and except for proved moves that were visited or are moves of the root
+	Nodes  int `json:"nodes"`  // maximum number of moves; those after positions with more visits are preferred
 }
 
 // Tree is the shown part of a search. Values are -1..1.
@@ -27,26 +27,26 @@ type Tree struct {
 	Line     string  `json:"pv"`               // principal variation, in the notation of moves; the tree may end before it
 	Shown    Bounds  `json:"shown"`
 	Moves    []*Node `json:"moves"`    // the most visited first
-	Left     int     `json:"left_out"` // moves that are not shown
+	Left     int     `json:"left_out"` // number of moves of the root that are not shown
 }
 
 // Node is a move, with the search's results for the position after it.
 type Node struct {
 	Move   string  `json:"move"`
-	Player int     `json:"player"` // who makes the move, 1 or 2; 1 moved first
+	Player int     `json:"player"` // the player who makes the move: 1, who moved first, or 2
 	Visits int     `json:"visits"`
-	Prior  float64 `json:"prior"`            // the evaluator's share for the move, as the search uses it
+	Prior  float64 `json:"prior"`            // the move's prior in the search, from the evaluator's policy
 	Value  float64 `json:"value"`            // for the player who makes the move; 0 without visits and proof
 	Proved string  `json:"proved,omitempty"` // win, draw or loss, for the player who makes the move
-	Plies  int     `json:"plies,omitempty"`  // if proved: moves to the game's end at most, with this one
-	Line   bool    `json:"line,omitempty"`   // it is on the principal line
+	Plies  int     `json:"plies,omitempty"`  // if proved: maximum number of moves to the end of the game, including this one
+	Line   bool    `json:"line,omitempty"`   // whether it is on the principal line
 	Moves  []*Node `json:"moves,omitempty"`  // the most visited first
 	Left   int     `json:"left_out,omitempty"`
 
 	path []int
 }
 
-// Describe returns the part of a search within bounds. text is the shown form of its position.
+// Describe returns the part of a search tree within bounds. text is the position as Tree shows it.
 func Describe(text string, s game.State, t *mcts.Tree, show Bounds) *Tree {
 	rules := s.Board.Rules()
 	pv := t.Line(nil)
@@ -55,7 +55,7 @@ func Describe(text string, s game.State, t *mcts.Tree, show Bounds) *Tree {
 		tree.Proved = r.String()
 	}
 	shown := 0
-	// grow adds the moves after a path, and returns them with the number of those that are left out.
+	// grow returns the shown moves after a path, and the number of the moves that are left out.
 	grow := func(path []int, player int) (nodes []*Node, left int) {
 		onLine := len(path) < len(pv) && slices.Equal(path, pv[:len(path)])
 		moves := t.MovesAfter(path, nil)

@@ -11,12 +11,12 @@ import (
 const (
 	boxWidth, boxHeight = 190, 20
 	rowHeight           = 26
-	apart               = 30 // between the columns of boxes
+	apart               = 30 // gap between the columns of boxes
 	margin              = 12
 	above               = 64 // for the title
 )
 
-// SVG draws the tree from left to right: a box for each move, the principal line in dark boxes joined by thick lines.
+// SVG draws the tree from left to right with a box for each move. The principal line has dark boxes joined by thick lines.
 func (t *Tree) SVG() []byte {
 	d := drawing{}
 	root := &Node{Moves: t.Moves, Left: t.Left}
@@ -40,14 +40,14 @@ func (t *Tree) SVG() []byte {
 	return out.Bytes()
 }
 
-// drawing is the tree as far as it is placed.
+// drawing is the picture under construction.
 type drawing struct {
 	rows, columns int
 	edges, boxes  bytes.Buffer
 }
 
-// place places the moves of a node in a column and returns the y of the middle of the node's own box. Each node without moves
-// has a row of its own.
+// place draws a node in a column and its moves to the right of it, and returns the y of the middle of the node's box. Each node without
+// moves takes a row of its own.
 func (d *drawing) place(n *Node, column int) (y float64) {
 	d.columns = max(d.columns, column)
 	if len(n.Moves) == 0 {
@@ -106,7 +106,7 @@ func (d *drawing) box(n *Node, column int, y float64) {
 	}
 }
 
-// verdict is a proof, or a value in hundredths.
+// verdict returns a proved result, or a value in hundredths.
 func verdict(value float64, proved string) string {
 	if proved != "" {
 		return proved
@@ -125,7 +125,7 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// fold breaks a text between words into at most most lines of about width characters; what is left is cut.
+// fold breaks a text between words into at most most lines of about width characters, and cuts the rest.
 func fold(text string, width, most int) (lines []string) {
 	for len(text) > width && len(lines) < most-1 {
 		at := bytes.LastIndexByte([]byte(text[:width]), ' ')

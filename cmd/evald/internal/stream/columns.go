@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// tableWidth is the number of characters of a table's lines, which a terminal has in most cases.
+// tableWidth is the maximum number of characters of a table's lines; most terminals are at least as wide.
 const tableWidth = 80
 
-// Column is a column of a table for people.
+// Column is a column of a table.
 type Column struct {
 	Name  string
-	Width int // in characters; negative if cells begin at the left, and what is too long then ends with ".."
+	Width int // in characters; negative: cells are left-aligned, and longer ones are cut and end with ".."
 }
 
-// Columns are those of a table, with two blanks between each.
+// Columns are the columns of a table, which two blanks separate.
 type Columns []Column
 
 // Append appends a row with a cell for each column.
@@ -29,7 +29,7 @@ func (c Columns) Append(to []byte, cells ...string) []byte {
 	return append(append(to, strings.TrimRight(row.String(), " ")...), '\n')
 }
 
-// pad gives a cell the column's width.
+// pad brings a cell to the column's width.
 func (c Column) pad(cell string) string {
 	cell = printable(cell)
 	if most := -c.Width; most > 0 && utf8.RuneCountInString(cell) > most {
@@ -38,14 +38,14 @@ func (c Column) pad(cell string) string {
 	return fmt.Sprintf("%*s  ", c.Width, cell)
 }
 
-// Note appends a row that has a text beside its first cell, such as why a line was refused.
+// Note appends a row of a first cell and a text, such as the reason why a line was refused.
 func (c Columns) Note(to []byte, first, text string) []byte {
 	text = printable(strings.TrimPrefix(text, "line "+first+": "))
 	first = c[0].pad(first)
 	return append(to, wrap(first+text, utf8.RuneCountInString(first))...)
 }
 
-// printable replaces what would move a terminal's cursor.
+// printable replaces control characters, which would move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -55,7 +55,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// Writer returns a writer of rows that puts the names of the columns before the first.
+// Writer returns a writer of rows that writes the names of the columns before the first row.
 func (c Columns) Writer(w io.Writer) io.Writer {
 	names := make([]string, len(c))
 	for i := range c {
@@ -79,8 +79,7 @@ func (h *headed) Write(p []byte) (int, error) {
 	return h.Writer.Write(p)
 }
 
-// wrap breaks a text at blanks into lines of at most tableWidth characters, where a word is not longer. All but the first
-// line are indented.
+// wrap breaks a text at blanks into lines of at most tableWidth characters, unless a word is longer. All lines but the first are indented.
 func wrap(text string, indent int) string {
 	var lines strings.Builder
 	for rest := strings.TrimRight(text, " \n"); ; {

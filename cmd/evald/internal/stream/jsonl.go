@@ -14,16 +14,16 @@ import (
 // best counts from 1 and is null if the game is over.
 type JSONL struct{ W io.Writer }
 
-// Encode writes the chunk's lines into c.Text.
+// Encode implements Format.
 func (f JSONL) Encode(c *Chunk) { c.encode(appendJSON) }
 
-// Write writes the lines.
+// Write implements Format.
 func (f JSONL) Write(c *Chunk) error {
 	_, err := f.W.Write(c.Text)
 	return err
 }
 
-// Close does nothing.
+// Close implements Format. It does nothing.
 func (f JSONL) Close(Summary) error { return nil }
 
 func appendJSON(b []byte, a *Answer) []byte {
@@ -59,7 +59,6 @@ func appendFloats(b []byte, x []float32) []byte {
 	return append(b, ']')
 }
 
-// appendString writes a JSON string.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -16,23 +16,23 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// byteOrderMark is put at the start of UTF-8 files by editors on Windows.
+// byteOrderMark is a mark that editors on Windows write at the start of UTF-8 files.
 const byteOrderMark = "\ufeff"
 
-// maxLine is the limit of a line in bytes; no position needs that much.
+// maxLine is the maximum length of a line in bytes. All positions are shorter.
 const maxLine = 64 << 10
 
 // Line is one line of input that holds a position.
 type Line struct {
 	Number   int    // from 1
 	Text     string // the position as it was written
-	Followed bool   // by more text, other than a comment that begins with #
-	numbers  int    // how many numbers follow it; 0 if anything else does
+	Followed bool   // whether more text follows, other than a comment that begins with #
+	numbers  int    // number of numbers that follow; 0 if anything else follows
 	Err      error  // why the line could not be read or answered; a *game.ParseError has Line set
 }
 
-// Reader splits the input into lines. It skips blank lines, lines that begin with #, and a byte order mark at the start.
-// Text after a position is a comment, or exact scores: one, or one for each move.
+// Reader splits the input into lines. It skips blank lines, lines that begin with #, and a byte order mark at the start. The text after a
+// position is a comment, or exact scores: one for the position, or one for each move.
 type Reader struct {
 	ctx    context.Context
 	in     *bufio.Reader
@@ -40,18 +40,18 @@ type Reader struct {
 	line   int
 	bytes  int64 // of the input, read so far
 
-	text []byte // the positions of all lines of one call of Next, which become one string
-	ends []int  // where each of them ends in text
+	text []byte // the positions of all lines of one call of Next, for a single string
+	ends []int  // the end of each position in text
 }
 
-// NewReader reads in until its end, or until ctx ends, even while the input is silent.
+// NewReader returns a Reader that reads in until its end or until ctx ends, even while in blocks.
 func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
 	return &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
 }
 
-// Next appends lines until there are most of them, or until it would have to wait for the next one. more is false at the end
-// of the input. If ctx ended the input, err is ctx.Err(), and lines read ahead are dropped. The texts of the lines share memory.
+// Next waits for a line, and appends lines until it has most of them or would have to wait for the next one. more is false at the end of
+// the input. If ctx has ended, err is ctx.Err(), and lines read ahead are dropped. The texts of the lines share memory.
 func (r *Reader) Next(lines []Line, most int) (all []Line, more bool, err error) {
 	first := len(lines)
 	r.text, r.ends = r.text[:0], r.ends[:0]
@@ -88,7 +88,7 @@ func (r *Reader) next(lines []Line, most int) (all []Line, more bool, err error)
 	return lines, true, nil
 }
 
-// Lines yields all lines, each as soon as it has arrived. An error of reading ends them.
+// Lines yields all lines, each as soon as it has arrived. It ends with an error of reading, if there is one.
 func (r *Reader) Lines() iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		var lines []Line
@@ -113,12 +113,11 @@ func (r *Reader) wouldWait() bool {
 	if r.source.ready() {
 		return false
 	}
-	here, _ := r.in.Peek(r.in.Buffered()) // no error: it asks only for what is buffered
+	here, _ := r.in.Peek(r.in.Buffered()) // cannot fail: these bytes are buffered
 	return bytes.IndexByte(here, '\n') < 0
 }
 
-// readLine reads a line without its newline. The rest of a line that is too long is read and dropped. The slice is valid
-// until the next read.
+// readLine reads a line without its newline. It drops the rest of a line that is too long. The slice is valid until the next read.
 func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 	text, err = r.in.ReadSlice('\n')
 	if r.bytes == 0 {
@@ -158,10 +157,10 @@ func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 	return append(lines, l)
 }
 
-// mayBeSpace reports whether c is a blank of ASCII or part of any other character beyond it.
+// mayBeSpace reports whether c is ASCII white space, or a byte of a character beyond ASCII.
 func mayBeSpace(c byte) bool { return c <= ' ' || c >= utf8.RuneSelf }
 
-// Parse reads the line's position. Its errors name the line.
+// Parse parses the line's position. Its errors name the line.
 func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 	if l.Err != nil {
 		return game.State{}, l.Err
@@ -178,11 +177,11 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 	return state, err
 }
 
-// Interruptible returns a reader of in that ends with ctx.Err() when ctx ends, even while in is silent.
+// Interruptible returns a reader of in that returns ctx.Err() when ctx ends, even while in blocks.
 func Interruptible(ctx context.Context, in io.Reader) io.Reader { return newInterruptible(ctx, in) }
 
-// interruptible is a reader whose Read returns when ctx ends, even while the input is silent. The goroutine that waits for
-// the input is then abandoned; the program is about to end.
+// interruptible is a reader whose Read returns when ctx ends, even while the input blocks. The goroutine that reads the input is then
+// abandoned, because the program is about to end.
 type interruptible struct {
 	ctx    context.Context
 	blocks chan []byte

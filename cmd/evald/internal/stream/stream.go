@@ -1,5 +1,5 @@
-// Package stream passes lines of positions through an evaluator into a file of answers. It processes many lines at once, in
-// bounded memory, and writes answers in the order of the lines.
+// Package stream reads lines of positions, evaluates them and writes the answers in the order of the lines. It evaluates lines in batches,
+// several batches at once, in bounded memory.
 package stream
 
 import (
@@ -14,20 +14,19 @@ import (
 	"github.com/evald/evald/engine/jobs"
 )
 
-// Format writes answers. Encode may be called concurrently, each time with another chunk; Write and Close are not called
-// concurrently.
+// Format writes answers. Run may call Encode concurrently with different chunks, but not Write and Close.
 type Format interface {
 	Encode(c *Chunk)      // prepares c for Write
-	Write(c *Chunk) error // in input order
-	Close(Summary) error  // ends the output
+	Write(c *Chunk) error // is called in the order of the input
+	Close(Summary) error  // completes the output
 }
 
-// Job is one run.
+// Job configures Run.
 type Job struct {
 	Evaluator *eval.Evaluator
-	Model     func(game.Rules) string // the evaluator's name for a game; answers name it, or the heuristic that stood in
-	Rows      int                     // lines that are evaluated as one batch, 1 or more
-	Workers   int                     // batches at once, 1 or more
+	Model     func(game.Rules) string // returns the evaluator's name for a game; answers name it, or the heuristic that answered in its place
+	Rows      int                     // maximum number of lines per batch, 1 or more
+	Workers   int                     // number of concurrent batches, 1 or more
 	Progress  func(Summary)
 
 	AnyPosition bool // accept positions that no game reaches
@@ -37,12 +36,12 @@ type Job struct {
 type Summary struct {
 	Lines   int64 // answered or refused
 	Bad     int64 // refused
-	GivenUp int64 // begun, but cut short by an interrupt; neither answered nor refused
+	GivenUp int64 // begun but cut short by an interrupt, and so neither answered nor refused
 	Bytes   int64 // of input
 	Sources map[eval.Source]int64
 }
 
-// Answer is one line and the answer to it. There is no answer if Err is set.
+// Answer is a line and its answer, or Line.Err if there is none.
 type Answer struct {
 	Line
 	State game.State
@@ -52,16 +51,16 @@ type Answer struct {
 	model func(game.Rules) string
 }
 
-// WDL, Policy, Value and Source are the evaluator's answer; Err must be nil.
+// WDL, Policy, Value and Source return parts of the evaluator's answer. Err must be nil.
 func (a *Answer) WDL() []float32      { return a.batch.WDLRow(a.row) }
 func (a *Answer) Policy() []float32   { return a.batch.PolicyRow(a.row) }
 func (a *Answer) Value() float32      { return a.batch.Value(a.row) }
 func (a *Answer) Source() eval.Source { return a.batch.Source[a.row] }
 
-// Model is the name of the evaluator that gave the answer.
+// Model returns the name of the evaluator that gave the answer.
 func (a *Answer) Model() string { return a.Source().By(a.model(a.State.Board.Rules())) }
 
-// Best is the most likely move, counted from 1; 0 if the game is over.
+// Best returns the most likely move, from 1, or 0 if the game is over.
 func (a *Answer) Best() int {
 	best, most := 0, float32(0)
 	for i, p := range a.Policy() {
@@ -76,9 +75,9 @@ func (a *Answer) Best() int {
 type Chunk struct {
 	model   func(game.Rules) string
 	Answers []Answer
-	Text    []byte // Encode's result, for Write: lines of text, or rows
+	Text    []byte // result of Encode for formats of text
 	rows    []Row
-	cells   []rowCells // of rows
+	cells   []rowCells // for rows
 
 	lines   []Line
 	bytes   int64
@@ -87,12 +86,12 @@ type Chunk struct {
 
 	bad     int64 // answers with an error
 	sources []eval.Source
-	counts  []int64 // of the other answers, for each of sources
+	counts  []int64 // numbers of answers without an error, by index in sources
 }
 
-// Run reads lines from in until its end, or until ctx ends. Batches under way at that time are finished and written, unless
-// they take long; lines read ahead of them are dropped. So the answers are always those of the first lines. The error is
-// that of reading or writing, or ctx.Err() if ctx left lines without an answer. Bad lines are counted; they are not errors.
+// Run reads lines from in until its end or until ctx ends. Then it finishes and writes the batches in progress, unless they take long, and
+// drops the lines read after them. So the answers are always those to the first lines. Run returns an error of reading or writing, or
+// ctx.Err() if lines are left without an answer. Bad lines are counted, and are not errors.
 func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error) {
 	window := 2 * job.Workers
 	free := make(chan *Chunk, window+job.Workers+2)
@@ -130,7 +129,7 @@ func Run(ctx context.Context, in io.Reader, out Format, job Job) (Summary, error
 	return sum, errors.Join(err, out.Close(sum))
 }
 
-// chunks reads all lines. It takes the memory from free, if there is any.
+// chunks yields all lines in chunks. It reuses chunks from free if there are any.
 func chunks(r *Reader, job Job, free <-chan *Chunk) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		for more := true; more; {
@@ -161,7 +160,6 @@ func (s *Summary) add(c *Chunk) {
 	}
 }
 
-// fill reads the next lines.
 func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	before := r.bytes
 	c.lines, more, err = r.Next(c.lines[:0], rows)
@@ -173,8 +171,8 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 	return more, err
 }
 
-// answer parses the chunk's lines and evaluates the valid ones, one batch for each game among them. The error is that of an
-// evaluator that was cut short by the end of ctx.
+// answer parses the chunk's lines and evaluates the valid ones, in one batch for each game. It returns an error only if the end of ctx cut
+// the evaluator short.
 func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluator) error {
 	c.games = 0
 	for i := range c.Answers {
@@ -205,7 +203,6 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 	return nil
 }
 
-// count counts the answers.
 func (c *Chunk) count() {
 	c.bad, c.sources, c.counts = 0, c.sources[:0], c.counts[:0]
 	for i := range c.Answers {
@@ -223,7 +220,7 @@ func (c *Chunk) count() {
 	}
 }
 
-// encode makes Text of all answers.
+// encode sets Text to the text of all answers.
 func (c *Chunk) encode(appendAnswer func([]byte, *Answer) []byte) {
 	c.Text = c.Text[:0]
 	for i := range c.Answers {
@@ -231,7 +228,6 @@ func (c *Chunk) encode(appendAnswer func([]byte, *Answer) []byte) {
 	}
 }
 
-// batchOf returns the chunk's batch for a game.
 func (c *Chunk) batchOf(board *game.Board) *eval.Batch {
 	for _, b := range c.batches[:c.games] {
 		if b.Board == board || b.Board.Rules() == board.Rules() {

@@ -14,7 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Table writes answers for people, and the throughput at the end.
+// Table writes answers as a table, and the throughput at the end.
 type Table struct {
 	rows  io.Writer
 	since time.Time
@@ -24,10 +24,10 @@ var evalColumns = Columns{
 	{"line", 5}, {"position", -17}, {"to move", 7}, {"win%", 5}, {"draw%", 5}, {"loss%", 5}, {"source", -10}, {"moves, %", -12},
 }
 
-// NewTable writes to w; the throughput is measured from now.
+// NewTable returns a Table that writes to w, and measures the throughput from now on.
 func NewTable(w io.Writer) *Table { return &Table{evalColumns.Writer(w), time.Now()} }
 
-// Encode writes the chunk's rows into c.Text.
+// Encode implements Format.
 func (t *Table) Encode(c *Chunk) { c.encode(appendRow) }
 
 func appendRow(to []byte, a *Answer) []byte {
@@ -40,7 +40,8 @@ func appendRow(to []byte, a *Answer) []byte {
 		a.Source().String(), likeliest(a.State.Board.Rules(), a.Policy()))
 }
 
-// likeliest names the two likeliest moves with their probabilities, as "4:85 3:10", if those are half a percent or more.
+// likeliest returns the two likeliest moves with their probabilities in percent, such as "4:85 3:10". It leaves out moves below half a
+// percent.
 func likeliest(r game.Rules, policy []float32) string {
 	moves := make([]int, len(policy))
 	for i := range moves {
@@ -56,19 +57,19 @@ func likeliest(r game.Rules, policy []float32) string {
 	return strings.Join(named, " ")
 }
 
-// Write writes the rows.
+// Write implements Format.
 func (t *Table) Write(c *Chunk) error {
 	_, err := t.rows.Write(c.Text)
 	return err
 }
 
-// Close writes the number of answered lines by source, and the throughput.
+// Close implements Format. It writes the number of answered lines by source, and the throughput.
 func (t *Table) Close(s Summary) error {
 	_, err := fmt.Fprint(t.rows, "\n"+wrap(s.Describe(time.Since(t.since)), 2))
 	return err
 }
 
-// Describe is a line for people: the number of positions, by source, and the throughput.
+// Describe returns a line with the number of positions by source, and the throughput.
 func (s Summary) Describe(took time.Duration) string {
 	var by []string
 	for _, source := range slices.SortedFunc(maps.Keys(s.Sources), eval.Source.Compare) {

@@ -17,15 +17,15 @@ import (
 // analysisRequest asks for the opinions of the evaluator, a search and the solver on a position.
 type analysisRequest struct {
 	Position string       `json:"position"`
-	Visits   *int         `json:"visits"`  // 0: no search; if missing: the maximum
+	Visits   *int         `json:"visits"`  // 0: no search; missing: as many as the time and Limits.Visits allow
 	Seconds  float64      `json:"seconds"` // 0: the maximum
-	Exact    solver.Nodes `json:"exact"`   // probes of the search's leaves: a number of nodes, true or false
+	Exact    solver.Nodes `json:"exact"`   // how the search proves leaves: with a number of nodes, true or false
 	Solve    bool         `json:"solve"`
-	Known    []*int       `json:"known"` // scores of an earlier answer; the solver continues from them
+	Known    []*int       `json:"known"` // scores from an earlier answer, which the solver does not compute again
 }
 
-// The lines of an answer; each is a JSON object of one of these types. First comes one opinion, then searches and solutions
-// as they improve, and finally an end. Arrays are by action, values for the side to move.
+// The lines of an answer; each is a JSON object of one of these types. The first line is an opinion. Then follow the results of the search
+// and the solver as they improve, and finally an end. Arrays are by action; values are for the side to move.
 type (
 	opinion struct {
 		Type   string    `json:"type"` // "opinion"
@@ -38,7 +38,7 @@ type (
 		Type   string     `json:"type"` // "search"
 		Visits int        `json:"visits"`
 		Value  float64    `json:"value"`
-		Result string     `json:"result"` // win, draw or loss if that is proved
+		Result string     `json:"result"` // win, draw or loss if it is proved
 		Best   int        `json:"best"`   // action; -1 while nothing is known
 		Line   []string   `json:"line"`   // principal variation, names of moves
 		Moves  []moveSeen `json:"moves"`
@@ -60,7 +60,7 @@ type (
 	}
 	ended struct {
 		Type  string `json:"type"`            // "end"
-		Error string `json:"error,omitempty"` // why it ended, unless all is done or the time is over
+		Error string `json:"error,omitempty"` // why the work was cut short; empty if it is complete or the time is over
 	}
 )
 
@@ -102,7 +102,7 @@ func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
 	var work sync.WaitGroup
 	if visits > 0 {
 		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1, Exact: q.Exact}
-		if q.Visits == nil { // the time limit ends it, not visits
+		if q.Visits == nil { // the time limit ends the search
 			a.Leaves = agent.TimedLeaves
 		}
 		work.Go(func() { a.Search(ctx, p, visits, func(r play.Report) { s.send(seen(b, &r)) }) })
@@ -141,7 +141,7 @@ func (q *analysisRequest) bounds(l Limits) (visits int, limit time.Duration, err
 	return visits, limit, nil
 }
 
-// known returns the scores in the request, in the solver's form.
+// known returns the known scores of the request in the solver's form.
 func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	if q.Known == nil {
 		return nil, nil
@@ -163,7 +163,6 @@ func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	return scores, nil
 }
 
-// seen converts a search's report to a line.
 func seen(b *game.Board, r *play.Report) searched {
 	m := searched{
 		Type: "search", Visits: r.Visits, Value: r.Value, Result: proof(r.Result), Best: r.Best,
@@ -188,7 +187,6 @@ func proof(r game.Result) string {
 	return r.String()
 }
 
-// scored converts the solver's scores to a line.
 func scored(e *play.Exact) solved {
 	m := solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
 	for a, score := range e.Scores {
@@ -202,15 +200,15 @@ func scored(e *play.Exact) solved {
 	return m
 }
 
-// stream sends an answer line by line. A search or solver whose client reads slowly waits for it.
+// stream sends an answer line by line. If the client reads slowly, the search and the solver wait.
 type stream struct {
-	mu      sync.Mutex // a line at a time
+	mu      sync.Mutex // held while a line is written
 	control *http.ResponseController
 	encode  *json.Encoder
-	failed  func() // called if the client is gone or does not read
+	failed  func() // called if the client is gone or does not read in time
 }
 
-// lineTime is how long a client may take to read a line.
+// lineTime is the time in which a client must read a line.
 const lineTime = 10 * time.Second
 
 func newStream(w http.ResponseWriter, failed func()) *stream {

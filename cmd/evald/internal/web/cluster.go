@@ -13,8 +13,8 @@ import (
 //go:embed cluster.html
 var clusterPage string
 
-// Cluster serves a read-only page about a learner and its workers, at / and below /ui/. It does not refuse
-// other sites' requests itself; put an origin.Policy in front of it.
+// Cluster returns a handler of a read-only page about a learner and its workers, at / and below /ui/. It accepts requests of other sites'
+// pages; put an origin.Policy in front of it.
 func Cluster(status func() cluster.Status) (http.Handler, error) {
 	files, err := load()
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 // curves are the numeric curves of one file.
 type curves struct {
 	File    string  `json:"file"`
-	X       string  `json:"x"`       // meaning of the points' first number
+	X       string  `json:"x"`       // name of the x axis
 	Rows    int     `json:"rows"`    // number of rows read
 	Skipped int     `json:"skipped"` // lines that are not objects, or too long
-	Cut     bool    `json:"cut"`     // the file is longer than the part read
-	TooFew  int     `json:"too_few"` // number of rows whose elo is left out, because they have too few games for it
+	Cut     bool    `json:"cut"`     // only the end of the file was read
+	TooFew  int     `json:"too_few"` // number of rows without their elo, because they have too few games for a rating
 	Groups  []group `json:"groups"`
 }
 
@@ -34,15 +34,15 @@ type curve struct {
 	Points [][]float64 `json:"points"`
 }
 
-// number is a field of a row: y, or y, low, high.
+// number is the value of a field, [y] or [y, low, high].
 type number []float64
 
-// parseCurves makes a curve of every numeric field of JSON objects, one object per line. A field of a nested object is named
-// outer.inner; a field of an object in a list is named outer[label].inner, where the label tells the objects apart. An
-// object of value, low and high is one number with its interval; so is a field together with the field of the same name plus
-// _error. The last line may be incomplete: it is still being written.
+// parseCurves parses JSON objects, one per line, and returns a curve for every numeric field. A field of a nested object is named
+// outer.inner. A field of an object in a list is named outer[label].inner, where the label distinguishes the objects. An object of value,
+// low and high is one number with its interval, and so is a field together with a field NAME_error. The last line may be incomplete,
+// because the file may still be growing.
 func parseCurves(text []byte) (c curves) {
-	var names []string // in the order of their first appearance
+	var names []string // in order of first appearance
 	var rows []map[string]number
 	known := map[string]bool{}
 	for line := range bytes.Lines(text) {
@@ -78,7 +78,7 @@ func parseCurves(text []byte) (c curves) {
 	return c
 }
 
-// flatten reads an object's numbers, and whether its games are too few for a rating. It returns nil if the line is not an object.
+// flatten returns an object's numbers, and whether it says that its games are too few for a rating. row is nil if the line is not an object.
 func flatten(line []byte) (row map[string]number, tooFew bool) {
 	var object map[string]any
 	if len(line) > maxRow || json.Unmarshal(line, &object) != nil || object == nil {
@@ -125,8 +125,8 @@ func flattenObject(row map[string]number, prefix string, fields map[string]any, 
 	}
 }
 
-// label tells an object of a list apart from the others, by fields that are not drawn themselves; without such a field it is
-// the object's number.
+// label returns a text that distinguishes object i of a list from the others: the fields against, name and visits, which it removes from
+// the object so that they are not drawn, or the object's number from 1.
 func label(object map[string]any, i int) string {
 	var parts []string
 	for _, field := range []string{"against", "name", "visits"} {
@@ -143,7 +143,7 @@ func label(object map[string]any, i int) string {
 	return cmp.Or(strings.Join(parts, ", "), fmt.Sprint(i+1))
 }
 
-// abscissa returns the field that counts the rows, or "row".
+// abscissa returns the field for the x axis: one that never decreases from row to row, or "row" for the number of the row.
 func abscissa(rows []map[string]number) string {
 	for _, name := range []string{"step", "generation", "iteration", "epoch", "games"} {
 		last, ok := math.Inf(-1), len(rows) > 0
@@ -160,7 +160,7 @@ func abscissa(rows []map[string]number) string {
 	return "row"
 }
 
-// points returns a curve's points. Many points are thinned out evenly; the last one is kept.
+// points returns the points of a curve: at most maxPoints of them, evenly chosen, with the last one.
 func points(rows []map[string]number, x, y string) [][]float64 {
 	var all [][]float64
 	for i, row := range rows {
@@ -186,7 +186,7 @@ func points(rows []map[string]number, x, y string) [][]float64 {
 
 type kind struct{ name, words string }
 
-// shared are the groups of several fields, in drawing order. A field belongs to one if a word of its name does.
+// shared lists the groups that join several fields, in drawing order. A field belongs to a group if its name contains one of the words.
 var shared = []kind{
 	{"elo", "elo"},
 	{"loss", "loss"},
@@ -195,7 +195,7 @@ var shared = []kind{
 	{"results", "wins draws losses"},
 }
 
-// rank orders groups: first the shared ones, then the others in their order, last those that never change.
+// rank orders groups for drawing: first the shared ones, then the others, last those whose curves are constant.
 func (g *group) rank() int {
 	if i := slices.IndexFunc(shared, func(s kind) bool { return s.name == g.Name }); i >= 0 {
 		return i
@@ -208,7 +208,7 @@ func (g *group) rank() int {
 	return len(shared) + 1
 }
 
-// add puts a curve into the group of its kind: a shared group, or one field of all objects in a list.
+// add adds a curve to a shared group, or to the group of the same field of all objects in a list, or to a group of its own.
 func (c *curves) add(name string, points [][]float64) {
 	own := name[strings.LastIndex(name, ".")+1:]
 	words := strings.FieldsFunc(strings.ToLower(own), func(r rune) bool { return strings.ContainsRune("_ /", r) })

@@ -20,11 +20,11 @@ var page embed.FS
 // file is one file of the page.
 type file struct {
 	content   []byte
-	packed    []byte // content by gzip
+	packed    []byte // content, compressed with gzip
 	kind, tag string // media type; ETag without its quotes
 }
 
-// load reads the page's files into a map by URL path.
+// load returns the files of the page by URL path.
 func load() (map[string]file, error) {
 	files := map[string]file{}
 	err := fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
@@ -38,7 +38,7 @@ func load() (map[string]file, error) {
 			at = "/"
 		}
 		var packed bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a known level, and memory does not fail
+		z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // errors only for an unknown level
 		_, _ = z.Write(content)
 		_ = z.Close()
 		files[at] = file{content, packed.Bytes(), mediaType(name), hex.EncodeToString(sum[:8])}
@@ -47,7 +47,7 @@ func load() (map[string]file, error) {
 	return files, err
 }
 
-// mediaType does not depend on the machine's own table of types.
+// mediaType returns the media type of a file. It does not use package mime's table, which depends on the machine.
 func mediaType(name string) string {
 	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 	return mime.FormatMediaType(kinds[path.Ext(name)], map[string]string{"charset": "utf-8"})
@@ -62,7 +62,7 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serve answers with the file, by gzip if the client takes that.
+// serve answers with the file, compressed if the client accepts gzip.
 func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	zipped := takesGzip(r.Header.Get("Accept-Encoding"))
 	content, tag := f.content, `"`+f.tag+`"`

@@ -8,21 +8,21 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// gameRequest asks for a game's state, after a command if there is one.
+// gameRequest asks for a game's state, after a command if Do names one.
 type gameRequest struct {
-	Position string  `json:"position"` // rules and moves: first the moves made, then those taken back
-	Made     *int    `json:"made"`     // how many of the moves are made; all if missing
-	Human    [2]bool `json:"human"`    // which sides are played by people
-	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may be broken), or nothing
-	Move     string  `json:"move"`     // for play: the move's name
+	Position string  `json:"position"` // rules and moves: the moves made, then those taken back
+	Made     *int    `json:"made"`     // number of moves made; missing: all of Position
+	Human    [2]bool `json:"human"`    // whether a person plays each side
+	Do       string  `json:"do"`       // play, undo, redo, new, open (a link, which may have an illegal move), or empty
+	Move     string  `json:"move"`     // name of the move, for play
 }
 
-// gameState is what the page shows. Sides are 0, which moved first, and 1; cells count row by row from the top left.
+// gameState is the state that the page shows. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left.
 type gameState struct {
 	Position string   `json:"position"` // with the rules and the moves made
-	Line     string   `json:"line"`     // the same with the moves taken back
+	Line     string   `json:"line"`     // the same, followed by the moves taken back
 	Made     int      `json:"made"`
-	Moves    []string `json:"moves"` // names of the moves of the line
+	Moves    []string `json:"moves"` // names of the moves of Line
 	Rules    string   `json:"rules"`
 	Rows     int      `json:"rows"`
 	Columns  int      `json:"columns"`
@@ -35,9 +35,9 @@ type gameState struct {
 	Winning  []int    `json:"winning"` // cells
 	Side     int      `json:"side"`    // side to move
 	Result   string   `json:"result"`  // won (by the side that is not to move), draw, or empty
-	Undo     bool     `json:"undo"`    // there is something to take back
+	Undo     bool     `json:"undo"`    // whether a move can be taken back
 	Redo     bool     `json:"redo"`
-	Dropped  string   `json:"dropped"` // the error of a broken link and its kept moves; else empty
+	Dropped  string   `json:"dropped"` // error of a link with an illegal move, and how many moves are kept; else empty
 }
 
 func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
@@ -54,7 +54,7 @@ func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, state)
 }
 
-// session returns the game after the request's command, and a message about what was dropped from a link.
+// session returns the game after the request's command, and a message about moves that were dropped from a link.
 func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 	b, line, wrong, err := parseLink(q.Position)
 	switch {
@@ -94,7 +94,7 @@ func (q *gameRequest) session() (s *play.Session, dropped string, err error) {
 	return s, dropped, nil
 }
 
-// kept describes how many moves of a broken link are kept.
+// kept says how many moves of a link with an illegal move are kept.
 func kept(moves int) string {
 	switch moves {
 	case 0:
@@ -105,7 +105,6 @@ func kept(moves int) string {
 	return fmt.Sprintf("the %d moves before it are kept", moves)
 }
 
-// describe returns what the page shows of a session.
 func describe(s *play.Session, human [2]bool) gameState {
 	b, p := s.Board(), s.Position()
 	rules := b.Rules()

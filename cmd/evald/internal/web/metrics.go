@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// sample is the state of the service at one time. Pages draw the difference of two.
+// sample is the state of the service's metrics at one time. The page draws the difference of two samples.
 type sample struct {
 	Time   float64 `json:"time"` // seconds since 1970
 	Panels []panel `json:"panels"`
@@ -23,7 +23,7 @@ type sample struct {
 // panel is a group of metrics that are drawn together.
 type panel struct {
 	Title  string  `json:"title"`
-	Kind   string  `json:"kind"` // rate (of counters), gauge, histogram
+	Kind   string  `json:"kind"` // rate (of counters), gauge or histogram
 	Unit   string  `json:"unit"`
 	Series []value `json:"series"`
 }
@@ -32,12 +32,12 @@ type panel struct {
 type value struct {
 	Name    string   `json:"name"`
 	Help    string   `json:"help,omitempty"`
-	Value   float64  `json:"value"`           // if there is a count, the sum of the observations
-	Count   float64  `json:"count,omitempty"` // of observations
+	Value   float64  `json:"value"`           // of a histogram: the sum of its observations
+	Count   float64  `json:"count,omitempty"` // of a histogram: the number of its observations
 	Buckets []bucket `json:"buckets,omitempty"`
 }
 
-// bucket counts observations up to a value. Observations above the last bucket's are in none.
+// bucket counts the observations up to a value. No bucket counts observations above the last bucket's value.
 type bucket struct {
 	Most  float64 `json:"most"`
 	Count float64 `json:"count"` // cumulative
@@ -70,7 +70,7 @@ func named(names ...string) func(*dto.MetricFamily) bool {
 	return func(f *dto.MetricFamily) bool { return slices.Contains(names, f.GetName()) }
 }
 
-// of selects metrics of a type whose names contain one of the words and that have the label, unless that is "".
+// of selects metrics of a type whose names contain one of the words and, unless label is "", that have the label.
 func of(kind dto.MetricType, label string, words ...string) func(*dto.MetricFamily) bool {
 	return func(f *dto.MetricFamily) bool {
 		return f.GetType() == kind && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(f.GetName(), word) }) &&
@@ -80,7 +80,7 @@ func of(kind dto.MetricType, label string, words ...string) func(*dto.MetricFami
 	}
 }
 
-// views are the panels in order. A metric goes to the first panel that selects it. Names are Triton's if it has the metric.
+// views are the panels in order. A metric goes to the first panel that selects it. Names that begin with nv_ are Triton's.
 var views = []view{
 	{"Requests", "rate", "a second", named("nv_inference_request_success", "nv_inference_request_failure")},
 	{"Positions", "rate", "a second", named("nv_inference_count")},
@@ -105,7 +105,7 @@ const (
 	maxOthers = 500 // metrics in no panel
 )
 
-// arrange puts metrics into panels.
+// arrange distributes the metrics to panels.
 func arrange(families []*dto.MetricFamily) (s sample) {
 	panels := make([]panel, len(views))
 	s.Panels, s.Others = []panel{}, []value{}
@@ -115,7 +115,7 @@ func arrange(families []*dto.MetricFamily) (s sample) {
 			v := describeMetric(f, m)
 			switch {
 			case at >= 0 && v.Value == 0 && v.Count == 0 && views[at].kind != "gauge":
-				// it has counted nothing yet
+				// nothing counted yet
 			case at >= 0 && len(panels[at].Series) < maxSeries:
 				panels[at].Series = append(panels[at].Series, v)
 			case at < 0 && len(s.Others) < maxOthers:
@@ -133,7 +133,7 @@ func arrange(families []*dto.MetricFamily) (s sample) {
 	return s
 }
 
-// describeMetric returns a metric under the name name{label=value,..}.
+// describeMetric converts a metric; its name becomes NAME{LABEL=VALUE,...}.
 func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
 	v := value{Name: f.GetName(), Help: f.GetHelp()}
 	if labels := m.GetLabel(); len(labels) > 0 {
@@ -164,7 +164,7 @@ func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
 	return v
 }
 
-// finite replaces NaN and infinity, which JSON cannot express, by 0.
+// finite replaces NaN and infinity by 0, because JSON cannot express them.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -172,8 +172,8 @@ func finite(x float64) float64 {
 	return x
 }
 
-// shorten removes from the names of a panel's series what all of them have in common. A single series is named by its
-// labels, without model and version, or by its metric if it has none.
+// shorten removes the parts of the names that all series of a panel have in common. A single series is named by its labels without model
+// and version, or by its metric if it has no other labels.
 func shorten(series []value) {
 	parts := make([][]string, len(series))
 	for i, v := range series {
@@ -183,7 +183,7 @@ func shorten(series []value) {
 		}
 		parts[i] = append([]string{name}, strings.Split(labels, ",")...)
 	}
-	tells := func(part string) bool { // the series apart
+	tells := func(part string) bool { // whether the part distinguishes the series
 		if len(series) == 1 {
 			return part != parts[0][0] && !strings.HasPrefix(part, "model=") && !strings.HasPrefix(part, "version=")
 		}

@@ -11,10 +11,11 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/gamefile"
 )
 
-// maxQuery bounds the part of an address after the ?, in bytes. No game is as long.
+// maxQuery is the maximum length of an address's query in bytes. Even the longest game is shorter.
 const maxQuery = 2 << 10
 
-// query returns the values of an address's query, each given once, and refuses names other than those that are known.
+// query returns the values of the known parameters of an address's query; missing ones are "". It refuses other parameters and repeated
+// ones.
 func query(r *http.Request, known ...string) (map[string]string, error) {
 	if len(r.URL.RawQuery) > maxQuery {
 		return nil, bad("", "the address has more than %d bytes after the ?", maxQuery)
@@ -37,8 +38,8 @@ func query(r *http.Request, known ...string) (map[string]string, error) {
 	return values, nil
 }
 
-// servePicture answers GET /ui/position.svg and /ui/position.png: position is rules and moves, numbers is 1 for the number of
-// each stone's move, size the pixels of the longer side.
+// servePicture answers GET /ui/position.svg and /ui/position.png. Parameters: position is rules and moves, numbers=1 writes the number of
+// its move on each stone, size is the longer side in pixels.
 func (h *Handler) servePicture(w http.ResponseWriter, r *http.Request) error {
 	q, err := query(r, "position", "numbers", "size")
 	if err != nil {
@@ -81,8 +82,8 @@ func (h *Handler) servePicture(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveGameFile answers GET /ui/game.txt with the file of a game: position is rules and moves, first and second are the
-// players' names. The date is today's, UTC.
+// serveGameFile answers GET /ui/game.txt with the file of a game. Parameters: position is rules and moves, first and second are the
+// players' names. The file has today's date (UTC).
 func (h *Handler) serveGameFile(w http.ResponseWriter, r *http.Request) error {
 	q, err := query(r, "position", "first", "second")
 	if err != nil {

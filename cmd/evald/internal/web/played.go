@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/record"
 )
 
-// Games counts how often each move was played in recorded games, and how those games ended. Mirror images count as one.
+// Games counts how often each move was played in recorded games, and how these games ended. A position and its mirror image count as one.
 type Games struct {
 	counts map[playedMove][3]uint32 // games that the side to move won, drew and lost
 	boards game.Boards
@@ -20,7 +20,7 @@ type Games struct {
 	full   bool
 }
 
-// playedMove is a move of a position, both as they are in the smaller of the position and its mirror image.
+// playedMove is a move in a position. Of the position and its mirror image it has the canonical one, and the move in that one.
 type playedMove struct {
 	rules game.Rules
 	at    game.Position
@@ -28,11 +28,11 @@ type playedMove struct {
 }
 
 const (
-	maxPlayed      = 1 << 20 // moves of positions that are counted, some 100 bytes each
-	maxPlayedPlies = 20      // stones on the board in those positions
+	maxPlayed      = 1 << 20 // maximum number of distinct moves that are counted, some 100 bytes each
+	maxPlayedPlies = 20      // moves are counted in positions with at most this number of stones
 )
 
-// ReadGames reads the games of matches (evald match -o) and records of self-play, both Parquet. The error names the file, and of records
+// ReadGames reads Parquet files with games of matches (evald match -o) or records of self-play. The error names the file and, for records,
 // the row and column.
 func ReadGames(ctx context.Context, paths ...string) (*Games, error) {
 	g := &Games{counts: map[playedMove][3]uint32{}}
@@ -51,7 +51,6 @@ func ReadGames(ctx context.Context, paths ...string) (*Games, error) {
 	return g, nil
 }
 
-// addMatch counts the moves of a match's games.
 func (g *Games) addMatch(path string, match []arena.Game) error {
 	for i := range match {
 		if err := g.addGame(&match[i]); err != nil {
@@ -84,7 +83,6 @@ func (g *Games) addGame(played *arena.Game) error {
 	return nil
 }
 
-// readRecords counts the moves of records of self-play.
 func (g *Games) readRecords(ctx context.Context, path string) (err error) {
 	r, err := record.Open(path)
 	if err != nil {
@@ -112,7 +110,7 @@ func (g *Games) readRecords(ctx context.Context, path string) (err error) {
 	}
 }
 
-// add counts a record's move, unless it is not known or too late in the game.
+// add counts a record's move, unless it is unknown or after ply maxPlayedPlies.
 func (g *Games) add(rec *record.Record) error {
 	b, err := g.boards.Get(rec.Rules)
 	if err != nil {
@@ -149,7 +147,7 @@ func keyOf(b *game.Board, p game.Position, action int) playedMove {
 	return playedMove{b.Rules(), q, uint8(action)}
 }
 
-// Summary describes how much was read.
+// Summary describes the number of games and moves read, for the log.
 func (g *Games) Summary() string {
 	if g.full {
 		return fmt.Sprintf("%d games, of which the first %d moves are counted", g.games, maxPlayed)
@@ -157,7 +155,7 @@ func (g *Games) Summary() string {
 	return fmt.Sprintf("%d games, %d different moves", g.games, len(g.counts))
 }
 
-// playedCounts is how often a move was played, and how those games ended for the side that made it.
+// playedCounts is the number of games in which a move was played, and their results for the side that made the move.
 type playedCounts struct {
 	Games  uint64 `json:"games"`
 	Wins   uint32 `json:"wins"`
@@ -165,7 +163,7 @@ type playedCounts struct {
 	Losses uint32 `json:"losses"`
 }
 
-// moves counts the games through each move of a position, by action.
+// moves returns the counts of each move of a position, by action.
 func (g *Games) moves(b *game.Board, p game.Position) []playedCounts {
 	counts := make([]playedCounts, b.Actions())
 	for a := range counts {
@@ -175,7 +173,7 @@ func (g *Games) moves(b *game.Board, p game.Position) []playedCounts {
 	return counts
 }
 
-// servePlayed answers how often each move of a position was played in the games that the server has read.
+// servePlayed answers with the counts of each move of a position.
 func (h *Handler) servePlayed(w http.ResponseWriter, r *http.Request) error {
 	if h.config.Games == nil {
 		return refuse(http.StatusNotFound, "", "the server has read no games (evald serve --games)")

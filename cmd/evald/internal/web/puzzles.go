@@ -12,7 +12,7 @@ import (
 	"github.com/evald/evald/engine/puzzle"
 )
 
-// loadPuzzles prepares the file of puzzles, which the page asks for when its view of puzzles is opened.
+// loadPuzzles prepares the file of puzzles, which the page fetches when its view of puzzles is opened.
 func loadPuzzles() (file, error) {
 	packed := puzzle.Shipped()
 	z, err := gzip.NewReader(bytes.NewReader(packed))

@@ -15,10 +15,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
-// maxBody bounds a request's body, in bytes.
+// maxBody is the maximum length of a request's body in bytes.
 const maxBody = 16 << 10
 
-// refusal is an error that the client sees: its status, the field of the request that it is about, and what is wrong.
+// refusal is an error for the client: an HTTP status, the wrong field of the request or "", and a text.
 type refusal struct {
 	status int
 	field  string
@@ -65,12 +65,12 @@ func answer(w http.ResponseWriter, x any) error {
 	return nil
 }
 
-// read reads a request's JSON object into to. Unknown fields are refused.
+// read decodes a request's JSON object into to. It refuses unknown fields.
 func read(w http.ResponseWriter, r *http.Request, to any) error {
 	return readUpTo(w, r, to, maxBody)
 }
 
-// readUpTo is read with another maximum number of bytes.
+// readUpTo is read for a body of at most most bytes.
 func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))
@@ -93,7 +93,7 @@ func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error 
 	return bad(wrong.Field, "%v", wrong)
 }
 
-// parsePosition reads moves, preceded by the rules unless those are Connect4's: 9x5x4:4455.
+// parsePosition parses moves, preceded by rules unless the game is 7x6x4: 9x5x4:4455.
 func parsePosition(text string) (*game.Board, []int, error) {
 	b, actions, wrong, err := parseLink(text)
 	if err == nil && wrong != nil {
@@ -102,8 +102,7 @@ func parsePosition(text string) (*game.Board, []int, error) {
 	return b, actions, err
 }
 
-// parseLink is like parsePosition, but keeps the moves before a wrong one: then actions are those moves, and wrong describes
-// the wrong one. err is about the rules.
+// parseLink is parsePosition, except that an illegal move is not err: wrong describes it, and actions are the moves before it.
 func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
 	rules, moves, err := game.CutRules(text)
 	if err == nil {

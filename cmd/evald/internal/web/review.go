@@ -14,14 +14,14 @@ import (
 	"github.com/evald/evald/engine/mcts"
 )
 
-// opinionVisits are of the search of each position whose result is not proved.
+// opinionVisits is the number of visits with which search searches each position whose result is not proved.
 const opinionVisits = 100
 
-// maxReviewBody bounds the body of a review's request, in bytes; a replay with its quotes escaped fits.
+// maxReviewBody is the maximum length of the body of a review's request in bytes. A replay with its quotes escaped fits.
 const maxReviewBody = review.MaxText + review.MaxText/4
 
-// The answer to a review. Sides are 0, which moved first, and 1; cells count row by row from the top left. Results are 1 if side
-// 0 wins, 0 for a draw and -1 if side 1 wins.
+// The answer to a review. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left. Results are 1 if side 0 wins,
+// 0 for a draw and -1 if side 1 wins.
 type (
 	reviewed struct {
 		Position  string               `json:"position"` // rules and moves
@@ -30,9 +30,9 @@ type (
 		Gravity   bool                 `json:"gravity"`
 		Rules     string               `json:"rules"`
 		Moves     []reviewedMove       `json:"moves"`
-		Positions []reviewedPosition   `json:"positions"` // one more than moves
+		Positions []reviewedPosition   `json:"positions"` // before each move and after the last one
 		Accuracy  [2][]review.Accuracy `json:"accuracy"`  // by side and phase
-		Separator string               `json:"separator"` // of moves in text
+		Separator string               `json:"separator"` // between moves in text
 		Over      bool                 `json:"over"`      // the game has ended
 		Winning   []int                `json:"winning"`   // cells
 	}
@@ -40,8 +40,8 @@ type (
 		Move     string        `json:"move"`
 		Cell     int           `json:"cell"`
 		Mark     review.Kind   `json:"mark"`
-		By       int           `json:"by"`      // moves by which a win is slower or a loss faster
-		AtLeast  bool          `json:"atLeast"` // by is a bound
+		By       int           `json:"by"`      // number of moves by which a win becomes slower or a loss faster
+		AtLeast  bool          `json:"atLeast"` // by is a lower bound
 		Critical bool          `json:"critical"`
 		Phase    review.Phase  `json:"phase"`
 		Threats  threatsBySide `json:"threats"` // after the move
@@ -49,10 +49,10 @@ type (
 	reviewedPosition struct {
 		Least int      `json:"least"` // bounds of the result, equal if it is proved
 		Most  int      `json:"most"`
-		In    int      `json:"in"`    // the winner's own moves to a proved win, if its distance is proved; else 0
-		Value *float64 `json:"value"` // -1..1 for side 0: the evaluator's opinion, null if the result is proved
+		In    int      `json:"in"`    // number of the winner's own moves to its win if that is proved, else 0
+		Value *float64 `json:"value"` // the evaluator's value for side 0, -1..1; null if the result is proved
 	}
-	threatsBySide [2][]int // cells in which each side would complete a line
+	threatsBySide [2][]int // cells in which a stone of each side would complete a line
 )
 
 func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
@@ -76,7 +76,7 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return h.why(err)
 	}
-	solving, stop := context.WithTimeout(ctx, h.config.Limits.Review*2/3) // the rest is for opinions
+	solving, stop := context.WithTimeout(ctx, h.config.Limits.Review*2/3) // the rest is for search
 	defer stop()
 	g := reviewer.Game(solving, moves)
 	if err := r.Context().Err(); err != nil {
@@ -86,8 +86,8 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, describeReview(b, moves, g, values))
 }
 
-// beginReview reads a request, and waits for a slot. A request that may be long is read after it has a slot, so that the memory
-// of long requests is bounded, and must arrive soon.
+// beginReview reads a request into q and waits for a slot. A request that may be longer than maxBody is read when it has the slot, so that
+// the memory of long requests is bounded; its body must arrive within bodyTime.
 func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ctx context.Context, end func(), err error) {
 	long := r.ContentLength < 0 || r.ContentLength > maxBody
 	if !long {
@@ -105,7 +105,7 @@ func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ct
 	return ctx, end, err
 }
 
-// bodyTime is how long a long request may take to arrive once it has a slot.
+// bodyTime is the time in which a long request's body must arrive.
 const bodyTime = 5 * time.Second
 
 func badGame(err error) error {
@@ -123,7 +123,7 @@ func (h *Handler) reviewer(b *game.Board) (*review.Reviewer, error) {
 	return review.New(b, o)
 }
 
-// sight returns the evaluator's values of a game's positions at first sight, for the side to move.
+// sight returns the evaluator's value of each position of a game, without a search, for the side to move.
 func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]float64, error) {
 	batch := eval.NewBatch(b, len(moves)+1)
 	for i, a := range moves {
@@ -139,7 +139,8 @@ func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]floa
 	return values, nil
 }
 
-// search replaces the values of the positions whose results are not proved by those of a search, if there is time for all.
+// search searches all positions whose results are not proved and replaces their values. If the time is too short for all of them, the
+// values stay.
 func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, values []float64) {
 	var open []int
 	for i, s := range g.Scores {
@@ -163,10 +164,10 @@ func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, v
 	}
 }
 
-// mostOpinions is how many leaves the searches of a game's positions evaluate together.
+// mostOpinions is the batch size of these searches, in leaves.
 const mostOpinions = 64
 
-// forFirst turns a result for the side to move into one for the side that moved first.
+// forFirst converts a result for the side to move to one for the side that moved first.
 func forFirst(x, plies int) int {
 	if plies%2 == 1 {
 		return -x
@@ -219,8 +220,8 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 	return a
 }
 
-// movesToWin is how many moves of its own the winner needs after a number of stones, from the exact score; 0 for a draw, and if
-// the game is over.
+// movesToWin returns the number of the winner's own moves to its win, from the number of stones and the exact score. It is 0 for a draw and
+// if the game is over.
 func movesToWin(b *game.Board, plies, score int) int {
 	switch left := b.Cells() - plies; {
 	case score > 0:
@@ -231,7 +232,7 @@ func movesToWin(b *game.Board, plies, score int) int {
 	return 0
 }
 
-// completed returns the cells of the lines that the last stone has completed.
+// completed returns the cells of all complete lines of the side that moved last.
 func completed(b *game.Board, p game.Position) (cells game.Bits) {
 	for _, line := range b.Lines() {
 		if line.AndNot(p.Other()).IsZero() {
@@ -241,7 +242,7 @@ func completed(b *game.Board, p game.Position) (cells game.Bits) {
 	return cells
 }
 
-// flatCells returns the cells of a set, counted row by row from the top left.
+// flatCells returns the numbers of a set's cells, row by row from the top left.
 func flatCells(b *game.Board, set game.Bits) []int {
 	cells := []int{}
 	for ; !set.IsZero(); set = set.WithoutFirst() {
@@ -257,7 +258,7 @@ func flatThreats(b *game.Board, p game.Position) (cells threatsBySide) {
 	return cells
 }
 
-// The answer to why a move is a mistake.
+// The answer that explains a mistake.
 type (
 	explained struct {
 		Move    int           `json:"move"`    // number, from 0
@@ -267,14 +268,14 @@ type (
 	}
 	explainedLine struct {
 		Moves   []lineMove `json:"moves"`
-		Proved  bool       `json:"proved"`  // result is
+		Proved  bool       `json:"proved"`  // whether Result is proved
 		Result  int        `json:"result"`  // as above
 		How     review.How `json:"how"`     // how the line ends
-		Side    int        `json:"side"`    // the winner
-		At      int        `json:"at"`      // how many moves of the line decide it
-		Cells   []int      `json:"cells"`   // where the winner threatens to complete a line then
-		Last    int        `json:"last"`    // the cell in which it completes one, or -1
-		Winning []int      `json:"winning"` // the cells of that line, after its last move
+		Side    int        `json:"side"`    // winner
+		At      int        `json:"at"`      // number of moves of the line after which it is decided
+		Cells   []int      `json:"cells"`   // cells in which the winner then threatens to complete a line
+		Last    int        `json:"last"`    // cell in which the winner completes a line, or -1
+		Winning []int      `json:"winning"` // cells of the completed line
 	}
 	lineMove struct {
 		Move    string        `json:"move"`

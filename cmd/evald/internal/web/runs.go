@@ -20,7 +20,7 @@ import (
 
 // Limits on what is read from training runs.
 const (
-	maxRuns   = 200      // runs listed
+	maxRuns   = 200      // runs that are listed
 	maxDepth  = 4        // of folders, and of objects in a line
 	maxFile   = 16 << 20 // bytes read from a file, at its end
 	maxRow    = 64 << 10 // bytes per line
@@ -37,16 +37,16 @@ type run struct {
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
 }
 
-// metricsFiles are the names of files of metrics, of training runs and of learners: one JSON object per line. Other programs and other
-// commands write files with the same extension, such as journals and measurements. They are not drawn.
+// metricsFiles are the names of the files that are drawn: metrics of evald train and generations of evald learn, one JSON object per line.
+// Other files with the same extension, such as journals, are not drawn.
 var metricsFiles = []string{"metrics.jsonl", "generations.jsonl"}
 
 const (
 	extension = ".jsonl"
-	maxLeft   = 20 // names of other files that are listed
+	maxLeft   = 20 // maximum number of other files that are listed
 )
 
-// memo keeps answers for a while. Reading runs and metrics is expensive, and one reader at a time is enough.
+// memo caches answers for rememberFor, because reading runs and metrics is expensive. It computes one answer at a time.
 type memo struct {
 	mu      sync.Mutex
 	answers map[string]remembered
@@ -59,7 +59,7 @@ type remembered struct {
 
 const rememberFor = time.Second
 
-// get returns make's answer, or an earlier one for the same key. Errors are not kept.
+// get returns the cached answer for a key, or else make's answer. Errors are not cached.
 func (m *memo) get(key string, make func() (any, error)) (any, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,6 @@ func (m *memo) get(key string, make func() (any, error)) (any, error) {
 	return fresh, nil
 }
 
-// serve answers with the memo's answer.
 func (m *memo) serve(w http.ResponseWriter, key string, make func() (any, error)) error {
 	x, err := m.get(key, make)
 	if err != nil {
@@ -90,12 +89,12 @@ func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
 		runs, left, err := h.listRuns()
 		return struct {
 			Runs []run    `json:"runs"`
-			Left []string `json:"left"` // paths of other files with the extension, which are not drawn; not all if there are many
+			Left []string `json:"left"` // paths of up to maxLeft other files with the extension, which are not drawn
 		}{runs, left}, err
 	})
 }
 
-// listRuns finds folders with metrics, newest first, and other files with the same extension.
+// listRuns returns the folders with metrics, newest first, and the paths of other files with the same extension.
 func (h *Handler) listRuns() (runs []run, left []string, err error) {
 	left = []string{}
 	if h.runs == nil {
@@ -108,7 +107,7 @@ func (h *Handler) listRuns() (runs []run, left []string, err error) {
 		switch {
 		case visited > 100*maxRuns || len(found) > maxRuns:
 			return fs.SkipAll
-		case err != nil: // a folder that may not be read or is gone
+		case err != nil: // a folder that cannot be read or no longer exists
 			return nil
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(name, "/") >= maxDepth-1):
 			return fs.SkipDir
@@ -122,7 +121,7 @@ func (h *Handler) listRuns() (runs []run, left []string, err error) {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // the file is gone
+			return nil // the file no longer exists
 		}
 		r := found[path.Dir(name)]
 		found[path.Dir(name)] = run{path.Dir(name), append(r.Files, d.Name()), max(r.Modified, info.ModTime().Unix())}
@@ -153,7 +152,7 @@ func (h *Handler) readRun(name string) (any, error) {
 	for _, file := range runs[at].Files {
 		c, err := h.readCurves(path.Join(name, file))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the file is gone
+			continue // the file no longer exists
 		}
 		if err != nil {
 			return nil, err
@@ -182,7 +181,7 @@ func (h *Handler) readCurves(name string) (c curves, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read %s: %w", name, err)
 	}
-	if from > 0 { // the first line is incomplete
+	if from > 0 { // the first line may be incomplete
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	c = parseCurves(text)

@@ -13,13 +13,13 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// slots limits how many requests think at once.
+// slots limits the number of requests that compute at once, and of those that wait.
 type slots struct {
 	running chan struct{}
 	waiting chan struct{} // includes the running ones
 }
 
-// patience is how long a request waits for its turn.
+// patience is the maximum time that a request waits for a slot.
 const patience = 3 * time.Second
 
 // acquire waits for a slot; release frees it.
@@ -44,9 +44,9 @@ func (s slots) acquire(ctx context.Context) (release func(), err error) {
 	return nil, err
 }
 
-// begin waits for a slot. The context ends with the client, with the handler, or after d.
+// begin waits for a slot. Then ctx ends after d, or when the client disconnects or the handler is closed. The caller must call end.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
-	// The server's own deadline is for requests that do not think. If the connection has no deadlines, there is nothing to extend.
+	// The server's own deadline is too short for this request. An error means that the connection supports no deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + d + lineTime))
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.closing, cancel)
@@ -60,10 +60,10 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration)
 	return timed, func() { stop(); release(); unhook(); cancel() }, nil
 }
 
-// why turns the error of a cancelled context into one for the client.
+// why converts the error of an ended context to one for the client.
 func (h *Handler) why(err error) error {
 	if errors.Is(err, context.Canceled) && h.closing.Err() != nil {
-		return &refusal{status: http.StatusServiceUnavailable, text: "the server is shutting down", after: 1} // another may follow
+		return &refusal{status: http.StatusServiceUnavailable, text: "the server is shutting down", after: 1} // a new server may replace it
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return refuse(http.StatusServiceUnavailable, "", "no answer in time; the server allows %v at most", h.config.Limits.Time)
@@ -71,7 +71,6 @@ func (h *Handler) why(err error) error {
 	return err
 }
 
-// serveMove answers with an agent's move.
 func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	var q struct {
 		Position string `json:"position"`
@@ -88,7 +87,7 @@ func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// An agent may use all of its own time; the request gets a second more.
+	// The agent limits itself to Limits.Time at most; the context is a second longer, so that it does not end a move that is just in time.
 	ctx, end, err := h.begin(w, r, h.config.Limits.Time+time.Second)
 	if err != nil {
 		return err
@@ -109,10 +108,10 @@ func (h *Handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	}{play.Name(b, action), time.Since(began).Seconds()})
 }
 
-// maxAgent bounds an agent's text, in bytes.
+// maxAgent is the maximum length of an agent's text in bytes.
 const maxAgent = 200
 
-// spec returns the agent that a text names, within the limits, for a move after the given number of plies.
+// spec parses an agent for a move after the given number of plies, and checks it against the limits.
 func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	if len(text) > maxAgent {
 		return agent.Spec{}, bad("agent", "agent is longer than %d bytes", maxAgent)
@@ -136,7 +135,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 	case s.Time == 0:
 		s.Time = l.Time
 	}
-	// Each move has an agent of its own, which must not draw the same random numbers again. Without a seed no two games are alike.
+	// Each move gets a new agent, so the seed must differ from move to move. Without a seed in the text, games differ, too.
 	if s.Seed += uint64(plies); s.Seed == uint64(plies) {
 		s.Seed = rand.Uint64()
 	}

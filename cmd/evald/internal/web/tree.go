@@ -13,10 +13,10 @@ import (
 // treeRequest asks for the tree of a search.
 type treeRequest struct {
 	Position string `json:"position"`
-	Visits   int    `json:"visits"` // of the root; 0: treeVisits
-	Depth    int    `json:"depth"`  // moves from the root that are shown; 0: treeDepth
-	Nodes    int    `json:"nodes"`  // moves that are shown in all; 0: treeNodes
-	Least    int    `json:"least"`  // visits that a move must have to be shown; 0: a hundredth of Visits
+	Visits   int    `json:"visits"` // of the search; 0: treeVisits
+	Depth    int    `json:"depth"`  // maximum depth shown, in moves; 0: treeDepth
+	Nodes    int    `json:"nodes"`  // maximum number of moves shown; 0: treeNodes
+	Least    int    `json:"least"`  // minimum number of visits of a move shown; 0: a hundredth of Visits
 }
 
 // Defaults and limits of a tree.
@@ -26,7 +26,7 @@ const (
 	treeNodes, mostTreeNodes   = 200, 1000
 )
 
-// bounds fills in the defaults. The error names what is out of range.
+// bounds fills in the defaults. The error names a field that is out of range.
 func (q *treeRequest) bounds(l Limits) error {
 	most := min(mostTreeVisits, l.Visits)
 	q.Visits, q.Depth, q.Nodes = cmp.Or(q.Visits, min(treeVisits, most)), cmp.Or(q.Depth, treeDepth), cmp.Or(q.Nodes, treeNodes)
@@ -42,8 +42,8 @@ func (q *treeRequest) bounds(l Limits) error {
 	return nil
 }
 
-// serveTree searches a position and answers the shown part of the tree (searchtree.Tree). The search is that of evald search with
-// the same visits. If the time is over first, the tree has the visits until then.
+// serveTree searches a position and answers with a part of the tree (searchtree.Tree). The search is the one of evald search with the same
+// number of visits; if Limits.Time is over first, the tree has fewer visits.
 func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 	var q treeRequest
 	if err := read(w, r, &q); err != nil {

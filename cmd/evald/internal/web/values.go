@@ -15,20 +15,20 @@ import (
 // valued is the value of one position of a game.
 type valued struct {
 	Value float32 `json:"value"` // -1..1 for the side that moved first
-	Exact bool    `json:"exact"` // the value is a result that follows from the rules, a book or the solver; else it is the evaluator's
+	Exact bool    `json:"exact"` // whether the value is a result by the rules, a book or the solver; else it is the evaluator's value
 }
 
-// Bounds of the solver's work on the positions of one game.
+// Limits of the solver's work on the positions of one game.
 const (
-	proveTime  = time.Second // for all of them together
-	proveNodes = 1 << 20     // for each
+	proveTime  = time.Second // for all positions together
+	proveNodes = 1 << 20     // for each position
 )
 
 // serveValues answers with a value for the empty board and one after each move. If the game is over, the last value is its result.
 func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
 	var q struct {
 		Position string `json:"position"` // the game: rules and moves
-		Solve    []int  `json:"solve"`    // after how many moves the exact result is wanted, if it is found in time
+		Solve    []int  `json:"solve"`    // numbers of moves after which the exact result is wanted, if it is found in time
 	}
 	if err := read(w, r, &q); err != nil {
 		return err
@@ -71,8 +71,9 @@ func (h *Handler) serveValues(w http.ResponseWriter, r *http.Request) error {
 	}{values})
 }
 
-// prove replaces the values of the positions at these indices, for the side to move, by the results that the shipped books know or the
-// solver finds within its bounds. It begins with the last position: what the solver finds there helps it with those before.
+// prove replaces the values of the positions at the given indices by exact results for the side to move, as far as the shipped books know
+// them or the solver finds them within its limits. It begins with the last position, because the solver's table then speeds up the earlier
+// ones.
 func (h *Handler) prove(ctx context.Context, b *game.Board, positions []game.Position, values []valued, at []int) {
 	ctx, stop := context.WithTimeout(ctx, proveTime)
 	defer stop()
@@ -98,7 +99,7 @@ func (h *Handler) prove(ctx context.Context, b *game.Board, positions []game.Pos
 		if s == nil {
 			var err error
 			if s, err = solver.New(b, options); err != nil {
-				return // the estimates stay
+				return // keep the evaluator's values
 			}
 		}
 		if found, err := s.WDL(ctx, positions[i]); err == nil {

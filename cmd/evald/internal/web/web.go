@@ -1,22 +1,22 @@
-// Package web is a page for people: a board for play against any agent, the opinions of the network, a search and the solver
-// on each column, and dashboards of the running service and of training runs. Another page is that of a learner and its
-// workers (cluster.go). The pages are embedded and load nothing from other hosts.
+// Package web is the web page of evald serve: a board for play against any agent, the opinions of the network, a search and the solver on
+// each column, and dashboards of the running service and of training runs. A second page shows a learner and its workers (cluster.go).
+// The pages are embedded and load nothing from other hosts.
 //
-// The page is served at /, everything else that belongs to it below /ui/. The server keeps no state of a game: each request
-// states its position.
+// The page is served at /, and its other files and its API below /ui/. The server keeps no state of games: each request contains its
+// position.
 //
 // Read the files in this order:
 //
 //	web.go       Config, Handler, the routes
 //	files.go     the embedded files
-//	request.go   how every request below /ui/ is read and refused
+//	request.go   how requests below /ui/ are read and refused
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
 //	review.go    a review of a whole game, and why a move is a mistake
 //	tree.go      the tree of a search
 //	pictures.go  a position as SVG or PNG, and the file of a game
-//	think.go     an agent's move, and how many requests think at once
+//	think.go     an agent's move, and the limit on concurrent computations
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
 //	puzzles.go   the puzzles that ship
@@ -24,13 +24,12 @@
 //
 // # Decisions
 //
-// play.Session is made anew from the moves for each command, and the page knows no rules. The browser's history is
-// the page's (page/address.js): a person's move pushes an entry, the reply and a new game replace one, and Undo and
-// Redo go to the entry that there is, so that they and Back agree. Each entry's state has the addresses before it.
+// Each command builds a play.Session from the moves, so the page needs no rules of the game. The browser's history is the history of the
+// game (page/address.js): a person's move pushes an entry, the agent's reply and a new game replace one, and Undo and Redo go to an existing
+// entry, so that they agree with the browser's Back. The state of each entry has the addresses before it.
 //
-// The page groups metrics by words in their names (batch, source, reason, queue) and by Triton's names, so that it needs no
-// list of the service's metrics. Of training it draws every number in a JSON line; page/names.js has better
-// words for those that it knows.
+// The page groups metrics by words in their names (batch, source, reason, queue) and by Triton's names, so that it needs no list of the
+// service's metrics. For training runs it draws every number in the JSON lines; page/names.js has names for some of them.
 package web
 
 import (
@@ -54,27 +53,27 @@ import (
 
 // Config of a page.
 type Config struct {
-	Evaluator *eval.Evaluator           // its opinion of each column is shown, and the search uses it
+	Evaluator *eval.Evaluator           // for the opinion of each column, and for the search
 	Model     string                    // the evaluator's name
-	Agents    agent.Shared              // settings common to all agents to play against; opening books are not read
-	ModelOn   func(r game.Rules) string // the name of the network that answers a game; nil: it is Model for all
-	Networks  []string                  // the models that agents may use in addition to heuristics and the networks of levels; others are refused
+	Agents    agent.Shared              // networks and exact books of the agents to play against; opening books are not read
+	ModelOn   func(r game.Rules) string // returns the name of the network that evaluates a game; nil: always Model
+	Networks  []string                  // models that agents may use, besides heuristics and the networks of levels; other models are refused
 
-	Metrics prometheus.Gatherer // of the service; nil for none
-	Games   *Games              // recorded games that the explorer counts moves of; nil for none
-	Runs    string              // a folder of training runs, or one of them; empty for none
+	Metrics prometheus.Gatherer // metrics of the service; nil: none
+	Games   *Games              // recorded games whose moves the explorer counts; nil: none
+	Runs    string              // folder of a training run or of several; "": none
 
 	Limits Limits
 }
 
-// Limits on what a request can ask for. Zero means the default.
+// Limits of requests. Zero means the default.
 type Limits struct {
-	Visits   int           // of a search or an agent's move; default 1 million
+	Visits   int           // of a search or an agent's move; default 1 million, or fewer if Memory is too small
 	Time     time.Duration // of an analysis or an agent's move; default 10 s
 	Review   time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
-	Searches int           // analyses and moves at once; default twice the number of processors, or fewer if Memory is too small
+	Searches int           // concurrent analyses and moves; default twice the number of processors, or fewer if Memory is too small
 	Memory   int64         // bytes for all of them together; default 300 MiB each
-	Waiting  int           // further ones that may wait briefly; default 32. Others are refused with 503
+	Waiting  int           // analyses and moves that may wait for others for a few seconds; default 32. More are refused with status 503
 }
 
 func (l Limits) orDefaults() Limits {
@@ -102,7 +101,7 @@ const (
 // thought returns the bytes that one analysis or move may use.
 func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
 
-// Handler serves the page. Close it when the server shuts down. It does not refuse other sites' requests itself; put an
+// Handler serves the page. The server must call Close when it shuts down. The Handler accepts requests of other sites' pages; put an
 // origin.Policy in front of it.
 type Handler struct {
 	config  Config
@@ -111,15 +110,14 @@ type Handler struct {
 	puzzles file
 	slots   slots
 	drawing chan struct{} // one element for each picture that is being drawn
-	runs    *os.Root      // nil for none
+	runs    *os.Root      // nil: no runs
 	metrics memo
-	read    memo // of runs
+	read    memo // for runs
 
 	closing context.Context
 	close   context.CancelFunc
 }
 
-// modelOn is the name of the evaluator on a game.
 func (c *Config) modelOn(r game.Rules) string {
 	if c.ModelOn == nil {
 		return c.Model
@@ -127,7 +125,7 @@ func (c *Config) modelOn(r game.Rules) string {
 	return c.ModelOn(r)
 }
 
-// New makes a page. The error names the wrong field of the config.
+// New returns the handler of a page. The error names the wrong field of the Config.
 func New(c Config) (*Handler, error) {
 	if c.Evaluator == nil {
 		return nil, errors.New("web: no evaluator")
@@ -158,7 +156,7 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close ends the analyses and moves in progress with an answer to their clients, so that a server can shut down at once.
+// Close ends the analyses and moves in progress, and answers their clients, so that the server can shut down at once.
 func (h *Handler) Close() {
 	h.close()
 	if h.runs != nil {
@@ -166,7 +164,7 @@ func (h *Handler) Close() {
 	}
 }
 
-// routes registers the API. An error of a handler is answered as JSON.
+// routes registers the API. Errors of handlers are sent as JSON.
 func (h *Handler) routes() {
 	for _, r := range []struct {
 		method, path string
@@ -207,7 +205,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// protect sets the headers that all answers have: the page loads nothing from elsewhere, and is in no other page.
+// protect sets the security headers of all answers: the page loads nothing from other hosts, cannot be framed, and is not cached.
 func protect(header http.Header) {
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -216,12 +214,12 @@ func protect(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 }
 
-// serveConfig answers with the options of the page.
+// serveConfig answers with the settings that the page needs.
 func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 	l := h.config.Limits
 	levels := slices.DeleteFunc(slices.Clone(play.Levels), func(level play.Level) bool {
 		_, err := h.spec(level.Name, 0)
-		return err != nil // there is no network for it
+		return err != nil // its network is not available
 	})
 	return answer(w, struct {
 		Model    string              `json:"model"`

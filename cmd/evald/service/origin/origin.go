@@ -1,16 +1,16 @@
 // Package origin prevents other sites' pages, in the browsers of people who can reach a service, from using that service.
 //
-// A browser is recognized by headers that it adds to every request and that no page can remove: Origin, Sec-Fetch-Site and
-// similar ones, and Accept-Language, which is the only one on a GET over plain HTTP. These requests of browsers are refused:
+// A browser is recognized by headers that it adds to every request and that no page can remove: Origin, Sec-Fetch-Site and similar ones,
+// and Accept-Language, which is the only one of them on a GET over plain HTTP. These requests of browsers are refused:
 //
 //   - requests of another site's page, unless that is an allowed origin; links that people follow are let through;
 //   - requests whose Host is a name that somebody else may own: its owner can make such a name point to this service, and
 //     the page under that name then counts as the service's own (DNS rebinding). Addresses, names of this machine, names
 //     without a dot, and names below .localhost, .internal, .svc and .cluster.local, which public DNS does not have, are safe;
-//   - bodies of the types that every page's form can send, if the browser is so old that it does not say which page asks.
+//   - bodies of the types that every page's form can send, if an old browser does not say which site's page sends the request.
 //
-// Requests of programs send none of these headers (curl, Prometheus, Kubernetes' probes, NVIDIA's clients). They are let
-// through whatever their Host is.
+// Programs such as curl, Prometheus, Kubernetes' probes and NVIDIA's clients send none of these headers. Their requests are accepted with
+// any Host.
 package origin
 
 import (
@@ -33,8 +33,8 @@ type Policy struct {
 	origins, hosts []string
 }
 
-// New returns a Policy. Pages of these origins ("https://notebook.example.org:8888") may call the protocol, and browsers may
-// name the service by these host names, which have no port.
+// New returns a Policy. Pages of origins ("https://notebook.example.org:8888") may call the protocol, and browsers may use the names in
+// hosts (without ports) for the service.
 func New(origins, hosts []string) (*Policy, error) {
 	p := &Policy{}
 	for _, o := range origins {
@@ -52,10 +52,10 @@ func New(origins, hosts []string) (*Policy, error) {
 	return p, nil
 }
 
-// protocol is the path below which allowed origins may call.
+// protocol is the path below which pages of allowed origins may send requests.
 const protocol = "/v2"
 
-// Guard passes requests that Check accepts on to next, and adds the headers of CORS to responses for allowed origins.
+// Guard returns a handler that passes requests accepted by Check to next, and adds CORS headers to responses for allowed origins.
 func (p *Policy) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, err := p.Check(r)
@@ -82,7 +82,7 @@ func (p *Policy) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// Check returns the reason and the status with which a request is refused, or nil.
+// Check returns nil if the request is accepted, else the reason and the HTTP status of the refusal.
 func (p *Policy) Check(r *http.Request) (status int, err error) {
 	if !byBrowser(r.Header) {
 		return 0, nil
@@ -90,7 +90,7 @@ func (p *Policy) Check(r *http.Request) (status int, err error) {
 	if !p.knows(hostName(r.Host)) {
 		return http.StatusForbidden, fmt.Errorf("host %s: a browser may call this service by an address, by a name of its machine, or by one that evald serve --host allows", short.Quote(r.Host))
 	}
-	// Only a program or page that knows the bearer token can send it: browsers do not add it to requests by themselves.
+	// A bearer token comes only from a program or page that knows it: browsers do not add it to requests by themselves.
 	bearer := strings.HasPrefix(strings.ToLower(r.Header.Get("Authorization")), "bearer ")
 	if foreign(r) && !p.allows(r) && !bearer && !isLink(r) {
 		return http.StatusForbidden, errors.New("another site's page may not call this service, unless evald serve --allow-origin allows its origin")
@@ -114,19 +114,19 @@ func byBrowser(h http.Header) bool {
 
 var crossOrigin http.CrossOriginProtection
 
-// foreign reports whether another site's page makes the request, with any method.
+// foreign reports whether the page of another site sends the request, with any method.
 func foreign(r *http.Request) bool {
 	unsafe := http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}
 	return crossOrigin.Check(&unsafe) != nil
 }
 
-// allows reports whether an allowed origin's page calls the protocol.
+// allows reports whether the request is from a page of an allowed origin, to the protocol.
 func (p *Policy) allows(r *http.Request) bool {
 	return p != nil && (r.URL.Path == protocol || strings.HasPrefix(r.URL.Path, protocol+"/")) &&
 		slices.Contains(p.origins, strings.ToLower(r.Header.Get("Origin")))
 }
 
-// isLink reports whether a person follows a link that opens as a page, not in a frame.
+// isLink reports whether the request follows a link that opens as a page of its own, not in a frame.
 func isLink(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
@@ -138,7 +138,7 @@ func isForm(contentType string) bool {
 	return err != nil || slices.Contains([]string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}, kind)
 }
 
-// knows reports whether the name cannot belong to another machine.
+// knows reports whether a host name is safe, because no other machine can have it.
 func (p *Policy) knows(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
 		return true
@@ -151,7 +151,7 @@ func (p *Policy) knows(name string) bool {
 	return slices.Contains(machineNames(), name) || p != nil && slices.Contains(p.hosts, name)
 }
 
-// machineNames are the names of this machine that may have a dot.
+// machineNames returns those names of this machine that may have a dot.
 func machineNames() []string {
 	full, err := os.Hostname()
 	if err != nil {

@@ -2,7 +2,7 @@
 
     import evald
     evald.evaluate("4453")                               # the network that ships
-    evald.search(positions, network=f, visits=400)       # your network, our batched search
+    evald.search(positions, network=f, visits=400)       # evald's batched search with your network
     for game in evald.selfplay(1000, network=f): ...
     evald.solve(positions)                               # exact scores of all moves
     evald.read("games/*.parquet")                        # records, as arrays
@@ -39,7 +39,7 @@ _homes = {name: module for module, names in _modules.items() for name in names}
 __all__ = sorted(_homes)
 
 
-def __getattr__(name: str) -> Any:  # numpy is imported when it is needed: the program, which starts here too, does without
+def __getattr__(name: str) -> Any:  # imports numpy only when it is needed: __main__.py, which also imports this file, does not need it
     if name not in _homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

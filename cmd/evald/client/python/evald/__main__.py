@@ -9,7 +9,8 @@ from ._library import find, find_program, load
 
 
 def program() -> str | None:
-    """The path of the program: the library, which can be started on Linux, or what pip has put where it puts scripts."""
+    """The path of the program: on Linux the library, which can be started as a program; without a library the program that pip installed. None if
+    there is only a library that cannot be started."""
     path = find()
     if path.exists():
         return str(path) if sys.platform == "linux" else None
@@ -17,15 +18,15 @@ def program() -> str | None:
 
 
 def main() -> int:
-    """Becomes the program, with the arguments of this one."""
+    """Replaces this process by the program, with the same arguments."""
     path = program()
-    if path is None:  # the library, in this process
+    if path is None:  # call the library in this process
         return load().main([os.fsencode(a) for a in ("evald", *sys.argv[1:])])
-    if os.name == "nt":  # exec there does not wait
+    if os.name == "nt":  # on Windows exec does not wait for the program
         return subprocess.call([path, *sys.argv[1:]])
     try:
         os.execv(path, ["evald", *sys.argv[1:]])
-    except PermissionError:  # an installer that keeps no modes of files
+    except PermissionError:  # some installers drop the modes of files
         os.chmod(path, 0o755)
         os.execv(path, ["evald", *sys.argv[1:]])
 

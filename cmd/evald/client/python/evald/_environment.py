@@ -11,10 +11,10 @@ from ._positions import Board, Positions, board
 
 
 class Environment:
-    """n games of the same rules at once. The caller of step plays both sides.
+    """n games of the same rules, played at once. The caller plays both sides.
 
-    `step` plays one action in each game; the reward is 1 for an action that wins. Games that are over are reset at once
-    (`reset=True`), or stay, and then accept no action.
+    `step` plays one action in each game. The reward is 1 for an action that wins, else 0. With `reset=True`, step resets a game that is over;
+    otherwise the game stays over and accepts no action.
 
     >>> games = Environment(2)
     >>> rewards, done = games.step([3, 3])
@@ -39,8 +39,8 @@ class Environment:
         self.positions.words[slice(None) if which is None else which] = 0
 
     def step(self, actions: Sequence[int] | npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Plays actions [N], counted from 0. Returns rewards [N] for the sides that played, and which games [N] are over. Both are overwritten by
-        the next step. An action that cannot be played raises an EvaldError that names the game, and nothing is played."""
+        """Plays actions [N], counted from 0. Returns rewards [N] for the sides that played, and done [N], True for games that are over. The next
+        step overwrites both arrays. An illegal action raises an EvaldError that names the game, and no action is played."""
         self._actions[:] = actions
         status = self._step(*self._at, self._reset, self._error)
         if status != 0:
@@ -48,7 +48,7 @@ class Environment:
         return self._rewards, self._done.view(np.bool_)
 
     def legal(self) -> npt.NDArray[np.bool_]:
-        """[N,A] which actions can be played."""
+        """[N,A] True for legal actions."""
         return self.positions.legal()
 
     def cells(self) -> npt.NDArray[np.int8]:
@@ -56,6 +56,6 @@ class Environment:
         return self.positions.cells()
 
     def observation(self) -> npt.NDArray[np.bool_]:
-        """[N,H,W,2] stones of the side to move, then of the other side, as PettingZoo and Pgx have them."""
+        """[N,H,W,2] stones of the side to move, then of the other side, as in PettingZoo and Pgx."""
         cells = self.cells()
         return np.stack([cells == 1, cells == -1], -1)

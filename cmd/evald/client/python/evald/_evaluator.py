@@ -1,4 +1,4 @@
-"""Evaluators: networks and heuristics that answer positions."""
+"""Evaluators: networks and heuristics that evaluate positions."""
 from __future__ import annotations
 
 import functools
@@ -31,8 +31,8 @@ def version() -> str:
 
 
 def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
-    """[N] the names of the sources."""
-    if isinstance(codes, list):  # of a service, which has names
+    """[N] the names of sources, from the library's codes or a service's names."""
+    if isinstance(codes, list):  # from a service
         return codes
     sources = _about()["sources"]
     return [sources[code] for code in codes.tolist()]
@@ -40,14 +40,14 @@ def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
 
 @functools.cache
 def _installed() -> str | None:
-    """The library of the installed package onnxruntime."""
+    """The path of the installed package onnxruntime's library, or None."""
     package = importlib.util.find_spec("onnxruntime")
     folders = package.submodule_search_locations if package is not None else None
     return next((path for folder in folders or [] for path in sorted(glob.glob(os.path.join(glob.escape(folder), "capi", "libonnxruntime.so*")))), None)
 
 
 def _runtime(ort: Mapping[str, object] | None) -> dict[str, str]:
-    """Options of ONNX Runtime as the library takes them."""
+    """Settings of ONNX Runtime in the form that the library accepts."""
     given = {key: str(value) for key, value in (ort or {}).items()}
     if "library" not in given and not os.environ.get("EVALD_ORT_LIBRARY") and (path := _installed()):
         given["library"] = path
@@ -55,7 +55,7 @@ def _runtime(ort: Mapping[str, object] | None) -> dict[str, str]:
 
 
 class Rows:
-    """What evaluators and searches have in common: rows of `wdl` and `policy` for `positions`."""
+    """Base of the answers of evaluators and searches: rows of `wdl` and `policy` for `positions`."""
 
     __slots__ = ("positions", "wdl", "policy")
 
@@ -79,8 +79,8 @@ class Rows:
 class Answers(Rows):
     """An evaluator's answers to positions, for the side to move.
 
-    `wdl` [N,3] are probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for those that cannot be played. `value` [N] is
-    win minus loss. `source` [N] is the origin of each answer: cpu, gpu or fast (networks), rules, terminal (the game is over), a heuristic.
+    `wdl` [N,3] has the probabilities of win, draw and loss, `policy` [N,A] those of the actions, 0 for illegal ones. `value` [N] is win minus loss.
+    `source` [N] is the origin of each answer: cpu, gpu or fast (networks), rules, terminal (the game is over), or a heuristic.
     """
 
     __slots__ = ("_codes",)
@@ -103,19 +103,19 @@ class Answers(Rows):
 
 
 class Evaluator:
-    """A network or a heuristic that is ready to answer.
+    """A network or a heuristic, ready to evaluate positions.
 
-    `model` is the name of a network that ships ("default", "default-fast"), of one in the user's store, or a path of a safetensors or ONNX file. Without
-    it `default` answers 7x6x4, `any` other boards of its range, and the heuristic bitsquares the rest. `backend` is "auto", "gpu", "cpu", a
-    heuristic's name, or one of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program, each with a
-    description beside it, a file of the same name that ends in .yaml. Its library is that of the installed package onnxruntime, or that of `ort`:
-    dict(library=path), with settings of the provider such as device_id. `mirror` answers the mean of a position and its mirror image. With `exact`, a
-    solver answers the positions whose result it finds within this number of nodes.
+    `model` is the name of a network that ships ("default", "default-fast") or of one in the user's store, or the path of a safetensors or ONNX file.
+    Without it, `default` evaluates 7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. `backend` is "auto", "gpu",
+    "cpu", the name of a heuristic, or a backend of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program;
+    a file of the same name that ends in .yaml must describe the network. `ort` are settings of ONNX Runtime, such as dict(library=path, device_id=1);
+    without library, the library of the installed package onnxruntime is used. With `mirror` the answer is the mean over a position and its mirror image.
+    With `exact`, a solver answers the positions whose result it finds within this number of nodes.
 
-    With `url`, such as "http://127.0.0.1:8000", a service (`evald serve`) answers with its model of that name, or "default". A token is the password
-    in the URL. `timeout` is the time limit of a request in seconds. If there is no answer, an UnavailableError has the reason.
+    With `url`, such as "http://127.0.0.1:8000", a service (`evald serve`) answers with its model `model`, or "default". A token is given as the
+    password in the URL. `timeout` is the time limit of a request in seconds. If the service does not answer, an UnavailableError has the reason.
 
-    Several threads may use it. It is a context manager, and a callable for batches of columns; see __call__.
+    Several threads may use an evaluator at once. It is a context manager, and a callable for batches of columns; see __call__.
     """
 
     def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
@@ -141,7 +141,7 @@ class Evaluator:
         self._number, self.about = number, told(library.evaluator, number)
 
     def number(self) -> int:
-        """Its number for the next call. If the program that had it has ended, another one opens it again."""
+        """The evaluator's number for the next call. If the program that had the evaluator has ended, this opens it in a new one."""
         if library.ended(self._number):
             with _opening:
                 if library.ended(self._number):
@@ -149,16 +149,15 @@ class Evaluator:
         return self._number
 
     def network(self, positions: Positions) -> tuple[Floats, Floats]:
-        """Policy and win, draw and loss: a function as a network, for searches and self-play here with the answers of a service."""
+        """Policy and win, draw and loss. This is a function for the argument network of searches and self-play in this process, with a service's answers."""
         answers = self.evaluate(positions)
         return answers.policy, answers.wdl
 
-    def __reduce__(self) -> Any:  # for workers of other processes
+    def __reduce__(self) -> Any:  # pickling, for workers in other processes
         return functools.partial(Evaluator, **self._options, **self._url, rules=self.rules), ()
 
     def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
-        """The answers to positions, whatever their form (see Positions). Large arrays are answered in parts, so that an interrupt ends the
-        call."""
+        """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call."""
         if not isinstance(positions, Positions):
             positions = Positions(positions, rules or self.rules)
         elif rules is not None:
@@ -183,9 +182,9 @@ class Evaluator:
         return Answers(positions, wdl, policy, codes)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch of columns with answers beside them: for Ray Data's map_batches and other functions that map dicts of arrays. The positions are the
-        column `moves` (text), or `own` and `all` (bitboards), or `own_lo`, `own_hi`, `all_lo` and `all_hi`, as evald's records have them. The
-        columns `win`, `draw`, `loss`, `policy` and `source` are added."""
+        """Adds the columns `win`, `draw`, `loss`, `policy` and `source` to a batch of columns, for Ray Data's map_batches and other functions that map
+        dicts of arrays. The positions are in the column `moves` (text), or in `own` and `all` (bitboards), or in `own_lo`, `own_hi`, `all_lo` and
+        `all_hi`, as in evald's records."""
         a = self.evaluate(from_columns(batch, self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
@@ -210,7 +209,7 @@ class Evaluator:
         if getattr(self, "_number", CLOSED) > 0:
             try:
                 self.close()
-            except Exception:  # in a forked child, or when Python ends and has cleared the names of this module
+            except Exception:  # in a forked child, or when Python is ending and has cleared this module's names
                 pass
 
     def __repr__(self) -> str:
@@ -218,7 +217,7 @@ class Evaluator:
 
 
 _opening = threading.Lock()
-CLOSED = -1  # the number of no evaluator, and not 0, which stands for a function
+CLOSED = -1  # the number of a closed evaluator; 0 stands for a function
 PART = 1 << 14  # positions of one call of the library
 
 
@@ -226,7 +225,7 @@ def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
     """The positions of a batch of columns; see Evaluator.__call__."""
     if "moves" in batch:
         moves = np.asarray(batch["moves"])
-        return Positions(moves.astype(str) if moves.dtype.kind in "iu" else moves, rules)  # readers of CSV files make moves integers
+        return Positions(moves.astype(str) if moves.dtype.kind in "iu" else moves, rules)  # readers of CSV files turn moves into integers
     for names in (("own_lo", "own_hi", "all_lo", "all_hi"), ("own", "all")):
         if all(name in batch for name in names):
             return Positions(np.stack([np.asarray(batch[name], np.uint64) for name in names], 1), rules)
@@ -234,9 +233,9 @@ def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
 
 
 def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str | Evaluator | None = None) -> Answers:
-    """The answers of the network that ships, or of another one, to positions of any form.
+    """The answers of the shipped network, or of another model, to positions of any form.
 
-    >>> evaluate("445566").source        # three in a row: the rules know who wins
+    >>> evaluate("445566").source        # three in a row, so the rules know who wins
     ['rules']
     >>> evaluate(["4", "44"]).policy.shape
     (2, 7)
@@ -250,6 +249,6 @@ def _named(model: str | None, url: str | None) -> Evaluator:
 
 
 def evaluator(model: str | Evaluator | None) -> Evaluator:
-    """The evaluator of a call's argument: itself, or a cached one of that name or of none. With the variable EVALD_URL it is
-    at that service."""
+    """The evaluator for a call's argument: itself, or a cached evaluator of the model with that name (None: the shipped one). If the variable
+    EVALD_URL is set, the cached evaluators are models of that service."""
     return model if isinstance(model, Evaluator) else _named(model, os.environ.get("EVALD_URL") or None)

@@ -1,5 +1,5 @@
-"""The calls that the package is made of, their errors as exceptions, and what answers them: the library that comes with the package, through ctypes,
-or the program where there is no library (_program.py)."""
+"""The calls on which the package is built, and their errors as exceptions. The library that comes with the package answers the calls, through ctypes,
+or without a library the program (_program.py)."""
 from __future__ import annotations
 
 import ctypes
@@ -17,16 +17,16 @@ LOST = 2  # the status of a call whose evaluator or search is closed
 
 
 class EvaldError(ValueError):
-    """An argument is wrong. The text names it, and the way out."""
+    """An argument is invalid. The text names it and says what is valid."""
 
 
 class ClosedError(RuntimeError):
-    """The evaluator or search is closed, or the process may not use the library, because it is a fork."""
+    """The evaluator or search is closed, or this process is a fork that cannot use the library."""
 
 
 class UnavailableError(ConnectionError):
-    """The program or the service that should answer has ended, cannot be reached, or is overloaded. The text has the details. A later call may
-    succeed: it restarts the program, or asks the service again."""
+    """The program or the service has ended, cannot be reached, or is overloaded. The text has the details. A later call may succeed: it restarts the
+    program, or asks the service again."""
 
 
 class Event(ctypes.Structure):
@@ -43,7 +43,7 @@ def find() -> Path:
 
 
 def find_program() -> str | None:
-    """The program: what EVALD_PROGRAM names, what pip has put where it puts scripts, or the one on PATH."""
+    """The path of the program: the one that EVALD_PROGRAM names, the one that pip installed, or the one on PATH."""
     if named := os.environ.get("EVALD_PROGRAM"):
         return named
     name = "evald" + (sysconfig.get_config_var("EXE") or "")
@@ -55,8 +55,9 @@ def find_program() -> str | None:
     return next((path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), None) or shutil.which("evald")
 
 
-# The calls, as result:arguments. n and i are numbers, h is that of an evaluator or of a call that takes long, s is text, e the text of an error, v an
-# Event. r is memory that is read, w memory that is written, u both, and l is written until the call that takes long has ended.
+# The calls, as result:arguments. n and i are numbers, h is the number of an evaluator or of a long call, s is text, e memory for the text of an error,
+# v an Event. r is memory that the call reads, w memory that it writes, u memory that it reads and writes, and l memory that a long call writes until
+# it has ended.
 CALLS: dict[str, str] = {
     "about": "n:wn",
     "board": "n:swe",
@@ -88,19 +89,19 @@ _types: dict[str, Any] = {"n": ctypes.c_longlong, "h": ctypes.c_longlong, "i": c
 
 
 class Transport(Protocol):
-    """What answers calls."""
+    """Answers the calls: the library, the program, or _rules.py."""
 
     def call(self, name: str) -> Callable[..., Any]:
-        """A call as a function, whose arguments and result are those of CALLS. Its result is a status or minus a status if it has an error."""
+        """The function of a call. Its arguments and result are those in CALLS. After an error the result is a status (type i) or minus a status."""
 
     def pointer(self, array: Any) -> Any:
-        """What calls take as the memory of an array."""
+        """The argument that calls accept for an array's memory."""
 
     def ended(self, number: int) -> bool:
-        """Whether what had this evaluator has ended, and a call would be answered by another."""
+        """Whether the process that had this evaluator has ended, so that another one would answer the next call."""
 
     def forget(self) -> None:
-        """Called in the child of a fork."""
+        """Is called in the child of a fork."""
 
     def program(self) -> str | None:
         """A file that can be started as the program evald, or None."""
@@ -126,8 +127,8 @@ class _Loaded:
 
     def pointer(self, array: Any) -> Any:
         try:
-            return _start_of(array)  # in a quarter of the time that array.ctypes.data takes
-        except TypeError:  # the array is only for reading
+            return _start_of(array)  # four times as fast as array.ctypes.data
+        except TypeError:  # the array is read-only
             return array.__array_interface__["data"][0]
 
     def ended(self, number: int) -> bool:
@@ -142,7 +143,7 @@ class _Loaded:
 
 
 def missing() -> str:
-    """The paths at which the library was expected, and the ways out."""
+    """The paths at which the library was expected, and what to do."""
     return (
         f"{find()} is not there: this wheel has no library for this system, or EVALD_LIBRARY is wrong; the variable EVALD_LIBRARY names one, or "
         "EVALD_PROGRAM the program evald, which is not on PATH either. evald.Evaluator(url=...) asks a service for evaluations and searches"
@@ -157,9 +158,9 @@ def load() -> _Loaded:
 
 
 class Library:
-    """The calls as attributes. What answers them is chosen when the first one is needed: the library that EVALD_LIBRARY names, the program that
-    EVALD_PROGRAM names, the library of the package, or the program where find_program finds it. Without any of them there are only the calls of
-    _rules.py, which a service needs."""
+    """The calls as attributes. The first call chooses the transport: the library that EVALD_LIBRARY names, the program that EVALD_PROGRAM names, the
+    library of the package, or the program that find_program finds. Without any of them only the calls of _rules.py are available, which clients of a
+    service need."""
 
     pointer: Callable[[Any], Any]
     ended: Callable[[int], bool]
@@ -167,7 +168,7 @@ class Library:
 
     def __init__(self) -> None:
         self._transport: Transport | None = None
-        self._choosing = threading.RLock()  # the garbage collector may close an evaluator meanwhile
+        self._choosing = threading.RLock()  # reentrant, because the garbage collector may close an evaluator meanwhile
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in CALLS and name not in ("pointer", "ended", "program"):
@@ -179,7 +180,7 @@ class Library:
         return call
 
     def forget(self) -> None:
-        """In the child of a fork the library has no threads that would answer, and the program is the parent's, so no call may reach them."""
+        """Makes all calls fail in the child of a fork: there the library has no threads to answer, and the program belongs to the parent."""
         if self._transport is not None:
             self._transport.forget()
             for name in CALLS:
@@ -212,28 +213,28 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Thread(threading.local):
-    """What each thread has of its own."""
+    """Data of each thread."""
 
     def __init__(self) -> None:
         self.error = error_text()
 
 
 def error_text() -> ctypes.Array[ctypes.c_char]:
-    """Memory for the text of an error of a call that takes long."""
+    """Memory for the text of an error."""
     return ctypes.create_string_buffer(ERROR_SIZE)
 
 
-thread = _Thread()  # thread.error is that of other calls: making it would take as long as the call
+thread = _Thread()  # thread.error is for short calls, because allocating the memory would take as long as the call; long calls have their own
 
 
 def failed(status: int, text: ctypes.Array[ctypes.c_char]) -> Exception:
-    """The exception for a status that is not 0, or for a result below 0, which is such a status."""
+    """The exception for a status other than 0, or for a negative result, which is minus a status."""
     said = text.value.decode("utf-8", "replace")
     return ClosedError(said) if abs(status) == LOST else EvaldError(said)
 
 
 def told(call: Callable[..., int], *arguments: Any) -> Any:
-    """The JSON that a call writes into memory of ours."""
+    """Calls a function that writes JSON, with enough memory, and decodes the JSON."""
     size = 1 << 12
     while True:
         into = ctypes.create_string_buffer(size)
@@ -246,5 +247,5 @@ def told(call: Callable[..., int], *arguments: Any) -> Any:
 
 
 def options(of: Mapping[str, Any]) -> bytes:
-    """Options as the library takes them, without those that were not given."""
+    """Options as JSON for the library, without those that are None."""
     return json.dumps({name: value for name, value in of.items() if value is not None}).encode()

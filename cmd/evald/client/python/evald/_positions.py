@@ -1,4 +1,4 @@
-"""Positions of one game as an array, and their many forms."""
+"""Positions of one game as an array, and their forms."""
 from __future__ import annotations
 
 import ctypes
@@ -12,14 +12,14 @@ from ._library import EvaldError, error_text, failed, library, thread
 
 Words = npt.NDArray[np.uint64]
 
-# What functions of this package take as positions; see Positions.
+# The forms of positions that functions of this package accept; see Positions.
 PositionsLike = Union["Positions", str, Sequence[Any], npt.NDArray[Any], Mapping[str, Any]]
 
 
 class Board(NamedTuple):
-    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and what follows from them."""
+    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and the numbers that follow from them."""
 
-    number: int  # the library's
+    number: int  # in the library
     rules: str
     columns: int
     rows: int
@@ -32,7 +32,7 @@ _boards: dict[str, Board] = {}
 
 
 def board(rules: str | Board) -> Board:
-    """The board of rules. Rules that are wrong raise an EvaldError."""
+    """The board of rules. Invalid rules raise an EvaldError."""
     if isinstance(rules, Board):
         return rules
     known = _boards.get(rules)
@@ -48,13 +48,13 @@ def board(rules: str | Board) -> Board:
 class Positions:
     """Positions of one game.
 
-    They are made of
+    They can be made of
 
     - moves as text, "445566", "-" for the empty board, or a list, an array or a pandas Series of such texts; columns count from 1,
-    - boards as integers [N,H,W] or [H,W], top row first: 1 and 2 are the first and the second player, whose turn it is follows from their
-      number; or 1 is the side to move and -1 the other side,
-    - bitboards as uint64 [N,2], own and all stones: cell r of column c, counted from 0 at the bottom left, is bit c * (rows + 1) + r; or [N,4]
-      on boards of more than 64 bits, own low and high, all low and high,
+    - boards as integers [N,H,W] or [H,W], top row first. 1 and 2 are the first and the second player, and the side to move follows from the numbers
+      of stones; or 1 is the side to move and -1 the other side,
+    - bitboards as uint64 [N,2], own and all stones, where cell r of column c, counted from 0 at the bottom left, is bit c * (rows + 1) + r; or [N,4],
+      own low and high, all low and high, which boards of more than 64 bits require,
     - observations of Kaggle's connectx, with `board` and `mark`, or a list of them,
     - other Positions.
 
@@ -86,12 +86,12 @@ class Positions:
             try:
                 array = np.asarray(of)
             except ValueError as error:
-                raise EvaldError(f"positions are of no form that is known: {error}") from None
+                raise EvaldError(f"positions have an unknown form: {error}") from None
             self.words = self._from_array(array)
 
     @classmethod
     def of_words(cls, words: Words, of: Board) -> Positions:
-        """Positions with this memory, [N,4], which is not checked."""
+        """Positions that use the given memory [N,4], which is not checked."""
         self = cls.__new__(cls)
         self.board, self.words = of, words
         return self
@@ -188,11 +188,11 @@ class Positions:
         return cells
 
     def planes(self, planes: Sequence[str] | None = None, *, layout: str = "NCHW", rows: str = "top") -> npt.NDArray[np.float32]:
-        """[N,5,H,W], what evald's own networks see: own stones, the other side's, playable cells, rows that the side to move would fill, and a
-        plane of in-a-row / 4.
+        """[N,5,H,W] the input of evald's own networks: own stones, the other side's stones, playable cells, parity (1 in the rows that the side to move
+        will fill if the columns fill up to the end), and a plane of in-a-row / 4.
 
-        Or the planes of another network, each a sum of own, other, first, second, empty, ones, player (0 or 1), playable, parity and inarow. `layout` is NCHW,
-        NHWC, NHW (one plane) or NF (flat), `rows` says whether the first row is the top or the bottom one.
+        With `planes`, the input of another network: each plane is a sum of own, other, first, second, empty, ones, player (0 or 1), playable, parity and
+        inarow. `layout` is NCHW, NHWC, NHW (one plane) or NF (flat); `rows` says whether the first row is the top or the bottom one.
 
         >>> Positions("445", "7x2x4").planes(["own-other"], layout="NHW")[0]
         array([[ 0.,  0.,  0.,  1.,  0.,  0.,  0.],
@@ -211,13 +211,13 @@ class Positions:
         return filled
 
     def legal(self) -> npt.NDArray[np.bool_]:
-        """[N,A] which actions can be played; none once the game is over."""
+        """[N,A] True for legal actions; all False if the game is over."""
         mask = np.empty((len(self), self.board.actions), np.uint8)
         self._call("legal", library.pointer(self.words), library.pointer(mask))
         return mask.view(np.bool_)
 
     def results(self) -> npt.NDArray[np.int8]:
-        """[N] how games stand for the side to move: 1 won, -1 lost, 0 drawn, 2 not over."""
+        """[N] results of the games for the side to move: 1 won, -1 lost, 0 drawn, 2 not over."""
         results = np.empty(len(self), np.int8)
         self._call("results", library.pointer(self.words), library.pointer(results))
         return results
@@ -232,17 +232,17 @@ class Positions:
         return after
 
     def text(self) -> list[str]:
-        """[N] boards as lines of text, top row first: X the first player, O the second, . empty.
+        """[N] boards as lines of text, top row first: X is the first player, O the second, . an empty cell.
 
         >>> print(Positions("445", "7x2x4").text()[0])
         . . . O . . .
         . . . X X . .
         """
-        first = np.where(self.stones % 2 == 0, 1, -1)[:, None, None]  # whose stones are the first player's
+        first = np.where(self.stones % 2 == 0, 1, -1)[:, None, None]  # the first player's stones in cells()
         return ["\n".join(" ".join(".XO"[cell] for cell in row) for row in board) for board in self.cells() * first]
 
     def _repr_svg_(self) -> str:
-        """The first position, for notebooks."""
+        """A picture of the first position, for notebooks."""
         return svg(self[:1])
 
 
@@ -257,10 +257,10 @@ def _observed(of: Any) -> bool:
 
 
 def svg(one: Positions, policy: npt.NDArray[np.float32] | None = None) -> str:
-    """A picture of a position: the first player's stones are red, the second player's yellow. policy [A] shades columns."""
+    """A picture of a position. The first player's stones are red, the second player's yellow. policy [A] shades the columns."""
     b, size = one.board, 40
     cells = one.cells()[0] if len(one) else np.zeros((b.rows, b.columns), np.int8)
-    first = 1 if int((cells != 0).sum()) % 2 == 0 else -1  # whose stones are the first player's
+    first = 1 if int((cells != 0).sum()) % 2 == 0 else -1  # the first player's stones in cells
     width, height = b.columns * size, b.rows * size
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'

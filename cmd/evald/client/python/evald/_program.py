@@ -1,5 +1,5 @@
-"""The program evald in a process of its own, where there is no library: the same calls, over a pipe. Serve in cmd/evald/internal/library is the other
-end, and describes the bytes."""
+"""The calls over a pipe to the program evald, in a process of its own, on systems without the library. Serve in cmd/evald/internal/library is the other
+end, and its comment describes the protocol."""
 from __future__ import annotations
 
 import atexit
@@ -25,27 +25,27 @@ class _Call:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.answered = threading.Lock()  # released with the answer
+        self.answered = threading.Lock()  # released when the answer has arrived
         self.answered.acquire()
         self.result, self.text = 0, b""
         self.arrays: list[bytes] | None = None  # None: the program has ended
 
 
 class _Process:
-    """A process of the program, with a thread that writes to it and one that reads from it: so an interrupt, which is the main thread's, never leaves
-    half a message. It ends once, and then all its calls fail."""
+    """A process of the program. One thread writes to it and one reads from it, so that an interrupt, which goes to the main thread, never leaves half a
+    message. When the process has ended, all its calls fail."""
 
     def __init__(self, path: str, generation: int) -> None:
-        self.generation = generation  # which process of the program it is, from 1
-        self.ended = ""  # why, once it has ended
+        self.generation = generation  # number of this process, from 1
+        self.ended = ""  # why the process has ended; empty while it runs
         self._path, self._last = path, 0
         self._waiting: dict[int, _Call] = {}
-        self._lock = threading.RLock()  # held for _waiting, _last and ended; the garbage collector may call within a call
+        self._lock = threading.RLock()  # guards _waiting, _last and ended; reentrant, because the garbage collector may call within a call
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         try:
             self._child = subprocess.Popen(
                 [path, "library"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-                start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Ctrl-C is for Python alone
+                start_new_session=True, creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # so that only Python gets Ctrl-C
             )
         except OSError as error:
             raise UnavailableError(f"evald: the program cannot be started: {error}") from None
@@ -63,7 +63,7 @@ class _Process:
             raise ClosedError(SECOND.format(error)) from None
 
     def call(self, name: str, message: bytes, wait: bool = True) -> _Call:
-        """Makes a call, and waits for its answer. After an interrupt the call is made, but what it has opened is closed again."""
+        """Sends a call and waits for its answer. An interrupt ends only the waiting; when the answer arrives, whatever the call has opened is closed."""
         call = _Call(name)
         with self._lock:
             if self.ended:
@@ -71,7 +71,7 @@ class _Process:
             self._last += 1
             self._waiting[self._last] = call
             self._outbox.put(struct.pack("<q", self._last) + message)
-        if not wait or threading.current_thread() in self._threads:  # these would wait for themselves: the garbage collector closes an evaluator
+        if not wait or threading.current_thread() in self._threads:  # in these threads the garbage collector may close an evaluator; they cannot wait for themselves
             return call
         try:
             call.answered.acquire()
@@ -86,7 +86,7 @@ class _Process:
         return call
 
     def _undo(self, call: _Call) -> None:
-        """Closes what an interrupted call has opened."""
+        """Closes the evaluator or the long call that an interrupted call has opened."""
         name = call.name[1:]
         if CALLS[name].startswith("h") and call.result > 0:
             undo = "close" if name == "open" else "release"
@@ -100,7 +100,7 @@ class _Process:
                 rest = memoryview(of)
                 while rest:
                     rest = rest[stdin.write(rest) :]
-        except (OSError, ValueError):  # it has ended, which _read sees
+        except (OSError, ValueError):  # the process has ended, which _read handles
             pass
         finally:
             stdin.close()
@@ -123,7 +123,7 @@ class _Process:
         self._end(why)
 
     def _answer(self, stream: Any) -> None:
-        """Reads an answer for the call that waits for it."""
+        """Reads an answer and passes it to its call."""
 
         def read(size: int) -> bytes:
             content: bytes = stream.read(size)
@@ -135,14 +135,14 @@ class _Process:
         text = read(size)
         arrays = [read(int.from_bytes(read(8), "little")) for _ in range(int.from_bytes(read(8), "little"))]
         with self._lock:
-            call = self._waiting.pop(number)  # one that was interrupted is there too
+            call = self._waiting.pop(number)  # interrupted calls are also in _waiting
             call.result, call.text, call.arrays = result, text, arrays
             if call.name.startswith("-"):
                 self._undo(call)
         call.answered.release()
 
     def _end(self, why: str) -> None:
-        """Says why to all calls, once the process has ended."""
+        """Waits for the end of the process and lets all calls fail with the reason."""
         try:
             status = self._child.wait(1 if not why else 0)
         except subprocess.TimeoutExpired:
@@ -162,7 +162,7 @@ class _Process:
             call.answered.release()
 
     def stop(self) -> None:
-        """Ends it, when Python ends."""
+        """Ends the process. It is called when Python ends."""
         self._outbox.put(None)
         self._threads[1].join(2)
 
@@ -174,7 +174,7 @@ class _Process:
 
 
 def message(name: str, arguments: Sequence[Any]) -> bytes:
-    """A call as bytes, without its number."""
+    """The bytes of a call, without its number."""
     kinds = CALLS[name].split(":")[1].replace("e", "")
     parts: list[Any] = [struct.pack("<q", len(name)), name.encode(), struct.pack("<q", len(kinds))]
     for kind, argument in zip(kinds, arguments):
@@ -189,22 +189,22 @@ def message(name: str, arguments: Sequence[Any]) -> bytes:
 
 
 def fill(arrays: Sequence[Any], of: Sequence[bytes]) -> None:
-    """Copies answers into memory of the caller's."""
+    """Copies the contents of answers into the caller's arrays."""
     for array, content in zip(arrays, of):
         if content:
             ctypes.memmove(ctypes.byref(ctypes.c_char.from_buffer(array)), content, len(content))
 
 
 class Program:
-    """The calls, answered by the program, which is started when it is needed, and again if it has ended. The number of an evaluator or of a call that
-    takes long says which process has it: its high 32 bits are the generation."""
+    """A transport over the program, which is started when it is needed, and again if it has ended. The high 32 bits of the number of an evaluator or of a
+    long call are the generation of its process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._process: _Process | None = None
         self._starting = threading.RLock()
-        self._rules: dict[int, bytes] = {}  # of the boards that have numbers
-        self._late: dict[int, list[Any]] = {}  # memory that calls that take long write
+        self._rules: dict[int, bytes] = {}  # rules of boards by number
+        self._late: dict[int, list[Any]] = {}  # arrays of kind l by the number of their long call
         atexit.register(self._stop)
 
     def call(self, name: str) -> Callable[..., int]:
@@ -239,7 +239,7 @@ class Program:
             answer = process.call(name, message(name, arguments if handle <= 0 else (handle & 0xFFFFFFFF, *arguments[1:])))
         except UnavailableError:
             self._late.pop(handle, None)
-            if name in ("close", "release"):  # which it has done, in its way
+            if name in ("close", "release"):  # the end of the process has closed it
                 return 0
             raise
         written = [a for kind, a in zip(kinds, arguments) if kind in "wuv"]
@@ -262,7 +262,7 @@ class Program:
         return number
 
     def _running(self) -> _Process:
-        """The process, which is started if there is none, or if the one before has ended. Boards have the same numbers in it."""
+        """The running process. If there is none, or it has ended, this starts one in which boards have the same numbers."""
         process = self._process
         if process is not None and not process.ended:
             return process

@@ -1,4 +1,4 @@
-"""Training records, as evald's commands write them."""
+"""Training records that evald's commands write."""
 from __future__ import annotations
 
 import glob
@@ -16,11 +16,11 @@ from ._work import Work
 
 
 class Records:
-    """Records of one game, a row for each position. All values are those of the side to move.
+    """Records of one game, one row per position. Values are for the side to move.
 
-    `positions`, `visits` [N,A] of the search (all 0 if there was none), `q` [N] its value, `z` [N] the game's result (1, 0, -1), `gameover` [N]
-    (0 not over, 2 the other side has won, 3 drawn), `ply` [N] stones, `weight` [N] in the loss, `game` [N] its number in the run (-1: none),
-    `move` [N] the action that was played (-1: none), and `source` [N].
+    `positions`; `visits` [N,A] of the search (all 0 without a search); `q` [N] the search's value; `z` [N] the game's result (1, 0, -1); `gameover` [N]
+    (0 not over, 2 the other side has won, 3 drawn); `ply` [N] the number of stones; `weight` [N] in the loss; `game` [N] the number of the game in its
+    run (-1: none); `move` [N] the action that was played (-1: none); and `source` [N] of the answer.
     """
 
     def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8]) -> None:
@@ -42,7 +42,7 @@ class Records:
 
     @property
     def policy(self) -> npt.NDArray[np.float32]:
-        """[N,A] each action's share of the visits; all 0 where there was no search."""
+        """[N,A] each action's share of the visits; all 0 without a search."""
         total = self.visits.sum(1, keepdims=True)
         shares: npt.NDArray[np.float32] = np.divide(self.visits, total, out=np.zeros(self.visits.shape, np.float32), where=total > 0)
         return shares
@@ -55,8 +55,8 @@ class Records:
 
 
 def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], rules: str | None = None, *, progress: Progress | None = None) -> Records:
-    """The records of files (Parquet), by paths or patterns such as "games/*.parquet". With `rules` those of other games are left out; without, all
-    must be of one game."""
+    """The records of Parquet files, given by paths or patterns such as "games/*.parquet". With `rules`, records of other games are skipped; otherwise
+    all records must be of one game."""
     patterns = [os.fspath(paths)] if isinstance(paths, (str, os.PathLike)) else [os.fspath(path) for path in paths]
     files: list[str] = []
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""The forms of positions for clients of a service, without the library and the program. All other calls need one of these."""
+"""Conversions of positions in Python, for clients of a service without the library and the program."""
 from __future__ import annotations
 
 import re
@@ -15,7 +15,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class Rules:
-    """The calls that turn forms of positions into each other. Others raise an ImportError with a text. The service checks positions."""
+    """A transport with only the calls that convert positions. All other calls raise an ImportError. The service checks the positions."""
 
     def __init__(self, missing: str) -> None:
         self._missing = missing
@@ -26,7 +26,7 @@ class Rules:
 
         def call(*arguments: Any) -> int:
             if answer is None:
-                raise ImportError(f"evald: {name} is not what a service answers here. {self._missing}")
+                raise ImportError(f"evald: {name} needs the library or the program, and cannot be answered by a service. {self._missing}")
             if name == "board":
                 return self.board(*arguments)
             try:

@@ -15,14 +15,14 @@ from ._work import Network, Work
 Progress = Callable[[int, int], object]
 
 SEARCH_DEFAULTS: dict[str, Any] = dict(selection="puct", explore=None, leaves=1, batch=256, seed=0)
-NO_MOVE = -1000  # the score of an action that cannot be played
+NO_MOVE = -1000  # the score of an illegal action
 
 
 class Searched(Rows):
     """The results of searches, for the side to move.
 
-    `visits` [N,A] of each action, `policy` [N,A] their shares, `q` [N,A] mean values of actions, `wdl` [N,3], `value` [N], `best` [N] the
-    action to play (-1 if the game is over), and `proved` [N]: 1, 0 or -1 if the result is certain, else 2.
+    `visits` [N,A] of each action; `policy` [N,A] their shares; `q` [N,A] mean values of actions; `wdl` [N,3]; `value` [N]; `best` [N] the action to
+    play (-1 if the game is over); and `proved` [N], the proved result 1, 0 or -1, else 2.
     """
 
     __slots__ = ("visits", "q", "best", "proved")
@@ -40,7 +40,7 @@ class Searched(Rows):
 
 
 def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | None, Evaluator | None]:
-    """The library's number of the evaluator, 0 if a function answers; the function; what must stay open."""
+    """The number of the evaluator, 0 for a function; the function or None; and the evaluator that must stay open or None."""
     if network is None or isinstance(network, (str, Evaluator)):
         e = evaluator(network)
         return (e.number(), None, e) if e.service is None else (0, e.network, e)
@@ -48,7 +48,7 @@ def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | Non
 
 
 def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Progress | None) -> Searched:
-    """Searches by a service's model `search`."""
+    """Searches with the model `search` of a service."""
     n, a = len(found.positions), found.positions.board.actions
     if wrong := [name for name, value in chosen.items() if name not in ("visits", "exact") and value != SEARCH_DEFAULTS[name]]:
         raise EvaldError(f"a service searches with its own {' and '.join(wrong)}: leave it out; or search here, with the function network=evaluator.network")
@@ -71,13 +71,14 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
 def search(positions: PositionsLike, rules: str | None = None, *, network: Network | Evaluator | str | None = None, visits: int = 800,
            selection: str = "puct", explore: float | None = None, exact: int | bool | None = None, leaves: int = 1, batch: int = 256, seed: int = 0,
            progress: Progress | None = None) -> Searched:
-    """Searches each position in a tree of its own, all at once, so that their leaves fill batches.
+    """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator or a model's name. The rest are the flags of
-    `evald search`; `exact` is the maximum number of nodes of the proof of a leaf, False for none. An answer does not depend on the other positions.
+    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name of a model. The other arguments are
+    the flags of `evald search`; `exact` is the maximum number of nodes for proving a leaf, False for no proofs. The answer to a position does not
+    depend on the other positions.
 
-    With an Evaluator that has a URL, the service searches with its model `search`, which accepts `visits` and `exact`. If moves have equal visits,
-    `best` is then the one with the highest value.
+    With an Evaluator that has a URL, the service searches with its model `search`, which accepts only `visits` and `exact`. If several moves have the
+    most visits, `best` is then the one with the highest value.
 
     >>> search("445566", visits=50).best      # completes three in a row
     array([2], dtype=int32)
@@ -103,8 +104,8 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
 
 def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
-    """The exact score of each action [N,A], for the side to move: above 0 it wins, and a higher score wins faster; below 0 it loses. Actions that cannot
-    be played have NO_MOVE. With `nodes`, positions that take more have NO_MOVE everywhere. No game may be over.
+    """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher one wins faster; a score below 0 loses. Illegal
+    actions have NO_MOVE. With `nodes`, all actions of a position that takes more nodes have NO_MOVE. No game may be over.
 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
     [-3, -3, -1, -2, -2, 2, -3]
@@ -121,9 +122,9 @@ def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | No
 class Game:
     """A game of self-play.
 
-    `positions` are those that were searched, in order, `actions` [P] those played in them (-1 if the game ended there, because its result is
-    proved), `visits` [P,A] of full searches (0 elsewhere), `q` [P] values of roots for the side to move, `result` 1, 0 or -1 for the first
-    player, and `number` counts games.
+    `positions` [P] that were searched, in order; `actions` [P] played in them (-1 if the game ended there because its result was proved); `visits`
+    [P,A] of full searches (0 for other searches); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; and `number` of
+    the game.
     """
 
     __slots__ = ("number", "positions", "actions", "visits", "q", "result", "_codes")
@@ -153,8 +154,9 @@ def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator |
              exact: int | bool = False, batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
-    `network` is as in search. With `exact` a game ends as soon as its result is proved within this number of nodes, 1000 for True. `config` are
-    fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game follows from the seed, its number and the network.
+    `network` is as in search. With `exact` a game ends as soon as its result is proved within this number of nodes, 1000 for True. `config` are fields
+    of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game depends only on the seed, its number
+    and the network.
     """
     of = board(rules)
     number, function, _open = _asks(network)

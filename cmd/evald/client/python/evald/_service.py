@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ._library import EvaldError, UnavailableError
 from ._positions import Positions
 
-ROWS = 1 << 12  # positions of a request: a service accepts 4096 unless its flag --rows says otherwise
-SEARCHED = 64  # positions of a request for searches, each of which must end before the service's time limit
+ROWS = 1 << 12  # positions of a request; a service accepts 4096 by default (evald serve --rows)
+SEARCHED = 64  # positions of a request for searches; small, because a request must end before the service's time limit
 TYPES = {"FP32": np.float32, "INT32": np.int32}
 
 Array = npt.NDArray[Any]
@@ -43,7 +43,7 @@ class Service:
             self._headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
 
     def close(self) -> None:
-        """Later calls of its evaluator are refused. Connections of other threads end with those."""
+        """Marks the service as closed, so that its evaluator refuses later calls. Connections of other threads close when those threads end."""
         self.closed, kept = True, getattr(self._here, "connection", None)
         if kept is not None:
             kept[1].close()
@@ -55,7 +55,7 @@ class Service:
         """The answer's headers and body."""
         kept: tuple[int, http.client.HTTPConnection] | None = getattr(self._here, "connection", None)
         self._here.connection = None
-        fresh = kept is None or kept[0] != os.getpid()  # the connection before a fork is the parent's
+        fresh = kept is None or kept[0] != os.getpid()  # after a fork the old connection belongs to the parent
         while True:
             if kept is None or fresh:
                 kind, host, port = self._connect
@@ -70,14 +70,14 @@ class Service:
                 connection.close()
                 if fresh:
                     raise self._fails(f"it ended the connection before its answer: {error}") from None
-                fresh = True  # it has closed a connection that was idle
+                fresh = True  # the service had closed an idle connection: retry with a new one
             except TimeoutError:
                 connection.close()
                 raise self._fails(f"no answer within {self._timeout:g} seconds (timeout=)") from None
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 raise self._fails(f"cannot be asked: {error!r}") from None
-            except BaseException:  # an interrupt: the service ends what its client does not wait for
+            except BaseException:  # an interrupt: closing the connection also ends the work in the service
                 connection.close()
                 raise
         self._here.connection = kept
@@ -93,7 +93,7 @@ class Service:
         raise EvaldError(f"evald: the service {self.url}: {text}")
 
     def about(self) -> dict[str, Any]:
-        """Evaluator.about of a service. It fails if the service or the named model does not exist."""
+        """Evaluator.about for a service. It raises an error if the service or the named model does not exist."""
         try:
             self._request("GET", f"/v2/models/{urllib.parse.quote(self.model, safe='')}/ready" if self.named else "/v2/health/ready")
         except EvaldError:
@@ -101,7 +101,7 @@ class Service:
         return dict(model=self.model, how=f"model {self.model} of {self.url}", network=True, games=[], notes=[])
 
     def ask(self, model: str, positions: Positions, outputs: Mapping[str, int], parameters: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:
-        """The outputs [N,C], whose columns C are given, of a model for positions, and the source of each answer."""
+        """Asks a model for outputs, given as a dict of names and numbers of columns C. Returns them, [N,C] each, and the source of each answer."""
         b, n = positions.board, len(positions)
         words = positions.words if b.columns * (b.rows + 1) > 64 else positions.words[:, ::2]
         body = np.ascontiguousarray(words, "<u8").tobytes()
@@ -121,10 +121,10 @@ class Service:
             found: dict[str, Array] = {name: arrays[name].reshape(n, columns) for name, columns in outputs.items()}  # type: ignore[union-attr]
             return found, list(arrays["source"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._fails(f"its answer is none of evald serve: {error!r}") from None
+            raise self._fails(f"its answer is not one of evald serve: {error!r}") from None
 
     def evaluate(self, positions: Positions, exact: int | None) -> tuple[Array, Array, list[str]]:
-        """wdl [N,3], policy [N,A] and the sources [N]."""
+        """The answers wdl [N,3] and policy [N,A], and their sources [N]."""
         n, a = len(positions), positions.board.actions
         wdl, policy, sources = np.empty((n, 3), np.float32), np.empty((n, a), np.float32), []
         for i in range(0, n, ROWS):
@@ -135,7 +135,7 @@ class Service:
 
 
 def _strings(of: bytes) -> list[str]:
-    """Strings, each after its size."""
+    """Decodes strings, each of which is preceded by its size in four bytes."""
     found, at = [], 0
     while at < len(of):
         size = int.from_bytes(of[at : at + 4], "little")

@@ -1,4 +1,4 @@
-"""Calls that take long: waiting for them in short turns, so that an interrupt ends them, and a function of the user's as their network."""
+"""Long calls. They are polled at short intervals, so that an interrupt can end them, and so that a Python function can be their network."""
 from __future__ import annotations
 
 import ctypes
@@ -12,28 +12,28 @@ from ._library import EvaldError, Event, error_text, failed, library
 from ._positions import Board, Positions
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
-TURN = 100  # milliseconds of a wait: what an interrupt takes at most
+TURN = 100  # milliseconds of a wait, and so the maximum delay of an interrupt
 
 Array = npt.NDArray[Any]
 
 
 class Network(Protocol):
-    """A function as a network. It takes Positions, whose planes(), cells() or words it uses, and returns the policy [N,A] and either win, draw
-    and loss [N,3] or the value [N], -1 to 1, for the side to move. They may be numpy arrays or torch tensors; rows need not sum to 1. Moves that
-    cannot be played are masked."""
+    """A function as a network. It is called with Positions, from which it can take planes(), cells() or words. It returns the policy [N,A], and either
+    win, draw and loss [N,3] or the value [N], -1 to 1, for the side to move. These may be numpy arrays or torch tensors. Rows need not sum to 1, and
+    illegal moves are masked."""
 
     def __call__(self, positions: Positions, /) -> tuple[Any, Any]: ...
 
 
 class Work:
-    """A call of the library that takes long. It is a context manager, which ends the call at its end."""
+    """A long call of the library, as a context manager that ends the call on exit."""
 
     def __init__(self, number: int, of: Board, network: Network | None, error: ctypes.Array[ctypes.c_char], keep: Sequence[Any]) -> None:
         if number < 0:
             raise failed(number, error)
         self._number, self._board, self._network = number, of, network
         self._error, self._event = error, Event()
-        self._keep = keep  # the memory that the call writes to
+        self._keep = keep  # keeps the memory alive to which the call writes
 
     def __enter__(self) -> Work:
         return self
@@ -43,12 +43,12 @@ class Work:
 
     @property
     def done(self) -> int:
-        """The number of things that the call has done."""
+        """The number of items that the call has processed."""
         return int(self._event.done)
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Event | None:
-        """The next game, or None when the call has ended. progress is called with the number of things that are done, and that of
-        all."""
+        """Waits for the next game, and returns it, or None when the call has ended. Calls progress with the number of items processed, and of all
+        items."""
         while True:
             what = library.wait(self._number, TURN, self._event, self._error)
             if progress is not None:
@@ -63,7 +63,7 @@ class Work:
                 self._answer()
 
     def _answer(self) -> None:
-        """Lets the user's function compute a batch."""
+        """Calls the user's function with a batch and passes on its answer."""
         assert self._network is not None
         rows = int(self._event.rows)
         words = np.empty((rows, 4), np.uint64)
@@ -82,7 +82,7 @@ class Work:
 
 
 def _numpy(of: Any) -> Array:
-    if hasattr(of, "detach"):  # torch's tensors, also those on a GPU or of bfloat16, which numpy does not know
+    if hasattr(of, "detach"):  # torch tensors, possibly on a GPU or in bfloat16, which numpy does not support
         of = of.detach().float().cpu().numpy()
     return np.asarray(of)
 
@@ -95,7 +95,7 @@ def _array(name: str, of: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _wdl(of: Any, rows: int) -> Array:
-    """Win, draw and loss [N,3], also from values alone: half of what is left of 1 goes to each side."""
+    """Win, draw and loss [N,3]. From values v alone they are (1+v)/2, 0 and (1-v)/2."""
     array = _numpy(of)
     if array.shape in ((rows,), (rows, 1)):
         value = np.asarray(array, np.float32).reshape(rows)

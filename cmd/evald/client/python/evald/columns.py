@@ -1,4 +1,4 @@
-"""For pandas, and frameworks that call functions of pandas, such as Spark and Dask: answers as columns.
+"""For pandas, and for frameworks that call functions on pandas data, such as Spark and Dask: answers as columns.
 
     frame.join(evald.columns.answers(frame))                              # pandas
     ddf.map_partitions(evald.columns.answers, meta=evald.columns.META)    # Dask
@@ -18,17 +18,17 @@ import pandas as pd
 
 from ._evaluator import Evaluator, evaluator, from_columns
 
-# The columns of answers, as Spark writes them, and as an empty frame.
+# The columns of answers, in Spark's notation and as an empty frame.
 SCHEMA = "win float, draw float, loss float, value float, best int, policy array<float>, source string"
 META = pd.DataFrame({
     **{name: np.empty(0, np.float32) for name in ("win", "draw", "loss", "value")},
-    "best": np.empty(0, np.int32), "policy": np.empty(0, object), "source": pd.Series([""])[:0],  # the dtype of text depends on pandas
+    "best": np.empty(0, np.int32), "policy": np.empty(0, object), "source": pd.Series([""])[:0],  # the dtype of text depends on the version of pandas
 })
 
 
 def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str = "7x6x4", model: str | Evaluator | None = None) -> pd.DataFrame:
     """The answers of a network to a column of moves, or to a frame with the column `moves`, or `own` and `all`, or `own_lo`, `own_hi`, `all_lo`
-    and `all_hi` (see Positions). The index is that of the data. `best` is the likeliest action, counted from 0, or -1 if the game is over.
+    and `all_hi` (see Positions). They have the index of the data. `best` is the likeliest action, counted from 0, or -1 if the game is over.
     `model` is as in evald.evaluate; a named model is opened once in each process.
 
     >>> answers(pd.Series(["445566", "1212121"]))[["best", "source"]].values.tolist()

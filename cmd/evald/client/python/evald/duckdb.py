@@ -3,14 +3,14 @@
     evald.duckdb.register(connection)
     connection.sql("SELECT moves, evald(moves).value, evald_scores(moves) FROM 'positions.parquet'")
 
-A position is given by moves (VARCHAR), by own and all stones (UBIGINT), or by own_lo, own_hi, all_lo and all_hi (UBIGINT); see evald.Positions.
-Where an argument is NULL, the result is NULL. Actions count from 0.
+The arguments are the moves (VARCHAR), own and all stones (UBIGINT), or own_lo, own_hi, all_lo and all_hi (UBIGINT) of a position; see
+evald.Positions. If an argument is NULL, the result is NULL. Actions count from 0.
 
 | function | result |
 |---|---|
 | evald(...) | STRUCT(win, draw, loss, value, best, policy, source): a network's answer |
-| evald_value(...) | FLOAT: win minus loss, the same network |
-| evald_scores(...) | INTEGER[]: the exact score of each action (see evald.solve), NULL for those that cannot be played, [] if the game is over |
+| evald_value(...) | FLOAT: win minus loss, by the same network |
+| evald_scores(...) | INTEGER[]: the exact score of each action (see evald.solve), NULL for illegal ones, [] if the game is over |
 | evald_bits(...) | STRUCT(own_lo, own_hi, all_lo, all_hi), UBIGINT |
 """
 from __future__ import annotations
@@ -30,8 +30,8 @@ BITS = "STRUCT(own_lo UBIGINT, own_hi UBIGINT, all_lo UBIGINT, all_hi UBIGINT)"
 
 
 def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model: str | Evaluator | None = None, *, name: str = "evald") -> None:
-    """Adds the functions to a connection. `model` is as in evald.evaluate. `name` begins their names, so that a connection can have functions
-    for several rules.
+    """Adds the functions to a connection. `model` is as in evald.evaluate. `name` is the prefix of their names, so that a connection can have
+    functions for several rules.
 
     >>> connection = duckdb.connect()
     >>> register(connection)
@@ -63,7 +63,7 @@ def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model:
         words = _positions(columns, rules).words
         return pa.StructArray.from_arrays([pa.array(np.ascontiguousarray(column)) for column in words.T], ["own_lo", "own_hi", "all_lo", "all_hi"])
 
-    create: Any = connection.create_function  # its types know no functions of Arrow's arrays
+    create: Any = connection.create_function  # its type annotations lack functions on Arrow arrays
     for suffix, function, result in (("", answer, ANSWER), ("_value", value, "FLOAT"), ("_scores", scores, "INTEGER[]"), ("_bits", bits, BITS)):
         create(name + suffix, function, None, result, type="arrow")
 
@@ -75,6 +75,6 @@ def _positions(columns: tuple[Any, ...], rules: str) -> Positions:
 
 
 def _lists(rows: Any) -> pa.Array:
-    """Rows [N,A] as lists."""
+    """Converts rows [N,A] to lists."""
     n, a = rows.shape
     return pa.ListArray.from_arrays(pa.array(np.arange(0, n * a + 1, a, dtype=np.int32)), pa.array(rows.reshape(-1)))

@@ -3,8 +3,8 @@
     env = gymnasium.make("evald.gymnasium:evald/ConnectX-v0", rules="7x6x4")
     envs = evald.gymnasium.VectorConnectX(4096, opponent=evald.Evaluator())
 
-Observations [H,W,2] are the agent's stones and the opponent's. info["action_mask"] [A] is 1 for the actions that can be played. The reward at
-the end of a game is 1 for a win, -1 for a loss and 0 for a draw. An action that cannot be played loses.
+Observations [H,W,2] are the agent's stones and the opponent's stones. info["action_mask"] [A] is 1 for legal actions. The reward at the end of a
+game is 1 for a win, -1 for a loss and 0 for a draw. An illegal action loses.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._evaluator import Evaluator
 from ._library import EvaldError
 from ._positions import Board, Positions, board
 
-# A function that takes Positions [N] and returns actions [N], or an evaluator, which plays its likeliest action. None plays at random.
+# A function of Positions [N] that returns actions [N], or an evaluator, which plays its likeliest action. None plays random actions.
 Opponent = Union[Callable[[Positions], Any], Evaluator, None]
 
 Array = npt.NDArray[Any]
@@ -30,12 +30,12 @@ Step = tuple[Array, Array, Array, Array, Info]
 
 
 class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """num_envs games of the same rules against an opponent, which is called with all positions at once.
+    """num_envs games of the same rules against an opponent, which gets the positions of all games at once.
 
     `opponent` is a function of Positions, such as `lambda p: evald.search(p, visits=50).best`, an Evaluator, or None for random play.
-    `begins` is the probability that the agent makes a game's first move. All of Gymnasium's autoreset modes are supported; with DISABLED,
-    reset(options={"reset_mask": mask}) begins new games. NEXT_STEP ignores the action in the step after the end of a game; the action_mask of a
-    game that is over therefore allows every action.
+    `begins` is the probability that the agent makes the first move of a game. All of Gymnasium's autoreset modes are supported. With DISABLED,
+    reset(options={"reset_mask": mask}) begins new games. NEXT_STEP ignores the action in the step after the end of a game, so the action_mask of a
+    game that is over allows every action.
 
     >>> envs = VectorConnectX(2, begins=1)
     >>> observation, info = envs.reset(seed=1)
@@ -54,7 +54,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._words = Positions.empty(num_envs, self.board).words
-        self._ours = np.ones(num_envs, np.bool_)  # the agent is the position's side to move
+        self._ours = np.ones(num_envs, np.bool_)  # whether the agent is the side to move
         self._over = np.zeros(num_envs, np.bool_)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
@@ -65,12 +65,12 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return self._observe(), self._info()
 
     def step(self, actions: Array) -> Step:
-        """Plays actions [N], counted from 0, and the opponent's answers. Returns observations [N,H,W,2], rewards [N], terminated [N], truncated
-        [N], which is always False, and info."""
+        """Plays actions [N], counted from 0, and the opponent's replies. Returns observations [N,H,W,2], rewards [N], terminated [N], truncated [N],
+        which is always False, and info."""
         ended = np.flatnonzero(self._over)
         if len(ended) > 0 and self.autoreset_mode == AutoresetMode.DISABLED:
             raise EvaldError(f"game {ended[0]} is over: begin it anew by reset(options={{'reset_mask': mask}})")
-        rows = np.flatnonzero(~self._over)  # that are played
+        rows = np.flatnonzero(~self._over)  # the games that are not over
         self._begin(ended)
         rewards = self._play(rows, np.asarray(actions)[rows])
         terminated, info = self._over.copy(), {}
@@ -92,7 +92,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._put(answered, self._answer(answered))
 
     def _play(self, rows: Array, actions: Array) -> Array:
-        """Plays actions in rows, and the opponent's answers. Returns rewards [N]."""
+        """Plays actions in rows, and the opponent's replies. Returns rewards [N]."""
         rewards = np.zeros(self.num_envs)
         possible = (actions >= 0) & (actions < self.board.actions)
         possible[possible] = self.positions()[rows[possible]].legal()[np.arange(possible.sum()), actions[possible]]
@@ -106,14 +106,14 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return rewards
 
     def _put(self, rows: Array, actions: Array) -> Array:
-        """Plays one action in each of rows. Returns 1 where it wins, else 0."""
+        """Plays one action in each of rows. Returns 1 for an action that wins, else 0."""
         after = self.positions()[rows].play(actions)
-        results = after.results()  # of the other side
+        results = after.results()  # for the other side
         self._words[rows], self._over[rows] = after.words, results != 2
         return np.asarray(results == -1, np.float64)
 
     def _answer(self, rows: Array) -> Array:
-        """The opponent's actions."""
+        """The opponent's actions in rows."""
         positions = self.positions()[rows]
         if len(rows) == 0:
             return np.empty(0, np.int64)
@@ -134,7 +134,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return {"action_mask": mask.astype(np.int8), "_action_mask": np.ones(self.num_envs, np.bool_)}
 
     def _final(self, terminated: Array) -> Info:
-        """The last observations of games that are over, as Gymnasium's own vector environments give them."""
+        """The last observations of games that are over, in the form of Gymnasium's own vector environments."""
         observations = np.full(self.num_envs, None, object)
         observed, info = self._observe(), self._info()
         for row in np.flatnonzero(terminated):
@@ -161,7 +161,7 @@ class ConnectX(gymnasium.Env[Array, int]):
         return observations[0], {"action_mask": info["action_mask"][0]}
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, Info]:
-        """Plays an action, counted from 0, and the opponent's answer. Returns observation, reward, terminated, truncated and info."""
+        """Plays an action, counted from 0, and the opponent's reply. Returns observation, reward, terminated, truncated and info."""
         observations, rewards, terminated, _, info = self._games.step(np.array([action]))
         return observations[0], float(rewards[0]), bool(terminated[0]), False, {"action_mask": info["action_mask"][0]}
 

@@ -19,7 +19,7 @@ from ._work import Network
 
 FIRST_VISITS, MOST_VISITS = 16, 1 << 20
 MOST_SECONDS = 10
-MARGIN = 0.7  # share of the time that is used: stopping a search takes up to 0.1 s, and Kaggle's own work counts too
+MARGIN = 0.7  # share of the time that is used; the rest is for stopping a search, up to 0.1 s, and for Kaggle's own work
 
 
 class _TimeIsUp(Exception):
@@ -27,11 +27,11 @@ class _TimeIsUp(Exception):
 
 
 class Agent:
-    """A function agent(observation, configuration) for the environments `connectx`, where it returns a column, counted from 0, and
-    `open_spiel_connect_four`, where it returns {"submission": column}.
+    """A function agent(observation, configuration) for two environments: for `connectx` it returns a column, counted from 0, for
+    `open_spiel_connect_four` it returns {"submission": column}.
 
-    It repeats its search with twice the visits until 0.7 of `seconds` are over; without `seconds`, of the environment's actTimeout, but of at
-    most 10. The first call also loads the network, which Kaggle's remainingOverageTime covers. `network` is as in evald.search.
+    It repeats its search with twice the visits until 70% of `seconds` are over. Without `seconds` it uses the environment's actTimeout, but at most 10
+    seconds. The first call also loads the network, for which Kaggle's remainingOverageTime is enough. `network` is as in evald.search.
     """
 
     def __init__(self, seconds: float | None = None, *, network: Network | Evaluator | str | None = None) -> None:
@@ -42,7 +42,7 @@ class Agent:
             rules = "x".join(str(configuration[name]) for name in ("columns", "rows", "inarow"))
             return self._play(Positions(observation, rules), configuration)
         text = observation.get("observationString")
-        if text is None:  # the first call, which asks for no move
+        if text is None:  # the first call does not ask for a move
             return {"submission": -1}
         board = np.array([[".xo".index(cell) for cell in row] for row in json.loads(text)["board"]], np.int8)[::-1]  # the bottom row comes first
         in_a_row = configuration["openSpielGameParameters"]["x_in_row"]
@@ -57,7 +57,7 @@ class Agent:
         return self._search(position, action, time.monotonic() + MARGIN * seconds)
 
     def _search(self, position: Positions, action: int, deadline: float) -> int:
-        """The best action that a search finds before the deadline; without any, the given one."""
+        """The best action that a search finds before the deadline, or the given one if no search ends in time."""
 
         def check(_done: int, _all: int) -> None:
             if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ class Agent:
 
 
 def agent(observation: Any, configuration: Any) -> int | dict[str, int]:
-    """The network that ships, within the environment's actTimeout; see Agent.
+    """An Agent with the shipped network, within the environment's actTimeout.
 
     >>> agent({"board": [0] * 35 + [1, 1, 1, 0, 2, 2, 2], "mark": 1}, {"columns": 7, "rows": 6, "inarow": 4, "actTimeout": 2})
     3

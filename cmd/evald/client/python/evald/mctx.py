@@ -1,4 +1,4 @@
-"""For mctx: the root and recurrent functions of its searches, with evald's engine and networks, which run on the host.
+"""For mctx: the root and recurrent functions of its searches. They use evald's engine and networks, which run on the host.
 
     model = evald.mctx.Model()
     root = model.root(state.observation)                     # Pgx's connect_four: bool [B,6,7,2]
@@ -21,10 +21,10 @@ from ._positions import Board, Positions, board
 
 Array = npt.NDArray[Any]
 
-Shape = tuple[tuple[int, ...], Any]  # without the batch, and the dtype
+Shape = tuple[tuple[int, ...], Any]  # the shape without the batch, and the dtype
 
-WORDS = 8  # of 32 bits: JAX has no 64 bits by default
-IMPOSSIBLE = float(np.finfo(np.float32).min)  # the logit of an action that cannot be played
+WORDS = 8  # of 32 bits each, because JAX has no 64-bit types by default
+IMPOSSIBLE = float(np.finfo(np.float32).min)  # the logit of an illegal action
 SCALAR: Shape = ((), np.float32)
 EMBEDDING: Shape = ((WORDS,), np.uint32)
 
@@ -32,8 +32,8 @@ EMBEDDING: Shape = ((WORDS,), np.uint32)
 class Model:
     """The game and its evaluator as a model of mctx. `model` is as in evald.evaluate. The embedding is the position, uint32 [B,8].
 
-    The reward is 1 for an action that wins, and the discount is -1, because the sides take turns, or 0 where the game is over. An action that
-    cannot be played has a logit of -3.4e38; playing it loses.
+    The reward is 1 for an action that wins. The discount is -1, because the sides alternate, or 0 if the game is over. An illegal action has a logit of
+    -3.4e38, and playing it loses.
 
     >>> found = Model().root(jnp.zeros((3, 6, 7, 2), bool))
     >>> found.prior_logits.shape, found.value.shape, found.embedding.shape
@@ -45,19 +45,19 @@ class Model:
         self._evaluator = evaluator(model)
 
     def root(self, observation: Any) -> Any:
-        """The RootFnOutput of observations [B,H,W,2]: stones of the side to move, and of the other side."""
+        """The RootFnOutput for observations [B,H,W,2]: stones of the side to move, and of the other side."""
         logits, value, embedding = _on_host(self._root, observation.shape[:-3], (self._logits, SCALAR, EMBEDDING), observation)
         return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
 
     def recurrent(self, params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple[Any, Any]:
-        """The RecurrentFnOutput of actions [B], and the new embedding. params and rng_key are not used."""
+        """The RecurrentFnOutput for actions [B], and the new embedding. params and rng_key are not used."""
         reward, discount, logits, value, after = _on_host(
             self._recurrent, action.shape, (SCALAR, SCALAR, self._logits, SCALAR, EMBEDDING), action, embedding
         )
         return mctx.RecurrentFnOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
 
     def observe(self, embedding: Any) -> tuple[Any, Any]:
-        """The observation, bool [B,H,W,2], and the legal_action_mask, bool [B,A], as Pgx has them."""
+        """The observation, bool [B,H,W,2], and the legal_action_mask, bool [B,A], as in Pgx."""
         shapes = (((self.board.rows, self.board.columns, 2), np.bool_), ((self.board.actions,), np.bool_))
         observation, mask = _on_host(self._observe, embedding.shape[:-1], shapes, embedding)
         return observation, mask
@@ -74,12 +74,12 @@ class Model:
     def _recurrent(self, action: Array, embedding: Array) -> tuple[Array, ...]:
         positions, action = self._positions(embedding), action.reshape(-1)
         going = positions.results() == 2
-        rows = np.flatnonzero(positions.legal()[np.arange(len(action)), action])  # where the action can be played
+        rows = np.flatnonzero(positions.legal()[np.arange(len(action)), action])  # rows with a legal action
         after = Positions.of_words(positions.words.copy(), self.board)
         played = positions[rows].play(action[rows])
         after.words[rows] = played.words
         reward, discount = np.where(going, np.float32(-1), np.float32(0)), np.zeros(len(action), np.float32)
-        results = played.results()  # of the other side
+        results = played.results()  # for the other side
         reward[rows], discount[rows] = results == -1, np.where(results == 2, -1, 0)
         logits, value = self._ask(after)
         return reward, discount, logits, np.where(discount == 0, np.float32(0), value), after.words.view(np.uint32)
@@ -100,7 +100,7 @@ class Model:
 
 
 def _on_host(function: Callable[..., tuple[Array, ...]], batch: tuple[int, ...], shapes: Sequence[Shape], *arguments: Any) -> Any:
-    """Calls a function of numpy arrays with any batch dimensions, which returns arrays with one."""
+    """Calls a function on the host. The function expects numpy arrays with one batch dimension; arguments and results have any number of them."""
 
     def call(*arguments: Any) -> list[Array]:
         arrays = [np.asarray(argument) for argument in arguments]

@@ -1,4 +1,4 @@
-"""For OpenSpiel: an evaluator for its searches, and a bot, for connect_four of any size.
+"""For OpenSpiel: an evaluator for its searches, and a bot, for connect_four on boards of any size.
 
     evaluator = evald.openspiel.Evaluator()
     mcts.MCTSBot(game, uct_c=1.5, max_simulations=200, evaluator=evaluator, child_selection_fn=mcts.SearchNode.puct_value)
@@ -49,8 +49,8 @@ def _parse(text: str, rules: str) -> Positions:
 
 
 class Evaluator(mcts.Evaluator):
-    """An evaluator for open_spiel.python.algorithms.mcts. The answers to the last `cache` states are kept, because a search asks for the
-    value of a state and later for its prior."""
+    """An evaluator for open_spiel.python.algorithms.mcts. It caches the answers to the last `cache` states, because a search asks first for a state's
+    value and later for its prior."""
 
     def __init__(self, model: str | _Evaluator | None = None, *, cache: int = 1 << 16) -> None:
         self._evaluator = evaluator(model)
@@ -59,12 +59,12 @@ class Evaluator(mcts.Evaluator):
     def _evaluate(self, text: str, rules: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
         of = _parse(text, rules)
         answers = self._evaluator.evaluate(of)
-        value = float(answers.value[0])  # of the side to move
+        value = float(answers.value[0])  # for the side to move
         return np.array([value, -value] if of.stones[0] % 2 == 0 else [-value, value]), answers.policy[0]
 
     def evaluate(self, state: Any) -> npt.NDArray[np.float64]:
         """[2] the values for player 0 and player 1, -1 to 1."""
-        return self._answer(str(state), _rules(state))[0].copy()  # searches may add to it
+        return self._answer(str(state), _rules(state))[0].copy()  # searches may change the array
 
     def prior(self, state: Any) -> list[tuple[int, float]]:
         """Each legal action with its probability."""
@@ -73,7 +73,7 @@ class Evaluator(mcts.Evaluator):
 
 
 class Bot(pyspiel.Bot):
-    """A bot that plays the best action of evald's search. `network` and `options` are those of evald.search."""
+    """A bot that plays the best action of evald's search. `network` and `options` are arguments of evald.search."""
 
     def __init__(self, network: Network | _Evaluator | str | None = None, *, visits: int = 800, **options: Any) -> None:
         super().__init__()

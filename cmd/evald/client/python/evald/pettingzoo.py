@@ -2,8 +2,8 @@
 
     env = evald.pettingzoo.env("9x7x5")
 
-Observations are dicts: `observation` [H,W,2] has the agent's stones and the other agent's, `action_mask` [A] is 1 for the actions that can be
-played. The winner's reward is 1, the loser's -1.
+Observations are dicts: `observation` [H,W,2] has the agent's stones and the other agent's, and `action_mask` [A] is 1 for legal actions. The winner's
+reward is 1, the loser's -1.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGENTS = ["player_0", "player_1"]
 
 
 def env(rules: str = "7x6x4", *, render_mode: str | None = None) -> Any:
-    """The environment with PettingZoo's usual checks: an action that cannot be played ends the game with a reward of -1.
+    """The environment with PettingZoo's usual checks: an illegal action ends the game with a reward of -1.
 
     >>> game = env("4x4x3")
     >>> game.reset()
@@ -61,7 +61,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begins a game. The game has no chance, so the seed changes nothing."""
+        """Begins a game. The seed has no effect, because the game has no randomness."""
         self._game.reset()
         self._plies = 0
         self.agents = AGENTS[:]
@@ -91,10 +91,10 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
             self.render()
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
-        """The agent's observation. Its action_mask is 0 where another agent is to act."""
+        """The agent's observation. Its action_mask is all 0 if the other agent is to act."""
         stones = self._game.observation()[0]
         mask = self._game.legal()[0]
-        if agent != AGENTS[self._plies % 2]:  # agent_selection does not follow turns once the game is over
+        if agent != AGENTS[self._plies % 2]:  # agent_selection does not tell who is to act once the game is over
             stones, mask = stones[..., ::-1], np.zeros_like(mask)
         return {"observation": stones.astype(np.int8), "action_mask": mask.astype(np.int8)}
 

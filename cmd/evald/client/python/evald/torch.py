@@ -1,10 +1,10 @@
-"""For PyTorch: games of self-play as a data set, and a module as the network of searches.
+"""For PyTorch: self-play as a data set, and modules as networks of searches.
 
     network = evald.torch.ModuleNetwork(module)
     data = evald.torch.SelfPlay(1000, network=network, visits=200)
     for planes, policy, value in DataLoader(data, batch_size=256, num_workers=2, multiprocessing_context="spawn"): ...
 
-Workers must be spawned: evald does not work in the child of a process that has used it and then forked.
+Workers must be spawned: evald does not work in a child that was forked from a process that had used evald.
 """
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 class SelfPlay(IterableDataset[Row]):
     """The positions of games that a network plays against itself, as rows of planes [5,H,W], policy [A] and value [], all float32.
 
-    The policy is each action's share of the visits; positions without a full search have none and are left out. The value is the game's result
-    for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games between them, and together play
-    the same games as one process. The arguments must then be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
-    again: increase `first` by `games` between passes for new ones.
+    The policy is each action's share of the visits; positions without a full search are left out, because they have no policy. The value is the game's
+    result for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games among them, and together play
+    the same games as one process. For workers the arguments must be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
+    again; for new games, increase `first` by `games` between passes.
     """
 
     def __init__(self, games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, **options: Any) -> None:
@@ -52,9 +52,9 @@ class SelfPlay(IterableDataset[Row]):
 class ModuleNetwork:
     """A module as a network (see evald.Network) for evald.search and evald.selfplay.
 
-    The module takes planes [N,5,H,W] (Positions.planes), float32 on the device of its parameters, or `device`. It returns logits of the policy
-    [N,A] and either values from -1 to 1, [N] or [N,1], or logits of win, draw and loss [N,3]. It is called without gradients, and in evaluation
-    mode; afterwards it is in the mode it had before.
+    The module is called with planes [N,5,H,W] (Positions.planes), float32, on `device` or the device of its parameters. It returns logits of the policy
+    [N,A], and either values from -1 to 1, [N] or [N,1], or logits of win, draw and loss [N,3]. It is called without gradients and in evaluation mode;
+    afterwards its previous mode is restored.
     """
 
     def __init__(self, module: torch.nn.Module, device: torch.device | str | None = None) -> None:

@@ -1,7 +1,7 @@
-// The address and the browser's history of addresses: #7x6x4:4455&red=person&yellow=strong is a game and its players,
-// #review=7x6x4:4455 is the review of a game, #service and #training are views.
+// The page's address and the browser's history. #7x6x4:4455&red=person&yellow=strong is a game and its players, #review=7x6x4:4455 is the
+// review of a game, #service and #training are views.
 
-// parse reads the part after the #: a position or a view, and the players if it names any.
+// parse parses the part after the #: a position or a view, and the players, null if it names none.
 export function parse(hash) {
   const [place, ...rest] = hash.slice(1).split("&");
   const named = new URLSearchParams(rest.join("&"));
@@ -9,7 +9,7 @@ export function parse(hash) {
   try {
     return { place: decodeURIComponent(place), players };
   } catch {
-    return { place, players }; // the server says what is wrong with it
+    return { place, players }; // the server reports the error
   }
 }
 
@@ -17,17 +17,17 @@ export function format(position, players) {
   return `#${position}&${new URLSearchParams(players)}`;
 }
 
-// Trail is this page's part of the browser's history. Each entry's state holds the addresses up to it, so they survive a
-// reload, and the index of the entry at which its game began.
+// Trail is this page's part of the browser's history. The state of each entry has the addresses up to it, so that they survive a reload,
+// and the index of the entry at which its game began.
 export class Trail {
   constructor() {
-    this.all = []; // addresses, including those ahead of the current one
+    this.all = []; // addresses of all entries, also of those after the current one
     this.at = -1;
-    this.first = 0; // the entry at which the game began
+    this.first = 0; // index of the entry at which the game began
     this.arrived = () => {};
   }
 
-  // arrive finds out where the browser is now. It returns true if a link was followed, false if the entry existed before.
+  // arrive updates the trail after the browser has moved to an entry. It returns true if the entry is new, from a link, else false.
   arrive() {
     const { trail, first } = history.state ?? {};
     const same = !trail && this.all[this.at] === location.hash; // a link to the current address
@@ -50,7 +50,7 @@ export class Trail {
     return { trail: this.all.slice(0, this.at + 1), first: this.first };
   }
 
-  // begin marks the current entry as the start of another game.
+  // begin marks the current entry as the start of a game.
   begin() {
     this.first = this.at;
   }
@@ -65,17 +65,17 @@ export class Trail {
     history.pushState(this.state(), "", address);
   }
 
-  // find returns the distance to the nearest entry of this game with a position: before the current one if there is one,
-  // else after it; 0 if there is none.
+  // find returns the distance to the nearest entry of this game with a position: a negative one if there is such an entry before the
+  // current one, else a positive one, or 0 if there is none.
   find(position) {
     const steps = this.all.map((address, i) => (i >= this.first && parse(address).place === position ? i - this.at : 0));
     return steps.findLast((by) => by < 0) ?? steps.find((by) => by > 0) ?? 0;
   }
 
-  // go travels by that many entries and waits until it is done; an entry pushed meanwhile would be lost.
+  // go moves by a number of entries and waits for the browser, because an entry pushed meanwhile would be lost.
   go(by) {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, 1000); // a browser may refuse
+      const timer = setTimeout(resolve, 1000); // a browser may refuse to move
       this.arrived = () => {
         clearTimeout(timer);
         this.arrived = () => {};

@@ -1,4 +1,4 @@
-// The list of all agents: what each is, its settings, and the levels that play with it.
+// The list of all agents, with a description, the settings and the levels of each.
 import { make } from "./dom.js";
 import { say } from "./strings.js";
 

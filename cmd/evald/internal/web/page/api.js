@@ -1,22 +1,22 @@
-// The server's API: JSON in, JSON out; some answers are lines of JSON. A request that does not reach the server is repeated until it
-// does, or until its signal ends it.
+// The server's API: requests and answers are JSON; some answers are lines of JSON. A request that does not reach the server is repeated
+// until it does, or until its signal aborts it.
 import { lost, pause, unreachable } from "./connection.js";
 import { say } from "./strings.js";
 
-// Refusal is an error that the server has answered.
+// Refusal is an error in the server's answer.
 export class Refusal extends Error {
   constructor(status, body, after) {
     super(body.error || say("page.status", { status }));
     this.status = status;
     this.field = body.field || "";
-    this.after = after; // seconds after which to try again; 0: not stated
+    this.after = after; // seconds after which to retry; 0: unknown
   }
 }
 
-// Cut is the error of a connection that failed before the answer was complete.
+// Cut is the error for a connection that failed before the answer was complete.
 class Cut extends Error {}
 
-// received returns what fetch, or the body of its answer, resolves to.
+// received awaits fetch or the body of its answer, and converts a failure of the connection to a Cut.
 async function received(promise) {
   try {
     return await promise;
@@ -25,7 +25,7 @@ async function received(promise) {
   }
 }
 
-// whole makes a request again until the connection lasts for the whole answer.
+// whole repeats a request until its whole answer has arrived.
 async function whole(request, signal) {
   for (;;) {
     try {
@@ -65,7 +65,8 @@ export function post(path, body, signal) {
   return whole(async () => received((await ask(path, body, signal)).json()), signal);
 }
 
-// lines passes the objects of an answer to hear as they arrive. If the connection fails, they begin again.
+// lines calls hear with each object of an answer as it arrives. If the connection fails, the request is repeated and the objects begin
+// anew.
 export function lines(path, body, signal, hear) {
   return whole(() => once(path, body, signal, hear), signal);
 }
@@ -87,7 +88,7 @@ async function once(path, body, signal, hear) {
   }
 }
 
-// patiently repeats a request while the server is busy, until signal ends it.
+// patiently repeats a request while the server is busy, until signal is aborted.
 export async function patiently(work, signal, busy) {
   for (;;) {
     try {

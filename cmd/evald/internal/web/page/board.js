@@ -1,11 +1,11 @@
-// The board: one button per move; a move is a column with gravity, a cell without. The board knows no rules; the server does.
+// The board: one button per move. A move is a column or, without gravity, a cell. Only the server knows the rules of the game.
 import { make } from "./dom.js";
 import { say } from "./strings.js";
 
 const stones = ["board.empty", "board.red", "board.yellow"];
 
-// fit tells the style sheet the size of a game's board, from which it makes the cells as large as the window allows. The board's
-// element lies in one of the class scroll.
+// fit passes the size of a game's board to the style sheet, which makes the cells as large as the window allows. The board's element must be
+// inside an element of class scroll.
 export function fit(element, game) {
   const scroll = element.closest(".scroll");
   for (const [name, value] of [["--columns", game.columns], ["--rows", game.rows], ["--moves", game.names?.length ?? game.columns]]) {
@@ -15,14 +15,14 @@ export function fit(element, game) {
 }
 
 export class Board {
-  // played is called with a move's name, key with "undo", "redo" or "hint".
+  // The board calls played with the name of a move, and key with "undo", "redo" or "hint".
   constructor(element, { played, key }) {
     this.element = element;
     this.played = played;
     this.key = key;
     this.buttons = []; // by action
     this.holes = []; // by cell
-    this.marks = []; // by action: the rank of a move that is marked as one of the best, from 1
+    this.marks = []; // ranks of the marked best moves by action, from 1
     this.focus = 0;
     element.addEventListener("keydown", (e) => this.keydown(e));
     element.addEventListener("click", (e) => {
@@ -39,7 +39,7 @@ export class Board {
     this.played(this.game.names[action]);
   }
 
-  // build makes the buttons for a game.
+  // build creates the buttons for a game.
   build(game) {
     this.buttons = [];
     this.holes = new Array(game.rows * game.columns);
@@ -66,7 +66,7 @@ export class Board {
     this.rove(this.focus);
   }
 
-  // show draws a game; open says whether a person may play now.
+  // show draws a game; open says whether a person may move now.
   show(game, open) {
     const before = this.game;
     if (!before || before.rules !== game.rules) {
@@ -99,7 +99,7 @@ export class Board {
     this.mark([]);
   }
 
-  // mark marks the best moves on the cells in which their stones would land; ranks are by action, 0 or missing for the others.
+  // mark marks the best moves in the cells in which their stones would land. ranks are by action, 0 or missing for moves without a mark.
   mark(ranks) {
     this.marks = ranks;
     this.buttons.forEach((button, a) => {
@@ -114,7 +114,7 @@ export class Board {
     });
   }
 
-  // landing returns the cell in which the stone of a move would land, or -1.
+  // landing returns the cell in which the stone of a move would land, or -1 if there is none.
   landing(a) {
     const g = this.game;
     if (!g.gravity) {
@@ -128,7 +128,7 @@ export class Board {
     return -1;
   }
 
-  // label describes the stones in a column, or the stone on a cell, and what is marked and noted there.
+  // label describes the stones in a column, or the stone in a cell, and the move's mark and note.
   label(a) {
     const worth = this.notes[a] ? ", " + say("board.worth", { worth: this.notes[a] }) : "";
     const mark = this.marks[a] ? ", " + (this.marks[a] === 1 ? say("board.best") : say("board.rank", { rank: this.marks[a] })) : "";
@@ -152,7 +152,7 @@ export class Board {
     return say("board.column", { name: g.names[a], stones: column.join(", ") || say("board.empty") }) + full;
   }
 
-  // note writes what moves are worth into the empty cells of a game without gravity: a short text, and a long one for screen readers.
+  // note writes the values of moves into the empty cells of a game without gravity: a short text, and a long one for screen readers.
   note(texts) {
     if (this.game && !this.game.gravity) {
       texts.forEach(({ text, long, kind }, a) => {
@@ -166,7 +166,7 @@ export class Board {
     }
   }
 
-  // rove makes one button the board's only tab stop.
+  // rove makes a button the only tab stop of the board.
   rove(action) {
     if (action >= 0 && action < this.buttons.length) {
       this.buttons[this.focus]?.setAttribute("tabindex", "-1");

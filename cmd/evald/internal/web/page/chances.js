@@ -1,4 +1,4 @@
-// Values, scores and results as Red's or Yellow's chances, independent of the side to move.
+// Converts values, scores and results to Red's or Yellow's chances, whichever side is to move.
 import { say } from "./strings.js";
 
 export const sides = () => [say("side.red"), say("side.yellow")];
@@ -6,13 +6,13 @@ export const sides = () => [say("side.red"), say("side.yellow")];
 const kinds = ["red", "yellow"];
 const draw = () => ({ text: say("chance.draw"), long: say("chance.draw"), kind: "even" });
 
-// forRed turns a value for the side to move into one for Red.
+// forRed converts a value for the side to move to one for Red.
 export function forRed(game, value) {
   return game.side === 0 ? value : -value;
 }
 
-// chance words an estimate for Red, -1..1: the side that is ahead and its share of the points, in percent. text is short, for a cell of
-// a table; long is for sentences. It is never 100, which would be certain.
+// chance describes an estimate for Red, -1..1: the side that is ahead and its share of the points in percent. text is short, for a cell of a
+// table; long is for sentences. The share is at most 99, because 100 would mean a certain win.
 export function chance(value) {
   const percent = Math.min(Math.max(Math.round(50 + 50 * value), 1), 99);
   if (percent === 50) {
@@ -23,7 +23,7 @@ export function chance(value) {
   return { text: `${say("side.initial." + kinds[side])} ${share}`, long: say("chance.ahead", { side: sides()[side], percent: share }), kind: kinds[side] };
 }
 
-// certain words a result for Red: 1, 0 or -1.
+// certain describes a result for Red: 1, 0 or -1.
 export function certain(result) {
   if (result === 0) {
     return draw();
@@ -32,7 +32,7 @@ export function certain(result) {
   return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
 }
 
-// scored words an exact score for Red: who wins; a higher number is a faster win.
+// scored describes an exact score for Red: the winner, and a number that is higher for a faster win.
 export function scored(score) {
   if (score === 0) {
     return { ...draw(), text: "0" };

@@ -19,7 +19,7 @@ function ticks(low, high) {
   return all;
 }
 
-// frame draws a chart's background, grid and labels. It also returns the functions that map a point to the chart.
+// frame draws a chart's background, grid and labels. It also returns the functions that map coordinates to the chart.
 function frame(title, x0, x1, y0, y1, xText) {
   const x = (v) => left + ((v - x0) / (x1 - x0 || 1)) * (width - left - right);
   const y = (v) => height - bottom - ((v - y0) / (y1 - y0 || 1)) * (height - top - bottom);
@@ -40,8 +40,8 @@ function legend(entries) {
     make("li", {}, make("i", { class: "k" + (k % 8) }), make("span", {}, name), make("b", {}, text))));
 }
 
-// lineChart draws curves {name, points: [[x, y], ..]}, with a band if points are [x, y, low, high]. A curve of one point is
-// drawn as a dash.
+// lineChart draws curves {name, points: [[x, y], ..]}, with a band if points are [x, y, low, high]. It draws a curve of a single point as a
+// dash.
 export function lineChart(title, curves, { unit = "", xText = count, fromZero = false } = {}) {
   const all = curves.flatMap((c) => c.points);
   const figure = make("figure", { class: "chart" });
@@ -96,7 +96,7 @@ export function barChart(title, bars) {
   return make("figure", { class: "chart" }, svg, make("ul", { class: "legend" }, make("li", {}, make("span", {}, say("chart.all")), make("b", {}, count(total)))));
 }
 
-// panel is a box with a title. If the name that the title translates needs an explanation, the title offers it.
+// panel returns a box with a title. If there is an explanation of the name, the title offers it.
 export function panel(name, title, note, ...content) {
   const word = explains(name);
   const box = make("section", { class: "panel" }, make("h3", {}, word ? term(word, title) : title), ...content);

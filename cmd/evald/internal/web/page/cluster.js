@@ -1,4 +1,4 @@
-// Makes the page of a learner and its workers anew every few seconds, in place, so that scrolling and focus stay.
+// Refreshes the page of a learner and its workers every few seconds, in place, so that the scroll position and the focus stay.
 const every = 5000;
 const main = document.getElementById("main");
 
@@ -12,7 +12,7 @@ async function renew() {
       main.replaceChildren(...page.getElementById("main").childNodes);
       text = "";
     }
-  } catch { // the learner has ended, or the network is cut
+  } catch { // the learner has ended, or the network has failed
   }
   const lost = document.getElementById("lost");
   lost.textContent = text;

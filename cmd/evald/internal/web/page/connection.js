@@ -1,19 +1,19 @@
-// Whether the server can be reached. While it cannot, the page shows a message and retries at growing intervals; with the first
-// answer the message disappears, and the waiting requests are made again.
+// Checks whether the server can be reached. While it cannot, the page shows a message and retries at growing intervals. At the first answer the
+// message disappears, and the waiting requests are sent again.
 import { $ } from "./dom.js";
 import { say } from "./strings.js";
 
 const first = 500, longest = 8000; // milliseconds between attempts
 
-let back = null; // a promise that resolves when the server answers again; null while it does
+let back = null; // while the server cannot be reached: a promise that resolves when it answers again
 
-// lost returns when the server answers again. It throws if signal ends earlier.
+// lost is called after a connection failed. It returns when the server answers again, and throws if signal is aborted earlier.
 export async function lost(signal) {
   back ??= watch();
   await Promise.race([back, ended(signal)]);
 }
 
-// unreachable tells whether a proxy answered that it cannot reach the server.
+// unreachable reports whether a proxy answered that it cannot reach the server.
 export function unreachable(response) {
   return response.status === 502 || response.status === 504;
 }
@@ -33,7 +33,7 @@ async function watch() {
   $("offline").hidden = true;
 }
 
-// pause returns after that many milliseconds, or as soon as the browser has a network again. It throws if signal ends earlier.
+// pause waits for some milliseconds, or until the browser has a network again. It throws if signal is aborted earlier.
 export async function pause(milliseconds, signal) {
   let timer, again;
   try {
@@ -48,7 +48,7 @@ export async function pause(milliseconds, signal) {
   }
 }
 
-// ended throws when signal ends.
+// ended throws when signal is aborted.
 function ended(signal) {
   return new Promise((_, reject) => {
     if (signal?.aborted) {

@@ -20,7 +20,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// setText changes nothing if the text is the same, so that screen readers do not read it again.
+// setText sets an element's text only if it differs, so that screen readers do not read the same text again.
 export function setText(element, text) {
   if (element.textContent !== text) {
     element.textContent = text;

@@ -1,5 +1,5 @@
-// The drill: the visitor plays Red from the empty board, where Red wins with the right moves, and must never give the win away.
-// The page plays Yellow, and asks most for what the visitor has missed.
+// The drill: the visitor plays Red from the empty board, which Red wins with the right moves, and must never give the win away. The page
+// plays Yellow, and prefers moves that lead to positions that the visitor has missed.
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
@@ -14,18 +14,18 @@ const start = "7x6x4:-"; // the first player wins it (Allis 1988, Allen 1988)
 const storage = "evald.drill";
 const enough = 2; // right answers in a row after which a missed position is learned
 
-// The positions that the visitor has missed: how often in a row the answer was right since then.
+// recall returns the positions that the visitor has missed, with the number of right answers in a row since then.
 function recall() {
   return Object.fromEntries(Object.entries(read(storage)).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
 }
 
-// after is the position after one more move.
+// after returns the position after one more move.
 function after(position, move) {
   return position.replace(":-", ":") + move;
 }
 
 export class Drill {
-  // report is called with an error to show, or null.
+  // The view calls report with an error to show, or null.
   constructor(report) {
     this.report = report;
     this.missed = recall();
@@ -40,7 +40,7 @@ export class Drill {
     });
   }
 
-  // show begins or ends the view. A game continues where it was left.
+  // show opens or leaves the view. When it is opened again, the game continues.
   show(shown) {
     if (!shown) {
       this.work.abort();
@@ -63,7 +63,7 @@ export class Drill {
     });
   }
 
-  // try runs work that the visitor may end by leaving.
+  // try runs work and reports its error, unless the visitor has left the view.
   async try(signal, work) {
     try {
       await work();
@@ -110,13 +110,13 @@ export class Drill {
     this.busy = false;
   }
 
-  // refuse says what a wrong move gives away. The position will be asked again.
+  // refuse tells the visitor what a wrong move gives away, and notes the position as missed.
   refuse(g, move, scores, action) {
     this.wrong = true;
     this.missed[g.position] = 0;
     this.write();
     const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0);
-    remember(g.position, keeps[0]); // among the puzzles it comes back in some days
+    remember(g.position, keeps[0]); // the position also returns among the puzzles, some days later
     this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps.join(", ") }));
     $("drill-why").hidden = false;
     $("drill-why").href = "#review=" + after(g.position, move);
@@ -124,7 +124,7 @@ export class Drill {
     this.draw();
   }
 
-  // explain adds what decides the game after a wrong move: threats, or zugzwang.
+  // explain adds how the game is decided after a wrong move, such as by threats or zugzwang.
   async explain(position, move) {
     const { signal } = this.work;
     await this.try(signal, async () => {
@@ -136,7 +136,7 @@ export class Drill {
     });
   }
 
-  // right makes the visitor's move, and Yellow's reply.
+  // right plays the visitor's right move, and Yellow's reply.
   async right(g, move, scores, action, signal) {
     if (g.position in this.missed && !this.wrong) {
       this.missed[g.position]++;
@@ -158,8 +158,8 @@ export class Drill {
     await this.go({ position: this.game.position, do: "play", move: reply }, signal);
   }
 
-  // reply chooses Yellow's move: towards a position that was missed, or else one of those that hold out longest, or now and then
-  // any other, so that no line stays unseen.
+  // reply chooses Yellow's move: one that leads to a missed position, else usually one that delays the loss longest, and sometimes any move, so
+  // that the visitor sees all lines.
   async reply(g, signal) {
     const moves = g.names.filter((_, a) => g.legal[a]);
     const due = moves.filter((move) => Object.keys(this.missed).some((position) => position.startsWith(after(g.position, move))));
@@ -187,6 +187,6 @@ export class Drill {
   }
 
   write() {
-    write(storage, this.missed); // where the browser keeps nothing, what was missed is known until the page is closed
+    write(storage, this.missed); // if the browser does not store it, the missed positions are lost when the page is closed
   }
 }

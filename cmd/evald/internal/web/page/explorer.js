@@ -1,4 +1,4 @@
-// The explorer: a board for both sides, what each move is worth and how often it was played, and a tree of lines to keep.
+// The explorer: a board for both sides, with the score of each move and how often it was played, and a tree of lines to keep.
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
 import { sides } from "./chances.js";
@@ -14,7 +14,7 @@ export function address(position) {
   return `#${place}=${position}`;
 }
 
-// worded says what an exact score of a move means: a draw, or who wins in how many moves of their own.
+// worded describes an exact score of a move: a draw, or the winner and the number of the winner's moves to the win.
 export function worded(score, game) {
   if (score === 0) {
     return say("explore.draw");
@@ -23,7 +23,7 @@ export function worded(score, game) {
   return say("explore.wins", { side: sides()[wins], n: stonesLeft(Math.abs(score), wins, game) });
 }
 
-// stonesLeft returns how many stones the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
+// stonesLeft returns the number of stones that the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
 function stonesLeft(score, wins, game) {
   const cells = game.cells.length, stones = game.cells.filter(Boolean).length;
   for (let before = stones + (wins === game.side ? 0 : 1), n = 1; before < cells; before += 2, n++) {
@@ -35,12 +35,12 @@ function stonesLeft(score, wins, game) {
 }
 
 export class Explorer {
-  // report is called with an error to show, or null.
+  // The view calls report with an error to show, or null.
   constructor(config, report) {
     this.config = config;
     this.report = report;
     this.work = new AbortController();
-    this.scores = new Map(); // exact scores by position, as far as this page has seen them
+    this.scores = new Map(); // exact scores by position, as far as this page has received them
     this.board = new Board($("explore-board"), { played: (move) => this.play(move), key: (what) => what === "undo" && this.back() });
     this.kept = new Kept($("explore-tree"), $("explore-kept"), { go: (position) => this.go(position), value: (position) => this.verdict(position), report });
     $("explore-keep").addEventListener("click", () => this.keep());
@@ -59,7 +59,7 @@ export class Explorer {
     location.hash = address(position);
   }
 
-  // open shows the position that the address names.
+  // open shows a position of the address.
   async open(text) {
     const wanted = text || this.game?.position || empty;
     try {
@@ -77,7 +77,7 @@ export class Explorer {
     this.look();
   }
 
-  // show begins or ends the view; address is its part of the page's address. A hidden view requests nothing.
+  // show opens or leaves the view; address is its part of the page's address. A hidden view sends no requests.
   show(shown, address) {
     if (shown) {
       this.open(address.split("=")[1]);
@@ -127,7 +127,7 @@ export class Explorer {
     this.kept.show(g.rules, g.position);
   }
 
-  // row makes the row of a move: a button, what the move is worth, and its games.
+  // row creates the row of a move: a button, its score, and the games in which it was played.
   row(name, legal) {
     if (!legal) {
       return null;
@@ -138,7 +138,7 @@ export class Explorer {
     return { element, worth, games };
   }
 
-  // look asks for the exact scores of the moves, and how often they were played.
+  // look requests the exact scores of the moves, and how often they were played.
   async look() {
     this.work.abort();
     this.work = new AbortController();
@@ -170,7 +170,7 @@ export class Explorer {
     }
   }
 
-  // fill writes the exact scores beside the moves; late says that no more of them come.
+  // fill writes the exact scores beside the moves; late says that no more scores will come.
   fill(m, late = false) {
     const scores = m?.scores ?? [];
     const best = m?.done ? Math.max(...scores.filter((s) => s !== null)) : null;
@@ -183,7 +183,7 @@ export class Explorer {
     });
   }
 
-  // verdict says who wins a position, as far as that was seen; empty if it was not.
+  // verdict returns a short text for the winner of a position, or "" if its scores are unknown.
   verdict(position) {
     const m = this.scores.get(position);
     if (!m?.done) {

@@ -1,10 +1,10 @@
-// Exact scores of a position's moves, and the game that follows if both sides play the best of them.
+// Exact scores of a position's moves, and the continuation if both sides play their best moves.
 import { aborted, lines, patiently, post } from "./api.js";
 
-const most = 9; // moves of a line
+const most = 9; // maximum number of moves of a continuation
 
-// solve returns the last that the server says of a position's exact scores before its time is over: scores by action, and whether all are
-// known; null if it says nothing. It continues from scores that are known.
+// solve returns the server's last message about a position's exact scores before its time limit: scores by action, and done, whether all are
+// known; or null if there is no such message. known are scores that need not be solved again.
 export async function solve(position, signal, known) {
   let last = null;
   await patiently(() => lines("/ui/analyze", { position, visits: 0, solve: true, known }, signal, (m) => {
@@ -15,8 +15,8 @@ export async function solve(position, signal, known) {
   return last;
 }
 
-// exactScores returns the score of each move by action, null for one that cannot be played; or null if the server does not find them in
-// time. failed is called with an error.
+// exactScores returns the score of each move by action, null for illegal ones; or null if the server does not find all scores in time. It
+// calls failed with an error.
 export async function exactScores(position, signal, failed = () => {}) {
   try {
     const last = await solve(position, signal);
@@ -29,7 +29,7 @@ export async function exactScores(position, signal, failed = () => {}) {
   }
 }
 
-// follow plays the best moves from a game's state, calls made with the state after each, and returns the last state.
+// follow plays best moves from a game's state, calls made with the state after each move, and returns the last state.
 export async function follow(state, signal, made) {
   for (let n = 0; n < most && !state.result && !signal.aborted; n++) {
     const scores = await exactScores(state.position, signal);

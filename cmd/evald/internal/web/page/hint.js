@@ -1,20 +1,20 @@
-// The best moves of the position on the board, from what the search and the solver have found. They are marked on the board after the
-// visitor asks for a hint, until the next move, or all the time if the visitor wants that.
+// The best moves of the position on the board, according to the search and the solver. They are marked on the board from the visitor's request
+// for a hint to the next move, or always if the visitor chooses so.
 import { certain, forRed } from "./chances.js";
 import { $, setText } from "./dom.js";
 import { say } from "./strings.js";
 
-const shown = 3; // ranks that are marked all the time
+const shown = 3; // number of ranks that are marked if the best moves are always shown
 
 export class Hint {
-  // marked is called with the rank of each move, by action, 0 for those without a mark.
+  // Hint calls marked with the rank of each move by action, 0 for moves without a mark.
   constructor(marked) {
     this.marked = marked;
     this.asked = false;
-    this.over = true; // no analysis is under way from which a best move may follow
+    this.over = true; // whether no analysis is running that may find a best move
   }
 
-  // show is called with the game on the board, also if it is the same as before; coming says whether an analysis of it begins.
+  // show is called with the game on the board, even if it is unchanged; coming says whether an analysis of it begins.
   show(game, coming) {
     this.over = !coming;
     if (this.position !== game.position) {
@@ -28,17 +28,17 @@ export class Hint {
     this.draw();
   }
 
-  // ask marks the best moves and says them. It returns whether an analysis is needed to know any.
+  // ask marks the best moves and shows them as text. It returns whether an analysis must be started to find them.
   ask() {
     this.asked = true;
-    setText($("hint-text"), ""); // so that it is read again
+    setText($("hint-text"), ""); // so that screen readers read it again
     this.draw();
     const needed = this.over && !this.exact && !this.search && !this.game.result;
     this.over &&= !needed;
     return needed;
   }
 
-  // hear takes a line of an analysis of the position on the board.
+  // hear receives a line of an analysis of the position on the board.
   hear(m) {
     if (m.type === "search" && m.best >= 0 && !m.error) {
       this.search = m;
@@ -56,7 +56,7 @@ export class Hint {
     this.draw();
   }
 
-  // ranks returns the rank of each move by action, from 1, 0 for moves beyond the first three; moves of one exact score share a rank.
+  // ranks returns the rank of each move by action: 1 to 3, or 0 for worse moves. Moves with the same exact score share a rank.
   ranks() {
     const game = this.game;
     const worth = game.names.map((_, a) => this.worth(a));
@@ -72,7 +72,7 @@ export class Hint {
     });
   }
 
-  // worth returns what a move is worth as numbers of which the first that differ decide; none if nothing is known.
+  // worth returns a list of numbers that orders moves lexicographically, higher ones first; it is empty if nothing is known about the move.
   worth(a) {
     if (this.exact) {
       return this.exact.scores[a] === null ? [] : [this.exact.scores[a]];
@@ -94,7 +94,7 @@ export class Hint {
     }
   }
 
-  // text says the best moves. It changes only if they do, because screen readers read it.
+  // text names the best moves. It changes only if they do, because screen readers read it aloud.
   text(ranks) {
     const game = this.game;
     if (game.result) {

@@ -1,17 +1,17 @@
-// The lines that a visitor keeps, as a tree: in the browser's storage, and as a file.
+// The lines that a visitor keeps, as a tree, in the browser's storage and in files.
 import { $, make, setText } from "./dom.js";
 import { read, write } from "./storage.js";
 import { say } from "./strings.js";
 
 const storage = "evald.explorer";
-const mostMoves = 128, mostNote = 500, mostNodes = 20000; // of a file that is read
+const mostMoves = 128, mostNote = 500, mostNodes = 20000; // limits of a file
 
-// A node is { next: {move: node}, note }. Trees are kept by rules.
+// fresh returns a node: { next: {move: node}, note }. There is a tree for each game's rules.
 function fresh() {
   return { next: {} };
 }
 
-// checked returns a copy of trees that came from outside with what belongs there, or throws.
+// checked returns a copy of trees from a file or the storage with only the known fields. It throws if they are invalid.
 export function checked(trees) {
   let nodes = 0;
   const copy = (node, depth) => {
@@ -42,12 +42,12 @@ function recall() {
   try {
     return checked(read(storage));
   } catch {
-    return {}; // nothing, or not ours
+    return {}; // nothing stored, or something invalid
   }
 }
 
 export class Kept {
-  // list shows the tree, status how much there is. go is called with a position to show; value returns a short verdict on one.
+  // list and status are the elements for the tree and a message. Kept calls go with a position to show, and value for a short verdict on a position.
   constructor(list, status, { go, value, report }) {
     this.list = list;
     this.status = status;
@@ -93,7 +93,7 @@ export class Kept {
     return this.at(position)?.note ?? "";
   }
 
-  // note keeps what a visitor says of a position.
+  // note stores the visitor's note about a position.
   note(position, text) {
     const [rules, moves] = split(position);
     this.keep(rules, moves);
@@ -101,7 +101,7 @@ export class Kept {
     this.write();
   }
 
-  // remove drops a position and all lines through it.
+  // remove removes a position and all lines through it.
   remove(position) {
     const [rules, moves] = split(position);
     const last = moves.pop();
@@ -126,7 +126,7 @@ export class Kept {
     URL.revokeObjectURL(link.href);
   }
 
-  // show lists the tree of a game; position is the one on the board.
+  // show lists the tree of a game; position is the position on the board.
   show(rules, position) {
     this.rules = rules;
     this.position = position;
@@ -140,7 +140,7 @@ export class Kept {
     }
   }
 
-  // branches returns an item for each move after a node. A line without branches is one item.
+  // branches returns an item for each move after a node. Moves without alternatives share an item.
   branches(rules, node, before) {
     return Object.entries(node.next).map(([move, next]) => {
       const item = make("li"), moves = [...before, move];
@@ -173,7 +173,7 @@ export class Kept {
     return button;
   }
 
-  // values writes the verdicts again, after one more position was solved.
+  // values updates the verdicts after a position was solved.
   values() {
     for (const button of this.list.querySelectorAll("button[data-position] > small")) {
       setText(button, this.value(button.parentElement.dataset.position));
@@ -181,7 +181,7 @@ export class Kept {
   }
 }
 
-// split returns a position's rules and moves, join the reverse.
+// split returns the rules and moves of a position; join is its inverse.
 export function split(position) {
   const [rules, text] = position.split(":");
   return [rules, text === "-" ? [] : dotted(rules) ? text.split(".") : [...text]];
@@ -191,7 +191,7 @@ function join(rules, moves) {
   return `${rules}:${moves.join(dotted(rules) ? "." : "") || "-"}`;
 }
 
-// dotted says that a game has more moves than there are characters, so that their numbers stand between dots.
+// dotted reports whether dots separate the moves of a game, because it has more moves than there are characters for them.
 function dotted(rules) {
   const [columns, rows] = rules.split("x").map(Number);
   return (rules.endsWith("free") ? columns * rows : columns) > 61;

@@ -1,8 +1,8 @@
-// Keys that work wherever the focus is, except where they have a meaning of their own: in fields, lists of choices, and on the board.
+// Keys that work wherever the focus is, except in elements that use them themselves: fields, lists of choices, and the board.
 
 const own = "input, select, textarea, summary, #board";
 
-// listen calls go(-1) and go(1) for arrows to the left and right, and play with a digit, while shown returns true.
+// While shown returns true, listen calls go(-1) and go(1) for the left and right arrow keys, and play with a digit.
 export function listen({ shown, go, play }) {
   document.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || e.shiftKey || !shown() || e.target.closest?.(own)) {

@@ -1,4 +1,4 @@
-// The page: its views, and which one the address selects.
+// The page: its views, of which the address selects one.
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
@@ -12,7 +12,7 @@ import { Training, trainingEvery } from "./training.js";
 import { TreeView } from "./tree.js";
 import { explain } from "./words.js";
 
-// The views, with the keys of their names.
+// The views, with the keys of their names in strings.js.
 const names = { play: "page.play", review: "review.name", puzzles: "puzzles.nav", explore: "explore.name", drill: "drill.name", tree: "tree.name", service: "page.service", training: "page.training" };
 
 function report(error) {
@@ -20,7 +20,7 @@ function report(error) {
   $("problem").textContent = error ? error.message : "";
 }
 
-// Dashboard refreshes its view periodically while that is shown.
+// Dashboard refreshes its view periodically while the view is shown.
 class Dashboard {
   constructor(view, every) {
     this.view = view;
@@ -41,7 +41,7 @@ class Dashboard {
     }
   }
 
-  // look waits for the last answer, which may take until the server is back.
+  // look sends no request before the last one is answered, which may take until the server can be reached again.
   async look() {
     if (!this.looking) {
       this.looking = true;
@@ -51,7 +51,7 @@ class Dashboard {
   }
 }
 
-// Later loads its view when that is first shown.
+// Later loads a view when it is first shown.
 class Later {
   constructor(load) {
     this.load = load;
@@ -93,7 +93,7 @@ async function main() {
     $("to-" + name).hidden = false;
   }
   document.querySelector(".skip").addEventListener("click", (e) => {
-    e.preventDefault(); // the address is the game's
+    e.preventDefault(); // the address belongs to the game
     $("main").focus();
     $("main").scrollIntoView();
   });
@@ -118,7 +118,7 @@ async function main() {
       play.open(place, players, fresh);
     }
   };
-  addEventListener("popstate", route); // also after a link to another part of the page
+  addEventListener("popstate", route); // browsers also send it after a link to another part of the page
   route();
 }
 

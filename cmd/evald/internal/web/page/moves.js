@@ -1,5 +1,5 @@
-// The game as a list of moves with the chances after each, and their curve. What is exact is marked by a square, an estimate by a circle
-// and by "≈".
+// The game as a list of moves with the chances after each move, and as a curve of these. A square marks an exact result, a circle and "≈" mark
+// an estimate.
 import { aborted, post } from "./api.js";
 import { sides } from "./chances.js";
 import { $, draw, make, setText } from "./dom.js";
@@ -9,11 +9,11 @@ import { Values } from "./values.js";
 const width = 320, height = 116, edge = 6, label = 18; // of the curve
 
 export class Moves {
-  // chosen is called with the number of moves that the board should show.
+  // Moves calls chosen with the number of moves that the board should show.
   constructor(chosen) {
     this.chosen = chosen;
     this.values = new Values();
-    this.asked = new Set(); // positions whose exact result the server was asked for
+    this.asked = new Set(); // positions whose exact result was requested
     this.list = $("record");
     this.list.addEventListener("click", (e) => {
       const made = this.buttons.indexOf(e.target.closest("button"));
@@ -26,7 +26,7 @@ export class Moves {
     this.buttons = []; // the first is for the empty board
   }
 
-  // show lists the line of a game; positionAt returns the position after a number of moves; shown says which opinions to show.
+  // show lists the moves of a game. positionAt returns the position after a number of moves; shown says which opinions to show.
   show(game, positionAt, shown) {
     this.game = game;
     this.shown = shown;
@@ -69,7 +69,7 @@ export class Moves {
     this.buttons[focused]?.focus();
   }
 
-  // fill writes what is known beside the moves, and draws the curve.
+  // fill writes the known values beside the moves, and draws the curve.
   fill() {
     this.buttons.forEach((button, made) => {
       const known = this.values.get(this.positions[made]);
@@ -108,12 +108,12 @@ export class Moves {
     return svg;
   }
 
-  // at returns where the curve has a number of moves.
+  // at returns the x coordinate of a number of moves on the curve.
   at(made) {
     return edge + (made / Math.max(this.positions.length - 1, 1)) * (width - 2 * edge);
   }
 
-  // point goes to the position of the curve nearest to a click.
+  // point goes to the position on the curve that is nearest to a click.
   point(e) {
     const box = $("curve").firstChild.getBoundingClientRect();
     const x = ((e.clientX - box.left) / box.width) * width;
@@ -121,14 +121,14 @@ export class Moves {
     this.chosen(Math.min(Math.max(made, 0), this.positions.length - 1));
   }
 
-  // hear takes a result for the position on the board.
+  // hear receives a line of an analysis of the position on the board.
   hear(m) {
     this.values.hear(this.game, m);
     this.fill();
   }
 
-  // complete asks for the values of all positions, and for the exact results of those for which it has not yet asked, unless an agent
-  // thinks, which would have less time.
+  // complete requests the values of all positions. It also requests the exact results of positions for which it has not done so, unless an
+  // agent thinks, because the solver would slow the agent down.
   async complete(line, thinks, signal) {
     const { positions, shown, game } = this;
     const solve = shown.exact && !thinks ? positions.map((_, i) => i).filter((i) => !this.asked.has(positions[i])) : [];
@@ -142,13 +142,13 @@ export class Moves {
       this.values.look(positions, values);
       this.fill();
     } catch (e) {
-      if (!aborted(e) && e.status !== 503) { // a busy server is asked again at the next move
+      if (!aborted(e) && e.status !== 503) { // if the server is busy, the next move repeats the request
         setText($("record-note"), e.message);
       }
     }
   }
 
-  // keydown moves the focus; arrows to the left and right go through the game itself (keys.js).
+  // keydown moves the focus. The left and right arrow keys go through the game (keys.js).
   keydown(e) {
     const at = this.buttons.indexOf(document.activeElement);
     const columns = this.buttons[1]?.offsetTop === this.buttons[2]?.offsetTop ? 2 : 1;

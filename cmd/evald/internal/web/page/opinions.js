@@ -1,5 +1,5 @@
-// The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it. All of them are
-// Red's and Yellow's chances, for either side to move.
+// The opinions of the network, the search and the solver on each move: a table under the board, and a summary beside it. All are shown as Red's
+// and Yellow's chances, whichever side is to move.
 import { certain, chance, forRed, scored, sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { say } from "./strings.js";
@@ -12,21 +12,21 @@ function capital(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-// head returns a row's title: an explained word, and a part that changes.
+// head returns the title of a row: a word with an explanation, and a part that changes.
 function head(word, text) {
   return [term(word, text), make("span")];
 }
 
-const mostTurns = 12; // of the solver, without being asked for each
+const mostTurns = 12; // maximum number of automatic turns of the solver
 
 export class Opinions {
-  // seconds is the longest time that the server may take; goOn asks it for the missing exact scores.
+  // seconds is the server's time limit. Opinions calls goOn to request the missing exact scores.
   constructor(seconds, goOn) {
     this.table = $("opinions");
     this.seconds = seconds;
     $("solve-on").addEventListener("click", () => {
       this.further();
-      $("exact-text").focus(); // the button disappears
+      $("exact-text").focus(); // because the button disappears
       goOn();
     });
   }
@@ -37,7 +37,7 @@ export class Opinions {
     this.progress();
   }
 
-  // goOn begins another turn of the solver by itself, as long as scores are missing, mostTurns times at most. It returns whether there is one.
+  // goOn begins another automatic turn of the solver if scores are missing, at most mostTurns times. It returns whether there is another turn.
   goOn() {
     const more = !$("solve-on").hidden && this.spent < mostTurns * this.seconds;
     if (more) {
@@ -46,7 +46,7 @@ export class Opinions {
     return more;
   }
 
-  // build makes the table for a game's moves.
+  // build creates the table for a game's moves.
   build(game) {
     this.rules = game.rules;
     const row = (title, cells) => {
@@ -70,7 +70,7 @@ export class Opinions {
     this.table.replaceChildren(...[this.names, this.policy, this.search, this.exact].map((r) => r.element));
   }
 
-  // reset clears the opinions; shown says which to show.
+  // reset clears the opinions; shown says which ones to show.
   reset(game, shown) {
     if (this.rules !== game.rules) {
       this.build(game);
@@ -104,7 +104,7 @@ export class Opinions {
     this.write(cell, worth);
   }
 
-  // write puts a short text into a cell, and a long one for screen readers.
+  // write writes a short text into a cell, and a long one for screen readers.
   write(cell, { text, long, kind }) {
     const [seen, heard] = [...cell.children].slice(-2);
     setText(seen, text);
@@ -112,7 +112,7 @@ export class Opinions {
     seen.className = kind;
   }
 
-  // mark shows in the table which moves are marked on the board.
+  // mark marks the best moves in the table, as on the board.
   mark(ranks) {
     this.names.cells.forEach((c, a) => c.classList.toggle("best", ranks[a] === 1));
   }
@@ -126,7 +126,7 @@ export class Opinions {
     }));
   }
 
-  // opinion shows the evaluator's own opinion, or that of the rules in its place.
+  // opinion shows the evaluator's opinion, or the result by the rules in its place.
   opinion(m) {
     if (!this.shown.sight) {
       return;
@@ -146,7 +146,7 @@ export class Opinions {
     setText($("wdl-text"), say("chance.shares", { red, draw, yellow }) + (network ? "" : ` (${m.source})`));
   }
 
-  // worth words what the search knows about a move.
+  // worth describes the search's result for a move.
   worth(a) {
     const move = this.last.moves[a];
     if (!this.game.legal[a] || (!move.visits && !move.result)) {
@@ -155,7 +155,7 @@ export class Opinions {
     return move.result ? certain(forRed(this.game, results[move.result])) : chance(forRed(this.game, move.q));
   }
 
-  // searched shows what the search knows so far.
+  // searched shows the search's results so far.
   searched(m) {
     if (!this.shown.search) {
       return;
@@ -180,7 +180,7 @@ export class Opinions {
     return m.result ? say("opinions.proved", { result: certain(forRed(this.game, results[m.result])).long }) : chance(forRed(this.game, m.value)).long;
   }
 
-  // solved shows what the solver knows so far.
+  // solved shows the solver's results so far.
   solved(m) {
     if (!this.shown.exact) {
       return;
@@ -213,7 +213,7 @@ export class Opinions {
     setText($("exact-text"), this.scores ? say("opinions.exact.progress", { n: this.scores.solved, all: this.scores.legal }) : "–");
   }
 
-  // unsolved shows what is known when the time is over, and offers to continue.
+  // unsolved shows the scores known when the time is over, and offers to continue.
   unsolved() {
     const known = this.scores?.scores.filter((s) => s !== null) ?? [];
     if (!known.length) {
@@ -225,7 +225,7 @@ export class Opinions {
     $("solve-on").hidden = false;
   }
 
-  // ended says what was not finished in time.
+  // ended shows which opinions were not finished in time.
   ended(m) {
     if (m.error && this.shown.search) {
       setText($("search-text"), m.error);
@@ -238,7 +238,7 @@ export class Opinions {
     }
   }
 
-  // finished shows how the game ended, in place of opinions.
+  // finished shows the result of the game in place of opinions.
   finished(game) {
     const result = game.result === "won" ? forRed(game, -1) : 0;
     this.chances([Number(result > 0), Number(result === 0), Number(result < 0)]);

@@ -1,4 +1,4 @@
-// The game: the board, whose turn it is, and the requests to the server.
+// The view of the game: the board, the side to move, and the requests to the server.
 import { format } from "./address.js";
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
@@ -17,16 +17,16 @@ import { sound } from "./sound.js";
 import { agentMove, analyze } from "./thinking.js";
 
 const empty = "7x6x4:-";
-const opinions = ["sight", "evaluate", "solve", "best"]; // what the visitor may show or hide
+const opinions = ["sight", "evaluate", "solve", "best"]; // opinions that the visitor may show or hide
 
 export class Play {
-  // report is called with an error to show, or null.
+  // The view calls report with an error to show, or null.
   constructor(config, trail, report) {
     this.trail = trail;
     this.report = report;
     this.game = null;
-    this.paused = false; // agents wait
-    this.analysing = false; // the visitor moves for both sides
+    this.paused = false; // whether agents wait
+    this.analysing = false; // whether the visitor moves for both sides
     this.visible = true;
     this.commands = Promise.resolve();
     this.work = new AbortController(); // requests about the position on the board
@@ -63,7 +63,7 @@ export class Play {
     $("go").addEventListener("click", () => {
       this.playOn();
       this.renew();
-      this.board.buttons[this.board.focus].focus(); // the button disappears
+      this.board.buttons[this.board.focus].focus(); // because the button disappears
     });
     $("analyse").addEventListener("click", () => this.analyse(!this.analysing));
     $("setup").addEventListener("submit", (e) => e.preventDefault());
@@ -81,7 +81,7 @@ export class Play {
     return this.game.result !== "";
   }
 
-  // human returns for each side whether the visitor moves for it.
+  // human returns for each side whether a person moves for it.
   human() {
     return this.analysing ? [true, true] : this.players.human();
   }
@@ -90,7 +90,7 @@ export class Play {
     return !this.over() && this.human()[this.game.side];
   }
 
-  // analyse lets the visitor move for both sides, or gives their sides back to the agents, who then wait.
+  // analyse lets the visitor move for both sides, or returns the agents' sides to them; the agents then wait.
   analyse(on) {
     if (this.analysing !== on) {
       this.analysing = on;
@@ -105,7 +105,7 @@ export class Play {
     return this.visible && !document.hidden;
   }
 
-  // see tells whether the game is visible. A hidden board requests nothing.
+  // see is called when the view is shown or hidden. A hidden board sends no requests.
   see(visible) {
     if (visible !== this.visible) {
       this.visible = visible;
@@ -113,9 +113,9 @@ export class Play {
     }
   }
 
-  // open shows the position that the address names. A link that was followed begins a new game; an entry of the browser's
-  // history goes to a position of the current game, which keeps the moves after it. Agents then wait, so that people can
-  // look at the position.
+  // open shows the position of the address. fresh says that it comes from a link, which begins a new game. Otherwise it comes from an entry of
+  // the browser's history, and open goes to this position of the current game and keeps the moves after it. Agents then wait, so that people
+  // can look at the position.
   open(position, players, fresh) {
     if (this.starting) {
       return;
@@ -130,7 +130,7 @@ export class Play {
     let wrong = "";
     this.order(() => {
       if (location.hash !== address) {
-        return null; // the address has changed meanwhile
+        return null; // the address has changed again
       }
       wrong = players && (fresh || first) ? this.players.adopt(players) : "";
       const made = first || fresh ? -1 : this.madeAt(position);
@@ -146,8 +146,7 @@ export class Play {
     });
   }
 
-  // note shows the players of a game that a link led to. players is null if the link does not name them, undefined if there
-  // was no link.
+  // note shows the players of a game from a link. players is null if the link does not name them, and undefined without a link.
   note(players) {
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
@@ -161,7 +160,7 @@ export class Play {
     this.note(undefined);
   }
 
-  // start begins a game. It replaces the previous one in the browser's history.
+  // start begins a game, which replaces the previous game in the browser's history.
   async start(position) {
     if (this.starting) {
       return;
@@ -177,8 +176,7 @@ export class Play {
     });
   }
 
-  // positionAt returns the game after a number of moves of its line; madeAt returns the number of moves that lead to a
-  // position, or -1.
+  // positionAt returns the position after a number of moves of the game's line. madeAt is its inverse, -1 for other positions.
   positionAt(made) {
     const moves = this.game.moves.slice(0, made).join(this.game.names.at(-1).length > 1 ? "." : "");
     return `${this.game.rules}:${moves || "-"}`;
@@ -202,9 +200,8 @@ export class Play {
     }
   }
 
-  // command changes the game: play, undo, redo, or "" to read it again. A move belongs to the position on the board at the
-  // time of the call. If another command changes that position first, such as that of a first click before a second one, the
-  // move is dropped.
+  // command changes the game: play, undo, redo, or "" to reload it. A move is for the position at the time of the call; if an earlier command
+  // that is still running changes the position, such as the first click of two, the move is dropped.
   command(what, move = "", entry = what === "undo" || what === "redo" ? "go" : "replace") {
     if (!this.game) {
       return this.commands;
@@ -220,7 +217,8 @@ export class Play {
     }, entry);
   }
 
-  // goTo shows the game after a number of its moves, or after what made returns for the game, and keeps the moves after them.
+  // goTo shows the game after a number of its moves, and keeps the moves after them. made is the number, or a function of the game that returns
+  // it.
   goTo(made) {
     const body = () => {
       const to = typeof made === "function" ? made(this.game) : made;
@@ -229,9 +227,9 @@ export class Play {
     return this.order(body, () => { this.paused = true; }, "push");
   }
 
-  // order requests a new state, one order after the other. body may be a function that is called when its turn comes; if it
-  // returns null, nothing is requested. done is called after the new state has arrived. entry is the change of the browser's
-  // history: "replace" the entry, "push" a new one, or "go" to an existing one.
+  // order requests a new state of the game. Orders run one after the other. body is the request, or a function that returns it when the order
+  // runs, or null for no request. done is called when the new state has arrived. entry says how the browser's history changes: "replace" the
+  // entry, "push" a new one, or "go" to an existing one.
   order(body, done, entry = "replace") {
     this.commands = this.commands.then(async () => {
       const before = this.game?.position;
@@ -248,7 +246,7 @@ export class Play {
         if (this.game) {
           this.write();
         } else {
-          this.order({ position: empty }, () => this.report(e)); // after a broken link there is still a board
+          this.order({ position: empty }, () => this.report(e)); // show the empty board after an invalid link
         }
         return;
       }
@@ -262,12 +260,12 @@ export class Play {
     return this.commands;
   }
 
-  // write puts the game into the address.
+  // write writes the game into the address.
   async write(entry = "replace") {
     const address = format(this.game.position, this.players.named());
     $("to-play").href = address;
     if (!this.visible) {
-      return; // the address names another view
+      return; // the address belongs to another view
     }
     const by = entry === "go" ? this.trail.find(this.game.position) : 0;
     if (by) {
@@ -312,7 +310,7 @@ export class Play {
     return [g.side, played + say(this.paused ? "status.waits" : "status.thinks", { side: sides()[g.side], player: this.players.name(this.players.agent()) })];
   }
 
-  // renew ends the requests about the last position and makes those about this one.
+  // renew aborts the requests about the last position and sends those about the current one.
   renew() {
     this.work.abort();
     this.work = new AbortController();
@@ -353,7 +351,7 @@ export class Play {
     }
   }
 
-  // look requests the opinions. While an agent thinks, only the evaluator is asked, which costs the agent no time.
+  // look requests the opinions. While an agent thinks, it requests only the evaluator's opinion, which does not slow the agent down.
   look(shown, thinks, signal) {
     const body = { position: this.game.position, solve: shown.exact && !thinks };
     if (!shown.search || thinks) {
@@ -365,7 +363,7 @@ export class Play {
     return analyze(body, signal, (m) => this.heard(m, thinks));
   }
 
-  // lookForHint requests what a hint needs if the visitor sees neither search nor exact scores.
+  // lookForHint requests an analysis for a hint if the visitor hides the search and the exact scores.
   lookForHint() {
     analyze({ position: this.game.position, solve: true }, this.work.signal, (m) => this.hints.hear(m));
   }
@@ -378,7 +376,7 @@ export class Play {
 
   heard(m, thinks) {
     this.moves.hear(m);
-    if (!thinks && ($("evaluate").checked || $("solve").checked)) { // else its end is not that of what a hint asks for
+    if (!thinks && ($("evaluate").checked || $("solve").checked)) { // otherwise lookForHint has its own analysis
       this.hints.hear(m);
     }
     switch (m.type) {
@@ -394,7 +392,7 @@ export class Play {
       case "end":
         if (!thinks) {
           this.opinions.ended(m);
-          if ($("best").checked && !m.error && this.opinions.goOn()) { // best moves that stay in sight become exact by themselves
+          if ($("best").checked && !m.error && this.opinions.goOn()) { // if the best moves are always shown, the solver continues automatically
             this.solveOn();
           }
         }
@@ -405,9 +403,9 @@ export class Play {
     }
   }
 
-  // reply plays the agent's move.
+  // reply requests and plays the agent's move.
   async reply(signal) {
-    const least = this.players.agents() ? 0.35 : 0; // seconds, so that people and the browser's history can follow
+    const least = this.players.agents() ? 0.35 : 0; // seconds per move between agents, so that people and the browser's history can follow
     try {
       const move = await agentMove(this.game.position, this.players.agent(), least, signal, this.report);
       if (!signal.aborted) {

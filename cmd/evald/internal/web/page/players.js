@@ -1,4 +1,4 @@
-// The players: the form in which people choose them, and their names.
+// The players: their names, and the form for choosing them.
 import { agentTable } from "./agents.js";
 import { $, count, make } from "./dom.js";
 import { keep, recall } from "./storage.js";
@@ -7,7 +7,7 @@ import { say } from "./strings.js";
 const person = "person";
 
 export class Players {
-  // changed is called after a choice.
+  // Players calls changed after a choice.
   constructor(config, changed) {
     this.levels = config.levels;
     const networks = config.networks.flatMap((name) => [
@@ -61,7 +61,7 @@ export class Players {
     return this.levels.find((l) => l.agent === agent)?.name ?? agent;
   }
 
-  // name returns what an agent is called: a level, a network, or its own spec.
+  // name returns the name of an agent: a level, a network, or its spec.
   name(agent) {
     const level = this.level(this.levelOf(agent));
     return this.networks.get(agent) ?? (level ? say(`level.${level.name}`) : agent);
@@ -85,13 +85,13 @@ export class Players {
     $("agent-text").setAttribute("aria-invalid", "true");
   }
 
-  // named returns the players of both sides as a link names them.
+  // named returns the players of both sides in the form of links.
   named() {
     const [red, yellow] = this.human().map((human) => (human ? person : this.levelOf(this.agent())));
     return { red, yellow };
   }
 
-  // adopt chooses the players of a link. It returns what is not available, or "".
+  // adopt chooses the players of a link. It returns a message about players that are not available, or "".
   adopt({ red, yellow }) {
     const agents = [red, yellow].filter((who) => who !== person);
     $("side").value = agents.length === 2 ? "none" : agents.length === 0 ? "both" : red === person ? "first" : "second";
@@ -105,7 +105,7 @@ export class Players {
     return agents.length === 2 && red !== yellow ? say("players.missing", { name: this.name(yellow) }) : "";
   }
 
-  // sentence says who plays which side.
+  // sentence describes the players of both sides.
   sentence({ red, yellow }) {
     const who = (text) => (text === person ? say("players.person") : this.name(text));
     return say("players.sentence", { red: who(red), yellow: who(yellow) });

@@ -1,4 +1,4 @@
-// The elements of the view of puzzles. They are made when the view is first opened.
+// The elements of the puzzles view, which are created when the view is first opened.
 import { make } from "./dom.js";
 import { say } from "./strings.js";
 
@@ -6,7 +6,7 @@ const themes = ["double-threat", "attack", "sacrifice", "defence", "tempo", "zug
 
 const button = (id, text, more = {}) => make("button", { type: "button", id, ...more }, text);
 
-// style loads the view's own rules, so that its elements never show without them.
+// style loads the view's style sheet. It returns when the sheet is loaded, so that the elements are never shown without it.
 export function style() {
   const link = make("link", { rel: "stylesheet", href: "/ui/puzzles.css" });
   return new Promise((resolve) => {
@@ -16,7 +16,7 @@ export function style() {
   });
 }
 
-// layout fills the section of the view, and returns the names of the themes.
+// layout creates the elements in the view's section, and returns the names of the themes.
 export function layout(section) {
   const table = make("div", { class: "table" },
     make("h2", { id: "puzzle-title" }, say("puzzles.puzzle")),

@@ -1,4 +1,4 @@
-// Puzzles: positions in which one move alone keeps the result. The visitor plays it, and sees whether it was right, and why.
+// Puzzles: positions in which only one move keeps the result. The visitor plays a move, and sees whether it was right, and why.
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { sides } from "./chances.js";
@@ -10,12 +10,12 @@ import { say } from "./strings.js";
 
 export { remember } from "./store.js";
 
-const near = 40; // unseen puzzles nearest to the visitor's rating, of which the next is one
-const daily = { least: 900, most: 1600, step: 7919 }; // ratings of the day's puzzles; a prime, so that all come before one comes again
+const near = 40; // the next puzzle is chosen from this number of unseen puzzles with ratings nearest to the visitor's
+const daily = { least: 900, most: 1600, step: 7919 }; // range of ratings of the daily puzzles; step is prime, so that all puzzles come before one comes again
 
 const side = (n) => sides()[n];
 
-// read reads the server's file of puzzles. Positions have their rules, as everywhere on the page.
+// read parses the server's file of puzzles. As everywhere on the page, positions include their rules.
 function read(text) {
   return text.split("\n").filter((line) => line && !line.startsWith("#")).map((line) => {
     const [moves, move, result, rating, theme] = line.split(" ");
@@ -24,7 +24,7 @@ function read(text) {
 }
 
 export class Puzzles {
-  // report is called with an error to show, or null.
+  // The view calls report with an error to show, or null.
   constructor(report) {
     this.report = report;
     this.work = new AbortController(); // requests about the current puzzle
@@ -33,7 +33,7 @@ export class Puzzles {
     this.made = this.build();
   }
 
-  // build makes the view's elements.
+  // build creates the view's elements.
   async build() {
     await style();
     this.themes = layout($("puzzles"));
@@ -49,7 +49,7 @@ export class Puzzles {
     this.keeping();
   }
 
-  // load asks the server for the puzzles.
+  // load fetches the puzzles.
   async load() {
     const response = await fetch("/ui/puzzles");
     if (!response.ok) {
@@ -74,7 +74,7 @@ export class Puzzles {
         await this.open(this.daily(), "daily");
       }
     } catch (e) {
-      this.loaded = null; // the next time it may work
+      this.loaded = null; // try again next time
       this.report(e);
     }
   }
@@ -85,8 +85,8 @@ export class Puzzles {
     return from[(store.today() * daily.step) % from.length];
   }
 
-  // next returns a puzzle that the visitor has not tried, with a rating near the visitor's, of the chosen theme. If all were tried it may
-  // be any.
+  // next returns a puzzle of the chosen theme that the visitor has not tried, with a rating near the visitor's. If all were tried, it returns
+  // one of them.
   next() {
     const { rating, tried } = store.stored();
     const theme = $("puzzle-theme").value;
@@ -96,7 +96,7 @@ export class Puzzles {
     return from[Math.floor(Math.random() * from.length)];
   }
 
-  // more continues with another mistake if there is one, else with another puzzle.
+  // more continues with the next mistake if mistakes are reviewed and one is due, else with another puzzle.
   more() {
     if (this.kind === "review" && store.due().length) {
       this.review();
@@ -112,10 +112,10 @@ export class Puzzles {
     }
   }
 
-  // open shows a puzzle. kind is how it was chosen: daily, next or review.
+  // open shows a puzzle. kind says how it was chosen: daily, next or review.
   async open(puzzle, kind) {
     if (!puzzle) {
-      return; // there is no other of this theme, or none is loaded
+      return; // no other puzzle of this theme, or no puzzles are loaded
     }
     this.work.abort();
     this.work = new AbortController();
@@ -166,7 +166,7 @@ export class Puzzles {
     $("puzzle-on").href = `#${game.position}&${players}`;
   }
 
-  // look asks for the exact scores of all moves of the puzzle, which are shown once it is solved.
+  // look requests the exact scores of all moves of the puzzle, which are shown when it is over.
   async look(game, signal) {
     const scores = await exactScores(game.position, signal, (e) => this.fail(e, signal));
     if (!signal.aborted) {
@@ -175,7 +175,7 @@ export class Puzzles {
     }
   }
 
-  // play answers the puzzle with a move.
+  // play handles the visitor's move.
   async play(move) {
     const { game, puzzle, work: { signal } } = this;
     if (!game || this.answered || !game.legal[game.names.indexOf(move)]) {
@@ -198,14 +198,14 @@ export class Puzzles {
     }
   }
 
-  // keeps reports whether a move keeps the result, as far as the solver knows. Another view's mistake may have several such moves.
+  // keeps reports whether a move is known to keep the result. Mistakes from other views may have several such moves.
   async keeps(move) {
     await this.looking;
     const known = this.scores?.filter((s) => s !== null) ?? [];
     return known.length > 0 && Math.sign(this.scores[this.game.names.indexOf(move)]) === Math.sign(Math.max(...known));
   }
 
-  // keep keeps the first answer to a puzzle. It returns the change of the visitor's rating as text, or "".
+  // keep stores the first answer to a puzzle. It returns the change of the visitor's rating as text, or "".
   keep(right) {
     const { puzzle } = this;
     if (this.kept === this.work) { // another try
@@ -237,7 +237,7 @@ export class Puzzles {
     setText($("puzzle-verdict"), parts.filter(Boolean).join(" "));
   }
 
-  // finish shows what would have given the move away, once it is known.
+  // finish shows the theme and the scores, which would have revealed the right move, if the puzzle is over.
   finish() {
     if (this.over) {
       $("puzzle-again").hidden = $("puzzle-show").hidden = true;
@@ -271,7 +271,7 @@ export class Puzzles {
     return state.result === "draw" ? say("puzzles.draw") : say("puzzles.wins", { side: side(1 - state.side) });
   }
 
-  // addMove adds a move to the line. It is a button that shows the position after it.
+  // addMove adds a move to the line, as a button that shows the position after it.
   addMove(state) {
     const mover = 1 - state.side;
     const stone = make("button", { type: "button", class: `stone s${1 + mover}`, "aria-label": `${side(mover)} ${state.played}` }, state.played);
@@ -285,7 +285,7 @@ export class Puzzles {
     $("puzzle-line").append(make("li", {}, stone));
   }
 
-  // anew ends the requests about the puzzle. What follows counts for nothing.
+  // anew aborts the requests about the puzzle. Later answers to it are not stored.
   anew() {
     this.work.abort();
     this.work = this.kept = new AbortController();
@@ -295,17 +295,17 @@ export class Puzzles {
     return this.work.signal;
   }
 
-  // again lets the visitor try once more.
+  // again lets the visitor try again.
   again() {
     if (this.answered && !this.over) {
       this.anew();
       this.answered = false;
       this.ask();
-      this.board.buttons[this.board.focus].focus(); // the button disappears
+      this.board.buttons[this.board.focus].focus(); // because the button disappears
     }
   }
 
-  // reveal shows the right move. Before an answer that counts as a wrong one.
+  // reveal shows the right move. Without an answer before, this counts as a wrong answer.
   async reveal() {
     const { game, puzzle } = this;
     if (!game || this.over) {
@@ -319,14 +319,14 @@ export class Puzzles {
       this.draw(after, false);
       this.say("verdict", [say("puzzles.shown", { move: puzzle.move }), change]);
       this.finish();
-      $("puzzle-more").focus(); // the button disappears
+      $("puzzle-more").focus(); // because the button disappears
       await this.explain(after, signal);
     } catch (e) {
       this.fail(e, signal);
     }
   }
 
-  // showScores shows the exact score of each move below its column, once the puzzle is over. Without gravity there are too many.
+  // showScores shows the exact score of each move below its column when the puzzle is over. Games without gravity have too many moves for this.
   showScores() {
     const shown = this.over && this.scores && this.game.gravity;
     $("puzzle-scores").hidden = !shown;
@@ -342,7 +342,7 @@ export class Puzzles {
       make("div", { role: "row", class: "row" }, ...cells));
   }
 
-  // standing shows the visitor's rating and what is due.
+  // standing shows the visitor's rating and the number of mistakes that are due.
   standing() {
     const { rating, right, tried } = store.stored();
     const count = store.due().length;
@@ -353,7 +353,7 @@ export class Puzzles {
     setText($("puzzle-kept"), say(store.keeps() ? "puzzles.kept" : "puzzles.unkept"));
   }
 
-  // keeping makes the buttons for the visitor's data work.
+  // keeping adds the handlers of the buttons that save, load and delete the visitor's data.
   keeping() {
     const note = (key) => setText($("puzzle-data"), say(key));
     $("puzzle-save").addEventListener("click", () => {

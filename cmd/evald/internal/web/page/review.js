@@ -1,4 +1,4 @@
-// The review of a game: its graph, its mistakes and why they are mistakes. The server finds all of it; why.js has the words.
+// The review of a game: its graph, its mistakes and their reasons. The server computes the review; why.js has its texts.
 import { parse } from "./address.js";
 import { aborted, patiently, post } from "./api.js";
 import { $, make, setText } from "./dom.js";
@@ -9,17 +9,17 @@ import { remember } from "./store.js";
 import { accuracyTable, isMistake, lineWords, markText, markWords, moveWords, resultText, side } from "./why.js";
 
 export class Review {
-  // report is called with an error to show, or null.
+  // The view calls report with an error to show, or null.
   constructor(trail, report) {
     this.trail = trail;
     this.report = report;
     this.work = new AbortController();
-    this.asking = new AbortController(); // why a move is a mistake
-    this.asked = -1; // that move
+    this.asking = new AbortController(); // aborts the request why a move is a mistake
+    this.asked = -1; // the move of this request, or -1
     this.game = null;
-    this.at = 0; // moves of the game on the board
-    this.line = null; // {name, step} while a line is shown in place of the game
-    this.whys = new Map(); // by number of the move
+    this.at = 0; // number of the game's moves on the board
+    this.line = null; // {name, step} while a line is shown instead of the game
+    this.whys = new Map(); // reasons by number of the move
     this.board = new ReviewBoard($("review-board"));
     $("review-form").addEventListener("submit", (e) => {
       e.preventDefault();
@@ -60,7 +60,7 @@ export class Review {
     }
   }
 
-  // show opens the game that the address names: review=7x6x4:4455, or just review.
+  // show opens or leaves the view. place is its part of the address: review=7x6x4:4455 opens a game, review= shows the form.
   show(shown, place) {
     this.shown = shown;
     if (!shown) {
@@ -80,15 +80,15 @@ export class Review {
     let text = $("review-text").value.trim();
     if (text.startsWith("{")) {
       try {
-        text = JSON.stringify(JSON.parse(text)); // without the spaces of a replay
+        text = JSON.stringify(JSON.parse(text)); // removes the spaces in a replay
       } catch {
-        // The server says what is wrong with it.
+        // The server reports the error.
       }
     }
     this.ask(text);
   }
 
-  // ask requests a review. The address names the text already, or gets another entry of the browser's history.
+  // ask requests a review. Unless named says that the address contains the text already, the review gets a new entry in the browser's history.
   async ask(text, named = false) {
     this.work.abort();
     this.work = new AbortController();
@@ -163,7 +163,7 @@ export class Review {
     }
   }
 
-  // follow shows what follows the move on the board, or the better line.
+  // follow shows the line after the move on the board ("after") or the better line ("instead").
   follow(name) {
     if (this.whys.get(this.at - 1)?.[name]) {
       this.line = { name, step: Math.min(1, this.whys.get(this.at - 1)[name].moves.length) };
@@ -186,7 +186,7 @@ export class Review {
     return this.whys.get(this.at - 1)[this.line.name].moves;
   }
 
-  // stones returns the moves on the board: of the game, and then of the line.
+  // stones returns the moves on the board: those of the game, followed by those of the line.
   stones() {
     if (!this.line) {
       return this.game.moves.slice(0, this.at);
@@ -200,7 +200,7 @@ export class Review {
     const stones = this.stones();
     const whole = line ? this.whys.get(this.at - 1)[line.name] : { ...game, at: -1, cells: [] };
     const won = (line ? line.step : this.at) === whole.moves.length ? whole.winning : [];
-    const keys = line?.step === whole.at ? whole.cells : []; // what decides the line
+    const keys = line?.step === whole.at ? whole.cells : []; // cells that decide the line
     this.board.show(stones, { won, keys, title: this.caption() });
     this.graph = drawGraph($("review-graph"), game, this.at);
     this.buttons.forEach((b, i) => {
@@ -233,7 +233,7 @@ export class Review {
     return this.at ? moveWords(this.game, this.at - 1) : say("review.start");
   }
 
-  // words says what the move on the board gives away, and for a mistake why it is one.
+  // words shows what the move on the board gives away, and for a mistake the reason.
   words() {
     const { game, at } = this;
     const i = at - 1, move = game.moves[i];
@@ -264,13 +264,13 @@ export class Review {
     setText($("review-reason"), why.error ?? lineWords(game, i, why));
   }
 
-  // remember keeps the position before the mistake on the board, with a best move, among the visitor's mistakes.
+  // remember adds the position before the mistake on the board, with a best move, to the visitor's mistakes.
   remember() {
     remember($("review-retry").hash.slice(1), this.whys.get(this.at - 1).best[0]);
     setText($("review-remember"), say("review.remembered"));
   }
 
-  // explain asks why move i is a mistake. Only the last question is waited for.
+  // explain requests why move i is a mistake, and aborts an earlier request.
   async explain(i) {
     if (this.asked === i) {
       return;

@@ -1,4 +1,4 @@
-// A board to look at: stones, and the cells where a side would complete a line. Letters tell the sides' threats apart.
+// A board without moves: stones, and the cells in which a side would complete a line. Letters distinguish the threats of the two sides.
 import { fit } from "./board.js";
 import { make, setText } from "./dom.js";
 import { say } from "./strings.js";
@@ -17,7 +17,7 @@ export class ReviewBoard {
     this.element.replaceChildren(...this.holes.map((hole) => make("span", { class: "cell", "aria-hidden": "true" }, hole)));
   }
 
-  // show draws the position after the moves. won are the cells of a completed line, keys those that decide a line of best play.
+  // show draws the position after the moves. won are the cells of a completed line, keys the cells that decide a line of best play.
   show(moves, { won, keys, title }) {
     const sides = new Array(this.holes.length).fill(0);
     moves.forEach((m, i) => { sides[m.cell] = 1 + (i % 2); });
@@ -46,7 +46,7 @@ export class ReviewBoard {
     this.element.setAttribute("aria-label", `${title}. ${this.words(sides, threats)}`);
   }
 
-  // words describes the board: with gravity its columns from the bottom, else its rows; then the threats.
+  // words describes the board: its columns from the bottom or, without gravity, its rows; then the threats.
   words(sides, threats) {
     const { rows, columns, gravity } = this.game;
     const stone = (s) => (s ? side(s - 1) : say("review.empty"));

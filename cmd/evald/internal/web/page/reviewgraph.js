@@ -1,10 +1,10 @@
-// The graph of a reviewed game: the result after each move. What is proved is a filled dot on a solid line, an opinion a hollow
-// diamond on a dashed line, and a mistake has a triangle.
+// The graph of a reviewed game: the result after each move. A proved result is a filled dot on a solid line, an evaluator's value a hollow
+// diamond on a dashed line. A triangle marks a mistake.
 import { draw } from "./dom.js";
 import { say } from "./strings.js";
 import { isMistake, markWords, moveWords, resultText } from "./why.js";
 
-const width = 400, height = 140, left = 82, right = 8, top = 18, bottom = 18; // names are left of the graph
+const width = 400, height = 140, left = 82, right = 8, top = 18, bottom = 18; // the names are left of the graph
 
 export function drawGraph(element, game, at) {
   const n = game.moves.length;
@@ -25,7 +25,7 @@ export function drawGraph(element, game, at) {
   }
   const r = Math.min(3, Math.max(1.5, 100 / (n + 1)));
   for (const p of points) {
-    if (!p.proved) { // the range in which the result is proved to be
+    if (!p.proved) { // draw the range in which the result is proved to be
       svg.append(draw("path", { class: "range", d: `M${x(p.i)} ${y(p.least)}V${y(p.most)}` }));
     }
     if (p.value !== null) {
@@ -37,7 +37,7 @@ export function drawGraph(element, game, at) {
     const p = points[i + 1];
     if (isMistake(m) && p.value !== null) {
       const size = m.mark === "slower" || m.mark === "sooner" ? 3.5 : 5.5;
-      const up = p.value > 0 ? -1 : 1; // towards the outside of the graph
+      const up = p.value > 0 ? -1 : 1; // direction to the outside of the graph
       const py = y(p.value) + up * 5;
       svg.append(draw("path", { class: "mistake", d: `M${x(i + 1)} ${py}l${size} ${up * size * 1.6}h${-2 * size}Z` }));
     }

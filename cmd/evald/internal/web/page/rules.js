@@ -1,8 +1,8 @@
-// The game's rules: the form in which people choose them.
+// The form for choosing the rules of the game.
 import { $ } from "./dom.js";
 
 export class Rules {
-  // chosen is called with the text of the rules.
+  // Rules calls chosen with the text of the rules.
   constructor(chosen) {
     $("rules").addEventListener("change", () => {
       $("rules-row").hidden = $("rules").value !== "other";

@@ -6,11 +6,11 @@ import { inWords, titled } from "./names.js";
 import { named, say } from "./strings.js";
 
 const every = 2000; // milliseconds
-const kept = 150; // samples that are kept
+const kept = 150; // maximum number of points of a curve
 
 export class Service {
   constructor() {
-    this.curves = new Map(); // by panel and series: points
+    this.curves = new Map(); // points by panel and series
     this.before = null;
   }
 
@@ -55,7 +55,7 @@ export class Service {
       const was = old.get(key);
       if (p.kind === "gauge") {
         points.push([time, s.value]);
-      } else if (seconds > 0) { // a new counter began at 0; one that fell was reset
+      } else if (seconds > 0) { // a new counter started at 0, and a counter that has fallen was reset to 0
         const from = was && was.value <= s.value ? was.value : 0;
         points.push([time, (s.value - from) / seconds]);
       }
@@ -67,7 +67,7 @@ export class Service {
   }
 }
 
-// bars returns the counts of a histogram's buckets, which are cumulative.
+// bars returns the number of observations in each bucket of a histogram, from cumulative counts.
 function bars(s, text) {
   let below = 0;
   const all = (s.buckets || []).map((b) => {
@@ -77,7 +77,7 @@ function bars(s, text) {
   });
   all.push({ name: say("chart.more"), count: s.count || 0 ? (s.count - below) : 0 });
   while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
-    all.pop(); // empty bars at the ends
+    all.pop(); // remove empty bars at the ends
   }
   while (all.length > 2 && !all[0].count && !all[1].count) {
     all.shift();

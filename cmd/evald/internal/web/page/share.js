@@ -1,4 +1,4 @@
-// A position as text: a field to go to one, and a link to copy.
+// A field for opening a position, and a link for copying the current one.
 import { post } from "./api.js";
 import { $, setText } from "./dom.js";
 import { say } from "./strings.js";
@@ -13,7 +13,7 @@ export function sharing() {
   $("moves").addEventListener("input", () => complain(""));
 }
 
-// go opens a position. If it has a mistake, the game stays as it is, and the mistake is named beside the field.
+// go opens a position. If the position is invalid, the game stays as it is, and the error is shown beside the field.
 async function go(position) {
   try {
     await post("/ui/game", { position });
@@ -40,7 +40,7 @@ async function copy() {
     setText($("share"), say("share.copied"));
     setTimeout(() => setText($("share"), say("share.copy")), 2000);
   } catch {
-    // Without a secure context there is no clipboard, so the link is put into the field to be copied by hand.
+    // Without a secure context there is no clipboard, so the link is written into the field, where the visitor can copy it.
     $("moves").value = link;
     $("moves").select();
   }

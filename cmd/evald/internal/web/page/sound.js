@@ -1,9 +1,9 @@
-// Sounds of the game, made by the browser: a knock when a stone lands, two notes at the end. Off unless the visitor turns them on.
+// Sounds of the game: a knock when a stone lands, two notes at the end. They are off unless the visitor turns them on.
 import { $ } from "./dom.js";
 
-let audio = null; // browsers allow one after a visitor's first click or key
+let audio = null; // created late, because browsers allow it only after the visitor's first click or key
 
-// tone plays a note: hertz, and when it begins and how long it lasts in seconds.
+// tone plays a note of a frequency in hertz, which begins after begin seconds and lasts length seconds.
 function tone(hertz, begin, length) {
   const oscillator = audio.createOscillator(), volume = audio.createGain();
   const start = audio.currentTime + begin;
@@ -16,7 +16,7 @@ function tone(hertz, begin, length) {
   oscillator.stop(start + length);
 }
 
-// sound plays what a game sounds like after a move.
+// sound plays the sounds of the last move.
 export function sound(game) {
   if (!$("sound").checked || !window.AudioContext) {
     return;

@@ -1,6 +1,6 @@
-// What the browser keeps for the visitor. A browser may refuse to keep anything: then the visitor chooses again next time.
+// The visitor's choices and data in the browser's storage. If the browser refuses to store them, the visitor must choose again next time.
 
-// read returns the object that is kept under a name; an empty one if there is none.
+// read returns the object stored under a name, or an empty one.
 export function read(name) {
   try {
     return JSON.parse(localStorage.getItem(name)) || {};
@@ -9,7 +9,7 @@ export function read(name) {
   }
 }
 
-// write keeps an object under a name. It returns whether the browser keeps it.
+// write stores an object under a name. It returns whether the browser has stored it.
 export function write(name, object) {
   try {
     localStorage.setItem(name, JSON.stringify(object));
@@ -21,8 +21,8 @@ export function write(name, object) {
 
 const choices = "evald";
 
-// recall returns what the visitor chose.
+// recall returns the visitor's choices.
 export const recall = () => read(choices);
 
-// keep adds choices to those that are kept. It returns whether the browser keeps them.
+// keep adds choices to the stored ones. It returns whether the browser has stored them.
 export const keep = (more) => write(choices, { ...recall(), ...more });

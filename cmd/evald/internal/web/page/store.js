@@ -1,19 +1,19 @@
-// What the visitor's browser keeps of puzzles: the visitor's rating, which puzzles were tried, and mistakes that come back. It
-// stays in the browser (localStorage), which may refuse to keep anything; then it lasts until the page is closed.
+// The visitor's data about puzzles: the rating, the puzzles tried, and mistakes to repeat. They are stored only in the browser (localStorage). If
+// the browser refuses to store them, they last until the page is closed.
 
 const key = "evald.puzzles";
 const version = 1;
-const waits = [1, 3, 7, 21]; // days until a mistake comes back, each after a right answer
+const waits = [1, 3, 7, 21]; // days until a mistake comes back, by the number of right answers since then
 const mostMistakes = 5000, mostTried = 50000;
-const most = 4 << 20; // characters of a file
+const most = 4 << 20; // maximum number of characters of a file
 
 const fresh = () => ({ version, rating: 1000, right: 0, tried: {}, mistakes: {} });
 
-let data = null; // once read
-let kept = true; // the browser keeps it
+let data = null; // null until it is read
+let kept = true; // whether the browser stores the data
 
-// stored returns the data: tried has the day of the first try by position; mistakes have the right move, the number of right answers
-// since the mistake, and the day on which it comes back.
+// stored returns the data. tried has the day of the first try by position. mistakes has, by position, the right move, the number of right answers
+// since the mistake, and the day on which the mistake comes back.
 export function stored() {
   if (!data) {
     try {
@@ -26,13 +26,13 @@ export function stored() {
   return data;
 }
 
-addEventListener("storage", (e) => { // another tab has written
+addEventListener("storage", (e) => { // another tab has changed the data
   if (e.key === key) {
     data = null;
   }
 });
 
-// keeps reports whether the browser keeps the data.
+// keeps reports whether the browser stores the data.
 export function keeps() {
   return kept;
 }
@@ -46,14 +46,14 @@ function save() {
   }
 }
 
-// today is the number of the visitor's day. The puzzle of a day is the same for all who have that date.
+// today returns the number of the day in the visitor's time zone. The puzzle of the day is the same for all visitors on the same date.
 export function today() {
   const now = new Date();
   return Math.floor(Date.UTC(now.getFullYear(), now.getMonth(), now.getDate()) / 86400000);
 }
 
-// remember adds a mistake, whose position comes back after a day: as 7x6x4:4455, and the name of the move that would have been
-// right. Other views call it too.
+// remember adds a mistake: its position, such as 7x6x4:4455, and the name of the right move. The position comes back after a day. Other views
+// call it, too.
 export function remember(position, move) {
   const { mistakes } = stored();
   if (goodPosition(position) && goodMove(move) && (position in mistakes || Object.keys(mistakes).length < mostMistakes)) {
@@ -62,8 +62,8 @@ export function remember(position, move) {
   }
 }
 
-// first keeps the first try of a puzzle, which changes the visitor's rating as a game against an opponent of the puzzle's rating
-// does. It returns the change.
+// first stores the first try of a puzzle. It changes the visitor's rating like a game against an opponent with the puzzle's rating, and returns
+// the change.
 export function first(puzzle, right) {
   const d = stored();
   const count = Object.keys(d.tried).length;
@@ -78,7 +78,7 @@ export function first(puzzle, right) {
   return change;
 }
 
-// review keeps the answer to a mistake that came back. It comes back later after each right answer, and no more after the last.
+// review stores the answer to a mistake that came back. After each right answer the mistake comes back later, and after the last one never.
 export function review(position, right) {
   const { mistakes } = stored();
   const mistake = mistakes[position];
@@ -90,7 +90,7 @@ export function review(position, right) {
   save();
 }
 
-// due returns the mistakes that come back today or should have come back before: the oldest first.
+// due returns the mistakes that come back today or should have come back earlier, the oldest first.
 export function due() {
   const now = today();
   return Object.entries(stored().mistakes).filter(([, m]) => m.day <= now).sort(([, a], [, b]) => a.day - b.day).map(([position, m]) => ({ position, move: m.move }));
@@ -101,7 +101,7 @@ export function clear() {
   try {
     localStorage.removeItem(key);
   } catch {
-    // nothing was kept
+    // nothing was stored
   }
 }
 
@@ -109,7 +109,7 @@ export function text() {
   return JSON.stringify(stored(), null, 1);
 }
 
-// adopt replaces everything by what a file has. It returns false if that is no such file.
+// adopt replaces all data by those of a file. It returns false if the file is not valid.
 export function adopt(file) {
   const read = parse(file);
   if (read) {
@@ -125,7 +125,7 @@ const goodMove = (text) => typeof text === "string" && /^\w{1,3}$/.test(text);
 const goodDay = (day) => Number.isInteger(day) && day >= 0 && day < 1e6;
 const plain = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
 
-// parse reads what text() wrote. It returns null for anything else; entries that are wrong are left out.
+// parse parses the result of text(). It leaves out invalid entries, and returns null for any other text.
 function parse(file) {
   let d;
   try {

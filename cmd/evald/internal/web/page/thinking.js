@@ -1,9 +1,9 @@
-// Requests that make the server think: the analysis of a position, and an agent's move. The signal ends either.
+// Requests that take the server some time: the analysis of a position, and an agent's move. Their signal aborts them.
 import { aborted, lines, patiently, post } from "./api.js";
 import { $, setText } from "./dom.js";
 import { say } from "./strings.js";
 
-// analyze passes the lines of an analysis to hear as they arrive.
+// analyze calls hear with each line of an analysis as it arrives.
 export async function analyze(body, signal, hear) {
   const heard = (m) => {
     if (!signal.aborted) {
@@ -19,7 +19,7 @@ export async function analyze(body, signal, hear) {
   }
 }
 
-// agentMove returns an agent's move, after at least least seconds. busy is called if the server makes the request wait.
+// agentMove returns an agent's move, but not before least seconds have passed. It calls busy while the server is too busy.
 export async function agentMove(position, agent, least, signal, busy) {
   const began = performance.now();
   const { move } = await patiently(() => post("/ui/move", { position, agent }, signal), signal, busy);

@@ -1,4 +1,4 @@
-// The tree of a search, as lists that fold: #tree=7x6x4:4455.
+// The tree of a search as nested lists that can be folded; the address is #tree=7x6x4:4455.
 import { Refusal, aborted, patiently, post } from "./api.js";
 import { parse } from "./address.js";
 import { $, count, make, setText } from "./dom.js";
@@ -6,7 +6,7 @@ import { say } from "./strings.js";
 
 const sides = ["", "side.red", "side.yellow"]; // by player
 
-// verdict is a proof, or a value in hundredths, as elsewhere on the page.
+// verdict returns a proved result or a value in hundredths as text.
 function verdict(value, proved) {
   if (proved) {
     return say("tree." + proved);
@@ -18,7 +18,7 @@ function verdict(value, proved) {
 export class TreeView {
   constructor(config) {
     this.most = config.visits;
-    this.position = ""; // the last one that was shown
+    this.position = ""; // the last position shown
     for (const option of $("tree-visits").options) {
       option.disabled = Number(option.value) > this.most;
     }
@@ -36,7 +36,7 @@ export class TreeView {
     $("tree-fold").addEventListener("click", () => this.fold(false));
   }
 
-  // lead makes the link to this view lead to the position of the game that is played.
+  // lead sets the link to this view to the current position of the game.
   lead() {
     const { place } = parse(location.hash);
     if (/^[0-9]+x/.test(place)) {
@@ -44,7 +44,7 @@ export class TreeView {
     }
   }
 
-  // show begins or ends the view; address is its part of the page's address.
+  // show opens or leaves the view; address is its part of the page's address.
   show(shown, address) {
     this.stop?.abort();
     this.position = shown ? address.split("=")[1] || this.position || "-" : this.position;
@@ -80,7 +80,7 @@ export class TreeView {
     const [rules, moves] = this.position.includes(":") ? this.position.split(":") : ["7x6x4", this.position];
     const joint = /\d\d\.|\.\d/.test(moves) || tree.pv.includes(".") ? "." : "";
     const most = Math.max(1, ...tree.moves.map((m) => m.visits));
-    // item is a move with those after it; path is the moves to its position.
+    // item returns the element of a move with the moves after it; before are the moves before it.
     const item = (m, before) => {
       const path = before === "-" ? m.move : before + joint + m.move;
       const value = verdict(m.value, m.proved);
@@ -101,7 +101,7 @@ export class TreeView {
       details.open = Boolean(m.line);
       return make("li", { class: m.line ? "main" : "" }, details, to);
     };
-    // rest says how many moves are not shown.
+    // rest returns an element with the number of moves that are not shown, if there are any.
     const rest = (n, element = "span") => (n ? [make(element, { class: "tree-left" }, say("tree.left", { n }))] : []);
     $("tree-moves").replaceChildren(...tree.moves.map((m) => item(m, moves)), ...rest(tree.left_out, "li"));
   }

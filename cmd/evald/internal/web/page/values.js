@@ -1,5 +1,5 @@
-// The known values of the positions of a game, for Red: from the evaluator, a search, the solver or the rules. A visitor may hide some of
-// these; of the others an exact one is shown if there is one, else that of the best source.
+// The known values of a game's positions, for Red, from the evaluator, a search, the solver or the rules. The visitor may hide some of these
+// sources. Of the others an exact value is shown if there is one, else the value from the best source.
 import { certain, chance, forRed } from "./chances.js";
 
 const sight = 0, search = 1, exact = 2, ended = 3; // sources, better ones last
@@ -8,15 +8,15 @@ const results = { win: 1, draw: 0, loss: -1 };
 export class Values {
   constructor() {
     this.known = new Map(); // by position, then by source: { value, exact }
-    this.shown = [true, true, true, true]; // by source
+    this.shown = [true, true, true, true]; // whether each source is shown
   }
 
-  // show says which opinions the visitor wants to see. How a game ended is always shown.
+  // show sets the opinions that the visitor wants to see. The result of a finished game is always shown.
   show({ sight, search, exact }) {
     this.shown = [sight, search, exact, true];
   }
 
-  // get returns what is shown of a position: { value, exact, text, kind }, or undefined.
+  // get returns the value to show for a position, { value, exact, text, kind }, or undefined.
   get(position) {
     const all = (this.known.get(position) ?? []).filter((x, source) => x && this.shown[source]);
     const best = all.findLast((x) => x.exact) ?? all.at(-1);
@@ -35,12 +35,12 @@ export class Values {
     this.known.get(position)[source] = { value, exact };
   }
 
-  // look keeps the server's value of each position of a game.
+  // look stores the server's value of each position of a game.
   look(positions, values) {
     values.forEach((x, i) => this.set(positions[i], x.exact ? exact : sight, x.value, x.exact));
   }
 
-  // ended keeps the result of a finished game.
+  // ended stores the result of a finished game.
   ended(game) {
     this.set(game.position, ended, game.result === "draw" ? 0 : forRed(game, -1), true);
   }

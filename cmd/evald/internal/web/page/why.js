@@ -1,4 +1,4 @@
-// What a review says, in words.
+// The texts of a review.
 import { sides } from "./chances.js";
 import { make } from "./dom.js";
 import { say } from "./strings.js";
@@ -7,7 +7,7 @@ export function side(s) {
   return sides()[s];
 }
 
-// cellWords names a cell: its column and its row from the bottom with gravity, else from the top.
+// cellWords names a cell by its column and its row, which counts from the bottom or, without gravity, from the top.
 export function cellWords(game, i) {
   const row = Math.floor(i / game.columns);
   return say("review.cell", { column: (i % game.columns) + 1, row: game.gravity ? game.rows - row : row + 1 });
@@ -17,7 +17,7 @@ export function isMistake(m) {
   return m.mark !== "best" && m.mark !== "kept" && m.mark !== "unproved";
 }
 
-// markText is a mark in a list of moves: short, and empty if nothing is given away.
+// markText returns a move's mark for the list of moves: a short text, empty if nothing is given away.
 export function markText(m) {
   switch (m.mark) {
     case "best":
@@ -29,17 +29,17 @@ export function markText(m) {
   return say("review.short." + m.mark);
 }
 
-// moveWords names move i and who played it.
+// moveWords names move i and the side that played it.
 export function moveWords(game, i) {
   return say("review.caption", { n: i + 1, side: side(i % 2), name: game.moves[i].move });
 }
 
-// markWords is what a move gives away, as a sentence.
+// markWords returns a sentence that says what a move gives away.
 export function markWords(m) {
   return say("review.mark." + m.mark + (m.by === 1 && !m.atLeast ? ".one" : ""), { n: m.atLeast ? say("review.atleast", { n: m.by }) : m.by });
 }
 
-// resultText is the result after a number of moves.
+// resultText describes the result after a number of moves.
 export function resultText(game, at) {
   const p = game.positions[at];
   if (at === game.moves.length && game.over) {
@@ -57,7 +57,7 @@ export function resultText(game, at) {
   return [say("review.result.open"), bound, opinion].filter(Boolean).join(" ");
 }
 
-// lineWords says why move i is a mistake.
+// lineWords explains why move i is a mistake.
 export function lineWords(game, i, why) {
   const m = game.moves[i];
   const words = [];
@@ -75,7 +75,7 @@ export function lineWords(game, i, why) {
   return words.join(" ");
 }
 
-// endWords says what decides a line. mistake is the move before it, or null.
+// endWords explains how a line is decided. mistake is the move before it, or null.
 export function endWords(game, line, mistake) {
   if (line.how === "open") {
     return say(line.proved ? "review.end.proved" : "review.end.open");
@@ -98,8 +98,8 @@ export function endWords(game, line, mistake) {
   return say("review.end." + line.how + one, values);
 }
 
-// parity says why the winner gets the cells of a zugzwang, if it is by odd or even rows: with an even number of rows the first side
-// gets the odd ones in the end, and the second, who answers in the same column, the even ones.
+// parity explains why the winner gets the cells of a zugzwang, if the reason is that all are in odd or in even rows. With an even number of rows
+// the first side gets the odd rows in the end, and the second side, which answers in the same column, the even ones.
 function parity(game, line, values) {
   if (!game.gravity || game.rows % 2) {
     return "";
@@ -109,13 +109,13 @@ function parity(game, line, values) {
   return rows.size === 1 && rows.has(wanted) ? say(line.side === 0 ? "review.end.odd" : "review.end.even", values) : "";
 }
 
-// accuracyTable returns the table of both sides and phases, and what it means.
+// accuracyTable returns a table by side and phase, and its explanation.
 export function accuracyTable(game) {
   const phases = ["opening", "middle", "end"];
   const sum = (all) => all.reduce((a, b) => ({ critical: a.critical + b.critical, kept: a.kept + b.kept, slower: a.slower + b.slower, open: a.open + b.open }));
   const share = (a) => (a.critical ? make("td", {}, make("b", {}, Math.round((100 * a.kept) / a.critical) + "%"), " ", make("small", {}, say("review.of", { kept: a.kept, critical: a.critical }))) : make("td", {}, "–"));
   const names = [...phases, "whole"];
-  const all = game.accuracy.map((own) => [...own, sum(own)]); // by side, and by name
+  const all = game.accuracy.map((own) => [...own, sum(own)]); // by side and name
   const head = make("tr", {}, make("th", { scope: "col" }, say("review.phase")), ...all.map((_, s) => make("th", { scope: "col" }, side(s))));
   const rows = names.map((name, k) => make("tr", {}, make("th", { scope: "row" }, say("review.phase." + name)), ...all.map((own) => share(own[k]))));
   const table = make("table", { class: "accuracy" }, make("thead", {}, head), make("tbody", {}, ...rows));

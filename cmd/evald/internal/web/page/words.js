@@ -1,11 +1,11 @@
-// Words that need an explanation. The explanation appears beside a word that is pointed at, focused or tapped, and a list at
-// the end of the page has all of them.
+// Words with an explanation. The explanation appears beside a word that is pointed at, focused or tapped. A list at the end of the page has all
+// words with their explanations.
 import { $, make } from "./dom.js";
 import { say } from "./strings.js";
 
 const words = ["policy", "sight", "search", "expected", "exact", "value", "level", "agent", "position", "batch", "cache", "loss", "elo", "perfect", "critical"];
 
-// term marks up a word of the list, under its own title or the given text.
+// term returns an element for a word of the list, with the word's title or the given text.
 export function term(word, text = say("word." + word)) {
   return mark(make("abbr", { "data-word": word }, text));
 }
@@ -16,7 +16,7 @@ function mark(element) {
   return element;
 }
 
-// explain writes the list, and attaches the explanations to the words of the page.
+// explain fills the list, and adds the explanations to the words on the page.
 export function explain() {
   $("words").replaceChildren(...words.map((word) => make("div", {}, make("dt", {}, say("word." + word)), make("dd", { id: "word-" + word }, say(`word.${word}.text`)))));
   document.querySelectorAll("abbr[data-word]").forEach(mark);
@@ -27,7 +27,7 @@ export function explain() {
     about = null;
     tip.hidden = true;
   };
-  const place = () => { // the page may scroll under it
+  const place = () => { // is called again when the page scrolls
     if (about?.isConnected) {
       const at = about.getBoundingClientRect();
       const below = at.bottom + 6;
@@ -55,7 +55,7 @@ export function explain() {
     } else if (e.target === tip) {
       clearTimeout(timer);
     } else if (about && about !== document.activeElement) {
-      timer = setTimeout(hide, 200); // the pointer may move over to it
+      timer = setTimeout(hide, 200); // so that the pointer can move to the explanation
     }
   });
   document.addEventListener("focusin", (e) => (word(e) ? show(word(e)) : hide()));
