@@ -1,6 +1,6 @@
 # Every target installs what it needs. `make` lists them.
 GO    ?= go
-TOOL   = $(GOENV) $(GO) tool -modfile=.ci/tools/go.mod
+TOOL   = $(ROOMY) $(GOENV) $(GO) tool -modfile=.ci/tools/go.mod
 FUZZ  ?= 10s
 SOAK  ?= 1m
 
@@ -9,6 +9,11 @@ HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 
 # What debuggers need takes an eighth of a build. Debuggers build programs of their own.
 NODEBUG := -gcflags=all=-dwarf=false -ldflags=-w
+
+# The compiler, the linker and go vet collect garbage less often, which spares them a fifth of their time. What they build is the same.
+RARELY := '-toolexec=env GOGC=300'
+# So do the tools that read the whole module at once, until they have 3 GiB.
+ROOMY := GOGC=300 GOMEMLIMIT=3GiB
 
 # GPU support (kernels/cuda/driver): the program is linked with our own loader in place of the CUDA driver's library. The
 # loader's folder is named after the hash of its sources, because go ignores libraries when it decides what is up to date.
@@ -22,7 +27,7 @@ GPUTAG := -tags=gpu
 PIE    := -buildmode=pie
 LIBTAG := -tags=gpu,library
 # The program, its tests and the static checks are compiled with the same flags, so that each package is compiled once.
-GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
+GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
 endif
 
 # Test programs have no names of symbols either. make lint vets everything.
@@ -35,7 +40,7 @@ RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd
 	./engine/arena ./engine/solver/... ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
 RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -buildmode=default -short
 
-ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
+ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS))" $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 
 .DEFAULT_GOAL := help
 
@@ -43,12 +48,12 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(GPULIB) ## build bin/evald, with GPU support where cgo works; no CUDA is needed
-	GOGC=300 $(GOENV) $(GO) build -o bin/evald ./cmd/evald
+	$(GOENV) $(GO) build -o bin/evald ./cmd/evald
 
 LIBTAG ?= -tags=library
 
 library: $(GPULIB) ## build bin/libevald.so for the Python package, which finds it by EVALD_LIBRARY; it is a program too
-	GOGC=300 $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(shell $(GO) env GOFLAGS) $(LIBTAG))" $(GO) build -buildmode=c-shared -o bin/libevald.so ./cmd/evald
+	$(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS) $(LIBTAG))" $(GO) build -buildmode=c-shared -o bin/libevald.so ./cmd/evald
 	@chmod +x bin/libevald.so
 
 ifdef GPULIB
@@ -165,7 +170,7 @@ proto: ## generate the Go code of the service's protocol; needs protoc (Debian: 
 
 # Together with this system's own files and make test-arm64 these two have every file of the other systems of make dist.
 cross: ## check the types of the program and its tests for other systems, without compiling them
-	cd .ci/tools && $(GOENV) $(GO) run ./platforms darwin/arm64 windows/amd64
+	cd .ci/tools && $(ROOMY) $(GOENV) $(GO) run ./platforms darwin/arm64 windows/amd64
 
 lint: $(GPULIB) cross ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
