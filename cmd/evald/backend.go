@@ -125,7 +125,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
 	o.ORT = f.ORT.options()
-	e, err := open.Evaluator(o)
+	e, err := open.Open(o)
 	return e, flagged(err)
 }
 

@@ -10,9 +10,9 @@ import (
 // player is a worker's state of its jobs and of its network.
 type player struct {
 	phase  phase
-	leases map[key]*taken // by game that is to be played, in progress or not confirmed
-	job    *taken         // the job whose games are begun now; nil if idle or draining
-	plays  string         // taken.id of the games in progress
+	leases map[key]*claimedJob // by game that is to be played, in progress or not confirmed
+	job    *claimedJob         // the job whose games are begun now; nil if idle or draining
+	plays  string              // claimedJob.id of the games in progress
 
 	name, sha256 string        // of the network whose evaluator is open
 	text         []byte        // of the network being fetched, so far
@@ -39,8 +39,8 @@ type key struct {
 	number   int
 }
 
-// taken is a job that this worker has claimed.
-type taken struct {
+// claimedJob is a job that this worker has claimed.
+type claimedJob struct {
 	job
 	id   string
 	left []int // games to begin
@@ -54,7 +54,7 @@ const lookAgain = 100 * time.Millisecond
 
 // held returns the names of this worker's leases.
 func (p *player) held() (names []string) {
-	listed := map[*taken]bool{}
+	listed := map[*claimedJob]bool{}
 	for _, t := range p.leases {
 		if !listed[t] && t.Lease != "" { // or the game is an earlier process's
 			listed[t] = true
@@ -114,7 +114,7 @@ func (s *workerState) gotJob(now time.Time, r reply, err error) {
 		s.noJob(now)
 		return
 	}
-	t := &taken{job: *r.Job, id: r.Job.settings()}
+	t := &claimedJob{job: *r.Job, id: r.Job.settings()}
 	t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
 	if err := t.Config.Validate(); err != nil {
 		s.fail(fmt.Errorf("the learner has a job that cannot be played: %w", err))
@@ -151,7 +151,7 @@ func (s *workerState) noJob(now time.Time) {
 }
 
 // giveBack frees a job of which no game was begun.
-func (s *workerState) giveBack(t *taken) {
+func (s *workerState) giveBack(t *claimedJob) {
 	for _, n := range t.left {
 		delete(s.player.leases, key{t.id, n})
 	}

@@ -36,7 +36,7 @@ func (e *NoGPUError) Error() string {
 func (e *NoGPUError) Unwrap() error { return e.Err }
 
 // Network opens a network, which must not change from then on; answers call it name. Options.Model and Exact are ignored, and the
-// backend must compute networks. The network answers every game. Errors are those of Evaluator.
+// backend must compute networks. The network answers every game. Errors are those of Open.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // Package open is the entry point for programs that evaluate positions. It turns a name into a ready evaluator on the fastest
-// working device, with other evaluators as fallbacks. The example of Evaluator is a complete program.
+// working device, with other evaluators as fallbacks. The example of Open is a complete program.
 //
-// Evaluator opens a network by name; Network opens one that is in memory. Find and Model look models up without opening an
+// Open opens a network by its name; Network opens one that is in memory. Find and Model look models up without opening an
 // evaluator.
 //
 // Read open.go and network.go first; any.go and pattern.go: the networks that ship beside the default; model.go and search.go:
@@ -134,9 +134,9 @@ type Opened struct {
 	choice cpu.Choice   // the choice of CPUPath; zero if it was named
 }
 
-// Evaluator opens the evaluator that the options select. The error names the invalid option or model; with the backend GPU it is
+// Open opens the evaluator that the options select. The error names the invalid option or model; with the backend GPU it is
 // a *NoGPUError if no GPU works.
-func Evaluator(o Options) (*Opened, error) {
+func Open(o Options) (*Opened, error) {
 	e, err := named(o)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (o *Opened) Prove(nodes solver.Nodes) {
 	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
 }
 
-// named is Evaluator without Options.Exact.
+// named is Open without Options.Exact.
 func named(o Options) (*Opened, error) {
 	if source, ok := heuristic.Named(o.Backend); ok {
 		if o.Model != "" {
