@@ -364,7 +364,7 @@ func losses(r train.Report) string {
 // learnedSample is the number of learned examples that are measured at the end of the run.
 const learnedSample = 1 << 14
 
-// results prints the losses and the accuracy of the saved network, measured with by on some of the examples that it has learned from
+// results prints the losses and the accuracy of the saved network, measured with by on some of the examples that it was trained on
 // and on all that were held out.
 func (c *trainCmd) results(s streams, source train.Source, records *train.Records, by func(source train.Source, examples int64, progress func(int)) (train.Losses, error)) error {
 	progress := newProgress(s.err, 0)

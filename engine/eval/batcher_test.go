@@ -183,7 +183,7 @@ func TestBatcherRefusesWhatCannotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 16}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size, and 5 rows wait
+		ask(t.Context(), 9, eval.Normal, nil) // the queue is empty: a request of any size is accepted, and 5 rows wait
 		ask(ctx, 1, eval.Normal, context.Canceled)
 		ask(t.Context(), 1, eval.Normal, eval.ErrFull) // half of the 12 places for normal rows
 		ask(t.Context(), 1, eval.Low, eval.ErrFull)

@@ -67,7 +67,7 @@ type Mirrored struct {
 // NewMirrored wraps a backend.
 func NewMirrored(of Backend) *Mirrored { return &Mirrored{of: of, twice: new(sync.Pool)} }
 
-// Attributes are the other backend's, with half the rows, because it gets twice as many.
+// Attributes are the other backend's, with half the rows, because it gets two for each row.
 func (m *Mirrored) Attributes() Attributes {
 	a := m.of.Attributes()
 	a.Rows = (a.Rows + 1) / 2

@@ -485,7 +485,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	return n.first + uint32(best)
 }
 
-// blocked reports whether the node's first visit is pending, so that nothing is known of it. The leaf of that visit is the node itself or
+// blocked reports whether the node's first visit is pending, so that its value is unknown. The leaf of that visit is the node itself or
 // lies at the end of forced moves. (If memory is full, a leaf has no moves, and several visits to it may be pending.)
 func (n *node) blocked() bool {
 	return n.pending > 0 && n.visits == 0 && n.proof == open

@@ -63,7 +63,7 @@ type Config struct {
 	Resign float64 `json:"resign"`
 
 	// Exact, if above 0, ends a game at the first position whose result is proved, by a solver.Prober with that bound or by the search,
-	// which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
+	// which probes its leaves with a tenth of that bound. Positions that the rules decide are played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
 	// The games do not depend on these two. Sized replaces 0 by numbers.

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opened is an evaluator for one test, which is closed at its end, and what was noted of it.
+// opened opens an evaluator for one test, at whose end it is closed, and returns it with its notes.
 func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
 	t.Helper()
 	o.Note = func(text string) { notes = append(notes, text) }

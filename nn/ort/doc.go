@@ -24,7 +24,7 @@
 // on first use, because the library prepares more if all sizes of a graph are fixed. The padding is rows of earlier calls. Eight
 // board sizes have sessions at a time. Options.Batch leaves one batch size.
 //
-// Concurrency: on CPUs, a session runs as many calls at once as it has threads, each in its own memory, because a small batch has
+// Concurrency: on CPUs, a session runs up to one call per thread at once, each in its own memory, because a small batch has
 // little work for several threads. On a GPU, a session runs one call while others fill or read their memory. A session's threads
 // stop spinning when its last call ends, because searches need the processors between calls.
 //

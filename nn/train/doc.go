@@ -47,7 +47,7 @@
 // next to nothing, and all but a few percent of its time is in the kernels. gorgonia's solvers are not used, because their state
 // cannot be saved.
 //
-// Muon trains the blocks' weights, because it reaches lower losses in as many steps. Its matrix products cost the same for any
+// Muon trains the blocks' weights, because it reaches lower losses in the same number of steps. Its matrix products cost the same for any
 // batch size: an eighth of the rate at 256, and less for larger batches.
 //
 // The policy's loss is by cell, with the cells in which stones would land as targets, so that the graph needs no actions.

@@ -155,7 +155,7 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 		go func() { got <- acquire("10.0.0.1", false, func() {}) }()
 		<-ended
 		if err := first.notRead(context.Canceled); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("the one that lost its slot hears %v", err)
+			t.Errorf("the request that lost its slot has the error %v", err)
 		}
 		s.release(first)
 		<-got

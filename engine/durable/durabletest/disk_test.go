@@ -352,7 +352,7 @@ func dies(value any, do func()) (died bool) {
 	return false
 }
 
-// A process can be killed at each operation, also when a part of a write is done. It does nothing more then, even if it goes on.
+// A process can be killed at each operation, also when a part of a write is done. After that its operations do nothing.
 func TestKilledAt(t *testing.T) {
 	parts := map[string]bool{}
 	for seed := range uint64(50) {

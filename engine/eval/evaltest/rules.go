@@ -53,7 +53,7 @@ func Rules(t *testing.T, e *eval.Evaluator, board *game.Board, n int, seed uint6
 }
 
 // follows reports whether row i agrees with the rules. If they decide the position, the moves share the policy; otherwise, losing moves
-// have none of it.
+// have probability 0.
 func follows(b *eval.Batch, i int, o game.Outlook) bool {
 	decided := o.Result != game.Ongoing
 	ok := decided == (b.Source[i] == eval.Rules) && (!decided && o.Plies > 0) == (b.Source[i] == eval.Forced)

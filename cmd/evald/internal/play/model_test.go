@@ -300,7 +300,7 @@ func TestSearch(t *testing.T) {
 	d.shows("for X (value")
 	d.press("e")
 	if d.searching != nil || d.report != nil {
-		t.Error("the search goes on when nobody looks")
+		t.Error("the search continues after its report was hidden")
 	}
 	d.press("h")
 	d.until("a hint", func() bool { return d.report != nil && d.report.Best >= 0 })

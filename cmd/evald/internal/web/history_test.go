@@ -120,7 +120,7 @@ func TestPageBack(t *testing.T) {
 	b.tidy("")
 }
 
-// A link names the players, by levels, and nobody moves before "Play on".
+// A link names the players by their levels, and no agent moves before "Play on".
 func TestPageShared(t *testing.T) {
 	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow="+url.QueryEscape(play.Levels[0].Agent.String()))
 	b.says("#status", "Red played 4. Yellow waits: beginner")

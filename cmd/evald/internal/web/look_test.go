@@ -46,7 +46,7 @@ func TestPageExactMoves(t *testing.T) {
 	}
 }
 
-// All opinions are Red's and Yellow's chances, whoever is to move, in the players' colours and in words.
+// All opinions are Red's and Yellow's chances, whichever side is to move, in the players' colours and in words.
 func TestPageViewpoint(t *testing.T) {
 	b := open(t, Config{}, "/")
 	for i, moves := range []string{"44", "445"} { // Red's turn, then Yellow's
