@@ -162,7 +162,7 @@ func TestStoredONNX(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if bytes := gametest.Must(s.Bytes())(t); bytes < 2*int64(len(content)) {
-		t.Errorf("it is said to take %d bytes, and its file has %d", bytes, len(content))
+		t.Errorf("it reports %d bytes, and its file has %d", bytes, len(content))
 	}
 	if _, again, err := open.Any("mine"); err != nil || again.Foreign == nil {
 		t.Errorf("from the store: %v", err)

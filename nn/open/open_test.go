@@ -257,7 +257,7 @@ func TestBytes(t *testing.T) {
 		takes := heap() - before
 		tiles := kernel.Path(e.CPUPath).Tiles() // of whose weights there is one form alone, in bfloat16
 		if float64(takes) > 1.01*float64(said) || !tiles && 5*takes < said {
-			t.Errorf("%s takes %d bytes, and is said to take at most %d", name, takes, said)
+			t.Errorf("%s takes %d bytes, and reports at most %d", name, takes, said)
 		}
 		runtime.KeepAlive(e)
 	}

@@ -118,7 +118,7 @@ func TestRunKilled(t *testing.T) {
 				select {} // the signal is on its way
 			}
 		})
-		t.Fatalf("the run lives on: %v", err)
+		t.Fatalf("the run did not end: %v", err)
 	}
 	for _, scores := range []string{"", writeScores(t, 200)} {
 		testKilled(t, scores, Compute{Threads: 2})

@@ -138,7 +138,7 @@ func TestSlots(t *testing.T) {
 }
 
 // Unknown clients have half of the slots, and an address too; a message that does not come is ended when others wait.
-func TestSlotsOfTheUnknown(t *testing.T) {
+func TestSlotsOfUnknownClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slots{n: 4}
 		ended := make(chan struct{})

@@ -98,7 +98,7 @@ func TestConnections(t *testing.T) {
 }
 
 // A client that opens many connections and leaves them idle loses them; clients that were answered keep theirs.
-func TestConnectionsMakeWay(t *testing.T) {
+func TestConnectionsEvicted(t *testing.T) {
 	l := newConnections(8, newBudget(1<<20))
 	now := time.Now()
 	client := l.enter(&addressed{from: "10.0.0.1"}, now)

@@ -418,6 +418,6 @@ func TestProgressWithoutClient(t *testing.T) {
 	reply.Body.Close()
 	s.underWay(t, 0)
 	if n := under.Load(); n > 150_000 {
-		t.Errorf("%d leaves were evaluated: the searches went on", n)
+		t.Errorf("%d leaves were evaluated: the searches continued", n)
 	}
 }

@@ -213,7 +213,7 @@ func (a *deaf) Move(context.Context, *game.Board, game.Position) (int, error) {
 }
 
 // An agent is asked one question at a time, however slowly it stops.
-func TestOneThoughtAtATime(t *testing.T) {
+func TestOneQuestionAtATime(t *testing.T) {
 	a := &deaf{began: make(chan struct{}, 100), release: make(chan struct{})}
 	d := drive(t, config(t, "-", &Player{"deaf", a}))
 	d.press("4")

@@ -162,7 +162,7 @@ func TestPageBroken(t *testing.T) {
 	b.at("7x6x4:44")
 	b.says("#shared", "Red is a person, Yellow is strong")
 	b.run("location.hash = '7x6x4:5&red=random&yellow=beginner'")
-	b.says("#problem", "beginner is not there to play Yellow")
+	b.says("#problem", "beginner cannot play Yellow")
 	b.at("7x6x4:5")
 	b.run("location.hash = 'nowhere'")
 	b.says("#problem", `move 1 is "n"`)

@@ -161,7 +161,7 @@ func (b *tab) pixels() image.Image {
 }
 
 // A stone falls behind the board. Visitors who want no motion see none.
-func TestPageFalls(t *testing.T) {
+func TestPageStoneFalls(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/", size(1280, 800))
 	b.says("#status", "Red to move: you")
 	b.choose("side", "both")
