@@ -325,7 +325,7 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 			return err
 		})
 	},
-	"streams that nobody reads": func(ctx context.Context, a *attack) {
+	"streams whose answers are not read": func(ctx context.Context, a *attack) {
 		ask := positionsRequest("bitsquares", 4096)
 		a.calls(ctx, 32, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
 			stream, err := api.ModelStreamInfer(ctx)

@@ -32,7 +32,7 @@ type processors struct {
 	CPUPath string  `name:"cpu-path" placeholder:"PATH" help:"Instructions that networks use on the CPU: a path of evald version, such as avx512. Default: the fastest, as measured on this machine (evald devices -v)."`
 }
 
-// check refuses a path that this machine does not have; the error lists those that it has.
+// check refuses a path that this machine lacks; the error lists the available ones.
 func (p processors) check() error {
 	if p.CPUPath == "" {
 		return nil
@@ -124,7 +124,7 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
 	o.ORT = f.ORT.options()
-	e, err := open.Evaluator(o)
+	e, err := open.Open(o)
 	return e, flagged(err)
 }
 

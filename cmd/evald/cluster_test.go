@@ -48,7 +48,7 @@ func clusteredAt(t *testing.T, listen string, args ...string) (learner *exec.Cmd
 	}
 }
 
-// unused is an address of this machine that nobody listens on.
+// unused returns an address of this machine on which no program listens.
 func unused(t *testing.T) string {
 	t.Helper()
 	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -210,7 +210,7 @@ func try(ctx context.Context, index int) tried {
 	note := func(text string) { t.Notes = append(t.Notes, text) }
 	o := options()
 	o.Backend, o.Model, o.GPUs, o.Note = open.GPU, open.DefaultModel, []int{index}, note
-	e, err := open.Evaluator(o)
+	e, err := open.Open(o)
 	if err != nil {
 		t.Error = err.Error()
 		return t

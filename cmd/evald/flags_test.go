@@ -120,7 +120,7 @@ func TestOldNames(t *testing.T) {
 }
 
 // Each command that writes answers can write the same answers to a file.
-func TestOutEverywhere(t *testing.T) {
+func TestEveryCommandHasOut(t *testing.T) {
 	positions := writeText(t, "positions.txt", "4444445 -1 0 0 -1000 0 0 0\n")
 	queries := writeText(t, "queries.jsonl", `{"id":"a","moves":"4444445","visits":10}`+"\n")
 	for _, args := range []string{

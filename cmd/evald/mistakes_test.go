@@ -19,7 +19,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// mistake is a position as people new to evald send it, in the forms that it has.
+// mistake is a position as people new to evald send it, in one or more forms.
 type mistake struct {
 	name      string
 	text      string // moves, or an observation

@@ -53,7 +53,7 @@ func TestPlaySeed(t *testing.T) {
 	}
 }
 
-// A game that is kept goes on from its file, and other commands read the file too.
+// A saved game continues from its file, and other commands read the file too.
 func TestPlayFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "game.txt")
 	must(t, "1\n1\nquit\n", "play", "--side", "both", "--evaluate", "uniform", "--position", "4x4x3:44", "--save", path)

@@ -408,7 +408,7 @@ func TestPositionsTrain(t *testing.T) {
 	must(t, "", "train", first, "-o", run, "--rules", "5x4x4", "--network", "1x4/4/6", "--batch", "32", "--steps", "3", "--threads", "1")
 }
 
-// Positions are also taken from records of self-play, of each file once. The command goes on with the files that are missing.
+// Positions also come from records of self-play, each file used once. If files are missing, the same command adds them.
 func TestPositionsFromGames(t *testing.T) {
 	run, dir := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "exact")
 	must(t, "", "selfplay", "-o", run, "--rules", "4x4x3", "--games", "600", "--visits", "4", "--backend", "bitsquares")

@@ -153,7 +153,7 @@ func TestPuzzleRatings(t *testing.T) {
 				}
 			}
 			if shares[0] <= shares[len(shares)-1] {
-				t.Errorf("%s solves as many of the hardest puzzles as of the easiest", name)
+				t.Errorf("%s solves no smaller share of the hardest puzzles than of the easiest", name)
 			}
 			weaker = shares
 		}

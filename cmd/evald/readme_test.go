@@ -61,8 +61,8 @@ type shown struct {
 	line  int
 }
 
-// shellCommands are those of a shell block. A line that begins with # is from the output of the command above it, and a line that
-// is indented goes on with the command.
+// shellCommands are those of a shell block. A line that begins with # is from the output of the command above it, and an
+// indented line continues the command.
 func shellCommands(b block) []shown {
 	var all []shown
 	for i, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
@@ -134,7 +134,7 @@ type reader struct {
 	path   string // of the document
 	folder string
 	env    []string
-	ports  []string // pairs: what the document says and what it is here, for strings.NewReplacer
+	ports  []string // pairs for strings.NewReplacer: an address in the document and its replacement here
 	stops  []func() // end the services that run
 }
 
@@ -367,7 +367,7 @@ var (
 	code    = regexp.MustCompile("(?s)```.*?```|`[^`]*`")
 )
 
-// Every relative link of every document leads to a file that exists, and to a heading of it where one is named.
+// Every relative link of every document leads to an existing file, and to an existing heading where it names one.
 func TestLinks(t *testing.T) {
 	links := 0
 	for _, document := range files(t, ".md") {

@@ -59,7 +59,7 @@ func TestScoreBoards(t *testing.T) {
 		t.Fatalf("the reports are of %s", got)
 	}
 	for column, o := range map[int]open.Options{0: {Model: "seeded-2x16", Backend: "cpu", CPUPath: "go"}, 2: {Backend: "bitsquares"}} {
-		e := gametest.Must(open.Evaluator(o))(t)
+		e := gametest.Must(open.Open(o))(t)
 		defer e.Close()
 		for _, b := range reports[column].Boards {
 			var sums [3]float64

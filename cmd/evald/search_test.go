@@ -170,7 +170,7 @@ func TestScoreSolvingInterrupted(t *testing.T) {
 	}
 }
 
-// A second interrupt ends the program at once, even if nobody reads its answers.
+// A second interrupt ends the program at once, even if its output is not read.
 func TestInterruptedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "positions")
 	putFile(t, path, strings.Repeat("44\n", 100_000))
@@ -179,7 +179,7 @@ func TestInterruptedTwice(t *testing.T) {
 	gametest.OK(t, err)
 	gametest.OK(t, program.Start())
 	defer program.Process.Kill()
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is at work, and soon blocks on the full pipe
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil { // it is working, and soon blocks on the full pipe
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

@@ -17,7 +17,7 @@ import (
 )
 
 // A load reveals nothing about this machine's files: not in its message, its status, the index or the log.
-func TestLoadTellsNothing(t *testing.T) {
+func TestLoadRevealsNothing(t *testing.T) {
 	ownStore(t)
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")

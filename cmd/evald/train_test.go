@@ -266,7 +266,7 @@ func TestTrainWrongUse(t *testing.T) {
 	}
 }
 
-// A network of pattern tables is trained by the same command, goes on after an interruption, and evaluates.
+// The same command trains a network of pattern tables and resumes it after an interruption, and the network evaluates.
 func TestTrainTables(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	records := recordsFile(t, 600, func(_ int, r *record.Record) { r.Source = eval.Solved })

@@ -263,7 +263,7 @@ func (v *victim) visitor(d time.Duration) visit {
 	return out
 }
 
-// atRest waits until the service holds about as many goroutines and files as given, and no memory for requests.
+// atRest waits until the service has about the given numbers of goroutines and files, and no memory for requests.
 func (v *victim) atRest(goroutines, files int) {
 	v.t.Helper()
 	v.web.CloseIdleConnections()

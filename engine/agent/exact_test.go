@@ -125,7 +125,7 @@ func TestSolverBook(t *testing.T) {
 }
 
 // If half of its time is not enough, solver uses the other half for mcts with its network. Without a limit of time it loads no network.
-func TestSolverRest(t *testing.T) {
+func TestSolverSharesTime(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 10, Rows: 10, InARow: 5, Gravity: true})
 	var asked []string
 	var network evaltest.Stub

@@ -8,7 +8,7 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Users type agents, and code writes them down. Both are a Spec, and a Spec makes as many agents as there are games.
+// Users type agents, and code writes them down. Both are a Spec, which makes an agent for each game.
 func Example() {
 	typed, err := agent.Parse("uct-bitsquares:sims=500,power=2")
 	if err != nil {

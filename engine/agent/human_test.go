@@ -85,7 +85,7 @@ func TestHumanTemperature(t *testing.T) {
 			}
 			weights[a] = float64(batch.Policy[from])
 		}
-		if len(moves) > 5 || moves == "12121" { // column 1 completes a line, and nobody looks
+		if len(moves) > 5 || moves == "12121" { // column 1 completes a line, which this agent overlooks
 			weights[0] = 1. / 7
 		}
 		if moves == "121212" { // as does column 2, for the other side

@@ -282,7 +282,7 @@ func TestRandomOpenings(t *testing.T) {
 	}
 }
 
-// RandomOpenings finds exactly the positions in which nobody wins by force soon, compared with the solver. On 5x4 it looks
+// RandomOpenings finds exactly the positions in which, according to the solver, neither side has a forced win soon. On 5x4 it looks
 // seven plies ahead.
 func TestQuiet(t *testing.T) {
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 5, InARow: 4, Gravity: true})

@@ -235,7 +235,7 @@ func (m *Match) checkAll(games []Game) error {
 	}
 	if len(games) > 0 {
 		if last := m.pairing(int(games[len(games)-1].Number)); last.opening >= len(m.Openings) {
-			return fmt.Errorf("has %d games a pair: ask for as many or more, or name another file", 2*(last.opening+1))
+			return fmt.Errorf("has %d games a pair: ask for at least this number, or name another file", 2*(last.opening+1))
 		}
 	}
 	return nil

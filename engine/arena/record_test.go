@@ -122,7 +122,7 @@ func TestResumeTwice(t *testing.T) {
 		t.Error(diff)
 	}
 	// A shorter match would leave games out.
-	if _, err := arena.OpenRecord(path, shorter, source); err == nil || !strings.Contains(err.Error(), "has 12 games a pair: ask for as many or more") {
+	if _, err := arena.OpenRecord(path, shorter, source); err == nil || !strings.Contains(err.Error(), "has 12 games a pair: ask for at least this number") {
 		t.Errorf("a shorter match: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 }
 
 // Tables of no games and of one game can be encoded as JSON.
-func TestTableOfLittle(t *testing.T) {
+func TestTableOfOneGame(t *testing.T) {
 	for _, games := range [][]arena.Game{nil, {{Number: 1, Pair: 1, Opening: 1, First: "a", Second: "b", Points: 1}}} {
 		table := arena.NewTable([]string{"a", "b"}, games)
 		if _, err := json.Marshal(table); err != nil || table.Standings[0].EloError != -1 || !table.Standings[0].TooFew {

@@ -172,7 +172,7 @@ func connection(l *cluster.Learner) cluster.Connection { return to(l.Join()) }
 func to(url string) cluster.Connection { return cluster.Connection{URL: url}.Hurried(cluster.Patience) }
 
 // Three workers play what one machine would: the files are the same, bit for bit, in both generations. The learner stops
-// between and goes on, also in the middle of a generation.
+// and resumes between them and within a generation.
 func TestSameFiles(t *testing.T) {
 	var told ledger
 	dir, run := t.TempDir(), t.TempDir()

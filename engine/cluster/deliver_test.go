@@ -274,7 +274,7 @@ func TestRedelivered(t *testing.T) {
 	}
 }
 
-// A worker gets a network's content that is another's, and then too little of it. It plays when the right one has come.
+// A worker gets the content of another network, then only a part of the right one. It plays once the right one has arrived.
 func TestWrongNetwork(t *testing.T) {
 	within(t, time.Minute)
 	url := outside(t).ClientURL()

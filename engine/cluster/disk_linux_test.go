@@ -45,8 +45,8 @@ func fill(t *testing.T, dir string, left int64) (empty func()) {
 	}
 }
 
-// The learner's disk is full: when a game comes, when a file of records is due, and when the last one is. Workers are told so
-// and keep their games; when there is room again the run goes on to the files of one machine.
+// The learner's disk is full when a game arrives, when a file of records is due, and when the last one is. Workers are told so
+// and keep their games. Once there is room again, the run ends with the same files as on one machine.
 func TestFullDisk(t *testing.T) {
 	within(t, time.Minute)
 	const n = selfplay.ShardGames + 60

@@ -141,7 +141,7 @@ func roleServer(a arguments) error {
 	select {}
 }
 
-// freePort is an address of this machine that nobody listens on.
+// freePort returns an address of this machine on which no program listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l := gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -308,7 +308,7 @@ func waitFor(t *testing.T, address string) {
 			return
 		}
 		if t.Context().Err() != nil {
-			t.Fatal("nobody listens")
+			t.Fatal("no program listens there")
 		}
 	}
 }

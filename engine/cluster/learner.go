@@ -81,7 +81,7 @@ func (l *Learner) begin() (err error) {
 	if answer, err := l.conn.Request(helloSubject, []byte("{}"), l.patience); err == nil {
 		var r reply
 		_ = json.Unmarshal(answer.Data, &r) // the run is only for the message to the user
-		return fmt.Errorf("another learner is at this server, of run %.10q: give each an account of its own", r.Run)
+		return fmt.Errorf("another learner, of run %.10q, uses this server: give each learner an account of its own", r.Run)
 	}
 	return l.listen()
 }

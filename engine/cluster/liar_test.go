@@ -151,7 +151,7 @@ func TestLogOfLies(t *testing.T) {
 
 // A worker sends games far beyond those that were given out, which would wait in memory, and keeps jobs that it does not play. Others
 // get these jobs, and the files are those of one machine.
-func TestJobsThatNobodyPlays(t *testing.T) {
+func TestUnplayedJobs(t *testing.T) {
 	within(t, time.Minute)
 	l := open(t, cluster.Options{})
 	conn, c := wire(t, l), small(0)

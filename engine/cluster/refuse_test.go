@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 		{"another version", connection(plain), "v2", `its version is "v2", and the learner's "v1"`},
 		{"a wrong password", to(wrong(plain.Join())), "v1", "Authorization Violation"},
 		{"no password", to("nats://" + after(plain.Join(), "@")), "v1", "Authorization Violation"},
-		{"a certificate of nobody's", connection(secure), "v1", "certificate signed by unknown authority"},
+		{"a certificate of an unknown authority", connection(secure), "v1", "certificate signed by unknown authority"},
 		{"another's certificate", cluster.Connection{URL: secure.Join(), CA: other}, "v1", "certificate signed by unknown authority"},
 		{"a wrong password by TLS", cluster.Connection{URL: wrong(secure.Join()), CA: cert}, "v1", "Authorization Violation"},
 	} {
@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 	open(t, cluster.Options{Outside: new(to(url))})
 	o := cluster.Options{Version: "v", Dir: t.TempDir(), Log: quiet(), Outside: new(to(url))}
 	// In no hurry: the first learner's answer may take a moment.
-	if _, err := cluster.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another learner is at this server") {
+	if _, err := cluster.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another learner, of run ") {
 		t.Errorf("a second learner at one server: %v", err)
 	}
 }

@@ -143,7 +143,7 @@ func (o simOptions) smaller() (all []simOptions) {
 
 // When a worker changes to another run, it does not number its questions from 1 again. So a late answer from the earlier run is not taken
 // for the answer to a new question.
-func TestQuestionsGoOn(t *testing.T) {
+func TestQuestionNumbersContinue(t *testing.T) {
 	s := newWorkerState(WorkerOptions{Log: slog.New(slog.DiscardHandler)}, simPace, "w", 7, nil)
 	s.step(time.Unix(0, 0))
 	if d := s.take(); len(d) != 1 || d[0].call != 8 {

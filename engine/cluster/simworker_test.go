@@ -230,7 +230,7 @@ func (k *simWorker) send(d deed) (failed bool) {
 			k.poke()
 		})
 	}
-	if l.state == nil { // the server says that nobody is there
+	if l.state == nil { // the server reports that no learner is connected
 		if d.call != 0 {
 			k.w.later(k.machine, time.Millisecond, func() {
 				if k.state == state {
@@ -398,7 +398,7 @@ func (w *world) lie() {
 		q.Generation = 1000
 	case 6:
 		text = []byte(`{"games":[[[[[[[[[[`)
-	case 7: // a job that nobody plays
+	case 7: // it asks for a job and never plays it
 		subject, q.Games = jobSubject, nil
 	case 8:
 		subject, text = workerSubject, encode(report{Worker: Worker{Name: "liar", Games: 1 << 40}, Holds: []string{"x"}, Returns: []string{"y"}})

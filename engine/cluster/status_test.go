@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	report()
-	gametest.OK(t, conn.Publish("evald.worker", []byte(`{"worker":"x`))) // nobody's
+	gametest.OK(t, conn.Publish("evald.worker", []byte(`{"worker":"x`))) // no valid report
 	var s cluster.Status
 	for s.Heard < all || !s.Playing {
 		var err error
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A worker that plays says so: its network, and the games that it has begun.
+// A playing worker reports its network and the number of games that it has begun.
 func TestWorkersStatus(t *testing.T) {
 	within(t, time.Minute)
 	l := open(t, cluster.Options{})

@@ -10,9 +10,9 @@ import (
 // player is a worker's state of its jobs and its network.
 type player struct {
 	phase  phase
-	leases map[key]*taken // by game that is to be played, in progress or not confirmed
-	job    *taken         // the job whose games are to begin now; nil in idle and draining
-	plays  string         // taken.id of the games in progress
+	leases map[key]*claimedJob // by game that is to be played, in progress or not confirmed
+	job    *claimedJob         // the job whose games are to begin now; nil in idle and draining
+	plays  string         // claimedJob.id of the games in progress
 
 	name, sha256 string        // of the network whose evaluator is open
 	text         []byte        // first bytes of the network that is being fetched
@@ -39,8 +39,8 @@ type key struct {
 	number   int
 }
 
-// taken is a job that this worker has claimed.
-type taken struct {
+// claimedJob is a job that this worker has claimed.
+type claimedJob struct {
 	job
 	id   string
 	left []int // games that have not begun
@@ -54,7 +54,7 @@ const lookAgain = 100 * time.Millisecond
 
 // held returns the names of this worker's leases.
 func (p *player) held() (names []string) {
-	listed := map[*taken]bool{}
+	listed := map[*claimedJob]bool{}
 	for _, t := range p.leases {
 		if !listed[t] && t.Lease != "" { // a game of an earlier process has no lease
 			listed[t] = true
@@ -114,7 +114,7 @@ func (s *workerState) gotJob(now time.Time, r reply, err error) {
 		s.noJob(now)
 		return
 	}
-	t := &taken{job: *r.Job, id: r.Job.settings()}
+	t := &claimedJob{job: *r.Job, id: r.Job.settings()}
 	t.Config.Parallel, t.Config.Batch = min(s.o.Parallel, max(t.AtOnce, 1)), s.o.Batch
 	if err := t.Config.Validate(); err != nil {
 		s.fail(fmt.Errorf("the learner has a job that cannot be played: %w", err))
@@ -151,7 +151,7 @@ func (s *workerState) noJob(now time.Time) {
 }
 
 // giveBack ends the lease of a job none of whose games has begun.
-func (s *workerState) giveBack(t *taken) {
+func (s *workerState) giveBack(t *claimedJob) {
 	for _, n := range t.left {
 		delete(s.player.leases, key{t.id, n})
 	}

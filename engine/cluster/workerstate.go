@@ -86,7 +86,7 @@ var (
 func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpool func(run string) (*spool, error)) *workerState {
 	return &workerState{
 		pace: p, o: o, name: name, questions: questions, openSpool: openSpool, patience: p.patience, backOff: p.pause, now: Worker{Name: name},
-		player: player{leases: map[key]*taken{}},
+		player: player{leases: map[key]*claimedJob{}},
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *workerState) joined(now time.Time, r reply, err error) {
 		}
 		s.run = r.Run
 		for _, g := range s.spool.games { // games in the spool are not played again
-			s.player.leases[key{g.Settings, g.Number}] = &taken{}
+			s.player.leases[key{g.Settings, g.Number}] = &claimedJob{}
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestCreate(t *testing.T) {
 
 const writing = "DURABLE_TEST_WRITE" // the file that another process is to write
 
-// The temporary file of a killed writer is in nobody's way. The next writer of the name, or Sweep, removes it.
+// The temporary file of a killed writer hinders no other writer. The next writer of the name, or Sweep, removes it.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(writing); path != "" {
 		w, err := durable.Create(path)

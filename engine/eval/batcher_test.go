@@ -179,11 +179,11 @@ func TestBatcherPriorities(t *testing.T) {
 	})
 }
 
-func TestBatcherRefusesWhatCannotWait(t *testing.T) {
+func TestBatcherRefusesWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, stub, ask, release := held(t, eval.BatcherConfig{MaxRows: 4, MaxDelay: time.Hour, InFlight: 1, MaxQueued: 16}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		ask(t.Context(), 9, eval.Normal, nil) // nobody waits: accepted, whatever its size, and 5 rows wait
+		ask(t.Context(), 9, eval.Normal, nil) // the queue is empty: a request of any size is accepted, and 5 rows wait
 		ask(ctx, 1, eval.Normal, context.Canceled)
 		ask(t.Context(), 1, eval.Normal, eval.ErrFull) // half of the 12 places for normal rows
 		ask(t.Context(), 1, eval.Low, eval.ErrFull)
@@ -275,7 +275,7 @@ func TestBatcherCountsFirst(t *testing.T) {
 		for i := range int64(3) {
 			gametest.OK(t, b.Evaluate(t.Context(), batch(positions(1, 2)...)))
 			if n, s := heard.Load(), b.BatcherStats(); n != i+1 || s.Rows != 2*uint64(i+1) {
-				t.Errorf("after %d answers %d batches were heard of, %d rows counted", i+1, n, s.Rows)
+				t.Errorf("after %d answers %d batches were reported, %d rows counted", i+1, n, s.Rows)
 			}
 		}
 		b.Close()

@@ -42,7 +42,7 @@ func TestCacheFreed(t *testing.T) {
 	}
 }
 
-// A cache has room for as many answers as it was asked to keep. Their tags spread evenly, so some sets are full before others.
+// A cache has room for the requested number of answers. Their tags spread evenly, so some sets are full before others.
 func TestCacheRoom(t *testing.T) {
 	for _, n := range []int{257, 300, 1000} {
 		c := eval.NewCache(n)

@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 		}, false, []eval.Source{eval.CPU}},
 		"mirrored": {func() *eval.Evaluator { return eval.New(eval.NewMirrored(stub()), own) }, true, []eval.Source{eval.CPU}},
 		"exact":    {func() *eval.Evaluator { return eval.New(stub(), eval.Options{Exact: eval.NewExact(200)}) }, false, []eval.Source{eval.CPU, eval.Rules, eval.Forced, eval.Solved}},
-		"all of it": {func() *eval.Evaluator {
+		"all options": {func() *eval.Evaluator {
 			batching := eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
 			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, eval.Options{
 				Cache: eval.NewCache(1 << 10), Model: "m", Batch: &batching, Exact: eval.NewExact(200),

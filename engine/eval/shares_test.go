@@ -45,7 +45,7 @@ func flood(ctx context.Context, e *eval.Evaluator, atOnce, n int, rows *atomic.I
 // later. A client's first row waits for the batch under way alone.
 func TestSharesOfModestClients(t *testing.T) {
 	if testing.Short() {
-		t.Skip("under the race detector so many timers of a bubble end the program: go.dev/issue/78156")
+		t.Skip("the race detector ends a program with this number of timers in a bubble: go.dev/issue/78156")
 	}
 	for _, clients := range []int{2, 10, 100} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSharesOfModestClients(t *testing.T) {
 // times as much, and others what their callers say.
 func TestSharesByWeight(t *testing.T) {
 	if testing.Short() {
-		t.Skip("under the race detector so many timers of a bubble end the program: go.dev/issue/78156")
+		t.Skip("the race detector ends a program with this number of timers in a bubble: go.dev/issue/78156")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e := steady(eval.BatcherConfig{MaxDelay: time.Millisecond})
@@ -170,7 +170,7 @@ func TestSharesRandom(t *testing.T) {
 			for _, p := range b.Pos {
 				ctx, _ := owners.Load(p)
 				if ctx == nil || ctx.(context.Context).Err() != nil && !testing.Short() { // in real time it may just have ended
-					t.Errorf("after %v: a row is computed for nobody", time.Since(start))
+					t.Errorf("after %v: a row is computed after its request has ended", time.Since(start))
 				}
 			}
 			if len(b.Pos) > 64 || e.BatcherStats().Queued > most+300 { // a request of any size is accepted if none waits

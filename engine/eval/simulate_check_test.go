@@ -130,7 +130,7 @@ func (w *world) answer(m *Batch, err error) {
 
 // checkAnswer checks what Submit returns.
 func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
-	const late = 3 * tick // for each step of it there may be a tick
+	const late = 3 * tick // each step may take a tick
 	most := w.scheduler.config.MaxWait[r.caller.Priority+1]
 	switch {
 	case r.ended:
@@ -145,7 +145,7 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 		}
 	case errors.Is(err, errBackend), errors.Is(err, errHang):
 		if !r.failed {
-			w.fail("%v: no batch of it has failed: %v", r, err)
+			w.fail("%v: no batch with its rows has failed: %v", r, err)
 		}
 	case err != nil:
 		if r.ctx.err == nil || !errors.Is(err, r.ctx.err) {

@@ -56,7 +56,7 @@ func simulateShares(w *gametest.Simulation) error {
 		now = now.Add(time.Millisecond)
 		x, ok := s.next(now)
 		if !ok {
-			return nil // nobody asks for anything
+			return nil // no client has work
 		}
 		if x.queue != nil {
 			x = s.fill(x, now)

@@ -57,7 +57,7 @@ type simClient struct {
 	waits  int     // rows
 }
 
-// simRequest is a request and what the simulation knows of it.
+// simRequest is a request with the simulation's record.
 type simRequest struct {
 	*request
 	client  *simClient

@@ -39,7 +39,7 @@ func TestMix(t *testing.T) {
 		t.Errorf("a mix of too many games: error %v", err)
 	}
 	if m, err := ParseMix(strings.Join(long[1:], ",")); err != nil || len(m) != maxParts {
-		t.Errorf("a mix of as many games as can be: %d, error %v", len(m), err)
+		t.Errorf("a mix of the maximum number of games: %d, error %v", len(m), err)
 	}
 }
 

@@ -136,7 +136,7 @@ func (g *graph) below(p game.Position, seen map[game.Position]*place) {
 	}
 }
 
-// PUCT finds what graph finds, also after a move, on boards on which nobody can win for a long time.
+// PUCT finds what graph finds, also after a move, on boards on which neither side can win for a long time.
 func TestGraph(t *testing.T) {
 	for _, rules := range []game.Rules{{Rows: 6, Columns: 9, InARow: 9, Gravity: true}, {Rows: 3, Columns: 9, InARow: 9}} {
 		b := game.MustBoard(rules)

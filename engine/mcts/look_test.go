@@ -77,9 +77,9 @@ func TestForcedLine(t *testing.T) {
 }
 
 // Moves that let the other side win at once are lost before any visit. The priors of the others sum to 1.
-func TestUnsafeMoves(t *testing.T) {
+func TestLosingMoves(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
-	unsafe := 0
+	losing := 0
 	for _, p := range gametest.Positions(gametest.Rand(5), b, 500, true) {
 		if safe := b.Safe(p); !b.Wins(p).IsZero() || safe.IsZero() || safe == b.Legal(p) {
 			continue
@@ -92,7 +92,7 @@ func TestUnsafeMoves(t *testing.T) {
 				total += m.Prior
 				continue
 			}
-			unsafe++
+			losing++
 			if m.Result != game.Loss || m.Plies != 2 || m.Prior != 0 {
 				t.Fatalf("%v: the other side refutes %+v", p, m)
 			}
@@ -101,8 +101,8 @@ func TestUnsafeMoves(t *testing.T) {
 			t.Fatalf("%v: the priors of the other moves are %v in all", p, total)
 		}
 	}
-	if unsafe < 100 {
-		t.Errorf("%d unsafe moves", unsafe)
+	if losing < 100 {
+		t.Errorf("%d losing moves", losing)
 	}
 }
 

@@ -236,13 +236,13 @@ func TestEndlessDraw(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%v: the search goes on after its time", s)
+			t.Fatalf("%v: the search continues after its time", s)
 		}
 		cancel()
 	}
 }
 
-// A probe takes as long as many visits, so that a search with probes ends between two of them.
+// A probe takes the time of many visits, so a search with probes may end between two probes.
 func TestEndsBetweenProbes(t *testing.T) {
 	b, p := position(t, "1323335555322626") // six moves are open, and probes find that all of them lose
 	ctx, cancel := context.WithCancel(t.Context())

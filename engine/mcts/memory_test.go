@@ -47,7 +47,7 @@ func TestMemoryFullManyLeaves(t *testing.T) {
 	}
 }
 
-// An Evaluator searches as many trees at once as their memory allows.
+// Memory limits the number of trees that an Evaluator searches at once.
 func TestEvaluatorMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 64, 100_000: 10, 1 << 20: 1} {

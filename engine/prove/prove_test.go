@@ -235,7 +235,7 @@ func TestRun(t *testing.T) {
 					t.Errorf("%s, %s from %+v (-slow +records):\n%s", rules, text, start, diff)
 				}
 				o := options(t, b, text, memory)
-				o.Agents = make([]agent.Agent, 2) // nobody is asked
+				o.Agents = make([]agent.Agent, 2) // no agent is asked
 				if again := gametest.Must(Run(t.Context(), dir, start, o))(t); !cmp.Equal(got, again) {
 					t.Errorf("%s, %s, again:\n%s", rules, text, cmp.Diff(got, again))
 				}
@@ -248,7 +248,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A sample has as many of each layer's positions as are asked for, or all, with exact results.
+// A sample has the requested number of positions of each layer, or all if there are fewer, with exact results.
 func TestSample(t *testing.T) {
 	b, text := board(t, "5x4x4"), "policy:model=bitsquares"
 	s := newSlow(t, b, text, game.Position{}, map[game.Position]int{})

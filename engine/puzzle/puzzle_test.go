@@ -25,7 +25,7 @@ func all(t testing.TB) []Puzzle {
 	return puzzles
 }
 
-// some returns n puzzles at random that ship, or as many as a soak has.
+// some returns n random puzzles of those that ship; in a soak it returns soak puzzles.
 func some(t testing.TB, n, soak int, seed uint64) []Puzzle {
 	t.Helper()
 	puzzles := all(t)

@@ -45,7 +45,7 @@ func TestSolve(t *testing.T) {
 		heard := make([]int, len(positions))
 		got, err := score.Solve(t.Context(), b, positions, score.SolveOptions{Threads: threads, Solved: func(i int, p score.Position) error {
 			if heard[i]++; !slices.Equal(want[i], p.Scores) || p.State.Position != positions[i] {
-				t.Errorf("position %d, heard %+v, want %v", i, p, want[i])
+				t.Errorf("position %d, reported %+v, want %v", i, p, want[i])
 			}
 			return nil
 		}})
@@ -55,7 +55,7 @@ func TestSolve(t *testing.T) {
 		var text []byte
 		for i, p := range got {
 			if diff := cmp.Diff(want[i], p.Scores); diff != "" || p.State.Position != positions[i] || p.State.Board != b || heard[i] != 1 {
-				t.Errorf("%d threads, position %d: heard of %d times (-want +got):\n%s", threads, i, heard[i], diff)
+				t.Errorf("%d threads, position %d: reported %d times (-want +got):\n%s", threads, i, heard[i], diff)
 			}
 			text = score.AppendLine(text, game.FormatNotation(b.Rules(), games[i]), p.Scores)
 		}

@@ -316,8 +316,8 @@ func TestRemember(t *testing.T) {
 	t.Log(rows)
 }
 
-// A run that asks for more games goes on after the last one, and another configuration is refused.
-func TestGoOn(t *testing.T) {
+// A run that asks for more games continues after the last one, and another configuration is refused.
+func TestContinues(t *testing.T) {
 	c, dir := config(), t.TempDir()
 	for _, n := range []int{5, 9, 9, 3} {
 		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, n, nil))
@@ -444,7 +444,7 @@ func TestSized(t *testing.T) {
 	}
 }
 
-// manyRows is a backend that prefers as many rows as a GPU.
+// manyRows is a backend that prefers large batches, as a GPU does.
 type manyRows struct{ eval.Backend }
 
 func (manyRows) Attributes() eval.Attributes { return eval.Attributes{Rows: 1024, Invariant: true} }
@@ -529,8 +529,8 @@ func TestInterruptedWithoutEvaluations(t *testing.T) {
 	}
 }
 
-// A store takes games in any order and more than once, continues after a kill, and ends with the files of Run. From a folder
-// that it has begun, Run goes on.
+// A store takes games in any order and more than once, continues after a kill, and ends with the files of Run. Run resumes a folder
+// that a store has begun.
 func TestStore(t *testing.T) {
 	c := config()
 	want, dir, both := t.TempDir(), t.TempDir(), t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// The exact score of a position, and those of its moves: more than 0 wins, and the more the sooner.
+// The exact score of a position, and those of its moves: more than 0 wins, and a higher score wins earlier.
 func ExampleSolver() {
 	rules, err := game.ParseRules("5x4x4")
 	if err != nil {

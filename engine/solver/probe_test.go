@@ -111,7 +111,7 @@ type probeAnswer struct {
 	moves, draw, lose game.Bits
 }
 
-// ask asks for all of it, but not what is known without a probe, which takes millions of nodes to check here (the test of book.Results does).
+// ask asks for the whole answer, except results that are known without a probe, which takes millions of nodes to check here (the test of book.Results does).
 // Probe has to agree with Moves.
 func ask(t *testing.T, prober *Prober, p game.Position) (a probeAnswer) {
 	a.result, a.moves = prober.Moves(p, false)

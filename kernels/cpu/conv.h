@@ -106,7 +106,7 @@ void winograd_out_avx2(winograd w);
 void winograd_out_avx512(winograd w);
 void winograd_out_neon(winograd w);
 
-// Each peak executes n rounds of independent multiply-add instructions in registers, as many per round as a tile has sums.
+// Each peak executes n rounds of independent multiply-add instructions in registers; a round has one for each sum of a tile.
 void peak_avx2(int64_t n);
 void peak_avx512(int64_t n);
 void peak_avx512bf16(int64_t n);

@@ -49,7 +49,7 @@ func evaluator(t testing.TB, n *net.Network, p kernel.Path) *Backend {
 	return e
 }
 
-// forPath is the network, or what Int8 makes of it if the path needs ranges that it does not have.
+// forPath returns the network, or its Int8 form if the path needs ranges and the network has none.
 func forPath(t testing.TB, n *net.Network, p kernel.Path) *net.Network {
 	t.Helper()
 	if ranges, err := n.Ranges(); err != nil || ranges != nil || !p.Int8() {

@@ -79,7 +79,7 @@ func TestPlanes(t *testing.T) {
 }
 
 // The meaning of the parity plane: fill all columns but one, then fill the last one, and check who plays where.
-func TestParityComesTrue(t *testing.T) {
+func TestParityPlane(t *testing.T) {
 	r := gametest.Rand(5)
 	for _, b := range boards() {
 		rules := b.Rules()

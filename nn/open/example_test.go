@@ -11,8 +11,8 @@ import (
 )
 
 // The network that ships evaluates two positions.
-func ExampleEvaluator() {
-	e, err := open.Evaluator(open.Options{})
+func ExampleOpen() {
+	e, err := open.Open(open.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func TestTrial(t *testing.T) {
 		"echo panic: no >&2; exit 2": "ended with exit status 2",
 		"echo evald: model of the trial: bad weights >&2; exit 1": "model mine: bad weights",
 	} {
-		_, err := open.Evaluator(open.Options{Model: path, Trial: []string{shell, "-c", script}})
+		_, err := open.Open(open.Options{Model: path, Trial: []string{shell, "-c", script}})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", script, err, says)
 		}
@@ -162,7 +162,7 @@ func TestStoredONNX(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if bytes := gametest.Must(s.Bytes())(t); bytes < 2*int64(len(content)) {
-		t.Errorf("it is said to take %d bytes, and its file has %d", bytes, len(content))
+		t.Errorf("it reports %d bytes, and its file has %d", bytes, len(content))
 	}
 	if _, again, err := open.Any("mine"); err != nil || again.Foreign == nil {
 		t.Errorf("from the store: %v", err)

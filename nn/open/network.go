@@ -35,7 +35,7 @@ func (e *NoGPUError) Error() string {
 func (e *NoGPUError) Unwrap() error { return e.Err }
 
 // Network opens a network, which must not change from then on; its name in answers is name. The network answers every game. Options.Model
-// and Exact are ignored, and the backend must compute networks. Errors are those of Evaluator.
+// and Exact are ignored, and the backend must compute networks. Errors are those of Open.
 func Network(n *net.Network, name string, o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil {
 		return nil, err

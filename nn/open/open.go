@@ -1,7 +1,7 @@
 // Package open is the entry point for programs that evaluate positions. Given a name, it returns a ready evaluator on the fastest working
-// device, with other evaluators as fallbacks. The example of Evaluator is a complete program.
+// device, with other evaluators as fallbacks. The example of Open is a complete program.
 //
-// Evaluator opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
+// Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
 // Read open.go and network.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
 // files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), race.go: checks and measurements that are
@@ -131,9 +131,9 @@ type Opened struct {
 	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
 }
 
-// Evaluator opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
+// Open opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
 // *NoGPUError if no GPU works.
-func Evaluator(o Options) (*Opened, error) {
+func Open(o Options) (*Opened, error) {
 	e, err := named(o)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (o *Opened) Prove(nodes solver.Nodes) {
 	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
 }
 
-// named is Evaluator without Options.Exact.
+// named is Open without Options.Exact.
 func named(o Options) (*Opened, error) {
 	if source, ok := heuristic.Named(o.Backend); ok {
 		if o.Model != "" {

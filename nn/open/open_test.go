@@ -37,11 +37,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opened is an evaluator for one test, which is closed at its end, and what was noted of it.
+// opened opens an evaluator for one test, at whose end it is closed, and returns it with its notes.
 func opened(t *testing.T, o open.Options) (e *open.Opened, notes []string) {
 	t.Helper()
 	o.Note = func(text string) { notes = append(notes, text) }
-	e = gametest.Must(open.Evaluator(o))(t)
+	e = gametest.Must(open.Open(o))(t)
 	t.Cleanup(func() {
 		for range 2 {
 			if err := e.Close(); err != nil {
@@ -257,7 +257,7 @@ func TestBytes(t *testing.T) {
 		takes := heap() - before
 		tiles := kernel.Path(e.CPUPath).Tiles() // of whose weights there is one form alone, in bfloat16
 		if float64(takes) > 1.01*float64(said) || !tiles && 5*takes < said {
-			t.Errorf("%s takes %d bytes, and is said to take at most %d", name, takes, said)
+			t.Errorf("%s takes %d bytes, and reports at most %d", name, takes, said)
 		}
 		runtime.KeepAlive(e)
 	}
@@ -306,7 +306,7 @@ func TestErrors(t *testing.T) {
 		{open.Options{Model: seeded, CPUPath: "mmx"}, "go", `CPU path "mmx"`},
 	} {
 		t.Setenv(open.PathVariable, test.path)
-		if e, err := open.Evaluator(test.o); e != nil || err == nil || !strings.Contains(err.Error(), test.says) {
+		if e, err := open.Open(test.o); e != nil || err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%+v: %v, want %s", test.o, err, test.says)
 		}
 	}
@@ -324,7 +324,7 @@ func TestNoGPU(t *testing.T) {
 	if _, err := driver.Find(); !errors.Is(err, driver.ErrNone) {
 		t.Skip("this machine has a GPU, or one that does not work")
 	}
-	_, err := open.Evaluator(open.Options{Backend: open.GPU, Model: "read only if there is a GPU"})
+	_, err := open.Open(open.Options{Backend: open.GPU, Model: "read only if there is a GPU"})
 	var none *open.NoGPUError
 	if !errors.As(err, &none) || !errors.Is(err, driver.ErrNone) || !strings.HasPrefix(err.Error(), "backend gpu: ") || !strings.HasSuffix(err.Error(), "; backend cpu evaluates networks") {
 		t.Errorf("%v", err)

@@ -51,7 +51,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is one row through a graph of one addition: all of a call, the same with a context that can end, and the library's part of it.
+// BenchmarkCall measures one row through a graph of one addition: the whole call, the call with a context that can end, and the library's part.
 func BenchmarkCall(b *testing.B) {
 	backend := adder(b)
 	board := game.MustBoard(game.Connect4)

@@ -111,7 +111,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Real numbers are rounded to the network that they came from, and with a step to multiples of it that fit bytes.
+// Real numbers are rounded to the network that they came from, and with a step to multiples of the step that fit bytes.
 func TestRound(t *testing.T) {
 	n := random(t)
 	for _, d := range n.Weights.Dense {

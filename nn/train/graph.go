@@ -97,7 +97,7 @@ func (g *graph) run() (*Losses, error) {
 	return &g.seen, nil
 }
 
-// measure computes the losses of examples, as many as the batch's size.
+// measure computes the losses of one batch of examples.
 func (g *graph) measure(examples []Example) (*Losses, error) {
 	if err := g.batch.Fill(examples); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func TestRunInterrupted(t *testing.T) {
 	gametest.OK(t, r.Close())
 	again := openRun(t, dir, source, Compute{Threads: 2})
 	if again.Done() != 17 {
-		t.Fatalf("goes on after %d steps, want 17", again.Done())
+		t.Fatalf("resumes after %d steps, want 17", again.Done())
 	}
 	gametest.OK(t, again.Train(t.Context(), time.Hour, nil))
 	sameRun(t, wholeRun(t, source, Compute{Threads: 1}), dir)
@@ -118,7 +118,7 @@ func TestRunKilled(t *testing.T) {
 				select {} // the signal is on its way
 			}
 		})
-		t.Fatalf("the run lives on: %v", err)
+		t.Fatalf("the run did not end: %v", err)
 	}
 	for _, scores := range []string{"", writeScores(t, 200)} {
 		testKilled(t, scores, Compute{Threads: 2})
@@ -138,7 +138,7 @@ func testKilled(t *testing.T, scores string, by Compute) {
 	}
 	r := openRun(t, dir, killedSource(t, scores), by)
 	if r.Done() != 16 {
-		t.Fatalf("goes on after %d steps, want 16", r.Done())
+		t.Fatalf("resumes after %d steps, want 16", r.Done())
 	}
 	gametest.OK(t, r.Train(t.Context(), time.Hour, nil))
 	sameRun(t, wholeRun(t, killedSource(t, scores), by), dir)

@@ -163,7 +163,7 @@ func TestHeldOutUnnumbered(t *testing.T) {
 }
 
 // Games that are held out do not influence what a value foretells.
-func TestHeldOutForetellsNothing(t *testing.T) {
+func TestSurveyWithoutHeldOut(t *testing.T) {
 	rs := gameRecords(200)
 	b := game.MustBoard(game.Connect4)
 	options := RecordOptions{Seed: 1, HeldOut: 0.4, QShare: 0.5}

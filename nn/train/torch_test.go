@@ -134,7 +134,7 @@ func TestTorchGradients(t *testing.T) {
 }
 
 // After some steps of each optimizer, of one game and of two, PyTorch's state is gorgonia's, up to rounding. A symmetric network stays so bit
-// for bit. Then each goes on with the other's checkpoint.
+// for bit. Then each resumes from the other's checkpoint.
 func TestTorchSwitch(t *testing.T) {
 	for _, test := range []struct{ optimizer, rules string }{{Muon, "5x4x4"}, {AdamW, "5x4x4"}, {AdamW, "5x4x4,3x3x3free=0.5"}} {
 		c := testConfig()

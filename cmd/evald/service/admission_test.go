@@ -138,7 +138,7 @@ func TestSlots(t *testing.T) {
 }
 
 // Unknown clients have half of the slots, and an address too; a message that does not come is ended when others wait.
-func TestSlotsOfTheUnknown(t *testing.T) {
+func TestSlotsOfUnknownClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slots{n: 4}
 		ended := make(chan struct{})
@@ -155,7 +155,7 @@ func TestSlotsOfTheUnknown(t *testing.T) {
 		go func() { got <- acquire("10.0.0.1", false, func() {}) }()
 		<-ended
 		if err := first.notRead(context.Canceled); status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("the one that lost its slot hears %v", err)
+			t.Errorf("the request that lost its slot has the error %v", err)
 		}
 		s.release(first)
 		<-got

@@ -23,8 +23,8 @@ func connectionFrom(from string, b *budget) *connection {
 	return newConnections(8, b).enter(&addressed{from: from}, time.Now())
 }
 
-// Whatever comes, there are no more connections than there may be, nobody loses one at work, no known one makes way for the
-// unknown while unknown ones are idle.
+// At no time are there more connections than the maximum. No busy connection is evicted, and no known client's while unknown
+// clients have idle ones.
 func TestConnections(t *testing.T) {
 	const most = 40
 	r := rand.New(rand.NewPCG(3, 4))
@@ -97,8 +97,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Who opens many connections and does nothing loses them again; whoever was answered stays.
-func TestConnectionsMakeWay(t *testing.T) {
+// A client that opens many connections and leaves them idle loses them; clients that were answered keep theirs.
+func TestConnectionsEvicted(t *testing.T) {
 	l := newConnections(8, newBudget(1<<20))
 	now := time.Now()
 	client := l.enter(&addressed{from: "10.0.0.1"}, now)
@@ -131,7 +131,7 @@ func TestStuckConnection(t *testing.T) {
 	if l.all[stuck] || !l.all[slow] {
 		t.Errorf("the stuck one is open: %v, the slow one %v", l.all[stuck], l.all[slow])
 	}
-	// Answers on a connection that was closed are counted no more, whoever is told of them, and when.
+	// Closing a connection ends the counting of its answers, including those that are reported later.
 	b := newBudget(1 << 20)
 	c := connectionFrom("10.0.0.1", b)
 	c.unread(100)

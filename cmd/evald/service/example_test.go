@@ -19,7 +19,7 @@ import (
 
 // load opens a model when the server starts, and again when it is loaded anew. The server closes it after its last batch.
 func load(m service.Model) (service.Loaded, error) {
-	e, err := open.Evaluator(open.Options{Backend: m.Name})
+	e, err := open.Open(open.Options{Backend: m.Name})
 	if err != nil {
 		return service.Loaded{}, err
 	}

@@ -221,8 +221,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A search of many positions waits while as many as there are processors are under way, no longer than its timeout. One of
-// fewer positions does not wait, unless its probes may take more nodes than they do by default.
+// One search of many positions runs for each processor; another waits, at most until its timeout. A search of
+// fewer positions does not wait, unless its probes may take more nodes than by default.
 func TestLargeSearchesTakeTurns(t *testing.T) {
 	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
 	exact := 0
@@ -280,7 +280,7 @@ func TestStream(t *testing.T) {
 	held, entered := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	stub := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
-		if len(b.Pos) == 200 && !first.Swap(true) { // the first request; later ones may be merged to as many rows
+		if len(b.Pos) == 200 && !first.Swap(true) { // the first request; later ones may be merged into a batch of the same size
 			close(entered)
 			<-held
 		}
@@ -418,6 +418,6 @@ func TestProgressWithoutClient(t *testing.T) {
 	reply.Body.Close()
 	s.underWay(t, 0)
 	if n := under.Load(); n > 150_000 {
-		t.Errorf("%d leaves were evaluated: the searches went on", n)
+		t.Errorf("%d leaves were evaluated: the searches continued", n)
 	}
 }

@@ -154,7 +154,7 @@ func TestGenerationIsHeld(t *testing.T) {
 	}
 }
 
-// What is unloaded is closed; who asked it in this program hears that it is gone, and finds it again when it is back.
+// An unloaded model is closed. Callers in this program then get an error, until the model is loaded again.
 func TestUnloadedIsClosed(t *testing.T) {
 	made, c := mortalConfig(func() {})
 	meanwhile := func() {}

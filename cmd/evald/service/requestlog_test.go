@@ -57,7 +57,7 @@ func (l *logbook) records(t *testing.T, message string) (found []map[string]any)
 	return found
 }
 
-// wait gives the next records with a message, so many, after those that were read before.
+// wait waits for n more records with a message after the first before records, and returns all those.
 func (l *logbook) wait(t *testing.T, message string, before, n int) []map[string]any {
 	t.Helper()
 	var found []map[string]any
@@ -70,7 +70,7 @@ const (
 	streamMethod = kserve.GRPCInferenceService_ModelStreamInfer_FullMethodName
 )
 
-// At level debug there is a record of each request, over both transports, with what is known of it.
+// At level debug, each request of both transports is logged, with its call, its status, and its model, id and rows where they were read.
 func TestRequestLog(t *testing.T) {
 	book := &logbook{}
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
@@ -273,7 +273,7 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// Where nobody debugs, a request that is answered costs the log nothing.
+// Above level debug, logging an answered request allocates nothing.
 func TestRequestLogIsFree(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Log = (&logbook{}).logger(slog.LevelInfo)

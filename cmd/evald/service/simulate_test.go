@@ -71,7 +71,7 @@ type call struct {
 	ctx     context.Context
 	gone    time.Time // when its client left; zero if it has not
 	until   time.Time // its deadline
-	failed  bool      // a batch with a row of it has failed
+	failed  bool      // a batch with one of its rows has failed
 	oldest  int       // the generation that served when it came
 	request *request
 	draw    draw

@@ -59,8 +59,8 @@ func device(took time.Duration) *evaltest.Stub {
 	}}
 }
 
-// Three times as many requests as can be answered: what is accepted keeps its deadline, and the others hear at once that
-// there is too much to do.
+// There are three times more requests than can be answered. Accepted requests keep their deadlines, and the others are refused
+// at once.
 func TestOverloadSoak(t *testing.T) {
 	d := gametest.SoakTime(t, 1500*time.Millisecond)
 	const capacity = 256 / 64 / 0.04 // requests a second, of 64 rows, in batches of 256 rows in 40 ms
@@ -173,8 +173,8 @@ func TestDrainSoak(t *testing.T) {
 	returnsToRest(t, before)
 }
 
-// A client that asks for nine tenths of its share gets it, none of its requests is refused, and the others share the rest, whoever
-// they are: holders of tokens or addresses. The others ask for all that they can get, half of them in bulk.
+// A client that asks for nine tenths of its share gets it, none of its requests is refused, and the others, identified by
+// tokens or addresses, share the rest. The others ask for all that they can get, half of them in bulk.
 func TestSharesSoak(t *testing.T) {
 	const batch, took = 64, 10 * time.Millisecond // 6400 rows a second
 	for _, clients := range []int{2, 10, 100} {

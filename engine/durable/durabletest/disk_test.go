@@ -352,7 +352,7 @@ func dies(value any, do func()) (died bool) {
 	return false
 }
 
-// A process can be killed at each operation, also when a part of a write is done. It does nothing more then, even if it goes on.
+// A process can be killed at each operation, also when a part of a write is done. After that its operations do nothing.
 func TestKilledAt(t *testing.T) {
 	parts := map[string]bool{}
 	for seed := range uint64(50) {
@@ -360,7 +360,7 @@ func TestKilledAt(t *testing.T) {
 		f := write(t, d, "x", "")
 		d.KillAt(d.Operations + 2)
 		if !dies(durabletest.ErrKilled, func() { _, _ = f.Write([]byte("text")) }) || !dies(durabletest.ErrKilled, func() { _ = d.Remove("x") }) {
-			t.Fatal("it lives")
+			t.Fatal("the process was not killed")
 		}
 		d.Kill()
 		parts[string(gametest.Must(d.ReadFile("x"))(t))] = true
@@ -376,7 +376,7 @@ func TestKilledAt(t *testing.T) {
 		}
 	}
 	if !dies(value, func() { write(t, d, "/x", "text") }) {
-		t.Error("it lives")
+		t.Error("the process was not killed")
 	}
 	if want := []string{"open /x", "write /x", "write middle /x", "sync /x"}; !slices.Equal(ops, want) || d.Operations != len(want) {
 		t.Errorf("%d operations %q", d.Operations, ops)
@@ -405,7 +405,7 @@ func TestFull(t *testing.T) {
 	gametest.Must(f.Write([]byte("!")))(t)
 }
 
-func TestLie(t *testing.T) {
+func TestLyingDisk(t *testing.T) {
 	lost := 0
 	for seed := range uint64(50) {
 		d := newDisk(seed)

@@ -69,9 +69,9 @@ func TestWarm(t *testing.T) {
 					t.Errorf("%v by %v: move %+v, the book has %+v", b.Rules(), s, m, found)
 				}
 			}
-			// The search goes on from there.
+			// The search continues from there.
 			if searched(t, is, 2000); is.Result() == game.Ongoing && is.Visits() != 2000 {
-				t.Errorf("%v: %d visits after going on to 2000", b.Rules(), is.Visits())
+				t.Errorf("%v: %d visits after continuing to 2000", b.Rules(), is.Visits())
 			}
 		}
 	}

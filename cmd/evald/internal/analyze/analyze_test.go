@@ -79,7 +79,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// The positions searched beside a position make no difference: the answer is the same as that of a search of it alone.
+// A position's answer does not depend on the positions that are searched beside it.
 func TestCompany(t *testing.T) {
 	for _, selection := range []mcts.Selection{mcts.PUCT, mcts.Gumbel} {
 		t.Run(selection.String(), func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestTerminate(t *testing.T) {
 		}
 	}
 	if heard["endless"].Field != "id" || heard["short"].Ended != byVisits || heard["other game"].Ended != byVisits {
-		t.Errorf("while a search goes on: %+v", heard)
+		t.Errorf("while a search runs: %+v", heard)
 	}
 	d.say(`{"id":"t","action":"terminate","terminate_id":"endless"}`)
 	var last []reply
@@ -398,7 +398,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// If nobody reads the answers, the run ends, however much is left to search and to read.
+// If the answers cannot be written, the run ends, even with positions left to search and input left to read.
 func TestBrokenOutput(t *testing.T) {
 	in, to := io.Pipe()
 	defer to.Close()

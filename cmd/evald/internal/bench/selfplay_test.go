@@ -41,7 +41,7 @@ func TestSelfPlayTakesTurns(t *testing.T) {
 	var halted atomic.Bool
 	player := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
 		if halted.Load() {
-			t.Error("the play goes on while the evaluator is measured alone")
+			t.Error("a game asks the evaluator while it is measured alone")
 		}
 		return nil
 	}}

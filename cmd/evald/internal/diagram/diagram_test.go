@@ -169,7 +169,7 @@ func TestGlyphs(t *testing.T) {
 	}
 }
 
-// A shape's bounds contain all of it.
+// A shape's bounds contain the whole shape.
 func TestBounds(t *testing.T) {
 	for _, s := range []shape{rectangle{1, 2, 30, 9, 4, 0}, disc{5, 6, 3, 0}, ring{5, 6, 9, 2, 0}, stroke{[]point{{1, 1}, {9, 3}, {2, 8}}, 2, 0}, stroke{[]point{{4, 4}}, 2, 0}} {
 		x0, y0, x1, y1 := s.bounds()

@@ -62,7 +62,7 @@ func Open(options string) (*Evaluator, error) {
 	if o.Program != "" {
 		trial, gpuTrial = []string{o.Program, "onnx-trial"}, []string{o.Program, "gpu-trial"}
 	}
-	opened, err := open.Evaluator(open.Options{
+	opened, err := open.Open(open.Options{
 		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial, GPUTrial: gpuTrial,
 		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
 	})

@@ -270,7 +270,7 @@ func TestOptions(t *testing.T) {
 		t.Error("threads below 0 are no error")
 	}
 	if _, err := BoardOf(1 << 20); err == nil {
-		t.Error("a board that nobody asked for is no error")
+		t.Error("the number of a board that was never made is no error")
 	}
 }
 

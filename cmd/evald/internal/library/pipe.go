@@ -30,7 +30,7 @@ func Status(err error) int64 {
 // Serve answers the calls of another process until in ends. Calls run concurrently, and are answered in the order in which they end. All
 // integers have 64 bits, low byte first. After the greeting,
 //
-//	a request is  id, text (the call's name), number of arguments, and each argument: its kind, and a number, or a size and as many bytes
+//	a request is  id, text (the call's name), number of arguments, and each argument: its kind, and a number, or a size and the bytes
 //	an answer is  id, result (below 0: minus the status of an error), text (the error), number of arrays, and each array: size, bytes
 //
 // and a text is its size and its bytes. Kinds are letters: n number, s text (size -1: none), r array that the call reads, w array that it

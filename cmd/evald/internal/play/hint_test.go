@@ -16,8 +16,8 @@ import (
 // oneBest is a position with exactly one best move, which is the fourth (see TestSolver).
 const oneBest = "2252576253462244111563"
 
-// Once all moves are solved the hint is the exact best one, whatever the search prefers, and says so. Its mark on the board
-// is at the same move.
+// Once all moves are solved, the hint is the exact best move, whatever the search prefers, and is labelled as exact. The board
+// marks the same move.
 func TestHintIsExact(t *testing.T) {
 	d := drive(t, config(t, oneBest, nil))
 	wrong := &Report{Moves: make([]mcts.Move, 7), Visits: 9, Value: 0.5, Best: 5, Line: []int{5, 0}}

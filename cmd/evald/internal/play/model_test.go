@@ -213,7 +213,7 @@ func (a *deaf) Move(context.Context, *game.Board, game.Position) (int, error) {
 }
 
 // An agent is asked one question at a time, however slowly it stops.
-func TestOneThoughtAtATime(t *testing.T) {
+func TestOneQuestionAtATime(t *testing.T) {
 	a := &deaf{began: make(chan struct{}, 100), release: make(chan struct{})}
 	d := drive(t, config(t, "-", &Player{"deaf", a}))
 	d.press("4")
@@ -300,7 +300,7 @@ func TestSearch(t *testing.T) {
 	d.shows("for X (value")
 	d.press("e")
 	if d.searching != nil || d.report != nil {
-		t.Error("the search goes on when nobody looks")
+		t.Error("the search continues after its report was hidden")
 	}
 	d.press("h")
 	d.until("a hint", func() bool { return d.report != nil && d.report.Best >= 0 })

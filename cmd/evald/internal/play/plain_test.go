@@ -79,7 +79,7 @@ func TestPlainEnds(t *testing.T) {
 	gametest.Must(shown.Read(make([]byte, 4096)))(t)
 	cancel()
 	if err := within(t, done); !errors.Is(err, context.Canceled) {
-		t.Errorf("while nobody types: error %v, want context.Canceled", err)
+		t.Errorf("while it waits for input: error %v, want context.Canceled", err)
 	}
 
 	full := errors.New("no space left")

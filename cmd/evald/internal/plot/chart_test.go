@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// Ticks stand at round numbers, and there are at most as many as asked for.
+// Ticks are at round numbers, and at most the requested number.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		min, max float64
@@ -127,7 +127,7 @@ func TestLearningPictureOfGames(t *testing.T) {
 		y := gametest.Must(strconv.Atoi(name[1]))(t)
 		for near := y - lineHeight/2; near < y+lineHeight/2; near++ {
 			if taken[near] {
-				t.Errorf("the name %s is at %d, where another one is", name[2], y)
+				t.Errorf("the name %s, at %d, overlaps another one", name[2], y)
 			}
 			taken[near] = true
 		}

@@ -128,7 +128,7 @@ func (e *effort) criticalAt(g *Review, i int, limit uint64) {
 		return
 	}
 	b, p := e.board, g.Positions[i]
-	if unsafe := b.Legal(p).AndNot(b.Wins(p)).AndNot(b.Safe(p)); !unsafe.IsZero() {
+	if losing := b.Legal(p).AndNot(b.Wins(p)).AndNot(b.Safe(p)); !losing.IsZero() {
 		g.Critical[i] = Yes // after such a move the other side wins at once
 		return
 	}

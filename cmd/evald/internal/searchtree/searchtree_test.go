@@ -86,7 +86,7 @@ func TestPrincipalLine(t *testing.T) {
 	}
 }
 
-// A won position has its proof and line, though the search keeps no moves of it.
+// A won position has its proof and line, though the search keeps none of its moves.
 func TestProved(t *testing.T) {
 	d := describe(t, "121212", 50, Bounds{5, 1, 50})
 	if d.Proved != "win" || d.Line != "1" || len(d.Moves) != 0 || d.ToMove != 1 {

@@ -110,7 +110,7 @@ func moves(intN func(int) int, board *game.Board) []int {
 }
 
 // Moves separated by blanks are not a position with scores after it, and a byte order mark is not a move.
-func TestWhatFollows(t *testing.T) {
+func TestTextAfterMoves(t *testing.T) {
 	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n"
 	var out bytes.Buffer
 	gametest.Must(Run(t.Context(), strings.NewReader(text), JSONL{&out}, job(bitsquares(t))))(t)

@@ -204,19 +204,19 @@ func TestServerTimeouts(t *testing.T) {
 }
 
 // deaf is a client that has gone without closing the connection.
-type deaf struct{ http.ResponseWriter }
+type brokenWriter struct{ http.ResponseWriter }
 
-func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// An analysis ends if its client does not listen.
-func TestAnalysisUnheard(t *testing.T) {
+// An analysis ends if its answers cannot be written.
+func TestAnalysisBrokenWriter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	h := handler(t, Config{Limits: Limits{Time: time.Hour}})
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/ui/analyze", strings.NewReader(`{"position":"-","visits":0,"solve":true}`))
 	r.Header.Set("Content-Type", "application/json")
-	if h.ServeHTTP(deaf{httptest.NewRecorder()}, r); ctx.Err() != nil {
-		t.Error("the solver went on for nobody")
+	if h.ServeHTTP(brokenWriter{httptest.NewRecorder()}, r); ctx.Err() != nil {
+		t.Error("the solver continued without a client")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestClientLeaves(t *testing.T) {
 	<-entered
 	leaveSecond, doneSecond := ask() // this one waits
 	for len(h.slots.waiting) < 2 {
-		time.Sleep(time.Millisecond) // there is no other sign of it
+		time.Sleep(time.Millisecond) // nothing signals that it waits
 	}
 	move := func() *http.Response { // of an agent that asks no evaluator
 		r, _, err := post(t.Context(), t, server.URL+"/ui/move", `{"position":"4","agent":"random"}`)
@@ -317,8 +317,8 @@ func TestEvaluatorFails(t *testing.T) {
 	}
 }
 
-// An analysis with a number of visits finds exactly what any search of that many visits finds, whatever is analysed beside
-// it and however often it reports. (An analysis that is ended by its time has as many leaves under way as a timed agent.)
+// An analysis with a number of visits has exactly the result of any search with that number; neither other analyses nor the
+// frequency of its reports matter. (An analysis that its time ends has the same number of leaves in flight as a timed agent.)
 func TestAnalysisCompany(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
 	var wait sync.WaitGroup

@@ -120,7 +120,7 @@ func TestPageBack(t *testing.T) {
 	b.tidy("")
 }
 
-// A link names the players, by levels, and nobody moves before "Play on".
+// A link names the players by their levels, and no agent moves before "Play on".
 func TestPageShared(t *testing.T) {
 	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow="+url.QueryEscape(play.Levels[0].Agent.String()))
 	b.says("#status", "Red played 4. Yellow waits: beginner")
@@ -162,7 +162,7 @@ func TestPageBroken(t *testing.T) {
 	b.at("7x6x4:44")
 	b.says("#shared", "Red is a person, Yellow is strong")
 	b.run("location.hash = '7x6x4:5&red=random&yellow=beginner'")
-	b.says("#problem", "beginner is not there to play Yellow")
+	b.says("#problem", "beginner cannot play Yellow")
 	b.at("7x6x4:5")
 	b.run("location.hash = 'nowhere'")
 	b.says("#problem", `move 1 is "n"`)

@@ -46,7 +46,7 @@ func TestPageExactMoves(t *testing.T) {
 	}
 }
 
-// All opinions are Red's and Yellow's chances, whoever is to move, in the players' colours and in words.
+// All opinions are Red's and Yellow's chances, whichever side is to move, in the players' colours and in words.
 func TestPageViewpoint(t *testing.T) {
 	b := open(t, Config{}, "/")
 	for i, moves := range []string{"44", "445"} { // Red's turn, then Yellow's
@@ -161,7 +161,7 @@ func (b *tab) pixels() image.Image {
 }
 
 // A stone falls behind the board. Visitors who want no motion see none.
-func TestPageFalls(t *testing.T) {
+func TestPageStoneFalls(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/", size(1280, 800))
 	b.says("#status", "Red to move: you")
 	b.choose("side", "both")

@@ -223,7 +223,7 @@ func TestPageThinking(t *testing.T) {
 		b.says("#status", "Red to move: you")
 		b.at("7x6x4:-")
 		for len(b.h.slots.running) > 0 {
-			time.Sleep(time.Millisecond) // there is no other sign of it
+			time.Sleep(time.Millisecond) // nothing signals that the search has ended
 		}
 	}
 	b.forward()

@@ -18,7 +18,7 @@ func TestPicture(t *testing.T) {
 	if os.Getenv("EVALD_SCREENSHOTS") == "" {
 		t.Skip("EVALD_SCREENSHOTS names no folder: make pictures")
 	}
-	e := gametest.Must(networks.Evaluator(networks.Options{Backend: string(eval.CPU)}))(t)
+	e := gametest.Must(networks.Open(networks.Options{Backend: string(eval.CPU)}))(t)
 	t.Cleanup(func() { gametest.OK(t, e.Close()) })
 	b := open(t, Config{Evaluator: e.Evaluator, Model: "default", Limits: Limits{Time: 5 * time.Second}}, "/#4444442266", size(1280, 860))
 	b.until("/Best: /.test(document.getElementById('exact-text').textContent) && /done|time over/.test(document.getElementById('search-text').textContent)")

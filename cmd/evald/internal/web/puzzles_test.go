@@ -60,7 +60,7 @@ func TestPuzzleFile(t *testing.T) {
 	}
 }
 
-// What the view loads when it is opened weighs at most 250 kB, and other views load nothing of it.
+// The view loads at most 250 kB when it is opened, and other views load none of its files.
 func TestPuzzleWeight(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move")
@@ -171,7 +171,7 @@ func (p puzzled) rating() int {
 	return valueOf[int](p.tab, `Number(document.getElementById("puzzle-rating").textContent)`)
 }
 
-// The right move is praised, its theme and the scores of all moves are shown, and how the game goes on.
+// After the right move the page praises it and shows its theme, the scores of all moves and the continuation.
 func TestPagePuzzleRight(t *testing.T) {
 	p := openPuzzles(t)
 	p.says("#puzzle-title", "Puzzle of ")

@@ -24,7 +24,7 @@ const patience = 3 * time.Second
 
 // acquire waits for a slot; release frees it.
 func (s slots) acquire(ctx context.Context) (release func(), err error) {
-	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server thinks about as many positions as it can; try again soon", after: 1}
+	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server runs its maximum number of searches; try again soon", after: 1}
 	select {
 	case s.waiting <- struct{}{}:
 	default:

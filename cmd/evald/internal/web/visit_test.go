@@ -102,7 +102,7 @@ func TestPageKeys(t *testing.T) {
 	b.tidy("")
 }
 
-// A page whose server is gone says so in plain words, and goes on by itself when there is one again.
+// A page whose server is gone says so in plain words, and continues by itself once the server is back.
 func TestPageOffline(t *testing.T) {
 	h := handler(t, Config{Limits: Limits{Time: time.Second / 10}})
 	server := httptest.NewServer(h)
@@ -227,7 +227,7 @@ func (b *tab) forget(text string) {
 	b.wrong = slices.DeleteFunc(b.wrong, func(s string) bool { return strings.Contains(s, text) })
 }
 
-// While a visitor analyses, both sides are the visitor's, whoever plays them.
+// While a visitor analyses, both sides are the visitor's, whichever players they have.
 func TestPageAnalyse(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/#7x6x4:44&red=person&yellow=random")
 	b.says("#status", "Red to move: you")
@@ -252,8 +252,8 @@ func TestPageAnalyse(t *testing.T) {
 	b.says("#status", "Red to move: you")
 }
 
-// A page that nobody sees asks for nothing.
-func TestPageUnseen(t *testing.T) {
+// A hidden page sends no requests.
+func TestPageHidden(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Minute}}, "/")
 	b.says("#search-text", "tried")
 	hide := func(hidden bool) {
@@ -261,13 +261,13 @@ func TestPageUnseen(t *testing.T) {
 	}
 	hide(true)
 	for len(b.h.slots.running) > 0 {
-		time.Sleep(time.Millisecond) // there is no other sign of it
+		time.Sleep(time.Millisecond) // nothing signals that the search has ended
 	}
 	hide(false)
 	b.says("#search-text", "tried")
 }
 
-// All agents are a list: each with what it is, its settings, and the levels that play with it.
+// The page lists all agents, each with a description, its settings, and the levels that use it.
 func TestPageAgentList(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move: you")
@@ -317,7 +317,7 @@ func TestPageSound(t *testing.T) {
 	b.until("document.getElementById('sound').checked")
 }
 
-// While the best moves are shown, the solver goes on by itself, and stops when nobody looks.
+// While the best moves are shown, the solver continues by itself; it stops when the page is hidden.
 func TestPageWatches(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 5}}, "/#9x7x4:-")
 	b.until("!document.getElementById('solve-on').hidden")
@@ -332,6 +332,6 @@ func TestPageWatches(t *testing.T) {
 	b.run("window.waited = false; setTimeout(() => { window.waited = true; }, 600)") // three turns
 	b.until("window.waited")
 	if after := b.asked("/ui/analyze"); after > stopped {
-		t.Errorf("%d more requests for a page that nobody sees", after-stopped)
+		t.Errorf("%d more requests for a hidden page", after-stopped)
 	}
 }

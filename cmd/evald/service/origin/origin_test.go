@@ -149,7 +149,7 @@ func TestPreflight(t *testing.T) {
 	if r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("status %d, %v", r.StatusCode, r.Header)
 	}
-	for name, policy := range map[string]*Policy{"others": p, "nobody allowed": nil} {
+	for name, policy := range map[string]*Policy{"another site": p, "no policy": nil} {
 		r := ask(t, policy, "OPTIONS", "localhost:8000", infer, "", with(cross, asks))
 		if r.StatusCode != http.StatusForbidden || r.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: status %d, %v", name, r.StatusCode, r.Header)

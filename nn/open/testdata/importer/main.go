@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	e, err := open.Evaluator(open.Options{})
+	e, err := open.Open(open.Options{})
 	must(err)
 	defer e.Close()
 	ctx, board := context.Background(), game.MustBoard(game.Connect4)

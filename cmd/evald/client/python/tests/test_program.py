@@ -210,7 +210,7 @@ class Ends(unittest.TestCase):
         self.assertEqual([type(e) for e in errors], [evald.UnavailableError] * len(calls), errors)
 
     def test_interrupts(self) -> None:
-        """Ctrl-C ends calls, at any moment, and the program goes on and has no work left."""
+        """Ctrl-C ends calls, at any moment; the program continues and has no work left."""
         code = (
             "import evald, os, signal, threading, time\n"
             "e = evald.Evaluator(backend='bitsquares')\n"
@@ -264,7 +264,7 @@ class Ends(unittest.TestCase):
 
 class Interpreters(unittest.TestCase):
     def test_second(self) -> None:
-        """A second interpreter of the process works or has a clear error; the first one goes on."""
+        """A second interpreter of the process works or has a clear error; the first one still works."""
         code = (
             "import evald\n"
             "try:\n    import _interpreters as i\n"
