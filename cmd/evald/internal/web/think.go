@@ -66,7 +66,7 @@ func (h *Handler) why(err error) error {
 		return &refusal{status: http.StatusServiceUnavailable, text: "the server is shutting down", after: 1} // a new server may replace it
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return refuse(http.StatusServiceUnavailable, "", "no answer in time; the server allows %v at most", h.config.Limits.Time)
+		return refuse(http.StatusServiceUnavailable, "", "no answer in time, because the server is busy: try again")
 	}
 	return err
 }
