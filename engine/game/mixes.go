@@ -34,6 +34,6 @@ const (
 		"4x9x4,11x4x4,9x5x4,8x7x4=1.5,10x6x4,8x8x4=1.5,9x7x4=1.5,12x9x4," +
 		"5x5x5=0.7,6x6x5,7x6x5=1.5,8x7x5,5x12x5,8x8x5,9x7x5=1.5,10x9x5=1.5,11x10x5=1.5," +
 		"7x7x6,8x8x6,9x7x6,10x9x6,6x13x6=0.7," +
-		"3x3x3free=0.2,4x4x3free=0.3,4x4x4free=0.5,5x4x4free=0.7,4x5x4free=0.7,6x5x4free,5x6x4free,6x6x4free,5x5x5free=0.7,6x6x5free=0.7"
+		"3x3x3free=0.2,4x4x3free=0.3,4x4x4free=0.5,5x4x4free=2,4x5x4free=2,6x5x4free=3,5x6x4free=3,6x6x4free=2,5x5x5free=0.7,6x6x5free=0.7"
 	unseenGames = "8x6x4,6x7x4,10x5x4,5x6x4,9x8x4,6x5x3,7x7x5,10x8x5,9x6x6,5x5x4free"
 )
