@@ -91,8 +91,9 @@ simulate: ## run cluster, batcher and service from SEEDS (1000) seeds, FROM (1) 
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build library bin/ort $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+soak: build library bin/ort bin/ptxas $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
 	EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
+	EVALD_PTXAS_VERSIONS=$$(find $(CURDIR)/bin/ptxas -type f | sort | paste -sd:) \
 	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} EVALD_PYTHON=$${EVALD_PYTHON-$(FRAMEWORKS)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./nn/cpu ./engine/heuristic
@@ -110,6 +111,17 @@ bin/ort:
 		python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $@/$$v onnxruntime==$$v || \
 			{ rm -rf $@/$$v; echo "make soak: ONNX Runtime $$v cannot be installed: it is not tested" >&2; }; \
 	done; mkdir -p $@
+
+# NVIDIA's assembler in all versions of PyPI. Each wheel has 20 to 50 MB, of which the program is kept.
+PTXAS := $(addprefix nvidia-cuda-nvcc-cu12==,12.0.76 12.0.140 12.1.66 12.1.105 12.2.91 12.2.128 12.2.140 12.3.52 12.3.103 12.3.107 12.4.99 12.4.131 \
+	12.5.40 12.5.82 12.6.20 12.6.68 12.6.77 12.6.85 12.8.61 12.8.93 12.9.41 12.9.86) \
+	$(addprefix nvidia-cuda-nvcc==,13.0.48 13.0.88 13.1.80 13.1.115 13.2.51 13.2.78 13.2.86 13.3.33 13.3.73 13.4.59 13.4.92 13.5.37)
+bin/ptxas:
+	@rm -rf $@ && mkdir -p $@ && for p in $(PTXAS); do \
+		wheel=$$(mktemp -d) && python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $$wheel $$p && \
+			mv $$wheel/nvidia/*/bin/ptxas $@/$${p#*==} || echo "make soak: $$p cannot be installed: it is not tested" >&2; \
+		rm -rf $$wheel; \
+	done
 
 # A Python with KServe's client.
 KSERVE := $(CURDIR)/bin/kserve/bin/python

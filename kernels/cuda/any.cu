@@ -29,9 +29,9 @@ DEVICE bool on(const Job &job, int row, int taps, int tap) {
 	return top >= 0 && top < job.rows && column >= 0 && column < job.columns;
 }
 
-// convolve computes one layer. A warp computes 16 rows by 16 columns at a time. start(row, column) returns what is added
-// to the biases of that column and of the next one. store(row, column, x, y) receives their sums. Both are called only for
-// rows of the board.
+// convolve computes one layer. A warp computes 16 rows by 16 columns at a time. start(row, column) returns two numbers,
+// which are added to the biases of that column and the next one. store(row, column, x, y) receives their sums. Both are
+// called only for rows of the board.
 template <class Start, class Store>
 DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start start, Store store) {
 	int warp = thread_id() / 32, lane = thread_id() % 32, g = lane / 4, t = lane % 4;
@@ -72,7 +72,7 @@ DEVICE void convolve(const Job &job, const Layer &layer, const u8 *x, Start star
 	sync_block();
 }
 
-// Scratch is a block's memory. scratch_bytes in nn/gpu computes its size.
+// Scratch is a block's memory. fit in nn/gpu computes its size.
 struct Scratch {
 	u8 *planes, *x, *t; // [MAX_ROWS][STEM], and two of [MAX_ROWS][channels]; fp16; see tower.h
 	float *heads;       // [MAX_ROWS][columns]

@@ -15,7 +15,7 @@ struct Job {
 	int blocks;                               // residual blocks
 	int channels;                             // only for tower_any: a multiple of 16
 	int head, hidden;                         // HeadChannels V and Hidden F
-	int boards;                               // a block of threads processes this number at a time; at most what fits
+	int boards;                               // positions that a block of threads processes at a time
 	int actions;                              // A: the columns if there is gravity, otherwise the cells
 
 	DEVICE_MEMBER int cells() const { return rows * columns; }
@@ -29,7 +29,7 @@ struct Position {
 
 DEVICE bool bit(const u64 (&set)[2], int i) { return (i < 64 ? set[0] >> i : set[1] >> (i - 64)) & 1; }
 
-// position returns row i of the job, or an empty board if i >= n. The last group of boards may go beyond n.
+// position returns row i of the job, or an empty board if i >= n. The last group of boards may extend beyond n.
 DEVICE Position position(const Job &job, int i) {
 	Position p = {{0, 0}, {0, 0}};
 	if (i >= job.n) return p;
@@ -80,8 +80,8 @@ DEVICE u64 neighbourhood(const Job &job, const Position &p, int top, int column)
 }
 
 // stem_input returns elements 8*part to 8*part+7 of the stem's input for a cell, as fp16. The elements are the bits of
-// neighbourhood. A set bit is 1, but inarow/4 in the last plane, which marks the cells of the board. From element 45 on all
-// are zero.
+// neighbourhood. A set bit becomes 1, or inarow/4 in the last plane, which marks the cells of the board. The elements from
+// 45 on are zero.
 DEVICE Quad stem_input(const Job &job, u64 planes, int part) {
 	u32 x[4];
 	u32 board = relu_f16x2(job.inarow * 0.25f, 0), one = relu_f16x2(1, 0);

@@ -1,6 +1,6 @@
-// The machine's operations that C++ cannot express: matrix instructions, asynchronous copies, barriers. Each is a small
-// function in PTX. emu/emu.h has the same functions for the CPU, so the same kernel source is tested without a GPU. The
-// kernels need sm_80. They compile with clang without a CUDA toolkit, and with nvcc.
+// The GPU instructions that C++ cannot express: matrix products, asynchronous copies, barriers. Each is a small function in
+// PTX. emu/emu.h has the same functions for the CPU, so that tests run the kernels' source without a GPU. The kernels need
+// sm_80. They compile with clang without a CUDA toolkit, and with nvcc.
 //
 // A warp is 32 threads that run in step. If the comment of a function says "the warp", all threads of the warp must call
 // it. An address in shared memory is an offset in bytes from its beginning.
@@ -34,7 +34,7 @@ struct alignas(8) Floats2 {
 #define DEVICE_MEMBER __device__ __inline__ __attribute__((always_inline))
 #define CONSTANT static constexpr
 
-// KERNEL begins a function that the host starts by this name. Its blocks have this number of threads, and at least one
+// KERNEL begins a function that the host launches by this name. Its blocks have this number of threads, and at least one
 // block fits on a multiprocessor.
 #define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads, 1) name
 
@@ -112,7 +112,7 @@ DEVICE void copy_async(u32 offset, const void *from) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(offset)), "l"(from) : "memory");
 }
 
-// prefetch asks for 128 bytes of global memory, which will be read soon.
+// prefetch loads 128 bytes of global memory into the cache.
 DEVICE void prefetch(const void *at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
 
 // copy_commit makes a group of the copies that the thread started since its last commit.
@@ -124,8 +124,8 @@ template <int PENDING>
 DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
 // relu_f16x2 returns relu of two numbers, rounded to the nearest fp16 and ties to even. The first number is in the low half
-// of the result. NaN stays NaN. A number that is too large for fp16 becomes NaN too, because relu of a later layer could
-// turn a product of infinity into 0, but no layer loses NaN.
+// of the result. NaN stays NaN. A number too large for fp16 becomes NaN too: no layer loses NaN, but a negative weight and
+// the next relu would turn infinity into 0.
 DEVICE u32 relu_f16x2(float low, float high) {
 	u32 x;
 	asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
@@ -153,8 +153,8 @@ DEVICE int popcount(u64 x) {
 	return n;
 }
 
-// opaque returns x in a way that hides its value from the compiler. So the compiler cannot move a computation that depends
-// on x out of a loop, where its result would occupy registers during the whole loop.
+// opaque returns x but hides its value from the compiler. So the compiler cannot move a computation that depends on x out
+// of a loop, during which the result would occupy registers.
 DEVICE int opaque(int x) {
 	asm volatile("" : "+r"(x));
 	return x;

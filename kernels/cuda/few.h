@@ -1,25 +1,25 @@
 // The network in one launch for few boards, for Hopper (sm_90a). nn/net defines the computation.
 //
-// hopper.h and hopper256.h fill a multiprocessor with boards, and take as long for one board as for all of them. Here a warpgroup has
-// one board alone, and its threads load no operands: the matrix units read activations from shared memory too. A board is a matrix
-// whose rows are its cells, each board row followed by a cell of zeros. There are zeros before and behind it. So the operand of a tap
-// is the same matrix, begun some rows earlier or later:
+// hopper.h and hopper256.h fill a multiprocessor with boards, and take as long for one board as for all of them. Here each warpgroup
+// computes one board. Its threads load no operands, because the matrix units read activations from shared memory too. A board is a matrix
+// whose rows are its cells, with a cell of zeros after each row of the board, and more zeros before the first row and after the last. So
+// the operand of a tap is the same matrix, starting some rows earlier or later:
 //
 //	shift = (kernel row - 1) * (columns + 1) + kernel column - 1
 //
-// A product of 64 rows has room for one board, of at most 64 cells with those of zeros.
+// A product has 64 rows, which must hold the cells of one board and their zeros.
 //
-// A block of threads computes 64 outputs of each layer. For 128 and 256 channels a cluster of two or four blocks shares the outputs of
-// the same boards, so that each reads its part of the weights alone. After a layer each copies its outputs to all others. The first
-// block answers.
+// A block of threads computes 64 outputs of each layer. For 128 and 256 channels a cluster of two or four blocks shares the outputs of the
+// same boards, and each block reads only its part of the weights. After each layer every block copies its outputs to the others. The first
+// block computes the answers.
 //
-// Sums are those of hopper.h, or for 256 channels of hopper256.h: from the same number on, the same products in the same order. So
+// Each sum begins with the same number and adds the same products in the same order as in hopper.h, or for 256 channels in hopper256.h. So
 // answers have the same bits, and the weights are packed in the same way.
 //
-// Why no block overwrites what another one still reads or copies: x and t take turns. A block sends its part of a layer when it has
-// received all parts of the layer before. Who sent those had all parts of the layer before that, and had multiplied them. After the
-// last layer nothing more is sent, so each block says to the others when it has multiplied what they sent (FREE). They wait for that
-// before they write x of the next boards.
+// No block overwrites numbers that another block still reads or copies. Layers write x and t in turn, so layer i overwrites the input of
+// layer i-1. A block that sends its part of layer i has received all parts of layer i-1. Their senders had received all parts of layer i-2,
+// and had multiplied them. After the last layer blocks send nothing more. So each block tells the others when it has multiplied their parts
+// (FREE), and they wait for that before they write x of the next boards.
 #pragma once
 
 #include "hopper256.h"
@@ -27,33 +27,33 @@
 template <int C_>
 struct Few {
 	CONSTANT int C = C_, CLUSTER = C / 64;
-	CONSTANT bool TAPS = C == 256; // the order of sums: by tap and channel, after the residual stream; or as in hopper.h, before it
+	CONSTANT bool TAPS = C == 256; // sums begin with the residual stream and add tap by tap, as in hopper256.h; otherwise in the order of hopper.h
 	CONSTANT int BOARDS = C == 256 ? 1 : 4, WORKERS = 128 * BOARDS, THREADS = WORKERS + 32;
 	CONSTANT int STEPS = C / 16, STEM = TAPS ? 4 : 3; // of 16 inputs each
 
-	// Weights come in pieces, one after another for all blocks of the cluster: the tiles of two steps, or for one step the three of a
-	// kernel's column. A stage of the ring has up to SPAN of them.
+	// Weights come in pieces, those of the cluster's blocks in turn. A piece is the tiles of two steps (TAPS), or the three tiles of a
+	// kernel's column for one step. A stage of the ring holds up to SPAN pieces.
 	CONSTANT int TILES = TAPS ? 2 : 3, SPAN = C == 128 ? 2 : 4, STAGES = C == 256 ? 8 : 4;
 	CONSTANT int LAYER = 9 * STEPS / TILES, HEADS = (STEPS + TILES - 1) / TILES; // pieces of a layer, and of the heads' convolution
 	CONSTANT int TURN = TAPS ? STEPS / TILES : STEPS;                            // pieces of a tap, or of a kernel's column
 	static_assert(TURN % SPAN == 0);
 
-	// Shared memory, in bytes. A part of a matrix is eight channels of all rows, with the rows of zeros before and behind them.
+	// Shared memory, in bytes. A part of a matrix is eight channels of all rows, with GUARD rows of zeros before and after them.
 	CONSTANT int ROWS = 64, GUARD = 10;
 	CONSTANT u32 TILE = 2048, PIECE = TILES * TILE, CHUNK = SPAN * PIECE, PART = 16 * (ROWS + 2 * GUARD);
-	CONSTANT u32 X = STAGES * CHUNK, T = C / 8 * PART; // of the first board; t comes so much later
-	CONSTANT u32 BOARD = T + (C == 64 ? 17 << 10 : T); // the outputs of the heads take the place of t, and more of it
+	CONSTANT u32 X = STAGES * CHUNK, T = C / 8 * PART; // X: x of the first board; T: the distance from a board's x to its t
+	CONSTANT u32 BOARD = T + (C == 64 ? 17 << 10 : T); // the outputs of the heads' convolution overwrite t; with 64 channels they need more memory
 	CONSTANT u32 FULL = X + BOARDS * BOARD, EMPTY = FULL + 8 * STAGES;
-	CONSTANT u32 READY = EMPTY + 8 * STAGES, FREE = READY + 16 * BOARDS; // of each board; READY of its x and of its t
+	CONSTANT u32 READY = EMPTY + 8 * STAGES, FREE = READY + 16 * BOARDS; // for each board; READY: one barrier for x and one for t
 	CONSTANT u32 BYTES = FREE + 8 * BOARDS;
 
-	// pieces of one block of the cluster
+	// pieces returns the number of pieces that each block of the cluster reads.
 	DEVICE_MEMBER static int pieces(int blocks) { return STEM / TILES + 2 * blocks * LAYER + HEADS; }
 };
 
-// Seat is a thread's place among those of its board.
+// Seat is a thread's place among the 128 threads of a board.
 struct Seat {
-	int board, warp, lane, thread; // thread: of 128
+	int board, warp, lane, thread; // the board, its warp 0 to 3, the lane, the board's thread 0 to 127
 	u32 x;                         // the offset of the board's x
 
 	template <class S>
@@ -67,12 +67,12 @@ struct Seat {
 	DEVICE_MEMBER void together() const { sync_some(1 + board, 128); }
 };
 
-// rows_of returns the lower half of the descriptor of a matrix, for the product of its first 16 channels without a shift. All additions
-// to descriptors concern that half alone.
+// rows_of returns the lower half of the descriptor of a matrix, for the product of its first 16 channels without a shift. Offsets are added
+// to that half alone.
 template <class S>
 DEVICE u32 rows_of(u32 matrix) { return static_cast<u32>(rows(matrix + 16 * S::GUARD, S::PART)); }
 
-// feed_few copies the block's weights into the ring, all of them for each group of boards.
+// feed_few copies all of the block's weights into the ring, once for each group of boards.
 template <class S>
 DEVICE void feed_few(const Job &job, int groups) {
 	Ring<S> ring{0, 1};
@@ -95,7 +95,7 @@ DEVICE void feed_few(const Job &job, int groups) {
 	}
 }
 
-// Bias is what a thread's sums of a layer begin with.
+// Bias holds the biases with which a thread's sums of a layer begin.
 struct Bias {
 	Floats2 of[8];
 
@@ -109,15 +109,16 @@ struct Bias {
 	}
 };
 
-// Multiplier is the sums of a warpgroup, and the stream of weights that it multiplies by.
+// Multiplier holds the sums of a warpgroup and its place in the stream of weights.
 template <class S>
 struct Multiplier {
 	Products sum;
 	Ring<S> ring;
-	int before; // the stage whose products are under way, or -1
+	int before; // the stage whose products are in flight, or -1
 	CONSTANT u32 STEP = 2 * S::PART >> 4;
 
-	// chunk starts the products of a stage: of its first COUNT tiles. rows(i) is the lower half of the operand's descriptor for tile i.
+	// chunk starts the products with the first COUNT tiles of a stage. rows(i) returns the lower half of the descriptor of the rows for
+	// tile i.
 	template <int COUNT, class Rows>
 	DEVICE_MEMBER void chunk(int lane, Rows rows) {
 		auto low = [](u64 descriptor, u32 x) { return descriptor >> 32 << 32 | x; };
@@ -159,7 +160,7 @@ struct Multiplier {
 		finish(lane);
 	}
 
-	// combine adds a convolution of single cells, with a number of steps.
+	// combine adds a 1x1 convolution of COUNT steps, from step FIRST on.
 	template <int COUNT, int FIRST = 0>
 	DEVICE_MEMBER void combine(u32 matrix, int lane) {
 		constexpr int SOME = COUNT - FIRST < S::SPAN * S::TILES ? COUNT - FIRST : S::SPAN * S::TILES;
@@ -172,9 +173,9 @@ struct Multiplier {
 	}
 };
 
-// Cells are the two rows of a product that a thread has.
+// Cells are the cells of a thread's two rows of a product.
 struct Cells {
-	u32 both; // of each row, in 16 bits: the number of the cell from the top left, and ON if it is one of the board
+	u32 both; // 16 bits for each row: its cell, counted from the top left, and ON; 0 if it is no cell of the board
 	CONSTANT u32 ON = 1 << 15;
 
 	DEVICE_MEMBER static Cells of(const Job &job, const Seat &s) {
@@ -190,13 +191,13 @@ struct Cells {
 	DEVICE_MEMBER int cell(int i) const { return both >> 16 * i & (ON - 1); }
 };
 
-// word returns the thread's two fp16 of a matrix, in column 8n of the block's outputs and row i of its two.
+// word returns a thread's two fp16 of a matrix: in its row i, and among columns 8n to 8n+7 of the block's outputs.
 template <class S>
 DEVICE u32 &word(u32 matrix, const Seat &s, int rank, int n, int i) {
 	return shared<u32>(matrix + (8 * rank + n) * S::PART + 16 * (S::GUARD + s.row(i)) + s.lane % 4 * 4);
 }
 
-// add adds the block's part of the residual stream to the sums, if it is due.
+// add adds the block's part of the residual stream to the sums, or zeros if it is not due.
 template <class S>
 DEVICE void add(Products &sum, bool due, const Seat &s, int rank) {
 #pragma unroll
@@ -209,7 +210,7 @@ DEVICE void add(Products &sum, bool due, const Seat &s, int rank) {
 	}
 }
 
-// store writes what relu leaves of the sums to the block's part of x or t. What is no cell of the board remains zero.
+// store writes relu(sum) to the block's part of x or t. Rows that are no cells of the board remain zero.
 template <class S>
 DEVICE void store(const Products &sum, u32 matrix, const Cells &c, const Seat &s, int rank) {
 #pragma unroll
@@ -220,8 +221,8 @@ DEVICE void store(const Products &sum, u32 matrix, const Cells &c, const Seat &s
 	}
 }
 
-// exchange makes the block's part of x or t, which its threads have written, that of all blocks of the cluster, and waits for their
-// parts. x and t have a barrier each: parts of t may arrive before all those of x have that were sent before.
+// exchange copies the block's part of x or t, which its threads have written, to the other blocks of the cluster, and waits for theirs. x
+// and t have a barrier each, because a part of t may arrive before an earlier part of x.
 template <class S>
 DEVICE void exchange(const Job &job, const Seat &s, bool of_t, int rank, u32 &parity) {
 	fence_async();
@@ -238,7 +239,7 @@ DEVICE void exchange(const Job &job, const Seat &s, bool of_t, int rank, u32 &pa
 	}
 }
 
-// expand writes the stem's input for a board to t, and zeros to all that is beside.
+// expand writes the stem's input for a board to t, and zeros to the rest of t.
 template <class S>
 DEVICE void expand(const Job &job, int board, const Seat &s) {
 	int row = s.thread - S::GUARD, slots = job.columns + 1;
@@ -252,8 +253,8 @@ DEVICE void expand(const Job &job, int board, const Seat &s) {
 	for (int part = 2 * S::STEM; part < S::C / 8; part++) shared<Quad>(to + part * S::PART) = {0, 0, 0, 0};
 }
 
-// Outputs are those of the heads' convolution for one board, [cells][64] float32, in the place of t. The column is combined with the
-// cell, so that the eight cells that a warp writes at once are in different banks.
+// Outputs are the outputs of the heads' convolution for one board, [cells][64] float32, in the memory of t. Columns are permuted by cell,
+// so that the eight cells that a warp writes at once are in different banks.
 struct Outputs {
 	u32 at;
 	DEVICE_MEMBER float &operator()(int cell, int column) const { return shared<float>(at + 4 * (64 * cell + (column ^ ((cell & 7) << 3)))); }
@@ -276,7 +277,7 @@ DEVICE void few_heads(const Job &job, const Parameters &p, const Products &sum, 
 	s.together();
 	Shared pooled{outputs.at + 4 * 64 * job.cells()}, features = pooled.from(2 * job.head), logits = features.from(job.hidden), weights = logits.from(job.actions), outcomes = weights.from(job.actions);
 	for (int i = s.thread; i < job.head; i += 128) pool(job, pooled, i, outputs);
-	for (int i = 127 - s.thread; i < job.actions; i += 128) logits[i] = logit(job, p, position(job, board), i, outputs); // mostly by other warps
+	for (int i = 127 - s.thread; i < job.actions; i += 128) logits[i] = logit(job, p, position(job, board), i, outputs); // mostly in other warps
 	s.together();
 	for (int i = s.thread; i < job.hidden; i += 128) features[i] = hidden(job, p, pooled, i);
 	s.together();
@@ -287,13 +288,13 @@ DEVICE void few_heads(const Job &job, const Parameters &p, const Products &sum, 
 	s.together();
 }
 
-// few_work evaluates groups of boards. What follows from the thread's number is computed where it is needed (Seat::of), and does not
-// occupy registers during the products.
+// few_work evaluates groups of boards. Each use of a seat computes it anew (Seat::of), so that it occupies no registers during the
+// products.
 template <class S>
 DEVICE void few_work(const Job &job, const float *biases, int thread, int groups, int first, int stride) {
 	Multiplier<S> m;
 	m.ring = {0, 0};
-	u32 parity = 0; // bit 0 of x, bit 1 of t
+	u32 parity = 0; // of READY: bit 0 for x, bit 1 for t
 	Bias bias;
 	auto seat = [&] { return Seat::of<S>(thread); };
 	const Cells cells = Cells::of(job, seat());
@@ -311,12 +312,12 @@ DEVICE void few_work(const Job &job, const float *biases, int thread, int groups
 			u32 to = even ? 0 : S::T;
 			u32 from = rows_of<S>(seat().x + (even ? S::T : 0));
 			bias.begin(m.sum);
-			fetch(layer + 1); // it comes during the products
+			fetch(layer + 1); // arrives during the products
 			if (layer == 0) {
 				m.template combine<S::STEM>(from, seat().lane);
 				if (S::CLUSTER > 1 && group > 0) barrier_wait(S::FREE + 8 * seat().board, (group + 1) & 1);
 			} else {
-				// Without a branch here, since the assembler would let products of 256 channels wait for each other.
+				// No branch here: it would make ptxas serialise the products of 256 channels.
 				if (S::TAPS) add<S>(m.sum, even, seat(), rank());
 				m.convolve(from, job.columns + 1, seat().lane);
 				if (!S::TAPS && even) add<S>(m.sum, true, seat(), rank());
@@ -341,7 +342,7 @@ DEVICE void few(const Job &job) {
 	if (thread == 0) {
 		for (int i = 0; i < S::STAGES; i++) {
 			barrier_init(S::FULL + 8 * i, 1);
-			barrier_init(S::EMPTY + 8 * i, 4 * boards); // a warp each
+			barrier_init(S::EMPTY + 8 * i, 4 * boards); // one arrival per warp
 		}
 		if constexpr (S::CLUSTER > 1) {
 			for (int i = 0; i < S::BOARDS; i++) barrier_init(S::READY + 16 * i, 1), barrier_init(S::READY + 16 * i + 8, 1), barrier_init(S::FREE + 8 * i, 4 * (S::CLUSTER - 1));
@@ -360,8 +361,8 @@ DEVICE void few(const Job &job) {
 	} else if (thread / 128 < boards) {
 		u64 packed = static_cast<u64>(S::CLUSTER) * S::pieces(job.blocks) * S::PIECE;
 		const float *biases = reinterpret_cast<const float *>(job.weights + packed), *fc = parameters(job, biases, S::C, S::C).fc;
-		for (int i = 32 * thread; i < 2 * job.head * job.hidden; i += 32 * S::WORKERS) prefetch(fc + i); // or else the heads wait for it several times
+		for (int i = 32 * thread; i < 2 * job.head * job.hidden; i += 32 * S::WORKERS) prefetch(fc + i); // so that the heads need not wait for it
 		few_work<S>(job, biases, thread, groups, first, stride);
 	}
-	if constexpr (S::CLUSTER > 1) sync_cluster(); // the others may still copy from here
+	if constexpr (S::CLUSTER > 1) sync_cluster(); // until then copies from here may be in flight, and others arrive at barriers here
 }

@@ -1,11 +1,11 @@
-// The part of the network after the heads' convolution: pooling, the value head's small layers, softmax, and the answer.
-// The sums of a board have one fixed order at every place in a block of threads, so an answer does not depend on its batch.
+// The part of the network after the heads' convolution: pooling, the value head's small layers, softmax, and the answer. Each sum
+// is computed in the same order at every place in a block of threads, so an answer does not depend on its batch.
 #pragma once
 
 #include "board.h"
 
-// Parameters are the numbers after the packed matrices. They are float32 and in this order. "columns" is the width of the
-// packed heads' convolution: V columns of value.conv, V columns of policy.conv, padding.
+// Parameters are the float32 numbers after the packed matrices, in this order. "columns" is the width of the packed heads'
+// convolution: V columns of value.conv, V columns of policy.conv, padding.
 struct Parameters {
 	const float *bias;      // [1 + 2*blocks][channels] of the tower: the stem, then two convolutions for each residual block
 	const float *head;      // [columns]
@@ -35,8 +35,7 @@ DEVICE float relu(float x) { return x < 0 ? 0 : x; }
 
 DEVICE bool finite(float x) { return (float_bits(x) & 0x7f800000) != 0x7f800000; }
 
-// Shared and Global are memory for float32 numbers: at an offset in shared memory, and at a pointer. Templates call either
-// of them Floats.
+// Shared and Global are arrays of float32: at an offset in shared memory, and at a pointer. Templates call either of them Floats.
 struct Shared {
 	u32 offset;
 	DEVICE_MEMBER float &operator[](int i) const { return shared<float>(offset + 4 * i); }
@@ -96,7 +95,7 @@ DEVICE float exponential(float x) { return exp2_fast(x * 1.44269504f); }
 // The status of an answer is in the upper bits of its first word. Memory that no kernel wrote has neither value.
 CONSTANT u32 ANSWERED = 0xau << 28, NOT_FINITE = 0xbu << 28;
 
-// greatest returns the greatest logit of a legal action, and in ok whether all of them are finite. logits has one number for each action.
+// greatest returns the greatest logit of a legal action, and in ok whether the logits of all legal actions are finite.
 template <class Floats>
 DEVICE float greatest(const Job &job, Floats logits, bool &ok) {
 	bool any = false;
@@ -112,7 +111,7 @@ DEVICE float greatest(const Job &job, Floats logits, bool &ok) {
 	return best;
 }
 
-// weight returns what the probability of action a is proportional to: 0 if it is illegal.
+// weight returns the unnormalised probability of action a: 0 if the action is illegal.
 template <class Floats>
 DEVICE float weight(const Job &job, Floats logits, int a) {
 	bool ok;
@@ -120,14 +119,14 @@ DEVICE float weight(const Job &job, Floats logits, int a) {
 	return float_bits(x) == ILLEGAL ? 0 : exponential(x - best);
 }
 
-// answer writes the part of a row of out that belongs to action a, and with action 0 what belongs to none:
+// answer writes the word of action a in row i of out. With action 0 it also writes words 0 and 1:
 //
 //	word 0       the status, and in bits 0..24 the probability of a win in units of 2^-24
 //	word 1       the probability of a draw in units of 2^-24; the rest of 1 is the probability of a loss
 //	word 2 + a   the probability of action a as float32, 0 if it is illegal
 //
-// If a logit is not finite, the status is NOT_FINITE and all the rest is zero. outcomes has three logits, logits and weights have a
-// number for each action.
+// If a logit is not finite, the status is NOT_FINITE and the rest of the row is zero. outcomes has three logits; logits and weights
+// have a number for each action.
 template <class Floats>
 DEVICE void answer(const Job &job, int i, int a, Floats outcomes, Floats logits, Floats weights) {
 	float wdl[3], most = 0, total = 0;

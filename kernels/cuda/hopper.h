@@ -1,17 +1,15 @@
 // The network in one launch, for Hopper (sm_90a) and boards of at most 7 columns and 6 rows. nn/net defines the computation.
 //
-// The matrix units read weights from shared memory for four warps at once, at 64 bytes a clock whatever they compute, and
-// activations from registers. So activations must be used several times: a warp has two boards, and its 16 rows of a product
-// are one row of each, in 8 slots. The sums of a board's 6 rows are in registers all at once, 192 of them a thread. For one
-// column of a kernel and 16 channels the warp loads the 6 rows of its boards, moved by a column, and multiplies each by the
-// kernel's three weights, for the sums of the row below, of the row itself and of the row above: 16 products for 6 loads. Rows
-// that are not on the board are not computed. The eighth slot is always zero, and so is what lies beside the first column: the
-// slots are read in a circle.
+// The matrix units read weights from shared memory for four warps at once, always at 64 bytes a clock. They read activations from
+// registers, so each loaded activation must be used several times. A warp has two boards, and its 16 rows of a product are one row
+// of each board, in 8 slots. The sums of all 6 rows stay in registers, 192 for each thread. For one column of a kernel and 16
+// channels a warp loads the 6 rows of its boards, shifted by a column. It multiplies each row by the three weights of that column,
+// for the sums of the row below, of the row itself and of the row above: 16 products for 6 loads. Rows above and below the board
+// are not computed. Slots are read cyclically, so the eighth slot, which is always zero, borders the first column too.
 //
-// Two warpgroups multiply. With 64 channels each has 8 boards, 2 a warp. With 128 they share 8 boards, and each computes half
-// of the channels. A third warpgroup, of which one thread works, copies the weights into a ring. All operands are fp16, and
-// the sums float32. The residual stream is fp16 too: the first convolution of a block reads x and writes t, and the second
-// reads t and adds to x.
+// Two warpgroups multiply. With 64 channels each has 8 boards, 2 a warp. With 128 they share 8 boards, and each computes half of
+// the channels. In a third warpgroup one thread copies the weights into a ring. All operands are fp16, and the sums float32. The
+// residual stream is fp16 too: the first convolution of a block reads x and writes t, and the second reads t and adds to x.
 #pragma once
 
 #include "sm90.h"
@@ -23,8 +21,8 @@ struct Hopper {
 	CONSTANT int C = C_, HALVES = C / 64; // warpgroups that share boards
 	CONSTANT int BOARDS = 16 / HALVES, ROWS = 6, SLOTS = 8;
 	CONSTANT int WORKERS = 2, THREADS = 128 * (WORKERS + 1);
-	// Each stage of the ring is read by the same warpgroups always. Otherwise one could run ahead of the other by two phases, which
-	// a barrier cannot tell from none, because copies arrive in any order.
+	// A stage of the ring always has the same readers. Copies arrive in any order, so with other readers one warpgroup could be two
+	// phases ahead of the other, which a barrier cannot distinguish from none.
 	CONSTANT int STAGES = HALVES == 2 ? 4 : 5;
 	CONSTANT int STEPS = C / 16;             // one step multiplies 16 channels
 	CONSTANT int STEM = 3;                   // steps of the stem: 9 taps x 5 planes, and zeros
@@ -43,14 +41,14 @@ struct Hopper {
 
 // Place is a thread's place among those that multiply.
 struct Place {
-	int group, warp, lane; // of the workers, of the group, of the warp
-	int half;              // of the outputs
-	int first, count;      // the boards that this warp prepares and answers, of those that the block has at a time
+	int group, warp, lane; // the warpgroup, its warp, the lane
+	int half;              // the half of the outputs that the warpgroup computes, 0 or 1
+	int first, count;      // the boards of the group that this warp expands and answers
 	u32 board;             // the offset of the first board that the warp multiplies
-	u32 slot;              // the offset of the slot, of one of the two boards, that this thread stores
+	u32 slot;              // the offset of the slot that this thread stores, in the first board
 
-	// of hides the thread's number from the compiler, so that what follows from it is computed where it is needed, and does not occupy
-	// registers during the products.
+	// of hides the thread's number from the compiler, so that a place is computed where it is used and occupies no registers during
+	// the products.
 	template <class S>
 	DEVICE_MEMBER static Place of(int number) {
 		Place p;
@@ -74,7 +72,7 @@ struct Place {
 	}
 };
 
-// Ring is the place of a reader or of the writer in the ring of chunks. A stage is full in one phase, and empty in the next.
+// Ring is the position of a reader or of the writer in the ring of chunks. A stage is full in one phase, and empty in the next.
 template <class S>
 struct Ring {
 	int stage;
@@ -91,13 +89,13 @@ struct Ring {
 	}
 };
 
-// release gives a stage back, once the warp's products of it are computed.
+// release gives a stage back to the writer, when the warp's products with it are complete.
 template <class S>
 DEVICE void release(int stage, int lane) {
 	if (lane == 0) barrier_arrive(S::EMPTY + 8 * stage);
 }
 
-// feed copies the chunks into the ring, all of them for each group of boards.
+// feed copies all chunks into the ring, once for each group of boards.
 template <class S>
 DEVICE void feed(const Job &job) {
 	Ring<S> ring{0, 1};
@@ -114,13 +112,13 @@ DEVICE void feed(const Job &job) {
 	}
 }
 
-// enter makes the barriers.
+// enter initialises the barriers.
 template <class S>
 DEVICE void enter(int thread) {
 	if (thread == 0) {
 		for (int i = 0; i < S::STAGES; i++) {
 			barrier_init(S::FULL + 8 * i, 1);
-			barrier_init(S::EMPTY + 8 * i, 4 * S::WORKERS / S::HALVES); // a warp each
+			barrier_init(S::EMPTY + 8 * i, 4 * S::WORKERS / S::HALVES); // one arrival per warp
 		}
 		fence_async();
 	}
@@ -138,7 +136,7 @@ DEVICE void skip(const Job &job, Ring<S> &ring, int lane) {
 	}
 }
 
-typedef Products Sums[6]; // of the rows of the warp's boards
+typedef Products Sums[6]; // for each row of the warp's two boards
 
 DEVICE void settle(Sums &sum) {
 #pragma unroll
@@ -157,14 +155,14 @@ DEVICE void begin(Sums &sum, const float *bias, int lane) {
 	settle(sum);
 }
 
-// address is what a lane gives to ldmatrix for row 0 of x or t and a step, moved by a column: -1, 0 or 1.
+// address returns a lane's address for ldmatrix: of row 0 of x or t for a step, shifted by -1, 0 or 1 columns.
 template <class S>
 DEVICE u32 address(u32 at, int lane, int move, int step) {
 	u32 slot = (lane + move) & 7;
 	return at + (lane >> 3 & 1) * S::BOARD + slot * S::LINE + (((2 * step + lane / 16) ^ slot) << 4);
 }
 
-// load loads two rows, of which `at` is the first.
+// load loads two rows. `at` is the address of the first.
 template <class S>
 DEVICE void load(u32 (&a)[2][4], u32 at) {
 	u32 rows[2] = {at, at + S::ROW};
@@ -172,7 +170,7 @@ DEVICE void load(u32 (&a)[2][4], u32 at) {
 }
 
 // spread loads the rows FIRST and FIRST + 1, starts their products with the three weights of a kernel's column, and waits for the
-// products before these. So there are always products under way, and there are two pairs of rows in registers.
+// products before them. So products are always in flight, and registers hold two pairs of rows.
 template <class S, int FIRST>
 DEVICE void spread(Sums &sum, u32 (&a)[2][4], u32 at, u64 weights) {
 	load<S>(a, at + FIRST * S::ROW);
@@ -193,9 +191,9 @@ DEVICE void spread(Sums &sum, u32 (&a)[2][4], u32 at, u64 weights) {
 template <class S>
 DEVICE void convolve(Sums &sum, Ring<S> &ring, u32 from, int lane) {
 	u32 a[2][2][4];
-	int before = -1; // the stage whose last products are under way
+	int before = -1; // the stage whose last products are in flight
 #pragma unroll 1
-	for (int i = 0; i < 3 * S::STEPS; i += 2) { // each column of the kernel, and each two steps
+	for (int i = 0; i < 3 * S::STEPS; i += 2) { // for each column of the kernel, two steps at a time
 #pragma unroll
 		for (int odd = 0; odd < 2; odd++) {
 			u32 at = address<S>(from, lane, i / S::STEPS - 1, i % S::STEPS + odd);
@@ -213,7 +211,7 @@ DEVICE void convolve(Sums &sum, Ring<S> &ring, u32 from, int lane) {
 	settle(sum);
 }
 
-// combine adds a convolution of single cells, with the number of steps that the template says.
+// combine adds a 1x1 convolution of STEPS steps.
 template <class S, int STEPS>
 DEVICE void combine(Sums &sum, Ring<S> &ring, u32 from, int lane) {
 #pragma unroll 1
@@ -237,11 +235,11 @@ DEVICE void combine(Sums &sum, Ring<S> &ring, u32 from, int lane) {
 	settle(sum);
 }
 
-// rectified returns relu(x), but NaN for what is not finite. Otherwise a negative weight would hide an overflow of fp16.
+// rectified returns relu(x), or NaN if x is not finite (see relu_f16x2).
 DEVICE float rectified(float x) { return relu(x) + x * 0; }
 
-// store writes what relu leaves of the sums to x or t, at the offset of the thread's slot. If ADD is set, what is there is added
-// before. The eighth slot and rows beyond the board remain zero.
+// store writes relu(sum) to x or t. `to` is the offset of the thread's slot. If ADD is set, the numbers that are there are added
+// first. The eighth slot and rows beyond the board remain zero.
 template <class S, bool ADD>
 DEVICE void store(const Job &job, const Sums &sum, u32 to, const Place &p) {
 	int lane = opaque(p.lane), slot = lane / 4;
@@ -266,8 +264,8 @@ DEVICE void store(const Job &job, const Sums &sum, u32 to, const Place &p) {
 	}
 }
 
-// CellOutputs are the outputs of the heads' convolution for one board, [cells][C] float32. They occupy the memory of x and t. The
-// column is combined with the cell, so that the eight cells that a warp writes at once are in different banks.
+// CellOutputs are the outputs of the heads' convolution for one board, [cells][C] float32. They occupy the memory of x and t.
+// Columns are permuted by cell, so that the eight cells that a warp writes at once are in different banks.
 template <class S>
 struct CellOutputs {
 	u32 board;
@@ -293,7 +291,7 @@ DEVICE void store_outputs(const Job &job, const Sums &sum, const Place &p) {
 	}
 }
 
-// expand writes the stem's input of the warp's boards to t, and zero to all slots beside the board.
+// expand writes the stem's input of the warp's boards to t, and zeros to all slots that are not on the board.
 template <class S>
 DEVICE void expand(const Job &job, int first, const Place &p) {
 	for (int i = p.lane; i < p.count * S::ROWS * S::SLOTS; i += 32) {
@@ -312,7 +310,7 @@ DEVICE void expand(const Job &job, int first, const Place &p) {
 	}
 }
 
-// heads answers the warp's boards. Its intermediate results are behind the outputs of the cells.
+// heads answers the warp's boards. Its intermediate results follow the CellOutputs.
 template <class S>
 DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &place) {
 	auto outputs = [&](int i) { return CellOutputs<S>{S::ACTIVATIONS + (place.first + i) * S::BOARD}; };
@@ -340,7 +338,7 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Place &p
 	}
 }
 
-// biases returns those of a layer of the tower, for the warpgroup's half of the outputs. Layer 2*blocks+1 is the heads' convolution.
+// biases returns the biases of a layer, for one half of the outputs. Layer 2*blocks+1 is the heads' convolution.
 template <class S>
 DEVICE const float *biases(const Job &job, int layer, int half) {
 	return reinterpret_cast<const float *>(job.weights + static_cast<u64>(S::chunks(job.blocks)) * S::CHUNK) + opaque(layer) * S::C + 64 * half;

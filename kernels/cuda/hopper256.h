@@ -1,8 +1,8 @@
 // The network in one launch, for Hopper (sm_90a) and 129 to 256 channels. nn/net defines the computation.
 //
-// Rows are as in tower.h: the cells of all boards, without borders, so that a tap reads shifted rows or a line of zeros. Each of
-// two warpgroups multiplies 64 rows by all 256 outputs, for which its threads have 128 sums. Such a product takes 128 clocks
-// and reads 8 KiB of weights, and 2 KiB of activations through ldmatrix: 80 of the 128 bytes a clock that shared memory has. A third
+// Rows are as in tower.h: the cells of all boards, without borders, so that a tap reads shifted rows or a line of zeros. Each
+// of two warpgroups computes all 256 outputs of 64 rows, 128 sums for each thread. A product takes 128 clocks. It reads 8 KiB
+// of weights, and 2 KiB of activations through ldmatrix: 80 of the 128 bytes that shared memory delivers each clock. A third
 // warpgroup copies the weights into a ring, as in hopper.h.
 #pragma once
 
@@ -12,7 +12,7 @@
 struct Hopper256 {
 	CONSTANT int C = 256, HALVES = 1, WORKERS = 2, STAGES = 6;
 	CONSTANT int M = 1, N = 32; // a warp's sums, see Tile
-	CONSTANT int ROWS = 64 * WORKERS, THREADS = 128 * WORKERS; // of those that multiply
+	CONSTANT int ROWS = 64 * WORKERS, THREADS = 128 * WORKERS; // THREADS: those that multiply
 	CONSTANT int STEM = 64, K = 32; // K: inputs of a chunk
 
 	// Shared memory, in bytes.
@@ -35,13 +35,13 @@ DEVICE void pass(Ring<S> &ring, int chunks, int lane) {
 	}
 }
 
-// convolve is that of tower.h. inputs is a multiple of 64. There are products under way while the next rows are loaded.
+// convolve computes the same as in tower.h. inputs is a multiple of 64. Products are in flight while the next rows are loaded.
 template <class S>
 DEVICE void convolve(Tile<S> &sum, Ring<S> &ring, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
 	if (l.row / 64 * 64 >= job.boards * job.cells()) return pass<S>(ring, (end - first_tap) * inputs / S::K, l.lane);
 	settle(sum[0]);
 	u32 a[2][2][1][4];
-	int before = -1; // the stage whose products are under way
+	int before = -1; // the stage whose products are in flight
 #pragma unroll 1
 	for (int tap = first_tap; tap < end; tap++) {
 		u32 at[1];

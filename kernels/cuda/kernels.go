@@ -18,18 +18,18 @@
 //	ptx/         the compiled kernels
 //	cubins.go    the kernels as machine code, for builds with the tag gpu
 //
-// LOG.md has the predictions and the measurements.
+// Measured speed and accuracy are in LOG.md.
 //
 // # Decisions
 //
 // The inputs of products and the residual stream are fp16, all sums float32. Three more bits than bf16 make answers five times
-// more exact at the same speed, so that the residual stream needs no second copy in float32. Numbers that fp16 cannot hold, above
-// 65504, are reported as errors: a weight when a network is packed, an activation as NOT_FINITE. The shipped networks stay below
-// 200.
+// more accurate at the same speed, so that the residual stream needs no second copy in float32. Numbers that fp16 cannot hold,
+// above 65504, are reported as errors: a weight when a network is packed, an activation as NOT_FINITE. The greatest activation
+// found in a shipped network is 209.
 //
-// The kernels are tested on the CPU: a dozen small functions wrap the GPU-only instructions; each has a CPU emulation in emu,
-// which makes missing barriers and early reads fail every time. PTX is committed, with a hash of its sources, so that building
-// needs no CUDA. So is machine code for the common architectures, because a driver takes seconds to compile a module, and in some
+// The kernels are tested on the CPU: small functions wrap the GPU-only instructions, and each has an emulation in emu, which
+// detects missing barriers and early reads in every run. PTX is committed, with a hash of its sources, so that building needs no
+// CUDA. So is machine code for the common architectures, because a driver takes seconds to compile a module, and in some
 // containers lacks its compiler. All other architectures use the PTX.
 package cuda
 
@@ -43,12 +43,12 @@ type Kernel struct {
 	Module   string // that contains it and other kernels; a driver loads whole modules
 	PTX      string // of the module, for drivers to compile; Cubin has the compiled form
 	Arch     int    // the oldest architecture that it runs on, by compute capability: 80 is sm_80
-	Exact    bool   // it runs on no other architecture; its weights are packed in tiles for products of warpgroups
+	Exact    bool   // it runs on this architecture alone; its weights are packed in tiles for products of warpgroups
 	Few      bool   // for few boards, see wide.h and few.h
 	Channels int    // C; 0: any multiple of 16, in global memory
 	Rows     int    // cells, of all boards together, that a block of threads computes at a time
 	Threads  int    // threads per block
-	Cluster  int    // blocks that share the outputs of the same boards; a grid has a multiple of it; 1: no cluster
+	Cluster  int    // blocks that share the outputs of the same boards; a grid consists of whole clusters; 1: no cluster
 	Shared   int    // bytes of dynamic shared memory per block; above 48 KiB the host must raise the function's limit first
 	Chunk    int    // bytes of weights per copy
 	Keep     int    // bytes of shared memory for the heads' values: (2V + F + 2A + 3) float32 for each board
@@ -71,8 +71,8 @@ var (
 	anySize string
 )
 
-// Kernels lists the kernels. Widths and sizes are those in tower*.cu. If several kernels fit a network, the first one and its
-// family (Kernel.Family) evaluate it, unless a device has shown that the kernel for Hopper is faster there.
+// Kernels lists the kernels. Widths and sizes repeat those in the .cu files. If several kernels fit a network, the first one and
+// its family (Kernel.Family) evaluate it, unless the kernel for Hopper was measured to be faster on the device.
 func Kernels() []Kernel {
 	return []Kernel{
 		tower("tower_64", "tower64", tower64, 64, 8, 64, 4),
@@ -94,7 +94,7 @@ func Kernels() []Kernel {
 	}
 }
 
-// Family identifies kernels that take the same packed weights and give the same bits, so that each batch may use another one.
+// Family identifies kernels that take the same packed weights and give the same bits, so that each batch may use any of them.
 type Family struct {
 	Channels int
 	Exact    bool
@@ -109,7 +109,8 @@ const (
 	HopperTile                = 2 * 16 * 64
 )
 
-// hopper mirrors Hopper in hopper.h. A board has room for x and t, in 8 slots a row; Keep is without them.
+// hopper mirrors Hopper in hopper.h. A board has room for x and t, with 8 slots in each row. The outputs of
+// the heads' convolution and the heads' values overwrite both.
 func hopper(name, module, ptx string, channels int) Kernel {
 	const chunk = 3 * HopperTile
 	stages := 5

@@ -1,10 +1,9 @@
-// The operations that only Hopper (sm_90a) has: matrix products of four warps whose second operand stays in shared memory,
-// bulk copies that report to barriers in shared memory, clusters of blocks that share such copies, and registers that move from
-// warps to warps. emu/sm90.h has the same functions for the CPU.
+// The instructions that only Hopper (sm_90a) has: matrix products of four warps with operands in shared memory, bulk copies that
+// report to barriers in shared memory, clusters of blocks that copy to each other, and registers that one warpgroup gives to
+// another. emu/sm90.h has the same functions for the CPU.
 //
-// A warpgroup is four consecutive warps, the first of which has a number that is a multiple of four. The copies and the
-// products access shared memory by themselves (the asynchronous proxy), in no order with what threads do there, except
-// through the barriers and fences below.
+// A warpgroup is four consecutive warps, from a multiple of four on. Copies and products access shared memory asynchronously
+// (through the asynchronous proxy). Only the barriers and fences below order them with the accesses of threads.
 #pragma once
 
 #include "device.h"
@@ -25,15 +24,15 @@ typedef u32 Fragment[4];
 #include "emu/sm90.h"
 #else
 
-// CLUSTER_KERNEL is KERNEL for clusters of so many blocks (block_rank), by which the grid must be divisible. clang 19 does not know
-// __cluster_dims__, so build/main.go writes it into the PTX.
+// CLUSTER_KERNEL is KERNEL for clusters of this number of blocks (block_rank). The grid must consist of whole clusters. clang 19
+// does not know __cluster_dims__, so build/main.go writes it into the PTX.
 #ifndef __CUDACC__
 #define __cluster_dims__(...)
 #endif
 #define CLUSTER_KERNEL(name, threads, blocks) extern "C" __global__ void __cluster_dims__(blocks, 1, 1) __launch_bounds__(threads, 1, blocks) name
 
-// All such arrays begin together, at the strictest alignment: so shared_quads begins at a multiple of 1024 too, where the pattern of
-// a tile begins.
+// All dynamic arrays in shared memory begin at the same address, with the strictest alignment among them. So shared_quads is
+// aligned to 1024 too, as tiles require.
 extern __shared__ __attribute__((aligned(1024))) Quad aligned_quads[];
 
 DEVICE u32 aligned_address(u32 offset) {
@@ -42,9 +41,10 @@ DEVICE u32 aligned_address(u32 offset) {
 	return base + offset;
 }
 
-// multiply starts the addition of a product to c: the fragments of the four warps below each other, 64 x 16, by the tile, 16 x
-// 64. All warps of the warpgroup call it with the same tile. Until multiply_wait has waited for it, neither c nor a may be
-// touched, and the tile must not change. Products of the same c are computed in the order of their starts.
+// multiply starts a product, which is added to c. The left operand is the fragments of the four warps, one below the other, 64 x
+// 16. The right operand is the tile, 16 x 64. All warps of the warpgroup call it with the same tile. Until multiply_wait has waited
+// for the product, c and a must not be accessed, and the tile must not change. Products with the same c are added in the order in
+// which they were started.
 DEVICE void multiply(Products &c, const Fragment &a, u64 tile) {
 	asm volatile(
 		"{ .reg .pred add;\n"
@@ -89,7 +89,7 @@ DEVICE void multiply_wide(WideProducts &c, const Fragment &a, u64 tile) {
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile));
 }
 
-// multiply_shared is multiply, but the 64 x 16 operand is in shared memory too (rows), and must not change either.
+// multiply_shared is multiply with the left operand in shared memory too (rows), where it must not change either.
 DEVICE void multiply_shared(Products &c, u64 rows, u64 tile) {
 	asm volatile(
 		"{ .reg .pred add;\n"
@@ -107,14 +107,14 @@ DEVICE void multiply_shared(Products &c, u64 rows, u64 tile) {
 // multiply_fence comes between other accesses to registers and the start of products that use them.
 DEVICE void multiply_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
-// multiply_commit makes a group of the products that were started since the last one.
+// multiply_commit makes a group of the products that were started since the last group.
 DEVICE void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // multiply_wait waits until all groups of the warp are computed, except the PENDING latest.
 template <int PENDING>
 DEVICE void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
 
-// settle keeps the compiler from moving accesses to c from one side of the call to the other.
+// settle keeps the compiler from moving accesses to c across the call.
 DEVICE void settle(Products &c) {
 #pragma unroll
 	for (int i = 0; i < 32; i++) asm volatile("" : "+f"(c[i])::"memory");
@@ -128,12 +128,12 @@ DEVICE void settle(WideProducts &c) {
 	}
 }
 
-// fence_async comes after a thread's accesses to shared memory, and before accesses of the asynchronous proxy to the same
-// place that follow by a barrier.
+// fence_async comes between a thread's accesses to shared memory and the barrier after which copies or products access the same
+// memory.
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A barrier is 8 bytes of shared memory. It is in phase 0 at first. A phase ends when `arrivals` threads have arrived and all
-// bytes have been copied that were announced in it.
+// A barrier is 8 bytes of shared memory. It starts in phase 0. A phase ends when `arrivals` threads have arrived and all bytes that
+// they announced have been copied.
 DEVICE void barrier_init(u32 barrier, u32 arrivals) {
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
@@ -142,14 +142,14 @@ DEVICE void barrier_arrive(u32 barrier) {
 	asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// barrier_expect arrives too, and announces bytes.
+// barrier_expect arrives and announces bytes.
 DEVICE void barrier_expect(u32 barrier, u32 bytes) {
 	asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }"
 		::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// barrier_wait waits while the barrier's phase is even, if parity is 0, or odd, if it is 1. A wait that does not end would keep the
-// device for ever: after TRIES, of 4 µs each on an H100, the kernel fails.
+// barrier_wait waits while the barrier's phase is even, if parity is 0, or odd, if it is 1. An endless wait would block the device,
+// so the kernel fails after TRIES attempts, which take 4 µs each on an H100.
 CONSTANT u32 TRIES = 1 << 20;
 
 DEVICE void barrier_wait(u32 barrier, u32 parity) {
@@ -168,15 +168,16 @@ DEVICE void barrier_wait(u32 barrier, u32 parity) {
 		"done: }" ::"r"(shared_address(barrier)), "r"(parity), "n"(TRIES) : "memory");
 }
 
-// copy_bulk starts a copy of bytes into shared memory, which the barrier counts as they arrive. The addresses and the number
-// of bytes are multiples of 16.
+// copy_bulk starts a copy into shared memory. The barrier counts the bytes that have arrived. The addresses and the number of bytes
+// are multiples of 16.
 DEVICE void copy_bulk(u32 offset, const void *from, u32 bytes, u32 barrier) {
 	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
 		::"r"(shared_address(offset)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
 }
 
-// block_rank is the block's place in its cluster, from 0 on. The blocks of a cluster run at the same time, copy into each other's shared
-// memory and arrive at barriers there. All must have begun before one does so (sync_cluster), and none may end before the last has.
+// block_rank returns the block's number in its cluster, from 0 on. The blocks of a cluster run at the same time, copy into each
+// other's shared memory and arrive at barriers there. They may do so when all have started (sync_cluster), and no block may end
+// before the last copy and arrival.
 DEVICE u32 block_rank() {
 	u32 x;
 	asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(x));
@@ -192,9 +193,9 @@ DEVICE void sync_cluster() {
 // fence_barriers comes between a thread's calls of barrier_init and sync_cluster, if other blocks use the barriers.
 DEVICE void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-// barrier_arrive_at is barrier_arrive for the barrier at this offset in the block of that rank. It orders what the thread did in its own
-// block alone: a release for the cluster would be a fence of all memory, which takes longer than the products of a chunk. So it may
-// say that products have been computed, for which multiply_wait has waited, but not that the thread has written something.
+// barrier_arrive_at arrives at the barrier at this offset in the block of that rank. The arrival orders the thread's earlier
+// accesses only for its own block: a release for the cluster would be a fence of all memory, which takes longer than the products
+// of a chunk. So it can signal that products are complete, after multiply_wait, but not that the thread has written something.
 DEVICE void barrier_arrive_at(u32 rank, u32 barrier) {
 	asm volatile(
 		"{ .reg .b32 there;\n"
@@ -202,8 +203,8 @@ DEVICE void barrier_arrive_at(u32 rank, u32 barrier) {
 		"mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
-// copy_across is a copy of bytes from the block's own shared memory to the same place in the block of that rank, which the barrier at the
-// same offset there counts.
+// copy_across starts a copy from the block's shared memory to the same offset in the block of that rank. The barrier in that block
+// counts the bytes.
 DEVICE void copy_across(u32 rank, u32 offset, u32 bytes, u32 barrier) {
 	asm volatile(
 		"{ .reg .b32 to, counts;\n"
@@ -213,15 +214,15 @@ DEVICE void copy_across(u32 rank, u32 offset, u32 bytes, u32 barrier) {
 		::"r"(shared_address(offset)), "r"(bytes), "r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
-// sync_some waits until so many threads, whole warps, have called it with the same name, 1 to 15. After it, they see what any of them
-// wrote before it.
+// sync_some waits until this number of threads (whole warps) have called it with the same name (1 to 15). After it, they see what
+// any of them wrote before it.
 DEVICE void sync_some(u32 name, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory"); }
 
 // sync_warp waits for the warp. After it, its threads see what any of them wrote before it.
 DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
-// fewer_registers gives back all but N registers of each of the warpgroup's threads, and more_registers takes as many as N, as
-// soon as there are enough. N is a multiple of 8, 24 to 240.
+// fewer_registers reduces the registers of each thread of the warpgroup to N. more_registers raises them to N, when enough have
+// been released. N is a multiple of 8, from 24 to 240.
 template <int N>
 DEVICE void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N>
@@ -238,9 +239,9 @@ DEVICE void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;
 //	bits 62-63  1: the parts are arranged as above
 DEVICE u64 tile(u32 offset) { return (aligned_address(offset) & 0x3ffff) >> 4 | u64(1024 >> 4) << 32 | u64(1) << 62; }
 
-// rows returns the descriptor of a matrix of 64 rows and 16 columns (inputs) of fp16. Columns 0 to 7 of the rows are one after another, 16
-// bytes each, from an offset in shared memory that is a multiple of 16. Columns 8 to 15 are the same, `part` bytes later. So 1 more is
-// the descriptor of the matrix that begins one row later, whatever its number.
+// rows returns the descriptor of a matrix of 64 rows and 16 columns (inputs) of fp16. Columns 0 to 7 of all rows come first, 16
+// bytes a row, at an offset in shared memory that is a multiple of 16. Columns 8 to 15 follow in the same way `part` bytes later.
+// So adding 1 to the descriptor gives that of the matrix that begins one row later.
 //
 //	bits 0-13   the address / 16
 //	bits 16-29  the distance of columns 8 to 15, / 16

@@ -4,10 +4,10 @@
 // boards follow one another without borders. A 3x3 convolution is nine matrix products of shifted rows, one for each tap. If
 // a shifted row is not on its board, a line of zeros is read instead.
 //
-// Two such matrices of fp16 stay in shared memory through all layers: the residual stream x, and t. The first convolution of
-// a residual block reads x and writes t. The second reads t and adds to x in place. The stem's input and the output of the
-// heads' convolution are in t. So no layer writes what it reads, and the barrier before its first product is all it needs.
-// A number that is too large for fp16 becomes NaN there (relu_f16x2), and the answer NOT_FINITE.
+// Two such matrices of fp16 stay in shared memory through all layers: the residual stream x, and t. The first convolution
+// of a residual block reads x and writes t. The second reads t and adds to x in place. The stem's input and the output of
+// the heads' convolution are in t. So no layer overwrites its input, and needs only the barrier before its first product. A
+// number that is too large for fp16 becomes NaN there (relu_f16x2), and the answer NOT_FINITE.
 //
 // nn/gpu packs the weights in the order in which the threads read them. A CHUNK of them is copied into a ring of STAGES
 // while earlier chunks are multiplied. The weights are the same for every group of boards, so the ring continues from the
@@ -47,8 +47,8 @@ struct Lane {
 		return {thread, thread % 32, warp / S::ACROSS * 64, warp % S::ACROSS * 64};
 	}
 
-	// afresh returns a copy that the compiler knows nothing about (opaque). So addresses that are needed once in a layer are
-	// computed there, and do not occupy registers during the multiplication.
+	// afresh returns a copy that is opaque to the compiler. So addresses that are needed once in a layer are computed
+	// there, and occupy no registers during the products.
 	DEVICE_MEMBER Lane afresh() const { return {opaque(thread), opaque(lane), opaque(row), opaque(column)}; }
 };
 
@@ -131,7 +131,7 @@ struct Rows {
 	}
 };
 
-// aim computes where a tap's rows of x or t begin, and how their parts are mixed (line).
+// aim computes the offsets of a tap's rows of x or t, and the bits that are combined with their parts (line).
 template <class S>
 DEVICE void aim(u32 (&at)[S::M], int (&mix)[S::M], const Job &job, const Rows<S> &rows, u32 matrix, int tap) {
 	int shift = (tap / 3 - 1) * job.columns + tap % 3 - 1;
@@ -140,7 +140,7 @@ DEVICE void aim(u32 (&at)[S::M], int (&mix)[S::M], const Job &job, const Rows<S>
 		int row = rows.row[m] + shift;
 		bool on = rows.on[m] >> tap & 1;
 		at[m] = on ? matrix + row * S::LINE : S::ZEROS;
-		mix[m] = row & 7; // also in the line of zeros, whose parts are alike: so no two rows of a phase share banks
+		mix[m] = row & 7; // for the line of zeros too: its parts are alike, and no two rows of a phase share banks
 	}
 }
 
@@ -161,8 +161,8 @@ DEVICE void load(Operands<S> &x, const Lane &l, const u32 (&at)[S::M], const int
 	for (int n = 0; n < S::N / 2; n++) x.b[n] = shared<Quad>(from + n * 512);
 }
 
-// convolve multiplies x or t by the next weights of the stream and adds the products to a tile. It does so for the taps
-// first_tap to end-1, each with this number of inputs. Tap 4 is the row itself.
+// convolve multiplies x or t by the next weights of the stream and adds the products to a tile, for taps first_tap to end-1
+// and this number of inputs. Tap 4 is the row itself.
 template <class S>
 DEVICE void convolve(Tile<S> &sum, Weights<S> &weights, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
 	for (int tap = first_tap; tap < end; tap++) {
@@ -251,8 +251,9 @@ struct HeadOutput {
 	}
 };
 
-// heads answers the group of boards that begins with `first`. Its intermediate results overwrite x. wait is a barrier of all
-// threads that multiply. None follows: what overwrites the results comes after the barrier before the stem's products.
+// heads answers the group of boards that begins with `first`. Its intermediate results overwrite x. wait is a barrier of
+// all threads that multiply. None is needed at the end: the results are overwritten after the barrier that precedes the
+// stem's products.
 template <class S, class Wait>
 DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l, Wait wait) {
 	wait(); // all outputs of the heads' convolution are written
@@ -283,8 +284,8 @@ DEVICE void heads(const Job &job, const Parameters &p, int first, const Lane &l,
 	}
 }
 
-// layers computes all layers of a group of boards, from what expand wrote to the output of the heads' convolution. Each begins
-// with a call of ready, and convolve adds the products of the next weights of their stream.
+// layers computes all layers of a group of boards, from the output of expand to that of the heads' convolution. It calls
+// ready before each layer.
 //
 // Layer 0 is the stem, and the last layer is the heads' convolution. The even layers between them end a residual block.
 // Even layers read t and write x, odd layers read x and write t.

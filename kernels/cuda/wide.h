@@ -2,11 +2,11 @@
 // while the others wait. Here all warps of a block share the rows of one or two boards, and divide the channels.
 //
 // A warp computes all rows of 8*N channels, so no other warp needs its weights. Each lane copies the weights that it will
-// multiply itself from global memory, DEPTH steps ahead, into a ring that nobody else reads. So no barrier is needed for
-// weights, and one for each layer is enough for x and t.
+// multiply from global memory into a ring of its own, DEPTH - 2 steps ahead. So weights need no barrier, and one for each
+// layer is enough for x and t.
 //
-// Outputs are the same bits as those of tower.h: every output is the sum, from its bias and its residual on, of the same
-// products in the same order. This is why the taps and inputs of an output are not divided among warps.
+// Outputs have the same bits as in tower.h: each sum begins with the same bias and residual and adds the same products in
+// the same order. This is why the taps and inputs of an output are not divided among warps.
 #pragma once
 
 #include "tower.h"
@@ -53,7 +53,7 @@ struct Steps {
 	}
 
 	// take waits for the next step and reads its weights. It starts the copy of a later step into the place of the step
-	// before the last one, which has been multiplied.
+	// before the previous one, which has been multiplied.
 	DEVICE_MEMBER void take(Operands<S> &x) {
 		copy_wait<S::DEPTH - 3>();
 #pragma unroll
@@ -63,7 +63,7 @@ struct Steps {
 	}
 };
 
-// convolve is that of tower.h. inputs is a multiple of 64.
+// convolve computes the same as in tower.h. inputs is a multiple of 64.
 template <class S>
 DEVICE void convolve(Tile<S> &sum, Steps<S> &weights, const Job &job, const Lane &l, const Rows<S> &rows, u32 matrix, int first_tap, int end, int inputs) {
 	for (int tap = first_tap; tap < end; tap++) {
@@ -100,7 +100,7 @@ DEVICE void wide(const Job &job) {
 	for (int first = block_id() * job.boards; first < job.n; first += grid_size() * job.boards) {
 		expand<S>(job, first, l);
 		auto wait = [] { sync_block(); };
-		layers<S>(job, p, l, rows, weights, wait); // what the layer before wrote is there, and nobody reads what the next one writes
+		layers<S>(job, p, l, rows, weights, wait); // the previous layer is written, and no warp still reads what the next one overwrites
 		heads<S>(job, p, first, l, wait);
 	}
 	copy_wait<0>();

@@ -44,20 +44,7 @@ func TestPTXIsCurrent(t *testing.T) {
 // it, and if there is a ptxas, one module byte by byte, in make soak all.
 func TestCubinsAreCurrent(t *testing.T) {
 	t.Chdir("..")
-	file := gametest.Must(os.Open(cubinsFile))(t)
-	defer file.Close()
-	in := gametest.Must(zstd.NewReader(file))(t)
-	defer in.Close()
-	got := map[string]string{}
-	for files := tar.NewReader(in); ; {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		content, err2 := io.ReadAll(files)
-		gametest.OK(t, errors.Join(err, err2))
-		got[header.Name] = string(content)
-	}
+	got := archive(t)
 	ptxas, noPTXAS := findPTXAS()
 	n := 0
 	for _, m := range modules {
@@ -80,6 +67,25 @@ func TestCubinsAreCurrent(t *testing.T) {
 	}
 	if len(got) != n {
 		t.Errorf("%s has %d files, want %d", cubinsFile, len(got), n)
+	}
+}
+
+// archive returns the files of the archive of machine code, by name.
+func archive(t *testing.T) map[string]string {
+	t.Helper()
+	file := gametest.Must(os.Open(cubinsFile))(t)
+	defer file.Close()
+	in := gametest.Must(zstd.NewReader(file))(t)
+	defer in.Close()
+	all := map[string]string{}
+	for files := tar.NewReader(in); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		content, err2 := io.ReadAll(files)
+		gametest.OK(t, errors.Join(err, err2))
+		all[header.Name] = string(content)
 	}
 }
 
@@ -127,47 +133,72 @@ func TestSerialisedProductsAreFound(t *testing.T) {
 	}
 }
 
-// In Hopper's machine code the products of a group follow each other without a wait, and a wait leaves one group under way
-// in the loop of the tower. Nothing there waits for all memory of the device. It needs an nvdisasm beside ptxas.
-func TestHopperMachineCode(t *testing.T) {
+// In the machine code of the kernels for Hopper no instruction accesses registers of products in flight: in the code that ships, which
+// is also as fast as it can be (function.check), and in make soak in that of each ptxas of EVALD_PTXAS_VERSIONS.
+func TestMachineCode(t *testing.T) {
 	t.Chdir("..")
-	ptxas, err := findPTXAS()
+	nvdisasm, err := findNvdisasm()
+	if err != nil && os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
+		t.Fatalf("EVALD_REQUIRE_TOOLS=1, but there is %v", err)
+	}
 	if err != nil {
 		t.Skip(err)
 	}
-	nvdisasm := filepath.Join(filepath.Dir(ptxas), "nvdisasm")
-	if _, err := os.Stat(nvdisasm); err != nil {
-		t.Skip(err)
-	}
-	const combine, step = "PGWPGWPGW", "PPPPGwPPPPPGwPPPPGw"
-	const narrow = combine + step + step + "W" + combine
-	const wide, cluster = "PGwPGwW", "F" + "PGwPGwW" + "F"
-	for name, want := range map[string]string{"hopper64": narrow, "hopper128": narrow, "hopper256": cluster + wide} {
-		cubin := filepath.Join(t.TempDir(), "cubin")
-		if out, err := exec.Command(ptxas, "-arch=sm_90a", ptxFile(name), "-o", cubin).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		text := gametest.Must(exec.Command(nvdisasm, cubin).Output())(t)
-		// P is a product, G the last one of a group, W a wait for all, w a wait that leaves one group under way, and F a fence.
-		var code strings.Builder
-		for line := range strings.Lines(string(text)) {
-			switch {
-			case strings.Contains(line, "HGMMA") && strings.Contains(line, "gsb0"):
-				code.WriteByte('G')
-			case strings.Contains(line, "HGMMA"):
-				code.WriteByte('P')
-			case strings.Contains(line, "WARPGROUP.DEPBAR.LE gsb0, 0x1"):
-				code.WriteByte('w')
-			case strings.Contains(line, "WARPGROUP.DEPBAR"):
-				code.WriteByte('W')
-			case strings.Contains(line, "MEMBAR.ALL.GPU"):
-				code.WriteByte('F')
-			case strings.Contains(line, " STL") || strings.Contains(line, " LDL"):
-				t.Errorf("%s: %s", name, line)
+	files := archive(t)
+	for _, m := range modules {
+		if len(m.archs) == 1 {
+			for _, slow := range checkMachineCode(t, nvdisasm, m, []byte(files[m.name+".sm_90a"])) {
+				t.Error(slow)
 			}
 		}
-		if code.String() != want {
-			t.Errorf("%s: products and waits are %s, want %s", name, code.String(), want)
+	}
+	for _, ptxas := range filepath.SplitList(os.Getenv("EVALD_PTXAS_VERSIONS")) {
+		t.Run(filepath.Base(ptxas), func(t *testing.T) {
+			for _, m := range modules {
+				if len(m.archs) == 1 {
+					for _, slow := range checkMachineCode(t, nvdisasm, m, gametest.Must(m.assemble(ptxas, "sm_90a"))(t)) {
+						t.Log(slow)
+					}
+				}
+			}
+		})
+	}
+}
+
+// checkMachineCode checks the kernels of a module, and returns what makes them slow.
+func checkMachineCode(t *testing.T, nvdisasm string, m module, cubin []byte) (slow []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cubin")
+	gametest.OK(t, os.WriteFile(path, cubin, 0o600))
+	text := gametest.Must(exec.Command(nvdisasm, "-c", path).Output())(t)
+	ptx := string(gametest.Must(os.ReadFile(ptxFile(m.name)))(t))
+	kernels := functions(string(text))
+	for _, f := range kernels {
+		_, entry, _ := strings.Cut(ptx, ".entry "+f.name+"(")
+		entry, _, _ = strings.Cut(entry, ".entry ")
+		wrong, more, n := f.check()
+		slow = append(slow, more...)
+		for _, mistake := range wrong {
+			t.Error(mistake)
+		}
+		if want := strings.Count(entry, "wgmma.mma_async"); n < want || want == 0 {
+			t.Errorf("%s has %d products in machine code, and %d in PTX", f.name, n, want)
 		}
 	}
+	if want := strings.Count(ptx, ".entry "); len(kernels) != want {
+		t.Errorf("%s has %d kernels in machine code, and %d in PTX", m.name, len(kernels), want)
+	}
+	return slow
+}
+
+// findNvdisasm returns NVIDIA's disassembler: EVALD_NVDISASM, or that of the Python in EVALD_PYTHON.
+func findNvdisasm() (string, error) {
+	if path := os.Getenv("EVALD_NVDISASM"); path != "" {
+		return path, nil
+	}
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(os.Getenv("EVALD_PYTHON"))), "lib/python*/site-packages/nvidia/*/bin/nvdisasm"))
+	if len(found) != 1 {
+		return "", errors.New("no nvdisasm: set EVALD_NVDISASM, or EVALD_PYTHON to a Python with nvidia-cuda-nvdisasm (pip install -r .ci/requirements.txt)")
+	}
+	return found[0], nil
 }
