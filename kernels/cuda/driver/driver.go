@@ -69,7 +69,7 @@ func Details(err error) string {
 // Device is a GPU.
 type Device struct {
 	Index           int    `json:"index"` // the driver's number, from 0, which may differ from nvidia-smi's
-	UUID            string `json:"uuid"`  // GPU-..., as in nvidia-smi -L
+	UUID            string `json:"uuid"`  // GPU-..., or MIG-... for a MIG slice, as in nvidia-smi -L
 	PCI             string `json:"pci"`   // the address: 0000:01:00.0
 	Name            string `json:"name"`
 	Major           int    `json:"major"` // compute capability: 9 and 0 are sm_90

@@ -29,11 +29,17 @@ var ptx string
 
 var device *fake.Driver
 
-// TestMain runs the tests on the fake driver. With EVALD_GPU=1 it runs TestGPU alone, on the machine's driver. As the child
-// process of TestReasons it only prints what Find returns.
+// TestMain runs the tests on the fake driver. With EVALD_GPU=1 it runs TestGPU alone, on the machine's driver. As a child
+// process of a test it only prints what Find returns.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVALD_TEST_FIND") != "" {
-		_, err := driver.Find()
+		found, err := driver.Find()
+		if os.Getenv("EVALD_TEST_FIND") == "uuid" && err == nil {
+			for _, d := range found.Devices {
+				fmt.Println(d.UUID)
+			}
+			return
+		}
 		fmt.Println(err)
 		return
 	}
@@ -96,6 +102,21 @@ func find(t *testing.T, env ...string) (found, log string) {
 		t.Errorf("%v: %v\n%s", env, err, stderr.String())
 	}
 	return strings.TrimSpace(stdout.String()), stderr.String()
+}
+
+// A MIG slice is named by its own UUID, not by its GPU's, and a driver without the newer function gives the GPU's.
+func TestUUIDs(t *testing.T) {
+	const ends = "010203-0405-0607-0809-0a0b0c0d0e"
+	for _, c := range []struct{ env, want string }{
+		{"EVALD_FAKE_DEVICES=2", "GPU-00" + ends + "00\nGPU-00" + ends + "01"},
+		{"EVALD_FAKE_MIG=1", "MIG-7f" + ends + "00"},
+		{"EVALD_FAKE_FAULTS=cuDeviceGetUuid_v2:1:1:801", "GPU-00" + ends + "00"}, // CUDA_ERROR_NOT_SUPPORTED
+		{"EVALD_FAKE_FAULTS=cuDeviceGetUuid_v2:1:1:101", "driver " + os.Getenv("EVALD_CUDA_DRIVER") + ": device 0: cuDeviceGetUuid_v2: CUDA_ERROR_INVALID_DEVICE (101): invalid device ordinal"},
+	} {
+		if found, _ := find(t, "EVALD_TEST_FIND=uuid", c.env); found != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.env, found, c.want)
+		}
+	}
 }
 
 // The error distinguishes all reasons why there is no device.

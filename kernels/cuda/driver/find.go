@@ -96,11 +96,10 @@ func describe(index int) (Device, error) {
 	if err != nil {
 		return Device{}, wrap("cuDeviceGet", err)
 	}
-	id, err := d.UUID()
-	if err != nil {
-		return Device{}, wrap("cuDeviceGetUuid", err)
+	device := Device{Index: index}
+	if device.UUID, err = uuidOf(d); err != nil {
+		return Device{}, err
 	}
-	device := Device{Index: index, UUID: "GPU-" + id.String()}
 	if device.Name, err = d.Name(); err != nil {
 		return Device{}, wrap("cuDeviceGetName", err)
 	}
@@ -141,4 +140,23 @@ func node(folder, pci string) int {
 		return -1
 	}
 	return n
+}
+
+// uuidOf returns a device's UUID as nvidia-smi -L prints it. The two functions of the driver differ for a MIG slice alone: the first one
+// returns the UUID of its GPU, the second one the slice's. A driver before CUDA 11.4 lacks the second one.
+func uuidOf(d cu.Device) (string, error) {
+	id, err := d.UUID()
+	if err != nil {
+		return "", wrap("cuDeviceGetUuid", err)
+	}
+	own := id
+	result := C.cuDeviceGetUuid_v2((*C.CUuuid)(unsafe.Pointer(&own)), C.CUdevice(d))
+	switch {
+	case result != C.CUDA_SUCCESS && result != C.CUDA_ERROR_NOT_SUPPORTED:
+		return "", failed("cuDeviceGetUuid_v2", result)
+	case own != id:
+		return "MIG-" + own.String(), nil
+	default:
+		return "GPU-" + id.String(), nil
+	}
 }

@@ -30,6 +30,12 @@ ANYWHERE(cuDeviceGetUuid, (CUuuid *uuid, CUdevice d), {
 	for (int i = 0; i < 16; i++) uuid->bytes[i] = (char)(i < 15 ? i : d);
 })
 
+/* With EVALD_FAKE_MIG set, each device is a slice of a GPU, with a UUID of its own here, while cuDeviceGetUuid gives the GPU's. */
+ANYWHERE(cuDeviceGetUuid_v2, (CUuuid *uuid, CUdevice d), {
+	for (int i = 0; i < 16; i++) uuid->bytes[i] = (char)(i < 15 ? i : d);
+	if (getenv("EVALD_FAKE_MIG")) uuid->bytes[0] = 0x7f;
+})
+
 ANYWHERE(cuDeviceGetAttribute, (int *value, CUdevice_attribute a, CUdevice d), {
 	(void)d;
 	switch (a) {
