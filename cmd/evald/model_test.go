@@ -71,7 +71,7 @@ func TestModelCommands(t *testing.T) {
 	want := []string{
 		"default@9 7x64 true [7x6x4] Learn  true\n",
 		"default-fast@3 pattern256x64x32 true [7x6x4] A net  true\n",
-		"any@2 7x64 true " + fmt.Sprint(learned.Rules) + " One n  true\n",
+		"any@3 7x64 true " + fmt.Sprint(learned.Rules) + " One n  true\n",
 		"seeded-2x16@1 2x16/8/16 false [] UNTRA  true\n",
 		"tiny@1 1x2/1/1 true [7x6x4 9x5x4] first " + store + "/tiny/1/model.safetensors false\n",
 		"tiny@2 2x16/8/16 false [] untra " + store + "/tiny/2/model.safetensors false\n",
