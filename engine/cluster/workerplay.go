@@ -12,7 +12,7 @@ type player struct {
 	phase  phase
 	leases map[key]*claimedJob // by game that is to be played, in progress or not confirmed
 	job    *claimedJob         // the job whose games are to begin now; nil in idle and draining
-	plays  string         // claimedJob.id of the games in progress
+	plays  string              // claimedJob.id of the games in progress
 
 	name, sha256 string        // of the network whose evaluator is open
 	text         []byte        // first bytes of the network that is being fetched
