@@ -299,6 +299,58 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// Run D solves positions, trains on the records that are complete, and brings the network back with its metrics and accuracy. If a step fails,
+// the row says so, and the next step uses what there is.
+func TestTraining(t *testing.T) {
+	const evald = `
+command=$1
+for word; do [ "$before" = -o ] && out=$word; before=$word; done
+case $command in
+positions) mkdir -p $out; touch $out/random-00000.parquet $out/random.txt; echo "$*" | cut -d' ' -f4-8; exit $LABELS ;;
+train) [ -n "$MODULE" ] && { echo "No module named '$MODULE'" >&2; exit 1; }
+	mkdir -p $out; echo '{"step":1}' >$out/metrics.jsonl; echo "{\"words\":$#}" >>$out/metrics.jsonl; touch $out/network.safetensors ;;
+score) echo '{"good":0.5}' ;;
+esac`
+	for _, c := range []struct {
+		env, out string
+		want     []string
+	}{
+		{"", "3 done, 0 failed, 0 missing", []string{"training: labels", "training: 1x16", "training: accuracy of 1x16"}},
+		{"LABELS=1", "2 done, 1 failed, 0 missing", []string{"training: labels: exit status 1:", "training: 1x16", "training: accuracy of 1x16: exit status 1:"}},
+		{"MODULE=torch", "1 done, 0 failed, 2 missing", []string{"training: labels", "training: 1x16: exit status 1: No module named 'torch'", "training: accuracy of 1x16: there is no network"}},
+	} {
+		k := newKit(t, evald)
+		k.tool(t, "nvidia-smi", "exit 1")
+		run := k.command(t, "D", "-networks", "1x16", "-games", "64")
+		run.Env = append(run.Env, c.env)
+		text, err := run.CombinedOutput()
+		failed := strings.Contains(c.out, "1 failed")
+		if (err != nil) != failed || !failed && !strings.Contains(string(text), "training of run D: "+c.out) {
+			t.Errorf("%s: %v\n%s", c.env, err, text)
+		}
+		rows := slices.DeleteFunc(k.said(t), func(row string) bool { return strings.HasPrefix(row, "clocks: ") })
+		if diff := cmp.Diff(c.want, rows); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.env, diff)
+		}
+		if c.env != "" {
+			continue
+		}
+		all, _, err := readRows(k.out)
+		gametest.OK(t, err)
+		var results []string
+		for _, x := range all {
+			if x.Part == "training" {
+				results = append(results, string(x.Result))
+			}
+		}
+		// The number of words: train, a file of records, and eight flags with a value each, and the flag of the folder.
+		want := []string{`"--train --kinds random,plausible,openings --count 64"`, `{"words":14}`, `{"good":0.5}`}
+		if diff := cmp.Diff(want, results); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // A step that hangs costs its limit, and the next ones are done. When the run's time is over the run ends, and the rows say what
 // was not measured. What hung is killed.
 func TestDeadlines(t *testing.T) {
@@ -362,8 +414,8 @@ func TestRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "which run? canary, A, B, C or table"},
-		{[]string{"D"}, `no run "D"`},
+		{nil, "which run? canary, A, B, C, D or table"},
+		{[]string{"E"}, `no run "E"`},
 		{[]string{"A", "-batches", "1,x"}, `"x" is no size`},
 		{[]string{"A", "6x64"}, `unexpected argument "6x64"`},
 		{[]string{"table"}, "has no rows"},

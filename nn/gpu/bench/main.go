@@ -5,6 +5,7 @@
 //
 //	main.go     flags, and what all runs have in common
 //	runs.go     the runs: their steps in order, with the limit of each
+//	training.go  run D: records and a network from them
 //	measure.go  rows of a network and a kernel or a peer, of Go's tests, and of ncu
 //	command.go  a program with a deadline, which dies with us
 //	rows.go     the file of rows, each on the disk as soon as it is measured
@@ -39,7 +40,7 @@ import (
 // bench is one run.
 type bench struct {
 	ctx  context.Context
-	name string // canary, A, B or C
+	name string // canary, A, B, C or D
 	what run
 	here string // the folder of evald, driver.test and gpu.test
 	out  string // the folder of the results
@@ -53,6 +54,7 @@ type bench struct {
 	networks []string
 	sizes    []int // of batches; none: those of the run
 	round    time.Duration
+	games    int           // of each kind of play, for run D
 	longest  time.Duration // of a step, in place of its own limit; 0: none
 
 	gpu    driver.Device // the first
@@ -64,12 +66,13 @@ type bench struct {
 	log    *os.File
 }
 
-const usage = `run canary|A|B|C|table [flags]
+const usage = `run canary|A|B|C|D|table [flags]
 
   canary  does anything hang or fail? each kernel for Hopper on a small network, then under compute-sanitizer
   A       is it correct, and how fast? Go's tests, speeds
   B       every kernel for the widths of the networks, and profiles of the fastest by ncu
   C       beside PyTorch, ONNX Runtime and TensorRT
+  D       20 million exact results by this machine's processors, and a network trained on them by PyTorch
   table   the summary of all rows so far, from the folder of the results alone
 
 `
@@ -89,14 +92,15 @@ func start(args []string) error {
 		flags.PrintDefaults()
 	}
 	out := flags.String("o", os.Getenv("OUT"), "`folder` of the results; without it $OUT, or else results")
-	limit := flags.Duration("time", 0, "of the whole run (canary: 90s; others: 9m)")
+	limit := flags.Duration("time", 0, "of the whole run (canary: 90s; D: 30m; others: 9m)")
 	networks := flags.String("networks", "", "networks, separated by commas: sizes, or names of models")
 	batches := flags.String("batches", "", "sizes of batches, separated by commas")
 	round := flags.Duration("round", 20*time.Millisecond, "time of one round; a figure is the median of five")
+	games := flags.Int("games", 620_000, "run D: games of each of three kinds of play whose positions it solves")
 	longest := flags.Duration("step", 0, "the longest time of one step, in place of what each has")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		flags.Usage()
-		return errors.New("which run? canary, A, B, C or table")
+		return errors.New("which run? canary, A, B, C, D or table")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -112,7 +116,7 @@ func start(args []string) error {
 	}
 	what, ok := runs[args[0]]
 	if !ok {
-		return fmt.Errorf("no run %q: canary, A, B, C or table", args[0])
+		return fmt.Errorf("no run %q: canary, A, B, C, D or table", args[0])
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -125,6 +129,9 @@ func start(args []string) error {
 	b.until, b.step = b.end, time.Until(b.end)
 	if *networks != "" {
 		b.networks = strings.FieldsFunc(*networks, comma)
+	}
+	if b.games = *games; b.games < 1 {
+		return fmt.Errorf("-games: %d is below 1", b.games)
 	}
 	for _, text := range strings.FieldsFunc(*batches, comma) {
 		n, err := strconv.Atoi(text)

@@ -15,7 +15,7 @@ import (
 
 // row is a line of a run's file.
 type row struct {
-	Run     string          `json:"run"`  // canary, A, B or C
+	Run     string          `json:"run"`  // canary, A, B, C or D
 	Part    string          `json:"part"` // of the run
 	Name    string          `json:"name"` // of what was measured, among the rows of the part
 	Time    time.Time       `json:"time"` // when it ended
@@ -72,7 +72,7 @@ func (b *bench) add(x row) {
 // of the first. Lines that are no rows, such as the torn end of a killed run, are left out and counted.
 func readRows(folder string) (all []row, torn int, err error) {
 	at := map[[3]string]int{}
-	for _, run := range []string{"canary", "A", "B", "C"} {
+	for _, run := range []string{"canary", "A", "B", "C", "D"} {
 		text, err := os.ReadFile(filepath.Join(folder, run+".jsonl"))
 		if err != nil && !os.IsNotExist(err) {
 			return nil, 0, err

@@ -30,6 +30,7 @@ var runs = map[string]run{
 	"A":      {9 * time.Minute, []string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, nil, (*bench).speed},
 	"B":      {9 * time.Minute, []string{"20x256", "10x128", "6x64"}, []int{1, 132, 264, 1056, 8448, 65536}, []int{1, 132, 264, 792, 4096}, (*bench).kernels},
 	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 256, 1024, 65536}, []int{1, 256, 4096}, (*bench).peers},
+	"D":      {30 * time.Minute, []string{"10x128"}, nil, nil, (*bench).training},
 }
 
 // batches are the sizes of batches of a network.

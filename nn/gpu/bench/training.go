@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Of each kind of play, a game has 11 positions whose exact results are kept, so that the games of all kinds have 32.
+const recordsPerGame = 32
+
+// A network sees each record twice, in batches of this many positions.
+const (
+	trainingBatch  = 2048
+	trainingPasses = 2
+)
+
+// training is run D: exact results of random and good play from all processors, and a network that PyTorch trains on them. The network
+// and its metrics are in the folder training of the results. The records are in the temporary folder; a second run resumes both. Half of
+// the time is for the records; if it is over, training uses those that are complete.
+func (b *bench) training() (plan []step) {
+	all := time.Until(b.end).Round(time.Second)
+	records, folder := filepath.Join(b.temp, "records"), filepath.Join(b.out, "training")
+	plan = append(plan, step{"training: labels", all / 2, func() {
+		text, err := b.output(b.program("evald"), "positions", "-o", records, "--train", "--kinds", "random,plausible,openings",
+			"--count", strconv.Itoa(b.games), "--seed", "20270101")
+		b.add(row{Part: "training", Name: "labels", Error: reason(err), Result: quoted(text)})
+	}})
+	for _, network := range b.networks {
+		part := all / 2 / time.Duration(len(b.networks))
+		plan = append(plan,
+			step{"training: " + network, part * 3 / 4, func() { b.train(network, records, filepath.Join(folder, network)) }},
+			step{"training: accuracy of " + network, part / 4, func() { b.accuracy(network, filepath.Join(folder, network)) }})
+	}
+	return plan
+}
+
+// train trains a network on all complete files of records. If its time is over, the network of the last minute remains.
+func (b *bench) train(network, records, folder string) {
+	files, _ := filepath.Glob(filepath.Join(records, "*.parquet"))
+	if len(files) == 0 {
+		b.add(row{Part: "training", Name: network, Missing: "there are no records"})
+		return
+	}
+	steps := max(1, b.games*recordsPerGame*trainingPasses/trainingBatch)
+	args := append([]string{b.program("evald"), "train"}, files...)
+	err := b.command(nil, append(args, "--network", network, "--trainer", "torch", "--batch", strconv.Itoa(trainingBatch), "--steps", strconv.Itoa(steps),
+		"--save", "1m", "-o", folder)...)
+	x := row{Part: "training", Name: network, Error: reason(err), Result: lastLine(filepath.Join(folder, "metrics.jsonl"))}
+	if strings.Contains(x.Error, "No module named") {
+		x.Missing, x.Error = x.Error, ""
+	}
+	b.add(x)
+}
+
+// accuracy measures the trained network on positions of another seed.
+func (b *bench) accuracy(network, folder string) {
+	name, file := "accuracy of "+network, filepath.Join(folder, "network.safetensors")
+	if _, err := os.Stat(file); err != nil {
+		b.add(row{Part: "training", Name: name, Missing: "there is no network"})
+		return
+	}
+	test := filepath.Join(b.temp, "test")
+	_, err := b.output(b.program("evald"), "positions", "-o", test, "--count", "300", "--seed", "20270102")
+	var text string
+	if err == nil {
+		files, _ := filepath.Glob(filepath.Join(test, "*.txt"))
+		text, err = b.output(append([]string{b.program("evald"), "score", "--model", file, "--visits", "0,100", "--json"}, files...)...)
+	}
+	result := valid(text)
+	if err == nil && result == nil {
+		err = errors.New("evald score wrote no JSON")
+	}
+	b.add(row{Part: "training", Name: name, Error: reason(err), Result: result})
+}
+
+// quoted is a text as JSON.
+func quoted(text string) json.RawMessage {
+	q, err := json.Marshal(strings.TrimSpace(text))
+	if err != nil {
+		return nil
+	}
+	return q
+}
+
+// lastLine is the last line of a file of JSON lines, or nil.
+func lastLine(path string) json.RawMessage {
+	text, _ := os.ReadFile(path)
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return valid(string(lines[len(lines)-1]))
+}
