@@ -208,7 +208,7 @@ func TestReadErrors(t *testing.T) {
 	if _, err := score.Read(strings.NewReader(sealed)); err != nil || string(score.Seal("# head", []byte("44 1 1 1 1 1 1 1\n"))) != sealed {
 		t.Errorf("a file with its checksum: %v", err)
 	}
-	const changed = "is damaged: the checksum of its lines is %s, and it says \"%s\": make it again, or, if you have changed it yourself, remove the checksum from its first line"
+	const changed = "is damaged: the checksum of its lines is %s, but it states \"%s\": make it again, or, if you have changed it yourself, remove the checksum from its first line"
 	for in, want := range map[string]string{
 		"44 1":                                   "line 1: has 1 score, that of the position, but the score of each move is needed: evald solve --scores finds it",
 		"44 1 2 3":                               "line 1: has 3 scores, but 7x6x4 has 7 moves",

@@ -146,7 +146,7 @@ func TestReadRefuses(t *testing.T) {
 		{"overflow", file(graph().m(5, m{}.n(1, 1<<31-1).n(1, 1<<31-1).n(1, 4).s(8, "w"))), []string{"shape"}},
 		{"negative", file(graph().m(5, m{}.n(1, -1).s(8, "w"))), []string{"shape"}},
 		{"many dimensions", file(graph().m(5, m{}.s(1, strings.Repeat("\x01", 65)).s(8, "w"))), []string{"64 dimensions"}},
-		{"no tensor", file(m{}.m(12, m{}.s(1, "y").m(2, m{}.m(4, m{})))), []string{`output "y"`, "no tensor"}},
+		{"no tensor", file(m{}.m(12, m{}.s(1, "y").m(2, m{}.m(4, m{})))), []string{`output "y"`, "not a tensor"}},
 		{"wire type", file(graph()).n(7, 1), []string{"two graphs"}},
 		{"wire type of the graph", m{}.n(1, 8).n(7, 1), []string{"wire type"}},
 		{"group", file(graph().m(1, protowire.AppendTag(nil, 1, protowire.StartGroupType))), []string{"damaged"}},

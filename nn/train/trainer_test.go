@@ -140,8 +140,8 @@ func TestRestoreRefuses(t *testing.T) {
 		name, want string
 		file       []byte
 	}{
-		{"empty", "no checkpoint", nil},
-		{"network", "no checkpoint", weightsOf(t, tr.Network())},
+		{"empty", "not a checkpoint", nil},
+		{"network", "not a checkpoint", weightsOf(t, tr.Network())},
 		{"magic only", "too few", []byte(magic)},
 		{"truncated", "damaged", good[:len(good)-1]},
 		{"flipped bit", "damaged", flipped},

@@ -102,7 +102,7 @@ class Same(unittest.TestCase):
         """Without a library and a program an error names the ways out."""
         env = {k: v for k, v in WITHOUT.items() if k not in ("EVALD_PROGRAM", "PATH")} | {"PATH": os.devnull}
         said = run("import evald\ntry:\n    evald.Environment(1).step([0])\nexcept ImportError as e:\n    print(e)", env)
-        self.assertIn("step is not what a service answers", said)
+        self.assertIn("step needs the library or the program", said)
         for way in ("EVALD_LIBRARY", "EVALD_PROGRAM", "url="):
             self.assertIn(way, said)
 

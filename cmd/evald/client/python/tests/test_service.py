@@ -232,8 +232,8 @@ class Failing(unittest.TestCase):
             server.canned = 200, b"{}"  # type: ignore[attr-defined]
             e = evald.Evaluator(url=url)
             for status, text, kind, says in [
-                (200, b"{}", evald.UnavailableError, "none of evald serve"),
-                (200, b"\xff\xfe", evald.UnavailableError, "none of evald serve"),
+                (200, b"{}", evald.UnavailableError, "not one of evald serve"),
+                (200, b"\xff\xfe", evald.UnavailableError, "not one of evald serve"),
                 (429, json.dumps({"error": "the queue is full"}).encode(), evald.UnavailableError, "the queue is full (HTTP 429)"),
                 (500, b"a proxy's page", evald.UnavailableError, "a proxy's page (HTTP 500)"),
                 (401, json.dumps({"error": "no token"}).encode(), evald.EvaldError, "no token (HTTP 401)"),
