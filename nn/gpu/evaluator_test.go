@@ -328,7 +328,7 @@ func TestEvaluatorAllocations(t *testing.T) {
 	}
 }
 
-// A cancelled caller gets its batch back at once, and the device goes on.
+// A cancelled caller gets its batch back at once, and the device continues.
 func TestEvaluatorCancelled(t *testing.T) {
 	noGoroutineLeft(t)
 	board := game.MustBoard(game.Connect4)

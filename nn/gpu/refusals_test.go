@@ -119,7 +119,7 @@ func TestEvaluatorOverflows(t *testing.T) {
 }
 
 // A position with an activation that fp16 cannot hold is answered by the next evaluator, as often as it comes, and the
-// device goes on with others.
+// device continues with others.
 func TestEvaluatorFloat16Overflows(t *testing.T) {
 	noGoroutineLeft(t)
 	n, board := scrambled(t, "1x16/8/16", 1), game.MustBoard(game.Connect4)

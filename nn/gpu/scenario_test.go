@@ -74,7 +74,7 @@ var (
 	manyRows = []part{{0, 0, 70}, {0, 7, 12}, {1, 0, 5}, {0, 3, 20}, {0, 30, 37}}
 )
 
-// newScenario has a network of so many features that large needs another kernel, and no wide one has room.
+// newScenario has a network with so large a head that large batches need another kernel, and no wide kernel has room.
 func newScenario(t *testing.T, batches []part) *scenario {
 	return scenarioOf(t, "1x4/1/8169", batches)
 }
@@ -170,7 +170,7 @@ func (s *scenario) check(t *testing.T, what string, b *eval.Batch, board, from, 
 	case sameRows(b, &cpu):
 		return 0
 	}
-	t.Errorf("%s: a batch has rows that nobody answers so, of sources %v", what, slices.Compact(b.Source))
+	t.Errorf("%s: a batch has rows of unexpected sources %v", what, slices.Compact(b.Source))
 	return 0
 }
 

@@ -10,7 +10,7 @@ import (
 //
 // The positions come from two kinds of play. In a random game, every legal move is equally likely until the game ends. A long game avoids
 // winning moves while other moves are legal, so that boards fill up; it stops after a random number of moves. NaturalPositions and
-// RulePositions show each position from either side with probability 1/2, whoever is to move.
+// RulePositions show each position from either side with probability 1/2, whichever side is to move.
 
 // NaturalPositions is a source of positions at the rates of random games: every position of every random game, from the first
 // stone to the last, is equally likely. On 7x6x4 about 0.953 of them are not over, 0.047 are won, and 0.00015 are drawn. The seed

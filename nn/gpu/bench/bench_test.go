@@ -371,7 +371,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 // A run that is killed at any moment leaves all rows that it had named, and a table can be made of them. The program that it
-// had started dies too. The next run goes on in the same file, behind a torn line.
+// had started dies too. The next run appends to the same file, after a torn line.
 func TestKilled(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		k := newKit(t, "[ -e $here/again ] || exec 8>$here/alive; for n in $batches; do row $n; done; [ -e $here/again ] || exec sleep 1000")
