@@ -27,7 +27,7 @@ func Mixes() []NamedMix {
 }
 
 // The smallest boards have small shares, because they have only a few thousand positions. 7x6x4 has the largest share, because it is the
-// game that most people play.
+// game that most people play. Four in a row without gravity has large shares, because few games show the network such boards.
 const (
 	anyGames = "4x3x3=0.3,4x4x3=0.3,5x4x3=0.5,5x7x3=0.5,7x6x3=0.5," +
 		"4x4x4=0.5,5x4x4=0.7,4x5x4=0.7,5x5x4,6x4x4,6x5x4,5x7x4,6x6x4,7x5x4,7x6x4=8,7x7x4=1.5," +

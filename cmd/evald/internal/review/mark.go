@@ -21,7 +21,7 @@ const (
 // Mark says what a move gives away, and how much.
 type Mark struct {
 	Kind    Kind
-	By      int  // for Slower and Sooner: number of the winner's moves; else 0
+	By      int  // how many of the winner's moves the game is longer (Slower) or shorter (Sooner); else 0
 	AtLeast bool // By is a lower bound
 }
 

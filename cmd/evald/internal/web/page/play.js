@@ -150,7 +150,7 @@ export class Play {
   note(players) {
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
-      const whose = players ? say("play.shared", { players: this.players.sentence(players) }) : say("play.shared.nobody");
+      const whose = players ? say("play.shared", { players: this.players.sentence(players) }) : say("play.shared.unnamed");
       setText($("shared"), this.over() ? whose : `${whose} ${say("play.shared.waits")}`);
     }
   }

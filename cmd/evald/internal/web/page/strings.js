@@ -1,5 +1,5 @@
-// The page's texts, in English and German, by key; the test TestStrings holds both to the same keys and values. A text may have
-// parts that change: "{n} of {all} moves".
+// The page's texts, in English and German, by key. Both are in one file, because their keys then compress together. The test TestStrings
+// checks that both have the same keys and changing parts, such as those of "{n} of {all} moves".
 import { keep, recall } from "./storage.js";
 
 const en = {
@@ -38,7 +38,7 @@ const en = {
   "play.analyse.help": "Move for both sides, without the agents",
   "play.broken": "This link is broken: {what}.",
   "play.shared": "This game comes from a link: {players}.",
-  "play.shared.nobody": "This position comes from a link, which does not say who plays.",
+  "play.shared.unnamed": "This position comes from a link, which does not say who plays.",
   "play.shared.waits": "No move is made until you play on.",
 
   "status.played": "{side} played {move}.",
@@ -577,7 +577,7 @@ const de = {
   "play.analyse.help": "Für beide Seiten ziehen, ohne die Agenten",
   "play.broken": "Dieser Link ist fehlerhaft: {what}.",
   "play.shared": "Dieses Spiel kommt aus einem Link: {players}.",
-  "play.shared.nobody": "Diese Stellung kommt aus einem Link, der nicht sagt, wer spielt.",
+  "play.shared.unnamed": "Diese Stellung kommt aus einem Link, der nicht sagt, wer spielt.",
   "play.shared.waits": "Es wird erst gezogen, wenn du weiterspielst.",
 
   "status.played": "{side} spielte {move}.",
