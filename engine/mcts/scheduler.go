@@ -282,8 +282,8 @@ func (g *group) run() {
 		g.search = newSearch(g.evaluator, g.limits, forest)
 		g.search.next, g.search.ended, g.search.halves = g.next, g.rest, g.halves
 		g.search.prepare(g.ctx, g.board)
+		g.search.add(g.fresh...)
 		for _, t := range g.fresh {
-			g.search.add(t)
 			g.seat(t)
 		}
 		clear(g.fresh)

@@ -148,16 +148,19 @@ func (s *search) hire(trees int) {
 	}
 }
 
-// add adds a tree to a running search, which will ask next for its goal. It returns false if the search has ended or is about to end.
-func (s *search) add(t *Tree) bool {
+// add adds trees to a running search, which will ask next for their goals. It returns false if the search has ended or is about to end. A
+// worker that begins now sees all of them, so that they share its first batch.
+func (s *search) add(trees ...*Tree) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	t.goal = Goal{Visits: unasked}
-	s.queue(t)
-	s.hire(int(s.active.Add(1)))
+	for _, t := range trees {
+		t.goal = Goal{Visits: unasked}
+	}
+	s.queue(trees...)
+	s.hire(int(s.active.Add(int32(len(trees)))))
 	return true
 }
 
