@@ -298,3 +298,26 @@ func BenchmarkOne(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMany is the rate of Go for 256 positions a call, which Python's should reach.
+func BenchmarkMany(b *testing.B) {
+	board := game.MustBoard(game.Connect4)
+	positions := gametest.Positions(gametest.Rand(1), board, 256, true)
+	for _, options := range []string{`{"model":"default","backend":"cpu"}`, `{"model":"default-fast"}`, `{"backend":"bitsquares"}`} {
+		e, err := Open(options)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = e.Close() })
+		n := len(positions)
+		wdl, policy, who := make([]float32, 3*n), make([]float32, n*board.Actions()), make([]uint8, n)
+		b.Run(options, func(b *testing.B) {
+			for b.Loop() {
+				if err := e.Evaluate(b.Context(), board, positions, wdl, policy, who); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
+		})
+	}
+}
