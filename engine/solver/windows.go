@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +29,10 @@ type run struct {
 // ended reports whether the search must stop without an answer.
 func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
 
-// poll sets spent if the nodes are spent, and reports whether the search must stop.
+// poll sets spent if the nodes are spent, and reports whether the search must stop. It yields, so that other goroutines, such as those that
+// pass on a network's answers, need not wait for the 10 ms after which Go would interrupt a search.
 func (r *run) poll() bool {
+	runtime.Gosched()
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
 	}
