@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,4 +199,29 @@ func (*sizing) Attributes() eval.Attributes { return eval.Attributes{Rows: 64, I
 func (s *sizing) Compute(ctx context.Context, b *eval.Batch) error {
 	s.rows = append(s.rows, len(b.Pos))
 	return s.Evaluator.Evaluate(ctx, b)
+}
+
+// Trees go on as soon as their own root probe has ended; they do not wait for those of others.
+func TestRootProbesBesideVisits(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	c := config(mcts.PUCT)
+	c.Exact, c.RootNodes = solver.ByBoard, mcts.RootNodesFor(1000)
+	var trees []*mcts.Tree
+	for _, p := range gametest.Positions(gametest.Rand(5), b, 400, true) {
+		if p.Plies() >= 6 && p.Plies() <= 16 {
+			trees = append(trees, tree(t, b, c, p))
+		}
+	}
+	var mu sync.Mutex
+	var rows []int // of each batch: first those of the first visits, which need no probe
+	counting := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		rows = append(rows, len(b.Pos))
+		return nil
+	}}
+	gametest.OK(t, mcts.Search(t.Context(), evaltest.Raw(counting), trees, mcts.Limits{Visits: 10, Batch: len(trees)}))
+	if len(rows) < 2 || rows[0] < 16 || rows[1] > rows[0]/2 {
+		t.Errorf("%d trees, batches of %d rows: want 16 or more in the first, and at most half of that in the second", len(trees), rows)
+	}
 }

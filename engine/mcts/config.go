@@ -20,7 +20,7 @@
 //
 // A wave of leaves belongs to one tree (lanes.go). The tree chooses Limits.Leaves leaves, 1 unless the caller asks for more, and waits
 // until all are answered; meanwhile each counts as a loss (virtual loss). So its result does not depend on other trees. If one tree had
-// leaves in two alternating batches, timing would affect which leaves it chooses.
+// leaves in several batches at once, timing would affect which leaves it chooses.
 //
 // A worker descends eight trees in turns (lanes.go): it advances one tree by a step while the nodes of the others are loaded. The trees of
 // many games do not fit a processor's caches, and a visit reads a chain of nodes.

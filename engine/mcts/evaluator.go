@@ -53,6 +53,7 @@ type Forest struct {
 	trees []*Tree
 	waves []*wave
 	todo  []*Tree
+	roots []*Tree
 	jobs  []Job
 	added []*Job // of jobs
 }

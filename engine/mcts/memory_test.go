@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/evald/evald/engine/eval"
@@ -52,8 +53,11 @@ func TestEvaluatorMemory(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	for visits, want := range map[int]int{800: 64, 100_000: 10, 1 << 20: 1} {
 		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
 		most := 0
 		counting := &evaltest.Stub{Source: eval.CPU, Before: func(_ context.Context, b *eval.Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
 			most = max(most, len(b.Pos))
 			cancel() // the first leaves are enough
 			return nil

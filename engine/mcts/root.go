@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 )
@@ -20,9 +21,13 @@ func (t *Tree) startRoot() {
 	}
 }
 
+// consults reports whether the tree will consult its root prober before its next visit: it has one, and the root has moves.
+func (t *Tree) consults() bool {
+	return t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0
+}
+
 // consult marks the root's moves that give the root's result away as proved. All other moves stay open: the search, not a proof, finds
-// which of them are best against a fallible opponent. consult runs at the second visit, because all processors make the second visits of
-// many trees, while one processor handles the evaluations of the first visits.
+// which of them are best against a fallible opponent. It takes as long as many visits.
 func (t *Tree) consult(ctx context.Context) {
 	n := &t.nodes[rootNode]
 	t.consulted = true
@@ -43,6 +48,34 @@ func (t *Tree) consult(ctx context.Context) {
 		}
 		c.plies = uint8(t.board.Cells() - t.root.Plies() - 1)
 	}
+}
+
+// consultRoots lets the trees of roots consult their root probers and moves them to todo, until none is left or the search is over. A
+// goroutine for each core does this beside the workers, so that no batch waits for a probe. mu must not be held.
+func (s *search) consultRoots() {
+	for t := s.nextRoot(nil); t != nil; t = s.nextRoot(t) {
+		t.consult(s.ctx)
+	}
+}
+
+// nextRoot moves the tree that has consulted, if not nil, to todo, and removes and returns the first tree of roots. It returns nil if the
+// goroutine must end.
+func (s *search) nextRoot(consulted *Tree) *Tree {
+	over := s.over()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if consulted != nil {
+		s.todo = append(s.todo, consulted)
+		s.hire(1)
+	}
+	if over || len(s.roots) == 0 {
+		s.consulting--
+		s.close(over)
+		return nil
+	}
+	t := s.roots[0]
+	s.roots = slices.Delete(s.roots, 0, 1)
+	return t
 }
 
 // gives reports whether a move of the root is proved to give the root's result away.

@@ -52,9 +52,9 @@ func (l Limits) validate() error {
 // A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and waits until all are answered. So its visits depend
 // only on its root, configuration and limits, and not on other trees, batches or cores.
 //
-// Two batches alternate: one is filled while the other is evaluated. With enough trees, each core has two batches. If ctx ends, the trees
-// keep their results, and the error wraps ctx.Err(). If ctx's deadline has passed, the error wraps context.DeadlineExceeded even if ctx
-// itself has not ended yet. An error of the evaluator ends the search too.
+// One batch is filled while others are evaluated or wait for that; with enough trees, each core has batches of its own. Root probes
+// (Config.RootNodes) run beside all this. If ctx ends, the trees keep their results, and the error wraps ctx.Err(). If ctx's deadline has
+// passed, the error wraps context.DeadlineExceeded even if ctx itself has not ended yet. An error of the evaluator ends the search too.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func Drive(ctx context.Context, e *eval.Evaluator, trees []*Tree, batch, leaves 
 func newSearch(e *eval.Evaluator, limits Limits, forest *Forest) *search {
 	limits.Leaves = max(1, limits.Leaves)
 	limits.Batch = max(limits.Batch, limits.Leaves)
-	return &search{evaluator: e, limits: limits, forest: forest, todo: forest.todo[:0]}
+	return &search{evaluator: e, limits: limits, forest: forest, todo: forest.todo[:0], roots: forest.roots[:0]}
 }
 
 func (s *search) start(ctx context.Context, trees []*Tree) error {
@@ -103,7 +103,9 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			t.goal = s.next(t)
 		}
 		if s.renew(t) {
+			s.mu.Lock()
 			s.queue(t)
+			s.mu.Unlock()
 		}
 	}
 	if s.limits.Decide && len(trees) == 1 {
@@ -125,7 +127,7 @@ func (s *search) prepare(ctx context.Context, board *game.Board) {
 func (s *search) finish(ctx context.Context) error {
 	s.wait.Wait()
 	s.cancel()
-	s.forest.todo = s.todo
+	s.forest.todo, s.forest.roots = s.todo, s.roots
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("mcts: %w", err)
 	}
@@ -137,13 +139,7 @@ func (s *search) finish(ctx context.Context) error {
 
 // hire starts workers until there are enough for the given number of trees. mu must be held.
 func (s *search) hire(trees int) {
-	// A worker alternates between two batches. Search has one worker for every three batches that the trees' leaves can fill, Drive one for
-	// every two.
-	each := 3 * s.limits.Batch
-	if s.next != nil {
-		each = 2 * s.limits.Batch
-	}
-	for enough := max(1, min(runtime.GOMAXPROCS(0), trees*s.limits.Leaves/each)); s.workers < enough; s.workers++ {
+	for enough := max(1, min(runtime.GOMAXPROCS(0), trees*s.limits.Leaves/(wavesAtOnce*s.limits.Batch))); s.workers < enough; s.workers++ {
 		s.wait.Go(s.run)
 	}
 }
@@ -173,12 +169,17 @@ func (s *search) leave(failed error, over bool) bool {
 		return false
 	}
 	s.workers--
-	s.closed = s.closed || over || s.workers == 0
+	s.close(over)
 	if failed != nil && s.failed == nil { // the other workers fail only because this cancels them
 		s.failed = failed
 		s.cancel()
 	}
 	return true
+}
+
+// close closes the search if it is over, or if nothing runs that could make a tree ready. mu must be held.
+func (s *search) close(over bool) {
+	s.closed = s.closed || over || s.workers+s.consulting == 0
 }
 
 // over reports whether no more visits may begin.
@@ -192,7 +193,7 @@ func (s *search) late() bool { return !s.deadline.IsZero() && time.Now().After(s
 type search struct {
 	evaluator *eval.Evaluator
 	limits    Limits
-	halves    bool             // a batch has at most half of all leaves, so that two batches are in use
+	halves    bool             // a batch has at most half of all leaves, so that another one is filled meanwhile
 	next      func(*Tree) Goal // of Drive; nil in Search
 	ended     func(*Tree)      // receives the Scheduler's trees that have ended; nil in Search and Drive
 	board     *game.Board
@@ -203,12 +204,14 @@ type search struct {
 	active    atomic.Int32 // trees that have not ended
 	wait      sync.WaitGroup
 
-	mu      sync.Mutex
-	todo    []*Tree // trees that need visits and have no pending leaf, in order of arrival
-	probes  bool    // a tree that was in todo has a prober
-	workers int     // running workers
-	closed  bool    // no tree may be added
-	failed  error
+	mu         sync.Mutex
+	todo       []*Tree // trees that need visits and have no pending leaf, in order of arrival
+	roots      []*Tree // likewise, but they consult their root probers first
+	consulting int     // running goroutines in which they do so
+	probes     bool    // a tree that was in todo has a prober
+	workers    int     // running workers
+	closed     bool    // no tree may be added
+	failed     error
 
 	forest *Forest // its waves are unused; they come from this search or earlier ones
 }
@@ -231,10 +234,20 @@ func (s *search) put(trees []*Tree) {
 	s.queue(trees...)
 }
 
-// queue appends trees to todo. mu must be held once there are workers.
+// queue appends trees to todo or roots. mu must be held.
 func (s *search) queue(trees ...*Tree) {
-	s.todo = append(s.todo, trees...)
-	s.probes = s.probes || slices.ContainsFunc(trees, func(t *Tree) bool { return t.prober != nil })
+	for _, t := range trees {
+		s.probes = s.probes || t.prober != nil
+		if !t.consults() {
+			s.todo = append(s.todo, t)
+			continue
+		}
+		s.roots = append(s.roots, t)
+		if s.consulting < min(runtime.GOMAXPROCS(0), runtime.NumCPU()) {
+			s.consulting++
+			s.wait.Go(s.consultRoots)
+		}
+	}
 }
 
 // unasked is the value of Goal.Visits until next is called for the first time.
@@ -329,9 +342,12 @@ func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	}
 }
 
-// run is one worker. It alternates between two waves: it fills one while the other is evaluated.
+// wavesAtOnce is the number of waves of a worker. While one is evaluated and another waits for that, the worker fills the third.
+const wavesAtOnce = 3
+
+// run is one worker. It fills its waves in turns while others are evaluated.
 func (s *search) run() {
-	var waves [2]*wave
+	var waves [wavesAtOnce]*wave
 	defer func() {
 		for _, w := range waves {
 			if w != nil {
@@ -342,11 +358,11 @@ func (s *search) run() {
 	var failed error
 	for turn, flying := 0, 0; ; {
 		over := failed != nil || s.over()
-		if flying < 2 && !over {
-			w := waves[turn%2]
+		if flying < len(waves) && !over {
+			w := waves[turn%len(waves)]
 			if w == nil {
 				w = s.takeWave()
-				waves[turn%2] = w
+				waves[turn%len(waves)] = w
 			}
 			s.fill(w)
 			switch {
@@ -357,13 +373,13 @@ func (s *search) run() {
 			default:
 				s.launch(w)
 				turn++
-				if flying++; flying < 2 {
+				if flying++; flying < len(waves) {
 					continue
 				}
 			}
 		}
 		if flying > 0 {
-			w := waves[(turn-flying)&1]
+			w := waves[(turn-flying)%len(waves)]
 			failed = errors.Join(failed, s.land(w, <-w.done))
 			flying--
 		} else if s.leave(failed, over) {

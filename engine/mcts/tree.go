@@ -157,7 +157,7 @@ type Leaf struct {
 
 // A visit calls begin, then step until it returns false, then arrive. So a worker can descend several trees in turns.
 func (t *Tree) begin(ctx context.Context, leaf *Leaf) {
-	if t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0 {
+	if t.consults() { // the rules alone gave the root its moves, or this visit is not one of Search
 		t.consult(ctx)
 	}
 	leaf.Position, leaf.depth, leaf.path[0] = t.root, 0, rootNode
