@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,9 +41,15 @@ const (
 func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx context.Context, w *Work) error) *Work {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Work{cancel: cancel, ended: make(chan struct{}), function: function, games: games, all: int64(all)}
+	if function != nil {
+		lend(1)
+	}
 	go func() {
 		defer close(w.ended)
 		defer cancel()
+		if function != nil {
+			defer lend(-1)
+		}
 		defer func() {
 			if r := recover(); r != nil { // a panic must not end the process of another program
 				w.err = fmt.Errorf("evald has a fault: %v", r)
@@ -50,6 +58,17 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 		w.err = call(ctx, w)
 	}()
 	return w
+}
+
+// processors guards changes of GOMAXPROCS.
+var processors sync.Mutex
+
+// lend gives Go n more processors. A call whose network is a function needs one: when Wait has returned a batch to C, Go goes on counting the
+// caller's thread as busy, up to the 10 ms until its monitor notices, and would leave a core idle while the function waits for a GPU.
+func lend(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
 
 // Result is the result of Wait.
