@@ -20,7 +20,7 @@ import (
 
 // Without a GPU, a search that names no model and has less time per move than this uses the shipped network of pattern tables. Without
 // AVX-512 that network is stronger than the shipped network of convolutions at 20, 50 and 100 ms per move, and equal at 1 s. Plain Go
-// computes convolutions forty times slower and tables a dozen times slower, so there the tables are stronger at 1 and 2 s too
+// computes convolutions thirty times slower and tables nine times slower, so there the tables are stronger at 1 and 2 s too
 // (nn/pattern/LOG.md).
 const (
 	fastBelow        = 150 * time.Millisecond

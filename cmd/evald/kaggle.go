@@ -95,7 +95,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if p.Linked != "" {
-		fmt.Fprintf(s.err, "evald: the program needs %s or later; one built with CGO_ENABLED=0 needs nothing, and evaluates networks some fifty times slower\n", p.Linked)
+		fmt.Fprintf(s.err, "evald: the program needs %s or later; one built with CGO_ENABLED=0 needs nothing, and evaluates networks ten to thirty times slower\n", p.Linked)
 	}
 	fmt.Fprintf(s.err, "evald: %s: %.1f MiB, agent %s; unpacked, it made the first move of a game in %v\n",
 		c.Out, float64(p.Bytes)/(1<<20), p.Agent, p.Time.Round(time.Millisecond))

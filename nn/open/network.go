@@ -157,7 +157,7 @@ func onCPU(n *net.Network, name string, o Options) (*Opened, error) {
 		}
 	}
 	if kernel.Paths()[0] == kernel.Go {
-		o.note("PLAIN GO evaluates, about fifty times slower than the kernels in C, which this program for %s/%s does not contain (make build includes them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
+		o.note("PLAIN GO evaluates, ten to thirty times slower than the kernels in C, which this program for %s/%s does not contain (make build includes them on amd64 and arm64, if there is a C compiler)", runtime.GOOS, runtime.GOARCH)
 	}
 	return &Opened{
 		Evaluator: evaluator(e), Model: name, Network: true, CPUPath: string(e.Path()), choice: c,
