@@ -109,6 +109,9 @@ func (e erring) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 // Tuning finds by games the constants with which a player errs least, the match shows that it is better, and the same seed finds the
 // same.
 func TestTune(t *testing.T) {
+	if gametest.Race {
+		t.Skip("20 s under the race detector, and TestMatch plays games in the same goroutines")
+	}
 	t.Parallel()
 	tuning := Tuning{
 		Board: gametest.Must(new(game.Boards).Parse("5x4x4"))(t), Games: 300, Seed: 5, Concurrency: 2,

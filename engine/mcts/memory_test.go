@@ -17,6 +17,9 @@ import (
 // If memory is full, a search with many leaves under way gives the best move the same share of the visits as one with a single
 // leaf. (The two may prefer different moves: a tree that cannot grow depends on the evaluations of a few leaves.)
 func TestMemoryFullManyLeaves(t *testing.T) {
+	if gametest.Race {
+		t.Skip("6 s under the race detector, and TestCompany searches in the same goroutines")
+	}
 	b := game.MustBoard(game.Connect4)
 	for _, s := range []mcts.Selection{mcts.PUCT, mcts.UCT} {
 		c := config(s)

@@ -50,6 +50,7 @@ func nearEnd(seed uint64, b *game.Board, left int) game.Position {
 
 // TestMinimax compares the solver with plain minimax on every kind of board.
 func TestMinimax(t *testing.T) {
+	gametest.OneGoroutine(t)
 	boards := gametest.Boards()
 	for _, r := range []game.Rules{
 		{Rows: 3, Columns: 3, InARow: 3, Gravity: true},

@@ -88,6 +88,9 @@ func weights(t *testing.T, r *Records) (once, twice map[int]int) {
 // Whole games are held out, by their numbers: the same ones for the same seed, in any order of the records. No pass learns
 // from them, and every pass learns from all others.
 func TestHeldOut(t *testing.T) {
+	if gametest.Race {
+		t.Skip("10 s under the race detector, and TestSurveyWithoutHeldOut surveys in the same goroutines")
+	}
 	const games = 600
 	rs := gameRecords(games)
 	gameOf := map[int]int64{}

@@ -235,6 +235,9 @@ func TestUpdate(t *testing.T) {
 // What a step is follows from its number: threads, a stop and a checkpoint change no bit of a run, whose network is the one in
 // whole numbers.
 func TestFolder(t *testing.T) {
+	if gametest.Race {
+		t.Skip("18 s under the race detector, and TestUpdate trains in the same goroutines")
+	}
 	c := testConfig()
 	c.Steps = 8
 	run := func(dir string, threads, interrupt int) error {
