@@ -308,14 +308,15 @@ func TestMissing(t *testing.T) {
 }
 
 // Run D solves positions, trains on the records that are complete, and brings the network back with its metrics and accuracy. If a step fails,
-// the row says so, and the next step uses what there is.
+// the row says so, and the next step uses what there is. A second run trains on all that there is by then.
 func TestTraining(t *testing.T) {
 	const evald = `
 command=$1
 for word; do [ "$before" = -o ] && out=$word; before=$word; done
 case $command in
-positions) mkdir -p $out; touch $out/random-00000.parquet $out/random.txt; echo "$*" | cut -d' ' -f4-8; exit $LABELS ;;
+positions) mkdir -p $out; touch $out/random-00000.parquet $out/random.txt; [ -z "$LABELS" ] && touch $out/random-00001.parquet; echo "$*" | cut -d' ' -f4-8; exit $LABELS ;;
 train) [ -n "$MODULE" ] && { echo "No module named '$MODULE'" >&2; exit 1; }
+	[ -e $out/metrics.jsonl ] && ! grep -q "words\":$#}" $out/metrics.jsonl && { echo "evald: $out: the run in this folder has other records" >&2; exit 1; }
 	mkdir -p $out; echo '{"step":1}' >$out/metrics.jsonl; echo "{\"words\":$#}" >>$out/metrics.jsonl; touch $out/network.safetensors ;;
 score) echo '{"good":0.5}' ;;
 esac`
@@ -340,6 +341,11 @@ esac`
 		if diff := cmp.Diff(c.want, rows); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.env, diff)
 		}
+		if c.env == "LABELS=1" {
+			if text, err := k.run(t, "D", "-networks", "1x16", "-games", "64"); err != nil || !strings.Contains(text, "training of run D: 3 done, 0 failed") {
+				t.Errorf("a second run, which has more records: %v\n%s", err, text)
+			}
+		}
 		if c.env != "" {
 			continue
 		}
@@ -351,8 +357,8 @@ esac`
 				results = append(results, string(x.Result))
 			}
 		}
-		// The number of words: train, a file of records, and eight flags with a value each, and the flag of the folder.
-		want := []string{`"--train --kinds random,plausible,openings --count 64"`, `{"words":14}`, `{"good":0.5}`}
+		// The number of words: train, two files of records, and eight flags with a value each, and the flag of the folder.
+		want := []string{`"--train --kinds random,plausible,openings --count 64"`, `{"words":15}`, `{"good":0.5}`}
 		if diff := cmp.Diff(want, results); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
 		}
