@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// recordsPerFile is about the number of records in a file: a thousand games of one kind of play, each with 11 positions whose exact results
-// are kept.
-const recordsPerFile = 10_700
+// recordsPerFile is about the number of records in a file, of a thousand games, by kind of play.
+var recordsPerFile = map[string]int{"random": 15_000, "plausible": 15_000, "openings": 2_000}
 
 // A network sees each record twice, in batches of this many positions.
 const (
@@ -55,9 +54,13 @@ func (b *bench) train(network string, files []string, folder string) {
 		b.add(row{Part: "training", Name: network, Missing: "there are no records"})
 		return
 	}
-	steps := max(1, len(files)*recordsPerFile*trainingPasses/trainingBatch)
+	examples := 0
+	for _, file := range files {
+		kind, _, _ := strings.Cut(filepath.Base(file), "-")
+		examples += recordsPerFile[kind] * trainingPasses
+	}
 	args := append([]string{b.program("evald"), "train"}, files...)
-	err := b.command(nil, append(args, "--network", network, "--trainer", "torch", "--batch", strconv.Itoa(trainingBatch), "--steps", strconv.Itoa(steps),
+	err := b.command(nil, append(args, "--network", network, "--trainer", "torch", "--batch", strconv.Itoa(trainingBatch), "--steps", strconv.Itoa(max(1, examples/trainingBatch)),
 		"--save", "1m", "-o", folder)...)
 	x := row{Part: "training", Name: network, Error: reason(err), Result: lastLine(filepath.Join(folder, "metrics.jsonl"))}
 	if strings.Contains(x.Error, "No module named") {
