@@ -155,6 +155,8 @@ ifdef GPULIB
 	CGO_ENABLED=0 $(GO) build -ldflags='-s -w' -o bin/bench-gpu/run ./nn/gpu/bench
 	cp nn/gpu/bench/README.md cmd/evald/internal/bench/torch_peer.py nn/net/torch_model.py bin/bench-gpu/
 	tar -C bin --sort=name --owner=0 --group=0 --numeric-owner -cf - bench-gpu | xz -T0 -9 >bin/bench-gpu.tar.xz.part
+	@size=$$(stat -c %s bin/bench-gpu.tar.xz.part); test $$size -le 40000000 || \
+		{ echo "make bench-gpu: the archive has $$size bytes, and must not have more than 40 MB" >&2; rm bin/bench-gpu.tar.xz.part; false; }
 	@mv bin/bench-gpu.tar.xz.part bin/bench-gpu.tar.xz && ls -l bin/bench-gpu.tar.xz
 else
 	@echo 'make bench-gpu: GPU support needs linux/amd64, cgo and gcc' >&2; false

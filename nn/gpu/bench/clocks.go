@@ -36,7 +36,8 @@ type clocks struct {
 }
 
 // watch starts nvidia-smi, if it is there, which ends with us. Its lines go into NAME.clocks.csv. They are dated as they arrive, as it
-// writes each at once.
+// writes each at once. It is given the GPU's PCI address, because it may count GPUs in another order than the driver, which also leaves out
+// those that CUDA_VISIBLE_DEVICES does not name. A MIG slice has the address of its GPU; nvidia-smi has no clocks of a slice alone.
 func (b *bench) watch() error {
 	tool := b.tool("clocks", "nvidia-smi", "/usr/local/nvidia/bin")
 	if tool == "" {
@@ -53,7 +54,7 @@ func (b *bench) watch() error {
 			b.clocks.samples = append(b.clocks.samples, s)
 			b.clocks.mu.Unlock()
 		}
-	}, tool, "-i", strconv.Itoa(b.gpu.Index), "-lms", "200", "--format=csv,noheader,nounits",
+	}, tool, "-i", b.gpu.PCI, "-lms", "200", "--format=csv,noheader,nounits",
 		"--query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active")
 	return err
 }

@@ -124,15 +124,12 @@ func (b *bench) ncu(tool string, m measurement) {
 	b.add(row{Part: "profiles", Name: "ncu " + m.name(m.batches[0]), Error: reason(err)})
 }
 
-var (
-	testEnded  = regexp.MustCompile(`^(    )?--- (PASS|FAIL|SKIP): (\S+) \(`)
-	testFailed = regexp.MustCompile(`^\s+\w+\.go:\d+: (.*)`)
-)
+var testFailed = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
 
-// tests runs a program of Go's tests, and adds a row for each test and each of its direct subtests as it ends. under is the
-// tool that runs it, with its arguments, if any. Tests that name kernels themselves are skipped if kernels are left out.
+// tests runs a program of Go's tests, and adds its row, which names the tests that failed; the log has the reasons. under is the tool that
+// runs it, with its arguments, if any. Tests that name kernels themselves are skipped if kernels are left out.
 func (b *bench) tests(part, program string, under []string, args ...string) {
-	said, name := "", program
+	name := program
 	if len(under) > 0 {
 		name = under[2] + " " + program
 	}
@@ -141,22 +138,14 @@ func (b *bench) tests(part, program string, under []string, args ...string) {
 	if len(b.barred) > 0 {
 		args = append(args, "-test.skip", "^TestGPU(SameBits|Sanitize)$|^TestGPUAccuracy$/ by ("+strings.Join(b.barred, "|")+")$")
 	}
+	var failed []string
 	err := b.command(func(line string) {
 		if m := testFailed.FindStringSubmatch(line); m != nil {
-			said = m[1]
+			failed = append(failed, m[1])
 		}
-		m := testEnded.FindStringSubmatch(line)
-		if m == nil {
-			return
-		}
-		x := row{Part: part, Name: name + " " + m[3]}
-		switch m[2] {
-		case "FAIL":
-			x.Error = "failed: " + said
-		case "SKIP":
-			x.Missing = "skipped: " + said
-		}
-		b.add(x)
 	}, args...)
+	if failed != nil {
+		err = fmt.Errorf("%s failed: %w", strings.Join(failed, ", "), err)
+	}
 	b.add(row{Part: part, Name: name, Error: reason(err)})
 }

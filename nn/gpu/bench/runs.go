@@ -200,22 +200,17 @@ func (b *bench) peers() (plan []step) {
 // leftOut finds the kernels that evald does not use, because they failed.
 var leftOut = regexp.MustCompile(without + `=(\w+) leaves it out`)
 
-// choice is what evald devices -v --json says: by which kernels each device evaluates, and what it measured.
-type choice struct {
-	Tried []struct {
-		GPU    int
-		Kernel string
-		Small  []gpu.Sized
-		Error  string
-		Notes  []string
-	}
-}
-
 // measured adds a row of what evald itself measures before it serves: the times by which it chooses kernels, and those that it
 // does not use, with the reason.
 func (b *bench) measured() {
 	text, err := b.output(b.program("evald"), "devices", "-v", "--json")
-	var found choice
+	var found struct {
+		Tried []struct {
+			GPU   int
+			Error string
+			Notes []string
+		}
+	}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &found)
 	}

@@ -104,14 +104,13 @@ func grouped(all []row, key func(row) string) (keys []string, of map[string][]ro
 	return keys, of
 }
 
-// figures writes a part's choices of kernels and speeds, if it has any.
+// figures writes a part's speeds, if it has any.
 func figures(w io.Writer, rows []row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer t.Flush()
 	head, headPeer := "network\tkernel\tbatch\twaves\tM/s\tTFLOP/s\tend to end M/s\tone batch\tMHz\tW\tclocks\t", "peer\tM/s\tend to end M/s\tours by peer's\tits peak\tready in\t"
 	begun := false
 	for _, x := range rows {
-		choices(t, x)
 		s := x.speed()
 		if s.Launch == 0 {
 			continue
@@ -140,21 +139,6 @@ func figures(w io.Writer, rows []row) {
 				p.Launch/1e6, p.EndToEnd/1e6, p.Ratio, p.Least, p.Most, peak, p.Ready)
 		}
 		fmt.Fprintln(t)
-	}
-}
-
-// choices writes by which kernels a device evaluates, and which it leaves out, if the row has that.
-func choices(w io.Writer, x row) {
-	var found choice
-	_ = json.Unmarshal(x.Result, &found) // other rows have none
-	for _, d := range found.Tried {
-		for _, s := range d.Small {
-			fmt.Fprintf(w, "GPU %d\tup to %d positions\t%s\t\n", d.GPU, s.Most, s.Kernel)
-		}
-		fmt.Fprintf(w, "GPU %d\tmore\t%s\t\n", d.GPU, d.Kernel)
-		for _, note := range d.Notes {
-			fmt.Fprintf(w, "GPU %d\t%s\t\t\n", d.GPU, note)
-		}
 	}
 }
 

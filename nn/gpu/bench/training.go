@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 	"time"
 )
 
-// Of each kind of play, a game has 11 positions whose exact results are kept, so that the games of all kinds have 32.
-const recordsPerGame = 32
+// recordsPerFile is about the number of records in a file, of a thousand games, by kind of play.
+var recordsPerFile = map[string]int{"random": 15_000, "plausible": 15_000, "openings": 2_000}
 
 // A network sees each record twice, in batches of this many positions.
 const (
@@ -24,7 +25,8 @@ const (
 
 // training is run D: exact results of random and good play from all processors, and a network that PyTorch trains on them. The network
 // and its metrics are in the folder training of the results. The records are in the temporary folder; a second run resumes both. Half of
-// the time is for the records; if it is over, training uses those that are complete.
+// the time is for the records; if it is over, training uses those that are complete. If a second run then has more of them, it trains another
+// network, in a folder of its own, because evald resumes a training with the same records alone.
 func (b *bench) training() (plan []step) {
 	all := time.Until(b.end).Round(time.Second)
 	records, folder := filepath.Join(b.temp, "records"), filepath.Join(b.out, "training")
@@ -34,24 +36,31 @@ func (b *bench) training() (plan []step) {
 		b.add(row{Part: "training", Name: "labels", Error: reason(err), Result: quoted(text)})
 	}})
 	for _, network := range b.networks {
-		part := all / 2 / time.Duration(len(b.networks))
+		part, into := all/2/time.Duration(len(b.networks)), ""
 		plan = append(plan,
-			step{"training: " + network, part * 3 / 4, func() { b.train(network, records, filepath.Join(folder, network)) }},
-			step{"training: accuracy of " + network, part / 4, func() { b.accuracy(network, filepath.Join(folder, network)) }})
+			step{"training: " + network, part * 3 / 4, func() {
+				files, _ := filepath.Glob(filepath.Join(records, "*.parquet"))
+				into = filepath.Join(folder, fmt.Sprintf("%s-%d", network, len(files)))
+				b.train(network, files, into)
+			}},
+			step{"training: accuracy of " + network, part / 4, func() { b.accuracy(network, into) }})
 	}
 	return plan
 }
 
-// train trains a network on all complete files of records. If its time is over, the network of the last minute remains.
-func (b *bench) train(network, records, folder string) {
-	files, _ := filepath.Glob(filepath.Join(records, "*.parquet"))
+// train trains a network on files of records. If its time is over, the network of the last minute remains.
+func (b *bench) train(network string, files []string, folder string) {
 	if len(files) == 0 {
 		b.add(row{Part: "training", Name: network, Missing: "there are no records"})
 		return
 	}
-	steps := max(1, b.games*recordsPerGame*trainingPasses/trainingBatch)
+	examples := 0
+	for _, file := range files {
+		kind, _, _ := strings.Cut(filepath.Base(file), "-")
+		examples += recordsPerFile[kind] * trainingPasses
+	}
 	args := append([]string{b.program("evald"), "train"}, files...)
-	err := b.command(nil, append(args, "--network", network, "--trainer", "torch", "--batch", strconv.Itoa(trainingBatch), "--steps", strconv.Itoa(steps),
+	err := b.command(nil, append(args, "--network", network, "--trainer", "torch", "--batch", strconv.Itoa(trainingBatch), "--steps", strconv.Itoa(max(1, examples/trainingBatch)),
 		"--save", "1m", "-o", folder)...)
 	x := row{Part: "training", Name: network, Error: reason(err), Result: lastLine(filepath.Join(folder, "metrics.jsonl"))}
 	if strings.Contains(x.Error, "No module named") {
