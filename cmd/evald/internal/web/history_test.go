@@ -169,3 +169,22 @@ func TestPageBroken(t *testing.T) {
 	b.at("7x6x4:-")
 	b.tidy("")
 }
+
+// A link that is followed while the answer to an earlier request is on its way is not lost.
+func TestHistoryWhileAnswering(t *testing.T) {
+	b := open(t, Config{}, "/")
+	b.at("7x6x4:-")
+	b.run(`{
+		const answer = fetch;
+		window.fetch = async (...request) => {
+			const arrived = await answer(...request);
+			if (location.hash === "#7x6x4:4") {
+				location.hash = "7x6x4:44";
+			}
+			return arrived;
+		};
+		location.hash = "7x6x4:4";
+	}`)
+	b.at("7x6x4:44")
+	b.says("#status", "Red to move")
+}

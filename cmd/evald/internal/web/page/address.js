@@ -24,11 +24,13 @@ export class Trail {
     this.all = []; // addresses of all entries, also of those after the current one
     this.at = -1;
     this.first = 0; // index of the entry at which the game began
+    this.arrivals = 0;
     this.arrived = () => {};
   }
 
   // arrive updates the trail after the browser has moved to an entry. It returns true if the entry is new, from a link, else false.
   arrive() {
+    this.arrivals++;
     const { trail, first } = history.state ?? {};
     const same = !trail && this.all[this.at] === location.hash; // a link to the current address
     const fresh = !trail && !same;

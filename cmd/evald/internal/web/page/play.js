@@ -233,6 +233,8 @@ export class Play {
   order(body, done, entry = "replace") {
     this.commands = this.commands.then(async () => {
       const before = this.game?.position;
+      const { arrivals } = this.trail;
+      const written = (entry) => arrivals === this.trail.arrivals && this.write(entry); // else a later order will
       const wanted = typeof body === "function" ? body() : body;
       if (!wanted) {
         return;
@@ -244,7 +246,7 @@ export class Play {
       } catch (e) {
         this.report(e);
         if (this.game) {
-          this.write();
+          written();
         } else {
           this.order({ position: empty }, () => this.report(e)); // show the empty board after an invalid link
         }
@@ -255,7 +257,7 @@ export class Play {
       }
       this.show();
       this.renew();
-      await this.write(before === this.game.position ? "replace" : entry);
+      await written(before === this.game.position ? "replace" : entry);
     });
     return this.commands;
   }
