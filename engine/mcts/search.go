@@ -97,8 +97,11 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 		}
 	}
 	s.prepare(ctx, trees[0].board)
+	if s.limits.Decide && len(trees) == 1 {
+		s.clock = &clock{start: time.Now(), deadline: s.deadline, visits: trees[0].Visits()}
+	}
 	s.active.Store(int32(len(trees)))
-	for _, t := range trees {
+	for _, t := range trees { // the first root that is queued may start a worker
 		if t.goal = (Goal{Visits: s.limits.Visits}); s.next != nil {
 			t.goal = s.next(t)
 		}
@@ -107,9 +110,6 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			s.queue(t)
 			s.mu.Unlock()
 		}
-	}
-	if s.limits.Decide && len(trees) == 1 {
-		s.clock = &clock{start: time.Now(), deadline: s.deadline, visits: trees[0].Visits()}
 	}
 	s.mu.Lock()
 	s.hire(len(trees))
