@@ -63,8 +63,8 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 // processors guards changes of GOMAXPROCS.
 var processors sync.Mutex
 
-// lend gives Go n more processors. A call whose network is a function needs one: when Wait has returned a batch to C, Go goes on counting the
-// caller's thread as busy, up to the 10 ms until its monitor notices, and would leave a core idle while the function waits for a GPU.
+// lend raises GOMAXPROCS by n. A call whose network is a function needs one more: after Wait has returned a batch to C, Go still reserves a
+// processor for the caller's thread, for up to 10 ms. Without another one, a core would be idle while the function waits for a GPU.
 func lend(n int) {
 	processors.Lock()
 	defer processors.Unlock()

@@ -21,7 +21,7 @@ const (
 // Mark says what a move gives away, and how much.
 type Mark struct {
 	Kind    Kind
-	By      int  // how many of the winner's moves the game is longer (Slower) or shorter (Sooner); else 0
+	By      int  // by how many of the winner's moves the game becomes longer (Slower) or shorter (Sooner); else 0
 	AtLeast bool // By is a lower bound
 }
 
