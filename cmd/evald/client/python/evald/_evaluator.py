@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._library import ClosedError, EvaldError, error_text, failed, library, options, thread, told
-from ._positions import Positions, PositionsLike, svg
+from ._positions import Positions, PositionsLike, bitboards, board, svg
 from ._service import Service
 
 Floats = npt.NDArray[np.float32]
@@ -158,7 +158,10 @@ class Evaluator:
 
     def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
         """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call."""
-        if not isinstance(positions, Positions):
+        words = bitboards(positions) if isinstance(positions, np.ndarray) and self.service is None else None
+        if words is not None:
+            positions = Positions.of_words(words, board(rules or self.rules))  # the call below checks them
+        elif not isinstance(positions, Positions):
             positions = Positions(positions, rules or self.rules)
         elif rules is not None:
             positions = Positions(positions, rules)
@@ -166,17 +169,17 @@ class Evaluator:
             if self.service.closed:
                 raise ClosedError("the evaluator is closed")
             return Answers(positions, *self.service.evaluate(positions, self._options["exact"] or None))
-        n, board = len(positions.words), positions.board
-        wdl, policy = np.empty((n, 3), np.float32), np.empty((n, board.actions), np.float32)
+        words, of = positions.words, positions.board
+        n = len(words)
+        wdl, policy = np.empty((n, 3), np.float32), np.empty((n, of.actions), np.float32)
         codes = np.empty(n, np.uint8)
         error = thread.error
-        words = positions.words
         if not words.flags.c_contiguous:
             words = np.ascontiguousarray(words)
         number = self.number()
         for i in range(0, n, PART):
             part = [library.pointer(a if n <= PART else a[i : i + PART]) for a in (words, wdl, policy, codes)]
-            status = library.evaluate(number, board.number, min(PART, n - i), *part, error)
+            status = library.evaluate(number, of.number, min(PART, n - i), *part, error)
             if status != 0:
                 raise failed(status, error)
         return Answers(positions, wdl, policy, codes)

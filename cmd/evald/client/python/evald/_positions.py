@@ -35,6 +35,8 @@ def board(rules: str | Board) -> Board:
     """The board of rules. Invalid rules raise an EvaldError."""
     if isinstance(rules, Board):
         return rules
+    if not isinstance(rules, str):
+        raise EvaldError(f"rules are {rules!r}, and must be text such as '7x6x4'")
     known = _boards.get(rules)
     if known is None:
         shape, error = (ctypes.c_longlong * 5)(), error_text()
@@ -139,15 +141,11 @@ class Positions:
         b = self.board
         if array.dtype.kind in "UOT" and array.ndim == 1:
             return self._from_text(array.tolist())
-        if array.dtype == np.uint64 and array.ndim in (1, 2) and array.shape[-1] in (2, 4):
-            rows = array.reshape(-1, array.shape[-1])
-            if rows.shape[1] == 4:
-                self.words = np.ascontiguousarray(rows)
-            else:
-                self.words = np.zeros((len(rows), 4), np.uint64)
-                self.words[:, 0], self.words[:, 2] = rows[:, 0], rows[:, 1]
-            self._call("check", library.pointer(self.words))
-            return self.words
+        words = bitboards(array)
+        if words is not None:
+            self.words = words
+            self._call("check", library.pointer(words))
+            return words
         if array.ndim not in (2, 3) or array.shape[-2:] != (b.rows, b.columns) or array.dtype.kind not in "iub":
             raise EvaldError(
                 f"positions are an array of {array.dtype} {list(array.shape)}, and must be text [N], uint64 [N,2] or [N,4], or integers "
@@ -244,6 +242,17 @@ class Positions:
     def _repr_svg_(self) -> str:
         """A picture of the first position, for notebooks."""
         return svg(self[:1])
+
+
+def bitboards(array: npt.NDArray[Any]) -> Words | None:
+    """The words [N,4] of an array of bitboards in one of the forms that Positions accepts, which are not checked, or None for another array."""
+    if array.dtype != np.uint64 or array.ndim not in (1, 2) or array.shape[-1] not in (2, 4):
+        return None
+    if array.shape[-1] == 4:
+        return np.ascontiguousarray(array.reshape(-1, 4))
+    words = np.zeros((array.size // 2, 4), np.uint64)
+    words[:, ::2] = array.reshape(-1, 2)
+    return words
 
 
 def _field(observation: Any, name: str) -> Any:

@@ -96,6 +96,7 @@ class Positions(unittest.TestCase):
             ("4\n4", None, "one line"),
             ("9x5x4:1", None, "the others are of 7x6x4"),
             ("4", "7x", "7x"),
+            ("4", 7, "rules are 7"),
             ("4", "99x99x4", "99"),
             (two, None, "position 1: "),
             (np.full((6, 7), 3), None, "cells from 3 to 3"),
@@ -110,6 +111,9 @@ class Positions(unittest.TestCase):
             with self.subTest(of=str(of)[:40]), self.assertRaises(evald.EvaldError) as raised:
                 evald.Positions(of, rules)
             self.assertIn(says, str(raised.exception))
+            with self.subTest(evaluated=str(of)[:40]), self.assertRaises(evald.EvaldError) as again:
+                evald.evaluate(of, rules)
+            self.assertEqual(str(again.exception), str(raised.exception))
 
     def test_picture(self) -> None:
         picture = evald.Positions("44")._repr_svg_()
