@@ -161,7 +161,7 @@ func (f function) step(i int, now *flight) (next []int, mistake string) {
 	case is("HGMMA"):
 		return next, at.multiply(now, all)
 	}
-	for r := range at.registers() {
+	for _, r := range at.registers() {
 		if all.sums[r] || all.operands[r] {
 			return next, fmt.Sprintf("R%d belongs to a product in flight", r)
 		}
@@ -220,9 +220,8 @@ func (at instruction) first(operand int) int {
 	return -1
 }
 
-// registers returns the registers that an instruction reads or writes, with all registers of wide operands.
-func (at instruction) registers() map[int]bool {
-	all := map[int]bool{}
+// registers returns the registers that an instruction reads or writes, in the order of its operands, with all registers of wide ones.
+func (at instruction) registers() (all []int) {
 	for i, operand := range at.operands {
 		first, width := at.first(i), 1
 		switch inside := strings.Contains(operand, "["); {
@@ -237,7 +236,7 @@ func (at instruction) registers() map[int]bool {
 			width = 2
 		}
 		for r := first; first >= 0 && r < first+width; r++ {
-			all[r] = true
+			all = append(all, r)
 		}
 	}
 	return all
