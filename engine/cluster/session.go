@@ -15,7 +15,7 @@ import (
 	"github.com/evald/evald/engine/selfplay"
 )
 
-// session is a worker's state for one run of a learner. It executes the deeds of a workerState.
+// session is a worker's state for one run of a learner. It executes the effects of a workerState.
 type session struct {
 	*worker
 	ctx       context.Context
@@ -56,7 +56,7 @@ func (w *worker) play(ctx context.Context) error {
 	return err
 }
 
-// run calls the state's step repeatedly, and executes its deeds.
+// run calls the state's step repeatedly, and executes its effects.
 func (s *session) run() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -64,13 +64,13 @@ func (s *session) run() error {
 		s.mu.Lock()
 		next := s.state.step(time.Now())
 		s.wake() // goroutines in await
-		deeds, err, changed := s.state.take(), s.state.failed, s.changed
+		effects, err, changed := s.state.take(), s.state.failed, s.changed
 		s.mu.Unlock()
 		if err := cmp.Or(s.ctx.Err(), err); err != nil {
 			return err
 		}
-		s.send(deeds)
-		for _, d := range deeds {
+		s.send(effects)
+		for _, d := range effects {
 			switch d.kind {
 			case send:
 			case drop:
@@ -130,8 +130,8 @@ func (s *session) await(ready func() bool) error {
 	}
 }
 
-func (s *session) send(deeds []deed) {
-	for _, d := range deeds {
+func (s *session) send(effects []effect) {
+	for _, d := range effects {
 		if d.kind != send {
 			continue
 		}
@@ -145,8 +145,8 @@ func (s *session) send(deeds []deed) {
 	}
 }
 
-// do executes a deed that takes time.
-func (s *session) do(d deed) {
+// do executes an effect that takes time.
+func (s *session) do(d effect) {
 	switch d.kind {
 	case look:
 		found, another, err := s.networks.look(d.job.Network)

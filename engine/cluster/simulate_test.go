@@ -147,7 +147,7 @@ func TestQuestionNumbersContinue(t *testing.T) {
 	s := newWorkerState(WorkerOptions{Log: slog.New(slog.DiscardHandler)}, simPace, "w", 7, nil)
 	s.step(time.Unix(0, 0))
 	if d := s.take(); len(d) != 1 || d[0].call != 8 {
-		t.Fatalf("deeds %+v, want question 8", d)
+		t.Fatalf("effects %+v, want question 8", d)
 	}
 	s.answered(time.Unix(1, 0), 7, encode(reply{Run: "R"}), nil)
 	if s.hello.number != 8 || s.run != "" {

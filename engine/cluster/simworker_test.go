@@ -155,13 +155,13 @@ func (k *simWorker) poke() {
 	var next time.Time
 	for again := true; again; {
 		next = k.state.step(k.machine.time())
-		deeds := k.state.take()
+		effects := k.state.take()
 		if k.state.failed != nil {
 			k.fail(k.state.failed)
 			return
 		}
 		again = false
-		for _, d := range deeds {
+		for _, d := range effects {
 			if d.kind == send {
 				again = k.send(d) || again
 			} else {
@@ -205,7 +205,7 @@ func (k *simWorker) fail(err error) {
 }
 
 // send sends a message. It returns whether the worker was told at once that it cannot be sent.
-func (k *simWorker) send(d deed) (failed bool) {
+func (k *simWorker) send(d effect) (failed bool) {
 	if !k.connected() {
 		if d.call != 0 && k.state != nil {
 			k.state.answered(k.machine.time(), d.call, nil, nats.ErrReconnectBufExceeded)
@@ -251,8 +251,8 @@ func (k *simWorker) send(d deed) (failed bool) {
 	return false
 }
 
-// do does a deed, which takes a while.
-func (k *simWorker) do(d deed) {
+// do executes an effect that takes time.
+func (k *simWorker) do(d effect) {
 	state := k.state
 	if d.kind == drop {
 		k.networks.drop()

@@ -91,10 +91,10 @@ func (s *workerState) askJob(now time.Time) {
 	}
 }
 
-// do enters a phase and requests its deed.
-func (s *workerState) do(next phase, kind deedKind) {
+// do enters a phase and requests its effect.
+func (s *workerState) do(next phase, kind effectKind) {
 	s.player.phase = next
-	s.deeds = append(s.deeds, deed{kind: kind, job: s.player.job.job, text: s.player.text})
+	s.effects = append(s.effects, effect{kind: kind, job: s.player.job.job, text: s.player.text})
 }
 
 // gotJob handles the reply to a request for a job.
@@ -178,7 +178,7 @@ func (s *workerState) getNetwork(now time.Time) {
 	}
 }
 
-// looked handles the result of the deed look: whether this machine has the network. If not, either this worker has the exclusive claim to
+// looked handles the result of the effect look: whether this machine has the network. If not, either this worker has the exclusive claim to
 // it until drop or keep, or another worker fetches it.
 func (s *workerState) looked(now time.Time, found, another bool, err error) {
 	switch {

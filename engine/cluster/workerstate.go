@@ -12,7 +12,7 @@ import (
 )
 
 // workerState is a worker's state for one run of a learner, and makes its decisions. It has no connection, clock or goroutine: its caller
-// (session, or the simulation) reports events and the time to it, and executes the deeds that take returns. The only disk that it uses is
+// (session, or the simulation) reports events and the time to it, and executes the effects that take returns. The only disk that it uses is
 // the spool. Its handling of jobs and networks is in workerplay.go.
 type workerState struct {
 	pace pace
@@ -22,7 +22,7 @@ type workerState struct {
 	run       string                           // "" until the learner has replied
 	openSpool func(run string) (*spool, error) // opens the spool of a run
 	spool     *spool                           // nil until the learner has replied
-	deeds     []deed                           // to execute now
+	effects   []effect                         // to execute now
 	failed    error                            // the reason why the session has ended
 
 	questions int // number of questions so far; those of earlier sessions count, because their replies may arrive late
@@ -54,24 +54,24 @@ type call struct {
 
 func (c *call) due(now time.Time) bool { return c.number == 0 && !now.Before(c.after) }
 
-// deed is an action that the session executes.
-type deed struct {
-	kind    deedKind
+// effect is an action that the session executes.
+type effect struct {
+	kind    effectKind
 	subject string // for send
 	call    int    // for send: number of the question, 0 if it needs no reply
 	text    []byte // for send and keep
 	job     job    // for the other kinds
 }
 
-type deedKind int
+type effectKind int
 
 const (
-	send deedKind = iota // send a message; if it is a question, call answered
-	look                 // look whether this machine has the job's network; call looked
-	keep                 // store the content of the job's network and open its evaluator; call opened
-	open                 // open the evaluator of the job's network; call opened
-	drop                 // let other workers on this machine fetch the network
-	play                 // play the games that nextGame returns; call played after each, and ended at the end
+	send effectKind = iota // send a message; if it is a question, call answered
+	look                   // look whether this machine has the job's network; call looked
+	keep                   // store the content of the job's network and open its evaluator; call opened
+	open                   // open the evaluator of the job's network; call opened
+	drop                   // let other workers on this machine fetch the network
+	play                   // play the games that nextGame returns; call played after each, and ended at the end
 )
 
 // runName matches the name of a run, which becomes part of a file's name.
@@ -90,10 +90,10 @@ func newWorkerState(o WorkerOptions, p pace, name string, questions int, openSpo
 	}
 }
 
-// take returns the deeds since the last call.
-func (s *workerState) take() (deeds []deed) {
-	deeds, s.deeds = s.deeds, nil
-	return deeds
+// take returns the effects since the last call.
+func (s *workerState) take() (effects []effect) {
+	effects, s.effects = s.effects, nil
+	return effects
 }
 
 // fail ends the session.
@@ -173,13 +173,13 @@ func (s *workerState) ask(now time.Time, c *call, wait time.Duration, subject st
 	q.Version, q.Worker = s.o.Version, s.name
 	s.questions++
 	c.number, c.asked, c.lasts = s.questions, now, wait
-	s.deeds = append(s.deeds, deed{kind: send, subject: subject, call: c.number, text: encode(q)})
+	s.effects = append(s.effects, effect{kind: send, subject: subject, call: c.number, text: encode(q)})
 }
 
 // report sends a report. If it is lost, the next one replaces it.
 func (s *workerState) report(r report) {
 	r.Worker = s.now
-	s.deeds = append(s.deeds, deed{kind: send, subject: workerSubject, text: encode(r)})
+	s.effects = append(s.effects, effect{kind: send, subject: workerSubject, text: encode(r)})
 }
 
 // leave gives back this worker's leases. If the message is lost, the leases expire.

@@ -74,7 +74,7 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 					}
 					for _, p := range plans {
 						if seconds(p) < seconds(c.at(n)) || c.seconds(n) != seconds(c.at(n)) {
-							t.Fatalf("%s on %v, %s: %d positions by %s, but %s is sooner", net, on, name, n, c.at(n).Kernel.Name, p.Kernel.Name)
+							t.Fatalf("%s on %v, %s: %d positions by %s, but %s is faster", net, on, name, n, c.at(n).Kernel.Name, p.Kernel.Name)
 						}
 					}
 				}

@@ -271,7 +271,7 @@ func TestEvaluatorLoadsMachineCode(t *testing.T) {
 	}
 }
 
-// If several devices have nothing to do, they share a batch of less than a wave when that is sooner, and all rows are those of
+// If several devices have nothing to do, they share a batch of less than a wave when that is faster, and all rows are those of
 // one device.
 func TestEvaluatorSharesSmallBatches(t *testing.T) {
 	noGoroutineLeft(t)

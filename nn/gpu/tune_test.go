@@ -93,7 +93,7 @@ func TestEvaluatorTunes(t *testing.T) {
 		for kernel := range s.Times {
 			hopper := func(name string) bool { return strings.HasPrefix(name, "hopper") || strings.HasPrefix(name, "few") }
 			if hopper(kernel) == hopper(s.Kernel) && s.Times.at(kernel, small.Most) < s.Times.at(small.Kernel, small.Most) {
-				t.Errorf("batches of %d are for %s, but %s is sooner", small.Most, small.Kernel, kernel)
+				t.Errorf("batches of %d are for %s, but %s is faster", small.Most, small.Kernel, kernel)
 			}
 		}
 	}
