@@ -70,13 +70,13 @@ func (s *session) run() error {
 			return err
 		}
 		s.send(effects)
-		for _, d := range effects {
-			switch d.kind {
+		for _, e := range effects {
+			switch e.kind {
 			case send:
 			case drop:
 				s.networks.drop()
 			default:
-				s.doing.Go(func() { s.do(d) })
+				s.doing.Go(func() { s.do(e) })
 			}
 		}
 		timer.Reset(time.Until(next))
@@ -131,37 +131,37 @@ func (s *session) await(ready func() bool) error {
 }
 
 func (s *session) send(effects []effect) {
-	for _, d := range effects {
-		if d.kind != send {
+	for _, e := range effects {
+		if e.kind != send {
 			continue
 		}
-		if d.call == 0 {
-			_ = s.conn.Publish(d.subject, d.text) // if it is lost, another report will follow
+		if e.call == 0 {
+			_ = s.conn.Publish(e.subject, e.text) // if it is lost, another report will follow
 			continue
 		}
-		if err := s.conn.PublishRequest(d.subject, s.inbox+"."+strconv.Itoa(d.call), d.text); err != nil {
-			s.tell(func(now time.Time) { s.state.answered(now, d.call, nil, err) })
+		if err := s.conn.PublishRequest(e.subject, s.inbox+"."+strconv.Itoa(e.call), e.text); err != nil {
+			s.tell(func(now time.Time) { s.state.answered(now, e.call, nil, err) })
 		}
 	}
 }
 
 // do executes an effect that takes time.
-func (s *session) do(d effect) {
-	switch d.kind {
+func (s *session) do(e effect) {
+	switch e.kind {
 	case look:
-		found, another, err := s.networks.look(d.job.Network)
+		found, another, err := s.networks.look(e.job.Network)
 		s.tell(func(now time.Time) { s.state.looked(now, found, another, err) })
 	case keep:
-		err := s.networks.keep(d.job.Network, d.text)
+		err := s.networks.keep(e.job.Network, e.text)
 		if err == nil {
-			err = s.open(d.job)
+			err = s.open(e.job)
 		}
 		s.tell(func(now time.Time) { s.state.opened(now, err) })
 	case open:
-		err := s.open(d.job)
+		err := s.open(e.job)
 		s.tell(func(now time.Time) { s.state.opened(now, err) })
 	case play:
-		err := selfplay.PlayNext(s.ctx, s.evaluator, d.job.Config, s.nextGame, s.played)
+		err := selfplay.PlayNext(s.ctx, s.evaluator, e.job.Config, s.nextGame, s.played)
 		s.tell(func(time.Time) { s.state.ended(err) })
 	}
 }

@@ -146,8 +146,8 @@ func (o simOptions) smaller() (all []simOptions) {
 func TestQuestionNumbersContinue(t *testing.T) {
 	s := newWorkerState(WorkerOptions{Log: slog.New(slog.DiscardHandler)}, simPace, "w", 7, nil)
 	s.step(time.Unix(0, 0))
-	if d := s.take(); len(d) != 1 || d[0].call != 8 {
-		t.Fatalf("effects %+v, want question 8", d)
+	if e := s.take(); len(e) != 1 || e[0].call != 8 {
+		t.Fatalf("effects %+v, want question 8", e)
 	}
 	s.answered(time.Unix(1, 0), 7, encode(reply{Run: "R"}), nil)
 	if s.hello.number != 8 || s.run != "" {

@@ -161,11 +161,11 @@ func (k *simWorker) poke() {
 			return
 		}
 		again = false
-		for _, d := range effects {
-			if d.kind == send {
-				again = k.send(d) || again
+		for _, e := range effects {
+			if e.kind == send {
+				again = k.send(e) || again
 			} else {
-				k.do(d)
+				k.do(e)
 			}
 		}
 		again = k.playSeats() || again
@@ -185,8 +185,8 @@ func (k *simWorker) fail(err error) {
 	k.networks.drop()
 	if s := k.state; s.spool != nil {
 		s.leave()
-		for _, d := range s.take() {
-			k.send(d)
+		for _, e := range s.take() {
+			k.send(e)
 		}
 		s.spool.close()
 	}
@@ -205,14 +205,14 @@ func (k *simWorker) fail(err error) {
 }
 
 // send sends a message. It returns whether the worker was told at once that it cannot be sent.
-func (k *simWorker) send(d effect) (failed bool) {
+func (k *simWorker) send(e effect) (failed bool) {
 	if !k.connected() {
-		if d.call != 0 && k.state != nil {
-			k.state.answered(k.machine.time(), d.call, nil, nats.ErrReconnectBufExceeded)
+		if e.call != 0 && k.state != nil {
+			k.state.answered(k.machine.time(), e.call, nil, nats.ErrReconnectBufExceeded)
 		}
-		return d.call != 0
+		return e.call != 0
 	}
-	if d.subject == gamesSubject && slices.ContainsFunc(k.state.sent, func(g spooled) bool { return g.Settings != k.state.sent[0].Settings }) {
+	if e.subject == gamesSubject && slices.ContainsFunc(k.state.sent, func(g spooled) bool { return g.Settings != k.state.sent[0].Settings }) {
 		k.w.broken("%s sends games of two generations in one message", k.name)
 	}
 	l := k.w.learner
@@ -222,19 +222,19 @@ func (k *simWorker) send(d effect) (failed bool) {
 			if k.state == nil || k.machine.life != life { // it may be that of another session; another process has another inbox
 				return
 			}
-			if d.subject == networkSubject && len(text) > 0 && k.w.faulty(damage, 0.1) {
+			if e.subject == networkSubject && len(text) > 0 && k.w.faulty(damage, 0.1) {
 				text = append([]byte(nil), text...)
 				text[k.w.random.IntN(len(text))] ^= 1
 			}
-			k.state.answered(k.machine.time(), d.call, text, err)
+			k.state.answered(k.machine.time(), e.call, text, err)
 			k.poke()
 		})
 	}
 	if l.state == nil { // the server reports that no learner is connected
-		if d.call != 0 {
+		if e.call != 0 {
 			k.w.later(k.machine, time.Millisecond, func() {
 				if k.state == state {
-					k.state.answered(k.machine.time(), d.call, nil, nats.ErrNoResponders)
+					k.state.answered(k.machine.time(), e.call, nil, nats.ErrNoResponders)
 					k.poke()
 				}
 			})
@@ -242,8 +242,8 @@ func (k *simWorker) send(d effect) (failed bool) {
 		return false
 	}
 	k.w.message(k.machine, l.machine, func() {
-		l.came(d.subject, d.text, func(text []byte) {
-			if d.call != 0 {
+		l.came(e.subject, e.text, func(text []byte) {
+			if e.call != 0 {
 				answer(text, nil)
 			}
 		})
@@ -252,9 +252,9 @@ func (k *simWorker) send(d effect) (failed bool) {
 }
 
 // do executes an effect that takes time.
-func (k *simWorker) do(d effect) {
+func (k *simWorker) do(e effect) {
 	state := k.state
-	if d.kind == drop {
+	if e.kind == drop {
 		k.networks.drop()
 		return
 	}
@@ -263,23 +263,23 @@ func (k *simWorker) do(d effect) {
 			return
 		}
 		now := k.machine.time()
-		switch d.kind {
+		switch e.kind {
 		case look:
-			found, another, err := k.networks.look(d.job.Network)
+			found, another, err := k.networks.look(e.job.Network)
 			state.looked(now, found, another, err)
 		case keep:
-			err := k.networks.keep(d.job.Network, d.text)
+			err := k.networks.keep(e.job.Network, e.text)
 			if err == nil {
-				err = k.open(d.job)
+				err = k.open(e.job)
 			}
 			state.opened(now, err)
 		case open:
-			state.opened(now, k.open(d.job))
+			state.opened(now, k.open(e.job))
 		case play:
-			if k.opened != d.job.Network {
-				k.w.broken("%s plays with network %.8s and should play with %.8s", k.name, k.opened, d.job.Network)
+			if k.opened != e.job.Network {
+				k.w.broken("%s plays with network %.8s and should play with %.8s", k.name, k.opened, e.job.Network)
 			}
-			k.seats = make([]*simSeat, d.job.Config.Parallel)
+			k.seats = make([]*simSeat, e.job.Config.Parallel)
 			for i := range k.seats {
 				k.seats[i] = &simSeat{}
 			}
