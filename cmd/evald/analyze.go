@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
-	"github.com/evald/evald/engine/mcts"
 )
 
 type analyzeCmd struct {
@@ -35,8 +34,8 @@ func (*analyzeCmd) Help() string {
 each is answered with its results so far. An answer has the fields of evald search, the id, the seconds, and the reason
 why the search ended in "ended": visits, seconds, proved, game over, or terminated. Reports have no "ended".
 
-A tree has room for all visits of its query, up to 16 million nodes (at least a million visits on 7x6), or for a million
-nodes if the query has seconds. When it is full, further visits count, but add no nodes.
+A tree has room for all visits of its query, or for a million nodes if the query has seconds. When it is full, further
+visits count, but add no nodes.
 
 An interrupt drops the queries that wait, and terminates the others a second later.`
 }
@@ -47,11 +46,9 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	search := c.config(e.Evaluator)
-	search.MaxNodes = mcts.NodesAtOnce
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{
-			Evaluator: e.Evaluator, Model: e.ModelOn, Search: search, Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
+			Evaluator: e.Evaluator, Model: e.ModelOn, Search: c.config(e.Evaluator), Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
 			Table: c.Format == "table", AnyPosition: c.AnyPosition,
 		}, in, out)
 		return tally{done.Queries, done.Refused, done.GivenUp}, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
-	"github.com/evald/evald/engine/solver"
 )
 
 type scoreCmd struct {
@@ -349,10 +347,8 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 			all = append(all, policy)
 			continue
 		}
-		config := explore{c.Explore}.config(c.Selection, e)
-		config.Visits, config.Exact, config.RootNodes = visits, cmp.Or(c.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(visits)
-		config.MaxNodes = 1 << 31 // enough for all visits; fewer trees are then searched at once
-		search, err := mcts.NewEvaluator(e, config, mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
+		options := searchOptions(c.Selection, c.Explore, c.Exact, visits)
+		search, err := mcts.NewEvaluator(e, options.Config(e.Backend()), mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -33,10 +31,9 @@ type searching struct {
 }
 
 func (f searching) config(e *eval.Evaluator) mcts.Config {
-	c := f.explore.config(f.Selection, e)
-	c.Visits, c.Seed = f.Visits, f.Seed
-	c.Exact, c.RootNodes = cmp.Or(f.Exact.Nodes, solver.ByBoard), mcts.RootNodesFor(f.Visits)
-	return c
+	o := searchOptions(f.Selection, f.Explore, f.Exact, f.Visits)
+	o.Seed = f.Seed
+	return o.Config(e.Backend())
 }
 
 // exactly has the flag of commands whose searches can prove leaves with the solver.
@@ -49,12 +46,10 @@ type explore struct {
 	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else 1.5 for puct and 1.41 for uct."`
 }
 
-// config returns the configuration of searches with e by a selection rule.
-func (f explore) config(selection string, e *eval.Evaluator) mcts.Config {
+// searchOptions returns what the flags of a command choose of its searches.
+func searchOptions(selection string, explore float64, exact exactNodes, visits int) mcts.Options {
 	rule, _ := mcts.ParseSelection(selection) // cannot fail: the flag's enum has no other values
-	c := mcts.DefaultConfig(rule).For(e.Backend())
-	c.C = cmp.Or(f.Explore, c.C)
-	return c
+	return mcts.Options{Selection: rule, Explore: explore, Exact: exact.Nodes, Visits: visits}
 }
 
 type searchCmd struct {
@@ -216,8 +211,7 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 	}
 	r.treed = l.Number
 	c := r.config(r.evaluator.Evaluator)
-	c.MaxNodes = mcts.NodesFor(l.state.Board, r.Visits)
-	c.Reserve = min(c.MaxNodes, mcts.NodesAtOnce) / 2
+	c.Reserve = min(mcts.NodesFor(l.state.Board, r.Visits), mcts.NodesAtOnce) / 2
 	return r.scheduler.Add(&mcts.Job{
 		Board: l.state.Board, Position: l.state.Position, Visits: r.Visits, Config: c,
 		Next: func(_ *mcts.Job, t *mcts.Tree) mcts.Goal {

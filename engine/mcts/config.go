@@ -37,6 +37,7 @@
 package mcts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -116,6 +117,7 @@ type Config struct {
 	RootNodes int
 
 	// MaxNodes bounds the number of nodes, and so the memory: a node takes 32 bytes, and there is one for each move of an expanded node.
+	// 0 stands for NodesFor(board, Visits), with which all visits find room.
 	// (With Transpositions, each position with moves takes 32 to 64 bytes more.) Once the tree has MaxNodes nodes, leaves are still
 	// evaluated and counted, but get no moves. Advance keeps only a part of the nodes.
 	MaxNodes int
@@ -132,6 +134,26 @@ func DefaultConfig(s Selection) Config {
 	if s == UCT {
 		c.C = math.Sqrt2
 	}
+	return c
+}
+
+// Options are what the callers of a search choose. Callers that choose the same get the same
+// configuration, whichever command, service or language they come from. The zero value of each field
+// but Visits stands for its default.
+type Options struct {
+	Selection Selection
+	Explore   float64      // Config.C; 0 is the constant of the backend, or else of DefaultConfig
+	Visits    int          // of the root, 1 or more
+	Exact     solver.Nodes // Config.Exact; 0 is solver.ByBoard
+	Seed      uint64
+}
+
+// Config returns the configuration of searches with a backend. Their trees have room for all visits.
+func (o Options) Config(b eval.Backend) Config {
+	c := DefaultConfig(o.Selection).For(b)
+	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed
+	c.Exact, c.RootNodes = cmp.Or(o.Exact, solver.ByBoard), RootNodesFor(o.Visits)
+	c.MaxNodes = 0
 	return c
 }
 
@@ -165,7 +187,11 @@ func TreeBytes(b *game.Board, visits int) int {
 	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
 }
 
-func (c Config) validate(b *game.Board) error {
+// complete checks the configuration of a tree of b, and returns it with its MaxNodes.
+func (c Config) complete(b *game.Board) (Config, error) {
+	if c.MaxNodes == 0 {
+		c.MaxNodes = NodesFor(b, c.Visits)
+	}
 	for _, f := range []struct {
 		name     string
 		value    float64
@@ -184,11 +210,11 @@ func (c Config) validate(b *game.Board) error {
 		{"MaxNodes", float64(c.MaxNodes), float64(b.Actions() + 1), maxNodes},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {
-			return fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)
+			return c, fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)
 		}
 	}
 	if c.Selection == Gumbel && (c.Moves < 1 || c.Visits < 1) {
-		return fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)
+		return c, fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)
 	}
-	return nil
+	return c, nil
 }

@@ -92,8 +92,9 @@ func AtOnce(batch int) int { return max(256, 2*batch) }
 // Add adds all jobs, or none if it returns an error: that of begin, or of a configuration.
 func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
-		j.Config.MaxNodes = min(j.Config.MaxNodes, NodesFor(j.Board, j.Visits))
-		if err := j.Config.validate(j.Board); err != nil {
+		room := NodesFor(j.Board, j.Visits)
+		j.Config.MaxNodes = min(cmp.Or(j.Config.MaxNodes, room), room)
+		if _, err := j.Config.complete(j.Board); err != nil {
 			return err
 		}
 	}

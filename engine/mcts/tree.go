@@ -88,7 +88,8 @@ const rootNode = 1
 
 // New returns a tree whose root is the empty board; see Reset.
 func New(board *game.Board, c Config) (*Tree, error) {
-	if err := c.validate(board); err != nil {
+	c, err := c.complete(board)
+	if err != nil {
 		return nil, err
 	}
 	t := &Tree{board: board, pcg: rand.NewPCG(c.Seed, 0), nodes: make([]node, 0, min(c.Reserve, c.MaxNodes)+2)}
@@ -113,7 +114,8 @@ func (t *Tree) Reset(p game.Position) {
 
 // Reconfigure is Reset with another configuration.
 func (t *Tree) Reconfigure(c Config, p game.Position) error {
-	if err := c.validate(t.board); err != nil {
+	c, err := c.complete(t.board)
+	if err != nil {
 		return err
 	}
 	t.configure(c)

@@ -1,13 +1,11 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/solver"
 )
 
 // searchModel is the name of the model that searches with the first configured model.
@@ -26,9 +24,7 @@ const firstReport = 64
 func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch, names []string) (*found, error) {
 	visits, actions := r.visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf in progress
-	config := mcts.DefaultConfig(mcts.PUCT).For(m.evaluator.Backend())
-	config.Visits, config.MaxNodes = visits, mcts.NodesFor(b.Board, visits)
-	config.Exact, config.RootNodes = cmp.Or(r.exact, solver.ByBoard), mcts.RootNodesFor(visits)
+	config := mcts.Options{Visits: visits, Exact: r.exact}.Config(m.evaluator.Backend())
 	f := founds.Get().(*found)
 	f.visits, f.q = zeros(f.visits, actions*len(b.Pos)), zeros(f.q, actions*len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)

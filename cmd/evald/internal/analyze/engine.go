@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Evaluator   *eval.Evaluator
 	Model       func(game.Rules) string // returns the evaluator's name for a game, for the answers
-	Search      mcts.Config             // Visits is for queries without visits, MaxNodes the limit of each tree
+	Search      mcts.Config             // Visits is for queries without visits
 	Parallel    int                     // maximum number of concurrent searches, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce nodes
 	Batch       int                     // leaves evaluated together, 1 or more
 	Leaves      int                     // mcts.Limits.Leaves
@@ -105,7 +105,7 @@ func (e *engine) accept(q query) bool {
 	}
 	s.job.Config.Exact, s.job.Config.RootNodes = cmp.Or(q.Exact, s.job.Config.Exact), mcts.RootNodesFor(q.Visits)
 	if s.job.Config.Visits = q.Visits; q.Limit > 0 {
-		s.job.Config.MaxNodes = min(s.job.Config.MaxNodes, timedNodes)
+		s.job.Config.MaxNodes = timedNodes
 	}
 	e.live[q.ID] = s
 	e.waiting++

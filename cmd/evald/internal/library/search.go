@@ -54,10 +54,8 @@ func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
 	case !(o.Explore >= 0 && o.Explore <= 1000):
 		return mcts.Config{}, fmt.Errorf("explore is %v, must be 0 to 1000", o.Explore)
 	}
-	c := mcts.DefaultConfig(selection).For(e.Backend())
-	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed
-	c.Exact, c.RootNodes = cmp.Or(o.Exact, solver.ByBoard), mcts.RootNodesFor(o.Visits)
-	return c, nil
+	options := mcts.Options{Selection: selection, Explore: o.Explore, Visits: o.Visits, Exact: o.Exact, Seed: o.Seed}
+	return options.Config(e.Backend()), nil
 }
 
 // Search searches each position in a tree of its own. e or, if it is nil, the caller's function evaluates the leaves. A position whose game

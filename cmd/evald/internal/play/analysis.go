@@ -45,8 +45,8 @@ type Analyst struct {
 // Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It calls report about once
 // per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
-	c := mcts.DefaultConfig(mcts.PUCT).For(s.Evaluator.Backend())
-	c.MaxNodes, c.Exact, c.RootNodes = searchNodes, cmp.Or(s.Exact, solver.ByBoard), mcts.RootNodesFor(visits)
+	c := mcts.Options{Visits: visits, Exact: s.Exact}.Config(s.Evaluator.Backend())
+	c.MaxNodes = searchNodes
 	step, start := firstVisits, time.Now()
 	job := mcts.Job{Board: s.Board, Position: p, Visits: visits, Config: c}
 	job.Next = func(_ *mcts.Job, t *mcts.Tree) (goal mcts.Goal) {

@@ -7,7 +7,6 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/searchtree"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/solver"
 )
 
 // treeRequest asks for the tree of a search.
@@ -61,9 +60,7 @@ func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer end()
-	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
-	c.MaxNodes, c.Exact, c.RootNodes = mcts.NodesFor(b, q.Visits), solver.ByBoard, mcts.RootNodesFor(q.Visits)
-	t, err := mcts.New(b, c)
+	t, err := mcts.New(b, mcts.Options{Visits: q.Visits}.Config(h.config.Evaluator.Backend()))
 	if err != nil {
 		return err
 	}
