@@ -128,6 +128,7 @@ func TestDescriptionBeside(t *testing.T) {
 
 // A file that ends its reader, or makes it hang, does so in another process.
 func TestTrial(t *testing.T) {
+	needRuntime(t)
 	path, _ := exported(t, seeded)
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -143,7 +144,6 @@ func TestTrial(t *testing.T) {
 			t.Errorf("%s: %v, want %q", script, err, says)
 		}
 	}
-	needRuntime(t)
 	opened(t, open.Options{Model: path, Trial: []string{shell, "-c", "cat >/dev/null; [ $(ulimit -t) = 100 ]"}}) // its processor time is bounded
 	if err := open.ORTTrial(t.Context(), strings.NewReader("nonsense"), ""); err == nil {
 		t.Error("nonsense passes a trial")

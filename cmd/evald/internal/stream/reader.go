@@ -27,7 +27,9 @@ type Line struct {
 	Number   int    // from 1
 	Text     string // the position as it was written
 	Followed bool   // whether more text follows, other than a comment that begins with #
-	numbers  int    // number of numbers that follow; 0 if anything else follows
+	numbers  int    // number of numbers that follow; 0 if anything else follows, other than a comment
+	least    int    // of these numbers
+	most     int
 	Err      error  // why the line could not be read or answered; a *game.ParseError has Line set
 }
 
@@ -147,14 +149,29 @@ func (r *Reader) add(lines []Line, text []byte, tooLong bool) []Line {
 		fields := bytes.Fields(text)
 		text = fields[0]
 		l.Followed = len(fields) > 1 && fields[1][0] != '#'
-		notNumber := func(s []byte) bool { _, err := strconv.Atoi(string(s)); return err != nil }
-		if !slices.ContainsFunc(fields[1:], notNumber) {
-			l.numbers = len(fields) - 1
-		}
+		l.count(fields[1:])
 	}
 	r.text = append(r.text, text...)
 	r.ends = append(r.ends, len(r.text))
 	return append(lines, l)
+}
+
+// count counts the numbers that follow a position.
+func (l *Line) count(fields [][]byte) {
+	for i, field := range fields {
+		if field[0] == '#' {
+			return
+		}
+		n, err := strconv.Atoi(string(field))
+		if err != nil {
+			l.numbers = 0
+			return
+		}
+		if i == 0 {
+			l.least, l.most = n, n
+		}
+		l.numbers, l.least, l.most = i+1, min(l.least, n), max(l.most, n)
+	}
 }
 
 // mayBeSpace reports whether c is ASCII white space, or a byte of a character beyond ASCII.
@@ -166,15 +183,35 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 		return game.State{}, l.Err
 	}
 	state, err := parser.Parse(l.Text)
-	if n := l.numbers; err == nil && n > 1 && n != state.Board.Actions() {
-		err = &game.ParseError{Field: "moves", Value: l.Text, Reason: fmt.Sprintf(
-			"%d numbers follow: write moves together (445); behind them may be the position's score, or one for each of %d moves", n, state.Board.Actions())}
+	if err == nil {
+		err = l.checkNumbers(state)
 	}
 	if bad, ok := errors.AsType[*game.ParseError](err); ok {
 		bad.Line = l.Number
 	}
 	l.Err = err
 	return state, err
+}
+
+// checkNumbers refuses numbers behind a position that may be further moves: a position with such a score has a score
+// that is impossible, or has one stone and scores that are numbers of moves.
+func (l *Line) checkNumbers(state game.State) error {
+	b := state.Board
+	reason := ""
+	switch n, stones := l.numbers, state.Position.All.OnesCount(); {
+	case n == 0:
+		return nil
+	case n > 1 && n != b.Actions():
+		reason = fmt.Sprintf("%d numbers follow", n)
+	case n == 1 && max(l.most, -l.most) > b.Cells():
+		reason = fmt.Sprintf("%d follows, which is no score on this board", l.most)
+	case stones == 1 && l.least >= 1 && l.most <= b.Actions():
+		reason = fmt.Sprintf("it is unclear whether %d follows as a move or as a score", l.most)
+	default:
+		return nil
+	}
+	return &game.ParseError{Field: "moves", Value: l.Text, Reason: reason +
+		fmt.Sprintf(": write moves together (445); behind them may be the position's score, or one for each of %d moves", b.Actions())}
 }
 
 // Interruptible returns a reader of in that returns ctx.Err() when ctx ends, even while in blocks.

@@ -111,12 +111,20 @@ func moves(intN func(int) int, board *game.Board) []int {
 
 // Moves separated by blanks are not a position with scores after it, and a byte order mark is not a move.
 func TestTextAfterMoves(t *testing.T) {
-	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n"
+	text := "\ufeff44\n4 4 5\n4 4\n44 0 1 2 3 4 3 -1000\n44 0 1 2\n44 a draw?\n3x3x3free:5 1 2 3 4 5 6 7 8 9\n" +
+		"4 -1\n4 44\n4 4 # two moves\n44 3 # a score\n4 -4 -2 -2 -1 -2 -2 -4\n4 4 4 4 4 4 3 3\n3x3x3free:51 1 2 3 4 5 6 7 8 9\n"
 	var out bytes.Buffer
 	gametest.Must(Run(t.Context(), strings.NewReader(text), JSONL{&out}, job(bitsquares(t))))(t)
-	const split = "numbers follow: write moves together (445); behind them may be the position's score, or one for each of 7 moves"
+	const (
+		split   = "write moves together (445); behind them may be the position's score, or one for each of "
+		unclear = "it is unclear whether "
+	)
 	want := []string{
-		"44", `line 2: moves "4": 2 ` + split, "4", "44", `line 5: moves "44": 3 ` + split, "44", "3x3x3free:5",
+		"44", `line 2: moves "4": 2 numbers follow: ` + split + "7 moves", `line 3: moves "4": ` + unclear + "4 follows as a move or as a score: " + split + "7 moves",
+		"44", `line 5: moves "44": 3 numbers follow: ` + split + "7 moves", "44", `line 7: moves "3x3x3free:5": ` + unclear + "9 follows as a move or as a score: " + split + "9 moves",
+		"4", `line 9: moves "4": 44 follows, which is no score on this board: ` + split + "7 moves",
+		`line 10: moves "4": ` + unclear + "4 follows as a move or as a score: " + split + "7 moves",
+		"44", "4", `line 13: moves "4": ` + unclear + "4 follows as a move or as a score: " + split + "7 moves", "3x3x3free:51",
 	}
 	var got []string
 	for _, a := range decode(t, out.String()) {
