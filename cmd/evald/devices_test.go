@@ -36,8 +36,8 @@ func TestDevices(t *testing.T) {
 
 // With -v the rates of the network that ships and of those that were measured are shown, and why a path was chosen.
 func TestDevicesPaths(t *testing.T) {
-	if kernel.Paths()[0] == kernel.Go {
-		t.Skip("there is nothing to choose")
+	if len(kernel.Paths()) <= 2 { // the last one is plain Go, which is never measured
+		t.Skipf("there is nothing to choose: this machine and build have %v", kernel.Paths())
 	}
 	t.Setenv("EVALD_CPU_PATH", "go")
 	if out := must(t, "", "devices", "-v"); !strings.Contains(out, "; they are not measured: ") || !strings.Contains(out, "EVALD_CPU_PATH=go overrides all of this\n") {

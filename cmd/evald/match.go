@@ -271,9 +271,10 @@ func (r *matchRun) add(g arena.Game) error {
 		lower, upper := r.test().Bounds()
 		text += fmt.Sprintf("; LLR %.2f (%.2f, %.2f)", r.ratio(), lower, upper)
 	}
+	names := r.typed()
 	for _, p := range arena.NewTable(r.match.Names(), r.games).Standings {
 		elo, interval := p.Rating()
-		text += fmt.Sprintf("; %s %s %s", p.Player, elo, interval)
+		text += fmt.Sprintf("; %s %s %s", names[p.Player], elo, interval)
 	}
 	r.progress.text(text)
 	return nil
@@ -292,6 +293,20 @@ func (r *matchRun) verdict() arena.Verdict {
 	return r.test().Verdict(r.ratio())
 }
 
+// typed returns the text by which the user named each player: a level, or an agent without the network that evald chose.
+// Repeated texts are numbered.
+func (r *matchRun) typed() map[string]string {
+	typed, number := map[string]string{}, map[string]int{}
+	for i, p := range r.match.Players {
+		text := r.Agents[i]
+		if number[text]++; number[text] > 1 {
+			text = fmt.Sprintf("%s#%d", text, number[text])
+		}
+		typed[p.Name] = text
+	}
+	return typed
+}
+
 func (r *matchRun) show(w io.Writer) error {
 	report := matchReport{Rules: r.match.Board.Rules().String(), Seed: r.Seed, Table: arena.NewTable(r.match.Names(), r.games)}
 	if r.SPRT != nil {
@@ -299,7 +314,7 @@ func (r *matchRun) show(w io.Writer) error {
 		lower, upper := t.Bounds()
 		report.SPRT = &sprtReport{t.Elo0, t.Elo1, r.ratio(), lower, upper, r.verdict()}
 	}
-	if err := report.write(w, r.JSON); err != nil || r.Plot == "" {
+	if err := report.write(w, r.typed(), r.JSON); err != nil || r.Plot == "" {
 		return err
 	}
 	title := fmt.Sprintf("%s, %d games", report.Rules, report.Games)

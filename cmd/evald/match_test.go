@@ -77,7 +77,7 @@ func TestMatchTooFew(t *testing.T) {
 	svg := filepath.Join(t.TempDir(), "cross.svg")
 	for _, args := range []string{"match random random --games 2", "match uct:sims=200 random --games 4"} {
 		out := must(t, "", strings.Fields(args+" --plot "+svg)...)
-		if !strings.Contains(out, "  ?  too few games  ") || !strings.Contains(out, ": too few games to tell which is better, play more with --games; pairs of games") || strings.Contains(out, "probability") {
+		if !strings.Contains(out, "  ?  too few games  ") || !strings.Contains(out, ":\ntoo few games to tell which is better, play more with --games\npairs of games") || strings.Contains(out, "probability") {
 			t.Errorf("%s: %s", args, out)
 		}
 		if picture := getFile(t, svg); strings.Count(string(picture), ">? too few games</text>") != 2 {
@@ -155,7 +155,7 @@ func TestMatchSPRT(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "games.parquet")
 	args := strings.Fields("match random uct:sims=50 --sprt 0,100 --games 200 -o " + path)
 	status, out, stderr := evald(t, "", args...)
-	if status != exitOK || !strings.Contains(out, "SPRT of 0 against 100 Elo for the first agent: 0 accepted, LLR -") {
+	if status != exitOK || !strings.Contains(out, "SPRT of 0 against 100 Elo for the first agent: 0 accepted,\nLLR -") {
 		t.Errorf("status %d, %s, errors %q", status, out, stderr)
 	}
 	games := len(readGames(t, path))
@@ -207,15 +207,30 @@ func TestMatchHelp(t *testing.T) {
 	}
 }
 
-// The table names the network that plays short moves. A search that counts visits keeps the network that ships.
+// Below the table is the network that plays short moves. A search that counts visits keeps the network that ships.
 func TestMatchShortMoves(t *testing.T) {
 	out := must(t, "", "match", "mcts:time=2ms", "mcts:visits=2", "--games", "2", "--threads", "1")
-	want := " mcts:model=default-fast,time=2ms "
-	if _, err := driver.Find(); err == nil {
-		want = " mcts:time=2ms "
+	const chosen = ": mcts:model=default-fast,time=2ms\n"
+	_, err := driver.Find()
+	if strings.Contains(out, chosen) != (err != nil) || !strings.Contains(out, " mcts:time=2ms ") || !strings.Contains(out, " mcts:visits=2 ") {
+		t.Errorf("the table is %q; without a GPU it must have %q", out, chosen)
 	}
-	if !strings.Contains(out, want) || !strings.Contains(out, " mcts:visits=2 ") {
-		t.Errorf("the table is %q, want%s", out, want)
+}
+
+// The table has the names that the user typed, in 80 columns.
+func TestMatchNames(t *testing.T) {
+	long := "human:model=default-fast,ahead=2,threats=0.25,diagonals=0.4,temperature=7"
+	longest := "mcts:model=default-fast,visits=10,explore=1.4142135623730951,exact=100000,leaves=3"
+	out := must(t, "", "match", "casual", "casual", long, longest, "--games", "2", "--rules", "4x4x3", "--threads", "1")
+	for _, want := range []string{" casual  ", " casual#2  ", " human:model=defau…  ", ": mcts:model=default-fast,visits=10,leaves=3,explore=1.4142135623730951,\n   exact=100000\n", ": " + long + "\n", ": " + long + "#3\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the table lacks %q:\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if n := len([]rune(line)); n > 81 {
+			t.Errorf("a line has %d columns: %s", n-1, line)
+		}
 	}
 }
 

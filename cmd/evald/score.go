@@ -302,7 +302,11 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if err != nil {
 			return nil, nil, fmt.Errorf("--agent %s: %w", text, err)
 		}
-		all = append(all, subject{name: spec.String(), Evaluator: agent.NewEvaluator(a), movesOnly: true})
+		name := spec.String()
+		if play.Named(spec) {
+			name = text
+		}
+		all = append(all, subject{name: name, Evaluator: agent.NewEvaluator(a), movesOnly: true})
 	}
 	if len(all) > 0 {
 		return all, func() {}, nil

@@ -38,7 +38,8 @@ type File struct {
 	Handle // under its temporary name
 
 	files FS
-	path  string
+	name  string // as the caller gave it, for errors
+	path  string // name, or the file that it links to
 	lock  Lock
 	done  bool
 }
@@ -50,7 +51,8 @@ func beside(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
-// Create starts writing a file. The new file gets the permissions of the existing file of that name, or 0644. Errors name the file.
+// Create starts writing a file. The new file gets the permissions of the existing file of that name, or 0644. If path is
+// a symbolic link, the file that it points to is written, and the link stays. Errors name the file.
 func Create(path string) (*File, error) { return CreateIn(OS, path) }
 
 // CreateIn is Create in any file system.
@@ -58,11 +60,15 @@ func CreateIn(files FS, path string) (*File, error) { return create(files, path,
 
 // create is CreateIn with mode in place of 0644.
 func create(files FS, path string, mode fs.FileMode) (*File, error) {
-	w := &File{files: files, path: path}
+	w := &File{files: files, name: path}
 	there, err := files.Stat(path)
 	if err == nil && !there.Mode().IsRegular() { // the rename would replace a device by a file
 		return nil, w.failed(errors.New("is not a regular file: name another one"))
 	}
+	if path, err = target(files, path); err != nil {
+		return nil, w.failed(err)
+	}
+	w.path = path
 	if w.lock, err = acquire(files, beside(path, lockSuffix), ErrInUse); err != nil {
 		return nil, w.failed(err)
 	}
@@ -80,6 +86,31 @@ func create(files FS, path string, mode fs.FileMode) (*File, error) {
 		}
 	}
 	return w, nil
+}
+
+// mostLinks is the number of links after which a path is taken for a loop, as in Linux.
+const mostLinks = 40
+
+// target follows the symbolic links of the operating system from path to the file that they point to, which need not exist.
+func target(files FS, path string) (string, error) {
+	if files != OS {
+		return path, nil
+	}
+	for range mostLinks {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return path, nil // creating the file reports any error
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + string(filepath.Separator) + to // Join would take dir/.. away, and dir may be a link
+		}
+		path = to
+	}
+	return "", fmt.Errorf("follows more than %d symbolic links", mostLinks)
 }
 
 // discard removes the bytes of a killed writer.
@@ -128,7 +159,7 @@ func (w *File) failed(err error) error {
 	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
 		err = link.Err
 	}
-	return &fs.PathError{Op: "write", Path: w.path, Err: err}
+	return &fs.PathError{Op: "write", Path: w.name, Err: err}
 }
 
 // WriteFile writes a whole file.
