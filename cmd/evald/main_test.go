@@ -208,6 +208,8 @@ func TestWrongUse(t *testing.T) {
 		{"match random random -o no/such/dir", exitBadInput, "no such file or directory"},
 		{"play --side third", exitUsage, `--side must be one of`},
 		{"play --agent robot", exitUsage, `--agent: agent "robot": there are`},
+		{"play --agent stong", exitUsage, `uct-oddeven, and the levels beginner, novice, casual, fair, steady, good, strong, expert, master, perfect, instinct, proven; did you mean strong?`},
+		{"match random polcy:model=default", exitUsage, `did you mean policy?`},
 		{"play --agent random --agent random", exitUsage, "2 agents: one plays against you"},
 		{"play --agent random --side both", exitUsage, "--side both is for two people"},
 		{"play --agent mcts:model=nope", exitBadInput, `"nope" is neither a file nor a shipped model`},

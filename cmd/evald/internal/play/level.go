@@ -1,10 +1,13 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
 )
@@ -63,7 +66,58 @@ func ParseAgent(text string) (agent.Spec, error) {
 			return o.agent, nil
 		}
 	}
-	return agent.Parse(text)
+	name, _, _ := strings.Cut(text, ":")
+	agents := agent.Names()
+	if slices.Contains(agents, name) {
+		return agent.Parse(text)
+	}
+	levels := names()
+	err := fmt.Errorf("agent %s: there are %s, and the levels %s", short.Quote(text), strings.Join(agents, ", "), strings.Join(levels, ", "))
+	if near := nearest(name, append(levels, agents...)); near != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return agent.Spec{}, err
+}
+
+// names returns the names of all levels and other named agents.
+func names() (all []string) {
+	for _, l := range Levels {
+		all = append(all, l.Name)
+	}
+	for _, o := range others {
+		all = append(all, o.name)
+	}
+	return all
+}
+
+// nearest returns the name with the fewest wrong letters, or "" if none is similar.
+func nearest(text string, names []string) string {
+	near := slices.MinFunc(names, func(a, b string) int { return cmp.Compare(distance(text, a), distance(text, b)) })
+	if d := distance(text, near); d > 2 || 2*d >= len(near) {
+		return ""
+	}
+	return near
+}
+
+// distance returns the number of bytes that must be inserted, removed or replaced to make b of a (Levenshtein, 1966).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // of the prefixes of b, from the prefix of a so far
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // Named reports whether an agent is a level or has another name.
