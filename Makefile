@@ -31,7 +31,7 @@ GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFL
 endif
 
 # Test programs have no names of symbols either. make lint vets everything.
-TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w'
+TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w' $(TESTFLAGS)
 
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
@@ -82,6 +82,11 @@ endif
 	$(RACETEST) -run 'Interrupted|Progress|ServeReload' ./cmd/evald & commands=$$!; \
 	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE); status=$$?; wait $$commands && exit $$status
 	./bin/evald devices
+
+# .ci/run gives SKIPPED, a pattern of tests' names, and IN, their packages.
+test-skipped: build library
+	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(IN)
+	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE))
 
 SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service
 
