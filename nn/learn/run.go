@@ -194,11 +194,11 @@ func (r *Run) learn(ctx context.Context, report func(Generation) error) error {
 	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without writing its line
 		return err
 	}
-	curves, err := r.openCurves()
+	events, err := r.openCurves()
 	if err != nil {
 		return err
 	}
-	defer curves.Close()
+	defer events.Close()
 	for len(r.generations) < r.Config.Generations {
 		g, err := r.generation(ctx, len(r.generations), len(r.generations)+1 < r.Config.Generations)
 		if err != nil {
@@ -210,7 +210,7 @@ func (r *Run) learn(ctx context.Context, report func(Generation) error) error {
 		}
 		r.updateRatings()
 		g = r.generations[len(r.generations)-1]
-		err = errors.Join(r.writeLines(), draw(curves, g))
+		err = errors.Join(r.writeLines(), events.Scalars(g.Number, curves(g)...))
 		if report != nil {
 			err = errors.Join(err, report(g))
 		}
