@@ -42,6 +42,22 @@ func laterName(names []string, now time.Time) string {
 	return name(next)
 }
 
+// forget empties files of this package, and removes those that were emptied before. A running TensorBoard stays at a file that is removed
+// while it reads it, and never reads the next one. Errors do not matter: the newest file makes TensorBoard ignore the points of all others.
+func forget(dir string, names []string) {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		switch {
+		case err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(name, suffix):
+		case info.Size() == 0:
+			_ = os.Remove(path)
+		default:
+			_ = os.Truncate(path, 0)
+		}
+	}
+}
+
 // readTimes adds the times of a file's points to times, by step. It reads up to the first damaged or partial event: times are for display.
 func readTimes(path string, times map[int]time.Time) error {
 	text, err := os.ReadFile(path)

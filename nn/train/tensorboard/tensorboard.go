@@ -54,9 +54,9 @@ const (
 
 // Open begins the event file of a run, which the run's process then appends to. points are those of the run so far, in the order of steps.
 //
-// The folder's earlier files of this package are removed. TensorBoard reads a folder in the order of names, which may not be the order in
+// The folder's earlier files of this package are emptied. TensorBoard reads a folder in the order of names, which may not be the order in
 // which processes wrote the files: clocks differ between machines, and are set. So a single file has all points, and each keeps the time at
-// which it was first written. The file's name is later than all others in the folder, so that a running TensorBoard reads it.
+// which it was first written. The file's name is later than all others in the folder, so that a running TensorBoard reads it next.
 func Open(dir string, points []Point) (*Writer, error) { return open(dir, points, time.Now) }
 
 func open(dir string, points []Point, now func() time.Time) (*Writer, error) {
@@ -96,13 +96,7 @@ func open(dir string, points []Point, now func() time.Time) (*Writer, error) {
 	if err := durable.WriteFile(path, text.Bytes()); err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if strings.HasSuffix(name, suffix) {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return nil, err
-			}
-		}
-	}
+	forget(dir, names)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
