@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/plot"
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
@@ -27,8 +23,8 @@ import (
 
 // learnCmd is `evald learn`. Flags that are not given have the value in the run's folder, or the default for its board.
 type learnCmd struct {
-	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, and its other flags may then be left out."`
-	Generations int    `range:"0 to 1000000" default:"10" help:"Number of generations of the whole run."`
+	Out         string `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed, and its other flags may then be left out. --generations, --backend and --trainer may be given anew, and from the next generation on --games, --visits, --fast-visits, --full-share, --selection, --window, --passes, --batch, --lr, --q-share, --gate-games and --opponent-games; changes.jsonl in the folder has all changes."`
+	Generations *int   `range:"0 to 1000000" placeholder:"10" help:"Number of generations of the whole run."`
 
 	Preset  *string `enum:"fast" placeholder:"fast" help:"Settings for a purpose, which other flags override. fast is for a short run without a GPU: it sets --exact, and if the game is 7x6x4 a network of pattern tables and many games."`
 	Rules   *string `placeholder:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of games, training steps and matches, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. One network learns all of them."`
@@ -59,9 +55,9 @@ type learnCmd struct {
 	OpponentGames *int     `range:"4 to 1000000" placeholder:"N" help:"Games against each fixed opponent."`
 	Positions     *int     `range:"1 to 1000000" placeholder:"N" help:"Positions that measure the networks: this number for each game of random play, of plausible play and of openings. Those with more than 30 empty cells are left out, because solving them takes long."`
 
-	Backend string `enum:"auto,gpu,cpu" default:"auto" help:"Device of the networks: ${enum}."`
+	Backend *string `enum:"auto,gpu,cpu" placeholder:"auto" help:"Device of the networks: ${enum}."`
 	processors
-	Trainer string `enum:"gorgonia,torch" default:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
+	Trainer *string `enum:"gorgonia,torch" placeholder:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
 	clusterFlags
 	JSON bool `help:"Write one line of JSON per generation instead of text."`
 }
@@ -76,11 +72,14 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	progress := newProgress(s.err, 0)
 	c.CPUPath = config.SelfPlay.Path
-	run, err := learn.Open(c.Out, config, evaluators(c.Backend, c.processors, s.err), compute(c.Trainer), progress.text)
+	run, err := learn.Open(c.Out, config, evaluators(config.Backend, c.processors, s.err), compute(config.Trainer), progress.text)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
+	for _, change := range run.Changed {
+		fmt.Fprintf(s.err, "evald learn: %s: %s\n", filepath.Join(c.Out, "changes.jsonl"), change)
+	}
 	if c.Cluster {
 		play, done, err := c.clusterFlags.open(ctx, c.Out, s.err)
 		if err != nil {
@@ -90,8 +89,8 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		run.PlayBy(play)
 	}
 	fmt.Fprintf(s.err, "evald learn: %s, network %s, seed %d, %d threads; %s; %s has all settings\n", config.Rules, config.Network, config.Seed,
-		runtime.GOMAXPROCS(0), plan(len(run.Generations()), c.Generations), filepath.Join(c.Out, "config.json"))
-	err = run.Learn(ctx, c.Generations, func(g learn.Generation) error {
+		runtime.GOMAXPROCS(0), plan(len(run.Generations()), config.Generations), filepath.Join(c.Out, "config.json"))
+	err = run.Learn(ctx, func(g learn.Generation) error {
 		progress.clear()
 		if err := c.line(s.out, g); err != nil {
 			return err
@@ -100,7 +99,7 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	})
 	progress.clear()
 	if wasInterrupted(ctx, err) {
-		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s --generations %d resumes it\n", len(run.Generations()), c.Generations, c.Out, c.Generations)
+		fmt.Fprintf(s.err, "evald: interrupted after %d of %d generations; evald learn -o %s resumes it\n", len(run.Generations()), config.Generations, c.Out)
 		return errInterrupted
 	}
 	if err != nil {
@@ -185,20 +184,17 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 }
 
 func (c *learnCmd) config() (learn.Config, error) {
-	var config learn.Config
-	text, err := os.ReadFile(filepath.Join(c.Out, "config.json"))
-	begun := err == nil
+	config, begun, err := learn.ReadConfig(c.Out)
 	switch {
+	case err != nil:
+		return config, err
 	case begun:
-		if err := durable.Unmarshal(text, &config); err != nil {
-			return config, fmt.Errorf("%s: %w: correct it and leave crc32 out, or name another folder", filepath.Join(c.Out, "config.json"), err)
-		}
 		how := selfplay.DefaultConfig()
 		config.SelfPlay.Parallel, config.SelfPlay.Batch = how.Parallel, how.Batch
 		if err := c.same(&config); err != nil {
 			return config, err
 		}
-	case errors.Is(err, fs.ErrNotExist):
+	default:
 		if config, err = c.begin(); err != nil {
 			return config, err
 		}
@@ -207,9 +203,13 @@ func (c *learnCmd) config() (learn.Config, error) {
 				return config, err
 			}
 		}
-	default:
-		return config, err
 	}
+	set(&config.Generations, c.Generations)
+	if config.Generations == learn.NotKept {
+		config.Generations = defaultGenerations
+	}
+	set(&config.Backend, c.Backend)
+	set(&config.Trainer, c.Trainer)
 	set(&config.Preset, c.Preset)
 	set(&config.Network, c.Network)
 	set(&config.Seed, c.Seed)
@@ -241,6 +241,9 @@ func (c *learnCmd) config() (learn.Config, error) {
 	}
 	return config, c.choosePath(&config, begun)
 }
+
+// defaultGenerations is for runs that an older version of this program began, which did not keep --generations.
+const defaultGenerations = 10
 
 // begin returns the configuration of a new run, with the defaults for its games.
 func (c *learnCmd) begin() (config learn.Config, err error) {
@@ -317,7 +320,7 @@ func (c *learnCmd) choosePath(config *learn.Config, begun bool) error {
 		return c.check()
 	case begun && *path != "":
 		return missing(filepath.Join(c.Out, "config.json"), *path)
-	case !begun && (c.Backend == open.CPU || c.Backend == open.Auto && noGPU != nil):
+	case !begun && (config.Backend == open.CPU || config.Backend == open.Auto && noGPU != nil):
 		if shape, err := net.ParseConfig(config.Network); err == nil { // Validate reports it
 			*path = string(cpu.Choose(shape, false).Path)
 		}

@@ -37,20 +37,28 @@ func TestLearn(t *testing.T) {
 	if status != exitOK || !strings.Contains(out, "0  60 games by bitsquares") || !strings.Contains(out, "promoted") || !strings.Contains(out, "; too few games for a rating, ") {
 		t.Fatalf("status %d, output %q, errors %q", status, out, stderr)
 	}
-	says := func(plan string) {
+	says := func(plan string, changes ...string) {
 		t.Helper()
-		want := `evald learn: 4x4x3, network 1x16, seed 2, \d+ threads; ` + plan + `; ` + regexp.QuoteMeta(filepath.Join(dir, "config.json")) + " has all settings\n"
+		want := ""
+		for _, change := range changes {
+			want += regexp.QuoteMeta("evald learn: " + filepath.Join(dir, "changes.jsonl") + ": " + change + "\n")
+		}
+		want += `evald learn: 4x4x3, network 1x16, seed 2, \d+ threads; ` + plan + `; ` + regexp.QuoteMeta(filepath.Join(dir, "config.json")) + " has all settings\n"
 		if !regexp.MustCompile("^" + want + "$").MatchString(stderr) {
 			t.Errorf("errors %q, want %s", stderr, want)
 		}
 	}
 	says("1 generation to learn")
 	status, out, stderr = evald(t, "", "learn", "-o", dir, "--generations", "2", "--json")
-	says("1 generation learnt, 1 to go")
+	says("1 generation learnt, 1 to go", "generations is 2 instead of 1")
 	if status != exitOK || !strings.HasPrefix(out, `{"generation":1,"player":"000","games":40,`) || strings.Count(out, "\n") != 1 {
 		t.Errorf("going on: status %d, output %q, errors %q", status, out, stderr)
 	}
-	_, _, stderr = evald(t, "", "learn", "-o", dir, "--generations", "2")
+	_, _, stderr = evald(t, "", "learn", "-o", dir)
+	says("2 generations learnt, none to go")
+	_, _, stderr = evald(t, "", "learn", "-o", dir, "--lr", "0.001", "--games", "50", "--seed", "2", "--rules", "4x4x3")
+	says("2 generations learnt, none to go", "from generation 2 on, games is 50 instead of 40", "from generation 2 on, lr is 0.001 instead of 0.004")
+	_, _, stderr = evald(t, "", "learn", "-o", dir)
 	says("2 generations learnt, none to go")
 	for name, begins := range map[string]string{
 		"curves.svg": "<?xml", "generations.jsonl": `{"generation":0`, "best.safetensors": "", "networks/000.safetensors": "", "positions/random.txt": "# 4x4x3, random play, seed 2",
@@ -67,11 +75,19 @@ func TestLearn(t *testing.T) {
 		t.Errorf("--preset: status %d, output %q, errors %q, configuration %s, error %v", status, out, stderr, text, err)
 	}
 	must(t, "", "learn", "-o", exact, "--generations", "1", "--preset", "fast")
+	older := regexp.MustCompile(`  "(generations|backend|trainer)": [^\n]*\n|,\n  "crc32": "\w*"`)
+	putFile(t, filepath.Join(exact, "config.json"), older.ReplaceAll(getFile(t, filepath.Join(exact, "config.json")), nil))
+	gametest.OK(t, os.RemoveAll(filepath.Join(exact, "changes.jsonl")))
+	_, _, stderr = evald(t, "", "learn", "-o", exact, "--generations", "1")
+	if want := "changes.jsonl: generations is 1 from now on: an older version began this run"; !strings.Contains(stderr, want) {
+		t.Errorf("a run of an older version: errors %q, want %q", stderr, want)
+	}
 	refuses(t, exitBadInput, "selfplay.exact 30, and now it is 0", "", "learn", "-o", exact, "--exact=false")
 	refuses(t, exitBadInput, `preset "", and now it is "fast"`, "", "learn", "-o", dir, "--preset", "fast")
 	refuses(t, exitUsage, "--preset", "", "learn", "-o", t.TempDir(), "--preset", "slow")
 	refuses(t, exitUsage, "--exact", "", "learn", "-o", t.TempDir(), "--exact=many")
 	refuses(t, exitBadInput, "config.json: the run has seed", "", "learn", "-o", dir, "--seed", "3")
+	refuses(t, exitBadInput, `network "1x16", and now it is "1x8", which cannot change midway: leave it out, or name another folder`, "", "learn", "-o", dir, "--network", "1x8")
 	refuses(t, exitUsage, "--rules", "", "learn", "-o", t.TempDir(), "--rules", "7x")
 	refuses(t, exitUsage, "opponent: agent", "", "learn", "-o", t.TempDir(), "--opponent", "nobody")
 }

@@ -28,14 +28,8 @@ func KeepConfigIn[C any](files FS, path string, c C) error {
 		return err
 	}
 	var old C
-	content, err := checkedJSON(text)
-	if err == nil {
-		decode := json.NewDecoder(bytes.NewReader(content))
-		decode.DisallowUnknownFields()
-		err = decode.Decode(&old)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w: it is damaged or another version's, name another folder", path, err)
+	if err := DecodeConfig(path, text, &old); err != nil {
+		return err
 	}
 	if err := SameConfig(old, c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -43,34 +37,58 @@ func KeepConfigIn[C any](files FS, path string, c C) error {
 	return nil
 }
 
-// SameConfig returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON omits are
-// not compared.
-func SameConfig[C any](was, is C) error {
-	if field, was, is := difference(reflect.ValueOf(was), reflect.ValueOf(is)); field != "" {
-		return fmt.Errorf("the run has %s %s, and now it is %s: give the same again, or name another folder", field, was, is)
+// DecodeConfig decodes the content of a configuration's file into c. Fields that are missing from it stay as they are; a field that c does
+// not have is an error. Errors name the file.
+func DecodeConfig[C any](path string, text []byte, c *C) error {
+	content, err := checkedJSON(text)
+	if err == nil {
+		decode := json.NewDecoder(bytes.NewReader(content))
+		decode.DisallowUnknownFields()
+		err = decode.Decode(c)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: it is damaged or another version's, name another folder", path, err)
 	}
 	return nil
 }
 
-// difference returns the name of the first field that differs, and its two values as JSON. The name is "" if none differs.
-func difference(a, b reflect.Value) (field string, was, is []byte) {
+// SameConfig returns an error that names the first field in which two configurations, structs, differ, or nil. Fields that JSON omits are
+// not compared.
+func SameConfig[C any](was, is C) error {
+	for _, d := range Differences(was, is) {
+		return fmt.Errorf("the run has %s %s, and now it is %s: give the same again, or name another folder", d.Field, d.Was, d.Is)
+	}
+	return nil
+}
+
+// Difference is a field in which two configurations differ, with both values. The name of a field of an inner struct begins with the
+// struct's: selfplay.visits.
+type Difference struct {
+	Field   string
+	Was, Is json.RawMessage
+}
+
+// Differences lists the fields in which two configurations, structs, differ. Fields that JSON omits are not compared.
+func Differences[C any](was, is C) []Difference {
+	return differences("", reflect.ValueOf(was), reflect.ValueOf(is))
+}
+
+func differences(within string, a, b reflect.Value) (all []Difference) {
 	for i := range a.NumField() {
 		f := a.Type().Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() {
 			continue
 		}
-		name = cmp.Or(name, f.Name)
+		name = within + cmp.Or(name, f.Name)
 		x, y := a.Field(i), b.Field(i)
 		if x.Kind() == reflect.Struct {
-			if inner, was, is := difference(x, y); inner != "" {
-				return name + "." + inner, was, is
-			}
+			all = append(all, differences(name+".", x, y)...)
 		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			was, _ = json.Marshal(x.Interface()) // cannot fail: KeepConfig has written configurations of this type as JSON
-			is, _ = json.Marshal(y.Interface())
-			return name, was, is
+			was, _ := json.Marshal(x.Interface()) // cannot fail: KeepConfig has written configurations of this type as JSON
+			is, _ := json.Marshal(y.Interface())
+			all = append(all, Difference{name, was, is})
 		}
 	}
-	return "", nil, nil
+	return all
 }

@@ -2,10 +2,11 @@
 // plays games against itself, a new network is trained on the latest games, and exact scores and matches measure the new network. It is
 // promoted if it beats the best network.
 //
-// A run is a folder. Its contents depend only on the configuration, so a run that was killed at any time can be resumed, and ends with the
-// same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on time.
+// A run is a folder. Its contents depend only on the configuration and its recorded changes, so a run that was killed at any time can be
+// resumed, and ends with the same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on time.
 //
-//	config.json            the effective configuration
+//	config.json            the effective configuration with which the run began
+//	changes.jsonl          a line for each time that a resumed run changed settings, with the first generation that has the new values
 //	positions/random.txt   positions of each kind of play with their exact scores, on which every network is measured
 //	000/games/             records of the generation's games
 //	000/games-001/         further games (Config.Continuous)
@@ -22,6 +23,7 @@
 // 000/games/5x4x4, and each match has a file for each board, such as 000/gate-5x4x4.parquet.
 //
 //	config.go              Config: what a run depends on, its defaults and presets
+//	changes.go             settings that a resumed run may change, and its record of changes
 //	run.go                 Run: the folder of a run, and the loop
 //	initial.go             the network that a run begins with
 //	positions.go           positions with exact scores
@@ -67,12 +69,19 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// Config determines what a run learns. It does not contain the number of generations.
+// Config determines what a run learns. A resumed run may change some of its fields (midway).
 type Config struct {
 	Preset  string `json:"preset,omitempty"` // the preset that set the other fields; for information only
 	Rules   string `json:"rules"`            // game.ParseMix: a game, or several with their shares
 	Network string `json:"network"`          // net.ParseConfig, or pattern.ParseShape on 7x6x4
 	Seed    uint64 `json:"seed"`
+
+	Generations int `json:"generations"` // number of generations of the whole run
+
+	// Backend and Trainer are names of what computes the networks' answers and the training steps. The caller of Open interprets them; the
+	// run only keeps them, so that a program can resume it with the same.
+	Backend string `json:"backend"`
+	Trainer string `json:"trainer"`
 
 	// Init is the SHA-256, in hexadecimal, of the file of the network with which the run begins; "" for random weights. Initial is that
 	// file's content; it may be nil if the run's folder contains a copy. See BeginWith.
@@ -124,6 +133,12 @@ const (
 	Solver  = "solver"  // learn exact scores of the positions of the games, for experiments
 )
 
+// The defaults of Config.Backend and Config.Trainer.
+const (
+	DefaultBackend = "auto"
+	DefaultTrainer = "gorgonia"
+)
+
 // ByBoard, in place of a number, stands for each board's own default in DefaultConfig.
 const ByBoard = -1
 
@@ -135,7 +150,7 @@ func DefaultConfig(games game.Mix) Config {
 		cells = max(cells, p.Rules.Cells())
 	}
 	c := Config{
-		Rules: games.String(), Network: "6x64", FirstGames: 12000, FirstFactor: 10, Games: 12000, SelfPlay: selfplay.DefaultConfig(),
+		Rules: games.String(), Network: "6x64", Generations: 10, Backend: DefaultBackend, Trainer: DefaultTrainer, FirstGames: 12000, FirstFactor: 10, Games: 12000, SelfPlay: selfplay.DefaultConfig(),
 		Labels: Outcome, Window: 24000, Passes: 2.5, Batch: 512, LR: 0.002, L2: 0.01, QShare: 0.5,
 		GateVisits: 64, GateGames: 200, Elo0: 0, Elo1: 40,
 		Positions: 1000, Visits: []int{0, 100}, Opponents: []string{"uct-bitsquares:sims=2000", "negamax"}, OpponentGames: 40,
@@ -238,6 +253,7 @@ func (c Config) Validate() error {
 		name            string
 		value, min, max float64
 	}{
+		{"generations", float64(c.Generations), 0, 1e6},
 		{"first games", float64(c.FirstGames), first, 1e9},
 		{"games", float64(c.Games), 1, 1e9},
 		{"window", float64(c.Window), 1, 1e9},

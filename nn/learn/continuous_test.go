@@ -116,6 +116,7 @@ func (p *players) learn(ctx context.Context, dir string, c learn.Config, generat
 	p.mu.Lock()
 	p.called = nil
 	p.mu.Unlock()
+	c.Generations = generations
 	run, err := learn.Open(dir, c, func(file, name string) (*eval.Evaluator, func(), error) {
 		if measuring != nil && strings.Contains(file, "train") {
 			measuring(name)
@@ -127,7 +128,7 @@ func (p *players) learn(ctx context.Context, dir string, c learn.Config, generat
 	}
 	defer run.Close()
 	run.PlayBy(p.play)
-	return run.Learn(ctx, generations, nil)
+	return run.Learn(ctx, nil)
 }
 
 // check compares the files of a run with the batches that were played.

@@ -104,7 +104,7 @@ func (r *Run) play(ctx context.Context, p plan, more func() bool) error {
 	}
 	defer done()
 	for series := 0; series == 0 || r.hasSeries(p.generation, series) || more != nil && series < mostSeries && more(); series++ {
-		for i, games := range r.share(r.Config.seriesGames(p.generation, series)) {
+		for i, games := range r.share(r.at(p.generation).seriesGames(p.generation, series)) {
 			if err := r.playBatch(ctx, p, series, i, games, e); err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func (r *Run) playBatch(ctx context.Context, p plan, series, board, games int, e
 
 // selfPlay returns the configuration of the games of a series on one board.
 func (r *Run) selfPlay(p plan, series int, b *game.Board) selfplay.Config {
-	own := r.Config.on(b.Rules())
+	own := r.at(p.generation).on(b.Rules())
 	c := own.SelfPlay
 	c.Network, c.Seed = r.playerName(p.player), r.Config.seed(p.generation)+uint64(series)<<32 // never the seed of another generation
 	if r.isHeuristic(p.player) {
@@ -203,10 +203,10 @@ func (r *Run) proved(generation int) (games int, err error) {
 
 // windows returns, by board, the number of latest games on which a generation is trained.
 func (r *Run) windows(generation int) []int {
-	windows, all := r.share(r.Config.Window), make([]int, len(r.boards))
+	windows, all := r.share(r.at(generation).Window), make([]int, len(r.boards))
 	for n := range generation + 1 {
 		for series := range r.series(n) {
-			for i, games := range r.share(r.Config.seriesGames(n, series)) {
+			for i, games := range r.share(r.at(n).seriesGames(n, series)) {
 				all[i] += games
 			}
 		}

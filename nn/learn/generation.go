@@ -76,7 +76,7 @@ func (r *Run) generation(ctx context.Context, n int, another bool) (g Generation
 		g.Series = series
 	}
 	for i := range series {
-		for _, games := range r.share(r.Config.seriesGames(n, i)) {
+		for _, games := range r.share(r.at(n).seriesGames(n, i)) {
 			g.Games += games
 		}
 	}

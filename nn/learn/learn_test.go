@@ -75,12 +75,13 @@ func fast(t testing.TB) learn.Config {
 var onGorgonia = train.Compute{Threads: 2}
 
 func learnBy(ctx context.Context, by train.Compute, dir string, c learn.Config, generations int, progress func(string)) error {
+	c.Generations = generations
 	run, err := learn.Open(dir, c, onCPU, by, progress)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
-	return run.Learn(ctx, generations, nil)
+	return run.Learn(ctx, nil)
 }
 
 // kept is what a run must end with, whatever happens on the way: the files by path.
@@ -298,7 +299,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 	old := filepath.Join(dir, "positions.txt") // on which the networks of an older run were measured alone
 	gametest.OK(t, os.WriteFile(old, nil, 0o644))
-	if err := run.Learn(t.Context(), 1, nil); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
+	if err := run.Learn(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "positions.txt: the networks of this run") {
 		t.Errorf("other positions: %v", err)
 	}
 	run.Close()

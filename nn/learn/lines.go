@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/nn/train/tensorboard"
@@ -22,21 +21,17 @@ func (r *Run) writeLines() error {
 	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
-// openCurves begins a TensorBoard file with the points of all complete generations, which replace those of earlier files.
+// openCurves begins a TensorBoard file with the points of all complete generations, which replaces earlier files.
 func (r *Run) openCurves() (*tensorboard.Writer, error) {
-	w, err := tensorboard.Create(r.path(), 0)
-	if err != nil {
-		return nil, err
-	}
+	var points []tensorboard.Point
 	for _, g := range r.generations {
-		if err := draw(w, g); err != nil {
-			return nil, err
-		}
+		points = append(points, tensorboard.Point{Step: g.Number, Values: curves(g)})
 	}
-	return w, nil
+	return tensorboard.Open(r.path(), points)
 }
 
-func draw(w *tensorboard.Writer, g Generation) error {
+// curves returns the points that a generation adds to the TensorBoard curves.
+func curves(g Generation) []tensorboard.Scalar {
 	promoted := float32(0)
 	if g.Promoted {
 		promoted = 1
@@ -62,5 +57,5 @@ func draw(w *tensorboard.Writer, g Generation) error {
 			}
 		}
 	}
-	return w.Scalars(time.Now(), g.Number, curves...)
+	return curves
 }

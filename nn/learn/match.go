@@ -59,9 +59,10 @@ func (r *Run) gate(ctx context.Context, g *Generation, candidate *eval.Evaluator
 // gate, best is the evaluator of the best network, whose name is against.Model, and the match ends with the test's verdict; otherwise best
 // is nil.
 func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluator, file string, against agent.Spec, best *eval.Evaluator) (result Meeting, err error) {
-	games := r.Config.OpponentGames
+	c := r.at(g.Number)
+	games := c.OpponentGames
 	if best != nil {
-		games = r.Config.GateGames
+		games = c.GateGames
 	}
 	batched := map[string]*eval.Evaluator{name(g.Number): batcher(candidate)}
 	if best != nil {

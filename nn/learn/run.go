@@ -22,6 +22,7 @@ type Evaluators func(file, name string) (e *eval.Evaluator, close func(), err er
 // Run is a run in a folder. The caller must close it.
 type Run struct {
 	Config     Config
+	Changed    []Change // what Open has changed in the run's configuration
 	evaluators Evaluators
 	progress   func(string)  // called many times per second with a description of the current work
 	player     Player        // nil if this process plays the games
@@ -32,6 +33,7 @@ type Run struct {
 	dir         *durable.Dir
 	positions   []score.Position
 	generations []Generation
+	changes     []Change // all changes of the run's configuration, in order
 
 	// Used only in a continuous run (continuous.go).
 	ahead *ahead                  // nil if no games are played
@@ -39,7 +41,8 @@ type Run struct {
 	both  *both                   // nil if the run is not continuous
 }
 
-// Open begins a run, or resumes the run in the folder, which must have the same configuration. progress is called with descriptions of the
+// Open begins a run, or resumes the run in the folder, which must have the same configuration except for settings that may change, whose
+// changes it records. progress is called with descriptions of the
 // current work. by selects what computes the training steps.
 func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
@@ -66,11 +69,14 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	if r.dir, err = durable.OpenDir(dir); err != nil {
 		return nil, err
 	}
-	if !exists(r.path("config.json")) { // copy the network first, so that any run that has a configuration can be resumed without --init
+	if !exists(r.path(configFile)) { // copy the network first, so that any run that has a configuration can be resumed without --init
 		err = r.keepInitial()
 	}
 	if err == nil {
-		err = durable.KeepConfig(r.path("config.json"), c)
+		err = r.readGenerations()
+	}
+	if err == nil {
+		err = r.keepConfig()
 	}
 	// A killed process may have left unfinished files. Self-play and training clean up their own folders.
 	folders := []string{r.path("networks")}
@@ -87,9 +93,6 @@ func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progres
 	}
 	if err == nil {
 		err = r.keepInitial()
-	}
-	if err == nil {
-		err = r.readGenerations()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), r.Close())
@@ -163,12 +166,12 @@ func (r *Run) readGenerations() error {
 	}
 }
 
-// Learn runs until the given number of generations is complete, and calls report for each one. If ctx ends, Learn stops; only unfinished
+// Learn runs until Config.Generations are complete, and calls report for each one. If ctx ends, Learn stops; only unfinished
 // games and the training steps since the last checkpoint are lost.
-func (r *Run) Learn(ctx context.Context, generations int, report func(Generation) error) error {
+func (r *Run) Learn(ctx context.Context, report func(Generation) error) error {
 	inner, fail := context.WithCancelCause(ctx)
 	r.fail = fail
-	err := r.learn(inner, generations, report)
+	err := r.learn(inner, report)
 	if err != nil && ctx.Err() == nil && inner.Err() != nil { // the play of games has failed, which cancelled everything else
 		err = context.Cause(inner)
 	}
@@ -180,7 +183,7 @@ func (r *Run) Learn(ctx context.Context, generations int, report func(Generation
 	return err
 }
 
-func (r *Run) learn(ctx context.Context, generations int, report func(Generation) error) error {
+func (r *Run) learn(ctx context.Context, report func(Generation) error) error {
 	if err := r.openPositions(ctx); err != nil {
 		return err
 	}
@@ -191,13 +194,13 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without writing its line
 		return err
 	}
-	curves, err := r.openCurves()
+	events, err := r.openCurves()
 	if err != nil {
 		return err
 	}
-	defer curves.Close()
-	for len(r.generations) < generations {
-		g, err := r.generation(ctx, len(r.generations), len(r.generations)+1 < generations)
+	defer events.Close()
+	for len(r.generations) < r.Config.Generations {
+		g, err := r.generation(ctx, len(r.generations), len(r.generations)+1 < r.Config.Generations)
 		if err != nil {
 			return fmt.Errorf("generation %d: %w", len(r.generations), err)
 		}
@@ -207,7 +210,7 @@ func (r *Run) learn(ctx context.Context, generations int, report func(Generation
 		}
 		r.updateRatings()
 		g = r.generations[len(r.generations)-1]
-		err = errors.Join(r.writeLines(), draw(curves, g))
+		err = errors.Join(r.writeLines(), events.Scalars(g.Number, curves(g)...))
 		if report != nil {
 			err = errors.Join(err, report(g))
 		}

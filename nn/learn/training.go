@@ -13,7 +13,7 @@ import (
 
 // train trains the generation's network, starting from the previous network.
 func (r *Run) train(ctx context.Context, g *Generation) error {
-	c := r.Config
+	c := r.at(g.Number)
 	all, fresh, err := r.records(g)
 	defer func() {
 		for _, records := range all {
@@ -71,7 +71,8 @@ func (r *Run) train(ctx context.Context, g *Generation) error {
 // records opens the records of each board on which a generation is trained. fresh is the approximate number of those that come from the
 // generation's own games, without further series. The caller must close the records, even after an error.
 func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err error) {
-	played, windows := r.share(r.Config.games(g.Number)), r.windows(g.Number)
+	c := r.at(g.Number)
+	played, windows := r.share(c.games(g.Number)), r.windows(g.Number)
 	for i, b := range r.boards {
 		files, games, err := r.files(g.Number, b, windows[i])
 		if err != nil {
@@ -81,7 +82,7 @@ func (r *Run) records(g *Generation) (all []*train.Records, fresh int64, err err
 			return all, 0, fmt.Errorf("%v: its games have no positions to learn from: give it a larger share of --rules, or more games", b.Rules())
 		}
 		// Records that a heuristic answered count only if the heuristic played games of the window.
-		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: r.ofHeuristic(g, files), QShare: r.Config.QShare}, files...)
+		records, err := train.OpenRecords(b, train.RecordOptions{Seed: r.Config.seed(g.Number), Heuristics: r.ofHeuristic(g, files), QShare: c.QShare}, files...)
 		if err != nil {
 			return all, 0, err
 		}

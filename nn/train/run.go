@@ -100,7 +100,7 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	return f, f.openMetrics()
 }
 
-// openMetrics removes lines of steps after the checkpoint, and starts a new TensorBoard file.
+// openMetrics removes lines of steps after the checkpoint from the metrics and from TensorBoard's file.
 func (f *Folder) openMetrics() error {
 	path := f.dir.Path(MetricsFile)
 	old, err := ReadMetrics(path)
@@ -111,7 +111,11 @@ func (f *Folder) openMetrics() error {
 	if f.metrics, err = durable.BeginJournal(path, kept); err != nil {
 		return err
 	}
-	f.curves, err = tensorboard.Create(f.dir.Path(), f.steps.Done()+1)
+	var points []tensorboard.Point
+	for _, m := range kept {
+		points = append(points, tensorboard.Point{Step: m.Step, Values: m.scalars()})
+	}
+	f.curves, err = tensorboard.Open(f.dir.Path(), points)
 	return err
 }
 
@@ -169,7 +173,7 @@ func (f *Folder) note(report Report) (err error) {
 	if err := f.metrics.Add(m); err != nil {
 		return err
 	}
-	return f.curves.Scalars(time.Now(), report.Step, m.scalars()...)
+	return f.curves.Scalars(report.Step, m.scalars()...)
 }
 
 // judge measures HeldOut for a line of metrics, as a whole and by game if there are several.

@@ -3,7 +3,7 @@ import sys
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-events = EventAccumulator(sys.argv[1])
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
 events.Reload()
 for tag in events.Tags()["scalars"]:
     for e in events.Scalars(tag):
