@@ -100,8 +100,8 @@ type Parser struct {
 	boards      Boards
 }
 
-// Parse reads one position: moves ("44554", "-"), rules and moves ("9x5x4:4455", "3x3x3free:51"), or a JSON object with Kaggle's board and
-// mark. Errors are of type *ParseError.
+// Parse reads one position: moves ("44554", "4,4,5,5,4", "-"), rules and moves ("9x5x4:4455", "3x3x3free:51"), or a JSON object with Kaggle's
+// board and mark. Errors are of type *ParseError.
 func (p *Parser) Parse(s string) (State, error) {
 	if strings.HasPrefix(s, "{") {
 		return p.parseObservation(s)
@@ -150,9 +150,13 @@ func (b *Board) parseMoves(s string, played func(a int)) (p Position, err error)
 	if s[0] == '{' {
 		return Position{}, &ParseError{Field: "moves", Value: s, Reason: "is a board, and only moves are read here"}
 	}
+	next := b.nextMove
+	if strings.IndexByte(s, ',') >= 0 {
+		next = b.nextListed
+	}
 	for rest, n := s, 1; rest != ""; n++ {
 		a, token := 0, ""
-		a, token, rest = b.nextMove(rest)
+		a, token, rest = next(rest)
 		switch {
 		case a < 0 || a >= b.Actions():
 			return fail(n, "is %s, not one of %s", quote(token), b.actionRange())
@@ -211,6 +215,22 @@ func (b *Board) nextMove(s string) (a int, token, rest string) {
 		return -1, token, rest
 	}
 	return n - 1, token, rest
+}
+
+// nextListed is nextMove for moves between commas, of which each is a symbol or, on boards with more than nine actions, also a number:
+// 4,4,5,5.
+func (b *Board) nextListed(s string) (a int, token, rest string) {
+	token, rest, comma := strings.Cut(s, ",")
+	n, err := strconv.Atoi(token)
+	switch {
+	case comma && rest == "": // what follows the last comma is no move
+		return -1, s, rest
+	case err == nil && token[0] != '+':
+		return n - 1, token, rest
+	case len(token) == 1 && b.Actions() <= len(symbols):
+		return int(actionOf[token[0]]), token, rest
+	}
+	return -1, token, rest
 }
 
 func (b *Board) actionRange() string {

@@ -2,6 +2,8 @@ package game_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,6 +25,15 @@ func TestParseErrors(t *testing.T) {
 		{"12x9x4:d", `moves "d": move 1 is "d", not one of 1 to 9 and a to c`},
 		{"64x1x4:12.65", `moves "12.65": move 2 is "65", not one of 1 to 64 (moves joined by dots)`},
 		{"64x1x4:12.", `moves "12.": move 1 is "12", not one of 1 to 64 (moves joined by dots)`},
+		{"4,8", `moves "4,8": move 2 is "8", not one of 1 to 7`},
+		{"4,,5", `moves "4,,5": move 2 is "", not one of 1 to 7`},
+		{"4,5,", `moves "4,5,": move 2 is "5,", not one of 1 to 7`},
+		{",", `moves ",": move 1 is ",", not one of 1 to 7`},
+		{"44,5", `moves "44,5": move 1 is "44", not one of 1 to 7`},
+		{"4,-17", `moves "4,-17": move 2 is "-17", not one of 1 to 7`},
+		{"4,+5", `moves "4,+5": move 2 is "+5", not one of 1 to 7`},
+		{"12x9x4:13,1", `moves "13,1": move 1 is "13", not one of 1 to 9 and a to c`},
+		{"64x1x4:a,1", `moves "a,1": move 1 is "a", not one of 1 to 64 (moves joined by dots)`},
 		{"7x6:44", `rules "7x6": want columns x rows x in-a-row, such as 7x6x4 or 3x3x3free`},
 		{"7x+6x4:44", `rows "+6": is not a whole number in rules "7x+6x4"`},
 		{"0x6x4:44", `columns "0": must be 1 or more`},
@@ -63,6 +74,10 @@ func TestParse(t *testing.T) {
 		{"-", "7x6x4", 0, 1, game.Ongoing},
 		{"44554", "7x6x4", 5, 2, game.Ongoing},
 		{"1212121", "7x6x4", 7, 2, game.Loss},
+		{"4,4,5,5,4", "7x6x4", 5, 2, game.Ongoing},
+		{"1,2,1,2,1,2,1", "7x6x4", 7, 2, game.Loss},
+		{"12x9x4:12,c,10,a", "12x9x4", 4, 1, game.Ongoing},
+		{"64x1x4:12,33", "64x1x4", 2, 1, game.Ongoing},
 		{"9x5x4:4455", "9x5x4", 4, 1, game.Ongoing},
 		{"12x9x4:ccaa", "12x9x4", 4, 1, game.Ongoing},
 		{"3x3x3free:51936", "3x3x3free", 5, 2, game.Ongoing},
@@ -101,14 +116,31 @@ func TestParseAsMoves(t *testing.T) {
 				}
 			}
 			changed := []byte(text)
-			changed[r.IntN(len(changed))] = "1234567890abcXYZ-. \xc3"[r.IntN(20)]
-			for _, text := range []string{text, text + "1", text + text, string(changed), "\xff", ""} {
+			changed[r.IntN(len(changed))] = "1234567890abcXYZ-., \xc3"[r.IntN(21)]
+			for _, text := range []string{text, text + "1", text + text, string(changed), text + "," + text, "\xff", ""} {
 				want, _, failed := board.ParseMoves(text)
 				got, err := p.Parse(board.Rules().String() + ":" + text)
 				if got.Position != want || fmt.Sprint(err) != fmt.Sprint(failed) {
 					t.Fatalf("%v: Parse(%q) = %v, %v; ParseMoves %v, %v", board.Rules(), text, got.Position, err, want, failed)
 				}
 			}
+		}
+	}
+}
+
+// Moves between commas are the same moves as those of the shortest form.
+func TestParseListed(t *testing.T) {
+	r := gametest.Rand(8)
+	for _, board := range gametest.Boards() {
+		var actions []int
+		var listed []string
+		for p := (game.Position{}); board.Result(p) == game.Ongoing && len(actions) < board.Cells(); {
+			a := board.Action(board.Legal(p).Nth(r.IntN(board.Legal(p).OnesCount())).First())
+			p, actions, listed = board.Play(p, a), append(actions, a), append(listed, strconv.Itoa(a+1))
+		}
+		_, got, err := board.ParseMoves(strings.Join(listed, ","))
+		if len(listed) > 1 && (err != nil || !slices.Equal(got, actions)) {
+			t.Errorf("%v: %q is read as %v, %v; want %v", board.Rules(), listed, got, err, actions)
 		}
 	}
 }
@@ -141,7 +173,7 @@ func TestParseUnreached(t *testing.T) {
 // Every text is refused with a ParseError or read, and what was read can be written and read again.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"-", "44554", "9x5x4:4455", "3x3x3free:51936", "64x1x4:12.33", "12x9x4:abc",
+		"-", "44554", "4,4,5,5", "12x9x4:12,c", "9x5x4:4455", "3x3x3free:51936", "64x1x4:12.33", "12x9x4:abc",
 		`{"board":[0,0,0,0,0,0,1,2,0],"mark":1,"rows":3,"columns":3,"inarow":3,"gravity":false}`, "{", "::", "x",
 	} {
 		f.Add(s)

@@ -7,7 +7,6 @@
 //	mark.go      kinds of mistakes
 //	accuracy.go  the accuracy of each side in each phase
 //	line.go      best play from a position; end.go: how it ends, and the threats on the board
-//	read.go      a game as text: moves, a link, or a replay of Kaggle (replay.go)
 //
 // # Decisions
 //

@@ -109,8 +109,8 @@ func describe(s *play.Session, human [2]bool) gameState {
 	b, p := s.Board(), s.Position()
 	rules := b.Rules()
 	state := gameState{
-		Position: rules.String() + ":" + game.FormatMoves(rules, s.Moves()),
-		Line:     rules.String() + ":" + game.FormatMoves(rules, s.Line()), Made: len(s.Moves()),
+		Position: canonical(b, s.Moves()),
+		Line:     canonical(b, s.Line()), Made: len(s.Moves()),
 		Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Cells: game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle(),
 		Last:  -1, Winning: []int{}, Side: s.Side(), Moves: []string{},

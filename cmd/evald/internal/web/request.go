@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
@@ -93,7 +94,7 @@ func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error 
 	return bad(wrong.Field, "%v", wrong)
 }
 
-// parsePosition parses moves, preceded by rules unless the game is 7x6x4: 9x5x4:4455.
+// parsePosition parses a game or a position in any form that package pasted reads. The page itself sends rules and moves: 9x5x4:4455.
 func parsePosition(text string) (*game.Board, []int, error) {
 	b, actions, wrong, err := parseLink(text)
 	if err == nil && wrong != nil {
@@ -104,15 +105,16 @@ func parsePosition(text string) (*game.Board, []int, error) {
 
 // parseLink is parsePosition, except that an illegal move is not err: wrong describes it, and actions are the moves before it.
 func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
-	rules, moves, err := game.CutRules(text)
-	if err == nil {
-		b, err = game.NewBoard(rules)
+	g, wrong := pasted.Read(text)
+	if g.Board == nil {
+		return nil, nil, nil, bad("position", "%v", wrong)
 	}
-	if err != nil {
-		return nil, nil, nil, bad("position", "%v", err)
-	}
-	_, actions, wrong = b.ParseMoves(moves)
-	return b, actions, wrong, nil
+	return g.Board, g.Moves, wrong, nil
+}
+
+// canonical returns a game as the page's addresses have it: always with the rules.
+func canonical(b *game.Board, moves []int) string {
+	return b.Rules().String() + ":" + game.FormatMoves(b.Rules(), moves)
 }
 
 // parseOngoing returns the position after the moves. The game must not be over.

@@ -2,11 +2,11 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"runtime"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/review"
 	"github.com/evald/evald/engine/eval"
@@ -18,13 +18,14 @@ import (
 const opinionVisits = 100
 
 // maxReviewBody is the maximum length of the body of a review's request in bytes. A replay with its quotes escaped fits.
-const maxReviewBody = review.MaxText + review.MaxText/4
+const maxReviewBody = pasted.MaxText + pasted.MaxText/4
 
 // The answer to a review. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left. Results are 1 if side 0 wins,
 // 0 for a draw and -1 if side 1 wins.
 type (
 	reviewed struct {
 		Position  string               `json:"position"` // rules and moves
+		Ordered   bool                 `json:"ordered"`  // whether the order of the moves was given; a board alone has none
 		Rows      int                  `json:"rows"`
 		Columns   int                  `json:"columns"`
 		Gravity   bool                 `json:"gravity"`
@@ -57,17 +58,18 @@ type (
 
 func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	var q struct {
-		Game string `json:"game"` // moves, a link, or a replay of Kaggle
+		Game string `json:"game"` // in any form that package pasted reads
 	}
 	ctx, end, err := h.beginReview(w, r, &q)
 	if err != nil {
 		return err
 	}
 	defer end()
-	b, moves, err := review.Read(q.Game)
+	read, err := pasted.Read(q.Game)
 	if err != nil {
-		return badGame(err)
+		return bad("game", "%v", err)
 	}
+	b, moves := read.Board, read.Moves
 	reviewer, err := h.reviewer(b)
 	if err != nil {
 		return err
@@ -83,7 +85,9 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 		return h.why(err)
 	}
 	h.search(ctx, b, g, values)
-	return answer(w, describeReview(b, moves, g, values))
+	described := describeReview(b, moves, g, values)
+	described.Ordered = read.Ordered
+	return answer(w, described)
 }
 
 // beginReview reads a request into q and waits for a slot. A request that may be longer than maxBody is read when it has the slot, so that
@@ -107,13 +111,6 @@ func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ct
 
 // bodyTime is the time in which a long request's body must arrive.
 const bodyTime = 5 * time.Second
-
-func badGame(err error) error {
-	if wrong, ok := errors.AsType[*game.ParseError](err); ok {
-		return bad("game", "%v", wrong)
-	}
-	return bad("game", "%v", err)
-}
 
 func (h *Handler) reviewer(b *game.Board) (*review.Reviewer, error) {
 	o := review.Options{Threads: min(2, runtime.GOMAXPROCS(0)), TableMiB: solverTable}
@@ -181,7 +178,7 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 	rules := b.Rules()
 	last := g.Positions[len(moves)]
 	a := reviewed{
-		Position: rules.String() + ":" + game.FormatMoves(rules, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
+		Position: canonical(b, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
 	}
 	if len(play.Name(b, b.Actions()-1)) > 1 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/review"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -29,7 +30,7 @@ func TestReview(t *testing.T) {
 	}
 	h := handler(t, reviewConfig())
 	const moves = "7371311325657771745663464"
-	g := reviewOf(t, h, string(gametest.Must(os.ReadFile("../review/testdata/replay-7x6x4.json"))(t)))
+	g := reviewOf(t, h, string(gametest.Must(os.ReadFile("../pasted/testdata/replay-7x6x4.json"))(t)))
 	if g.Position != "7x6x4:"+moves || !g.Over || len(g.Winning) != 4 || len(g.Moves) != len(moves) || len(g.Positions) != len(moves)+1 {
 		t.Fatalf("the replay is %+v", g)
 	}
@@ -145,7 +146,7 @@ func TestReviewRefusals(t *testing.T) {
 		{"/ui/review", `{"game":"{\"name\":\"chess\"}"}`, 400, "connectx"},
 		{"/ui/review", `{"position":"44"}`, 400, "unknown field"},
 		{"/ui/review", `{"game":"` + strings.Repeat("1", maxReviewBody) + `"}`, 413, "longer than"},
-		{"/ui/review", `{"game":"` + strings.Repeat("1", review.MaxText+1) + `"}`, 400, "longer than"},
+		{"/ui/review", `{"game":"` + strings.Repeat("1", pasted.MaxText+1) + `"}`, 400, "longer than"},
 		{"/ui/why", `{"position":"44","move":2}`, 400, "0 to 1"},
 		{"/ui/why", `{"position":"44","move":-1}`, 400, "0 to 1"},
 		{"/ui/why", `{"position":"-","move":0}`, 400, "move is 0"},

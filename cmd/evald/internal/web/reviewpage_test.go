@@ -93,7 +93,7 @@ func TestPageReviewPaste(t *testing.T) {
 	b.click("#review-ask")
 	b.says("#review-status", "7 moves reviewed")
 	b.until("document.getElementById('problem').hidden && location.hash === '#review=7x6x4:1212121'")
-	replay := string(gametest.Must(os.ReadFile("../review/testdata/replay-6x5x4.json"))(t))
+	replay := string(gametest.Must(os.ReadFile("../pasted/testdata/replay-6x5x4.json"))(t))
 	b.run(fmt.Sprintf("document.getElementById('review-text').value = JSON.stringify(JSON.parse(%q), null, 4)", replay))
 	b.click("#review-ask")
 	b.says("#review-status", "12 moves reviewed")

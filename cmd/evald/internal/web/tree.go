@@ -48,9 +48,13 @@ func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &q); err != nil {
 		return err
 	}
-	b, p, err := parseOngoing(q.Position)
+	b, moves, err := parsePosition(q.Position)
 	if err != nil {
 		return err
+	}
+	p := b.PlayMoves(moves)
+	if b.Result(p) != game.Ongoing {
+		return bad("position", "the game is over")
 	}
 	if err := q.bounds(h.config.Limits); err != nil {
 		return err
@@ -70,5 +74,5 @@ func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 		return h.why(err)
 	}
 	state := game.State{Board: b, Position: p, Mark: p.Mover()}
-	return answer(w, searchtree.Describe(q.Position, state, t, searchtree.Bounds{Depth: q.Depth, Visits: q.Least, Nodes: q.Nodes}))
+	return answer(w, searchtree.Describe(canonical(b, moves), state, t, searchtree.Bounds{Depth: q.Depth, Visits: q.Least, Nodes: q.Nodes}))
 }

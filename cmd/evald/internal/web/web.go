@@ -10,6 +10,7 @@
 //	web.go       Config, Handler, the routes
 //	files.go     the embedded files
 //	request.go   how requests below /ui/ are read and refused
+//	pasted.go    a text that a visitor has typed or pasted as a position
 //	game.go      a game's state after a command; values.go: the value of each of its positions
 //	played.go    how often each move was played in recorded games
 //	analysis.go  the opinions of the evaluator, a search and the solver, as a stream of lines
@@ -171,6 +172,7 @@ func (h *Handler) routes() {
 		serve        func(http.ResponseWriter, *http.Request) error
 	}{
 		{http.MethodGet, "/ui/config", h.serveConfig},
+		{http.MethodPost, "/ui/read", h.serveRead},
 		{http.MethodPost, "/ui/game", h.serveGame},
 		{http.MethodPost, "/ui/move", h.serveMove},
 		{http.MethodPost, "/ui/analyze", h.serveAnalysis},

@@ -5,7 +5,7 @@ import { Board } from "./board.js";
 import { $, make, setText } from "./dom.js";
 import { worded } from "./explorer.js";
 import { solve } from "./follow.js";
-import { read, write } from "./storage.js";
+import { Store, object } from "./storage.js";
 import { remember } from "./store.js";
 import { say } from "./strings.js";
 import { lineWords } from "./why.js";
@@ -14,9 +14,9 @@ const start = "7x6x4:-"; // the first player wins it (Allis 1988, Allen 1988)
 const storage = "evald.drill";
 const enough = 2; // right answers in a row after which a missed position is learned
 
-// recall returns the positions that the visitor has missed, with the number of right answers in a row since then.
-function recall() {
-  return Object.fromEntries(Object.entries(read(storage)).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
+// checked returns the positions that the visitor has missed, with the number of right answers in a row since then.
+function checked(missed) {
+  return Object.fromEntries(Object.entries(object(missed)).filter(([position, n]) => /^7x6x4:[-1-7]+$/.test(position) && Number.isInteger(n)));
 }
 
 // after returns the position after one more move.
@@ -28,14 +28,14 @@ export class Drill {
   // The view calls report with an error to show, or null.
   constructor(report) {
     this.report = report;
-    this.missed = recall();
+    this.store = new Store(storage, () => ({}), checked);
+    this.store.watch(() => this.count());
     this.work = new AbortController();
     this.exact = new Map(); // exact scores by position
     this.board = new Board($("drill-board"), { played: (move) => this.play(move), key: () => {} });
     $("drill-new").addEventListener("click", () => this.begin());
     $("drill-forget").addEventListener("click", () => {
-      this.missed = {};
-      this.write();
+      this.store.remove();
       this.begin();
     });
   }
@@ -113,8 +113,7 @@ export class Drill {
   // refuse tells the visitor what a wrong move gives away, and notes the position as missed.
   refuse(g, move, scores, action) {
     this.wrong = true;
-    this.missed[g.position] = 0;
-    this.write();
+    this.store.change((missed) => { missed[g.position] = 0; });
     const keeps = g.names.filter((_, a) => scores[a] !== null && scores[a] > 0);
     remember(g.position, keeps[0]); // the position also returns among the puzzles, some days later
     this.say(say(scores[action] === 0 ? "drill.draws" : "drill.loses", { move }), say("drill.keeps", { moves: keeps.join(", ") }));
@@ -138,12 +137,12 @@ export class Drill {
 
   // right plays the visitor's right move, and Yellow's reply.
   async right(g, move, scores, action, signal) {
-    if (g.position in this.missed && !this.wrong) {
-      this.missed[g.position]++;
-      if (this.missed[g.position] >= enough) {
-        delete this.missed[g.position];
-      }
-      this.write();
+    if (g.position in this.store.get() && !this.wrong) {
+      this.store.change((missed) => {
+        if (g.position in missed && ++missed[g.position] >= enough) {
+          delete missed[g.position];
+        }
+      });
     }
     this.wrong = false;
     const quickest = Math.max(...scores.filter((s) => s !== null));
@@ -162,7 +161,7 @@ export class Drill {
   // that the visitor sees all lines.
   async reply(g, signal) {
     const moves = g.names.filter((_, a) => g.legal[a]);
-    const due = moves.filter((move) => Object.keys(this.missed).some((position) => position.startsWith(after(g.position, move))));
+    const due = moves.filter((move) => Object.keys(this.store.get()).some((position) => position.startsWith(after(g.position, move))));
     if (due.length > 0) {
       return due[Math.floor(Math.random() * due.length)];
     }
@@ -181,12 +180,13 @@ export class Drill {
   draw() {
     const g = this.game;
     this.board.show(g, g.side === 0 && !g.result);
-    const due = Object.keys(this.missed).length;
-    setText($("drill-due"), due ? say("drill.due", { n: due }) : say("drill.none"));
+    this.count();
     $("drill-line").replaceChildren(...g.moves.slice(0, g.made).map((name, i) => make("li", { class: "s" + (1 + i % 2) }, make("span", {}, name))));
   }
 
-  write() {
-    write(storage, this.missed); // if the browser does not store it, the missed positions are lost when the page is closed
+  // count shows the number of missed positions.
+  count() {
+    const due = Object.keys(this.store.get()).length;
+    setText($("drill-due"), due ? say("drill.due", { n: due }) : say("drill.none"));
   }
 }

@@ -102,8 +102,8 @@ export class Explorer {
   }
 
   keep() {
-    this.kept.keep(this.game.rules, this.game.moves);
-    setText($("explore-said"), say("explore.kept"));
+    const stored = this.kept.keep(this.game.rules, this.game.moves);
+    setText($("explore-said"), stored === undefined ? "" : say(stored ? "explore.kept" : "explore.keptNot"));
   }
 
   draw() {

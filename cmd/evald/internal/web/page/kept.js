@@ -1,6 +1,6 @@
 // The lines that a visitor keeps, as a tree, in the browser's storage and in files.
 import { $, make, setText } from "./dom.js";
-import { read, write } from "./storage.js";
+import { Store, object } from "./storage.js";
 import { say } from "./strings.js";
 
 const storage = "evald.explorer";
@@ -30,7 +30,7 @@ export function checked(trees) {
     }
     return own;
   };
-  return Object.fromEntries(Object.entries(trees).map(([rules, node]) => {
+  return Object.fromEntries(Object.entries(object(trees)).map(([rules, node]) => {
     if (!/^\d{1,3}x\d{1,3}x\d{1,3}(free)?$/.test(rules)) {
       throw new Error(say("explore.wrongFile"));
     }
@@ -38,12 +38,36 @@ export function checked(trees) {
   }));
 }
 
-function recall() {
-  try {
-    return checked(read(storage));
-  } catch {
-    return {}; // nothing stored, or something invalid
+// size returns the number of positions in trees.
+export function size(trees) {
+  const count = (node) => Object.values(node.next).reduce((n, next) => n + count(next), 1);
+  return Object.values(trees).reduce((n, node) => n + count(node), 0);
+}
+
+// merge adds the lines and notes of other trees to trees. If a position has two different notes, it gets both.
+export function merge(trees, others) {
+  const add = (to, from) => {
+    if (from.note && !to.note?.includes(from.note)) {
+      to.note = (to.note ? `${to.note}; ${from.note}` : from.note).slice(0, mostNote);
+    }
+    for (const [move, next] of Object.entries(from.next)) {
+      add(to.next[move] ??= fresh(), next);
+    }
+  };
+  for (const [rules, node] of Object.entries(others)) {
+    add(trees[rules] ??= fresh(), node);
   }
+}
+
+// path returns the node after moves of a game, which it creates if there is none.
+function path(trees, rules, moves) {
+  return moves.reduce((node, move) => node.next[move] ??= fresh(), trees[rules] ??= fresh());
+}
+
+// find returns the node of a position, or undefined.
+function find(trees, position) {
+  const [rules, moves] = split(position);
+  return moves.reduce((node, move) => node?.next[move], trees[rules]);
 }
 
 export class Kept {
@@ -52,7 +76,9 @@ export class Kept {
     this.list = list;
     this.status = status;
     this.value = value;
-    this.trees = recall();
+    this.report = report;
+    this.store = new Store(storage, () => ({}), checked);
+    this.store.watch(() => this.rules && this.show(this.rules, this.position));
     list.addEventListener("click", (e) => {
       const button = e.target.closest("button");
       if (button?.dataset.remove) {
@@ -64,9 +90,9 @@ export class Kept {
     $("explore-save").addEventListener("click", () => this.save());
     $("explore-load").addEventListener("change", async (e) => {
       try {
-        this.trees = checked(JSON.parse(await e.target.files[0].text()));
-        this.write();
+        const read = checked(JSON.parse(await e.target.files[0].text()));
         report(null);
+        this.change((trees) => merge(trees, read));
       } catch {
         report(new Error(say("explore.wrongFile")));
       }
@@ -74,54 +100,55 @@ export class Kept {
     });
   }
 
-  // keep adds a line to the tree of its game.
+  // keep adds a line to the tree of its game. It returns whether the browser has stored it.
   keep(rules, moves) {
-    let node = this.trees[rules] ??= fresh();
-    for (const move of moves) {
-      node = node.next[move] ??= fresh();
-    }
-    this.write();
-  }
-
-  // at returns the node of a position, or undefined.
-  at(position) {
-    const [rules, moves] = split(position);
-    return moves.reduce((node, move) => node?.next[move], this.trees[rules]);
+    return this.change((trees) => { path(trees, rules, moves); });
   }
 
   noteOf(position) {
-    return this.at(position)?.note ?? "";
+    return find(this.store.get(), position)?.note ?? "";
   }
 
-  // note stores the visitor's note about a position.
+  // note stores the visitor's note about a position. It returns whether the browser has stored it.
   note(position, text) {
-    const [rules, moves] = split(position);
-    this.keep(rules, moves);
-    this.at(position).note = text.slice(0, mostNote) || undefined;
-    this.write();
+    const note = text.slice(0, mostNote) || undefined;
+    return this.change((trees) => {
+      if (note || find(trees, position)) {
+        path(trees, ...split(position)).note = note;
+      }
+    });
   }
 
   // remove removes a position and all lines through it.
   remove(position) {
-    const [rules, moves] = split(position);
-    const last = moves.pop();
-    if (last === undefined) {
-      delete this.trees[rules];
-    } else {
-      delete this.at(join(rules, moves))?.next[last];
-    }
-    this.write();
+    this.change((trees) => {
+      const [rules, moves] = split(position);
+      const last = moves.pop();
+      if (last === undefined) {
+        delete trees[rules];
+      } else {
+        delete find(trees, join(rules, moves))?.next[last];
+      }
+    });
   }
 
-  write() {
-    if (!write(storage, this.trees)) {
-      setText(this.status, say("explore.notStored"));
+  // change changes what is stored, which other tabs may have changed too, and returns whether the browser has stored it. Trees that would be too
+  // large are not changed, because they could not be read again; change then reports this and returns undefined.
+  change(by) {
+    const changed = structuredClone(this.store.get());
+    by(changed);
+    const fits = size(changed) <= mostNodes;
+    if (!fits) {
+      this.report(new Error(say("explore.tooMany", { n: mostNodes })));
+      return undefined;
     }
+    const stored = this.store.change(by);
     this.show(this.rules, this.position);
+    return stored;
   }
 
   save() {
-    const link = make("a", { download: "evald-lines.json", href: URL.createObjectURL(new Blob([JSON.stringify(this.trees)], { type: "application/json" })) });
+    const link = make("a", { download: "evald-lines.json", href: URL.createObjectURL(new Blob([JSON.stringify(this.store.get())], { type: "application/json" })) });
     link.click();
     URL.revokeObjectURL(link.href);
   }
@@ -130,11 +157,11 @@ export class Kept {
   show(rules, position) {
     this.rules = rules;
     this.position = position;
-    const tree = this.trees[rules];
+    const tree = this.store.get()[rules];
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.position : undefined;
     const known = tree && Object.keys(tree.next).length > 0;
     this.list.replaceChildren(...(known ? this.branches(rules, tree, []) : []));
-    setText(this.status, known ? "" : say("explore.nothing"));
+    setText(this.status, this.store.kept ? (known ? "" : say("explore.nothing")) : say("explore.notStored"));
     if (focused !== undefined) {
       [...this.list.querySelectorAll("button")].find((b) => b.dataset.position === focused)?.focus();
     }

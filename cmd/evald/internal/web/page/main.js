@@ -7,6 +7,7 @@ import { Explorer } from "./explorer.js";
 import { Play } from "./play.js";
 import { Review } from "./review.js";
 import { Service, serviceEvery } from "./service.js";
+import { whenRefused } from "./storage.js";
 import { language, languages, say, speak, translate } from "./strings.js";
 import { Training, trainingEvery } from "./training.js";
 import { TreeView } from "./tree.js";
@@ -72,8 +73,19 @@ function offerLanguages() {
   $("language").addEventListener("change", () => speak($("language").value));
 }
 
+// tellRefused says once that the browser stores nothing.
+function tellRefused() {
+  const [text, close] = $("unkept").children;
+  whenRefused(() => {
+    text.textContent = say("page.unkept");
+    $("unkept").hidden = false;
+  });
+  close.addEventListener("click", () => { $("unkept").hidden = true; });
+}
+
 async function main() {
   translate();
+  tellRefused();
   offerLanguages();
   explain();
   const config = await get("/ui/config");

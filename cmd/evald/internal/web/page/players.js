@@ -31,10 +31,11 @@ export class Players {
         $(id).value = value;
       }
     }
-    for (const id of ["side", "agent", "agent-text"]) {
+    for (const [id, name] of [["side", "side"], ["agent", "agent"], ["agent-text", "text"]]) {
       $(id).addEventListener("change", () => {
         this.show();
-        keep({ side: $("side").value, agent: $("agent").value, text: $("agent-text").value });
+        // Of the others not all are the visitor's choice: they may be a link's, or another tab has changed them.
+        keep({ [name]: $(id).value, ...(id === "agent" && $(id).value === "other" ? { text: $("agent-text").value } : {}) });
         changed();
       });
     }

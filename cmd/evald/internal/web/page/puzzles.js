@@ -47,6 +47,7 @@ export class Puzzles {
     on("puzzle-show", () => this.reveal());
     $("puzzle-theme").addEventListener("change", () => this.open(this.next(), "next"));
     this.keeping();
+    store.watch(() => this.standing());
   }
 
   // load fetches the puzzles.

@@ -1,4 +1,4 @@
-package review
+package pasted
 
 import (
 	"encoding/json"
