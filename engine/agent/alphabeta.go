@@ -48,9 +48,9 @@ func (a *alphaBeta) Move(ctx context.Context, b *game.Board, p game.Position) (i
 		clear(a.table)
 		a.order = b.FromCentre()
 	}
-	a.ctx, a.board, a.over = inner, b, false
+	a.ctx, a.board, a.nodes, a.over = inner, b, 0, false
 	legal := b.Legal(p)
-	best := b.Action(legal.First())
+	best := Quick(b, p) // if there is no time for a single depth
 	for depth := 1; depth <= b.Cells()-p.Plies() && legal.OnesCount() > 1; depth++ {
 		value := a.search(p, depth, 0, math.Inf(-1), math.Inf(1))
 		if a.over {

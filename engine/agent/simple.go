@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -33,7 +34,25 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()), nil
 }
 
-// flat plays random games after each legal move, unless a move wins at once, and chooses the move with the best mean result.
+// Quick returns a move that takes microseconds, for players whose time is over before they know anything. It wins at once if it can, and
+// prevents the other side from winning with its next stone (game.Outlook.Moves). Among such moves it chooses by bitsquares, of equals the
+// one nearest to the centre. The game must not be over.
+func Quick(b *game.Board, p game.Position) int {
+	moves, squares := b.Outlook(p).Moves, heuristic.NewBitsquares(heuristic.DefaultPower)
+	best, most := -1, math.Inf(-1)
+	for _, a := range b.FromCentre() {
+		if moves.And(b.Cell(p, a)).IsZero() {
+			continue
+		}
+		if score := -squares.Score(b, b.Play(p, a)); score > most {
+			best, most = a, score
+		}
+	}
+	return best
+}
+
+// flat plays random games after each legal move, unless a move wins at once, and chooses the move with the best mean result. With a time, in
+// which there may be few games, it considers only the moves that the next stones leave (game.Outlook.Moves).
 type flat struct {
 	games int           // games for each move; 0: no limit, needs time
 	time  time.Duration // 0: no limit, needs games
@@ -55,6 +74,13 @@ func (f *flat) Move(ctx context.Context, b *game.Board, p game.Position) (int, e
 	inner, cancel := within(ctx, f.time)
 	defer cancel()
 	all := actions(b, p)
+	if f.time > 0 {
+		if over(inner) {
+			return Quick(b, p), nil
+		}
+		moves := b.Outlook(p).Moves
+		all = slices.DeleteFunc(all, func(a int) bool { return moves.And(b.Cell(p, a)).IsZero() })
+	}
 	sums := make([]int, len(all))
 	for done := 0; f.games == 0 || done < f.games; {
 		round := flatRound

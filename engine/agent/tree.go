@@ -143,8 +143,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if best := s.tree.Best(); best >= 0 {
 		return best, nil
 	}
-	// There was no time for a single visit, and any legal move is better than none.
-	return b.Action(b.Legal(p).First()), nil
+	return Quick(b, p), nil // the evaluator has not answered in time
 }
 
 // root makes p the root of a tree with the given Exact. It keeps the tree's nodes if p is two moves after the last root.

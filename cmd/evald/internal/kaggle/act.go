@@ -11,9 +11,9 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Act answers each line {"observation":..,"configuration":..} of in with a line {"action": column} or {"error": text}; bad is the number of
-// errors. It skips blank lines. Act returns at the end of in, or when ctx ends, with an error that wraps ctx.Err(); it finishes a move in
-// progress first. It also plays in positions that no game reaches, and logs them to notes.
+// Act answers each line {"observation":..,"configuration":..,"sent":..} of in with a line {"action": column} or {"error": text}; bad is the
+// number of errors. It skips blank lines. Act returns at the end of in, or when ctx ends, with an error that wraps ctx.Err(); it finishes a move in
+// progress first. It also plays in positions that no game reaches, and logs them to notes, as it logs moves that are not the agent's own.
 func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players, notes *log.Logger) (bad int, err error) {
 	reader := stream.NewReader(ctx, in)
 	encoder := json.NewEncoder(out)
@@ -50,5 +50,9 @@ func answerLine(ctx context.Context, l *stream.Line, players *Players, notes *lo
 	if t.Odd != nil {
 		notes.Printf("line %d: playing on: %v", l.Number, t.Odd)
 	}
-	return players.Move(ctx, t)
+	action, instead, err := players.Move(ctx, t)
+	if instead != nil {
+		notes.Printf("line %d: %v", l.Number, instead)
+	}
+	return action, err
 }

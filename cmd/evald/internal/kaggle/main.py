@@ -1,7 +1,8 @@
 """A ConnectX agent. For every move it asks the program evald in the same folder.
 
-Kaggle runs this file and uses its last callable, so agent() must stay at the end. There is no weaker fallback: if the
-program cannot be started or does not answer, agent() raises an error with the reason.
+Kaggle runs this file and uses its last callable, so agent() must stay at the end. The program always has a move before
+the game's time is over. There is no weaker fallback: if the program cannot be started or does not answer, agent() raises
+an error with the reason.
 """
 
 import json
@@ -9,6 +10,7 @@ import os
 import select
 import subprocess
 import tempfile
+import time
 
 AGENT = "@AGENT@"
 
@@ -69,7 +71,7 @@ def ask(line, seconds):
 
 
 def agent(observation, configuration):
-    line = json.dumps({"observation": observation, "configuration": configuration}).encode() + b"\n"
+    line = json.dumps({"observation": observation, "configuration": configuration, "sent": time.time()}).encode() + b"\n"
     # The game is lost after this time.
     seconds = configuration.get("actTimeout", 2) + max(0, observation.get("remainingOverageTime", 0)) + 1
     for attempt in "first", "second":

@@ -51,11 +51,27 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 // errBusy is the error of a turn whose time ran out while it waited, because the maximum number of moves was in progress.
 var errBusy = errors.New("all agents are thinking")
 
-// Move returns the action for a turn. The agent's time per move is its own, but at most the turn's Act less a reserve. An agent that ignores
-// its time is stopped when the turn is lost anyway. The error then wraps context.DeadlineExceeded, as does an error that wraps errBusy.
-func (p *Players) Move(ctx context.Context, t Turn) (action int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, allowed(t.Act, 0)+reserve(t.Act)/2+t.Overage)
+// thumbs is how the log begins about a move that is not the agent's own.
+const thumbs = "playing by rules of thumb"
+
+// Move returns the action for a turn. The agent's time per move is its own, but at most the turn's Act less a reserve. If the agent, or the
+// wait for one, takes so long that the turn would be lost, or if the board is too large for agents, the action is one by rules of thumb, and
+// instead says why. If ctx ends, the error wraps ctx.Err().
+func (p *Players) Move(ctx context.Context, t Turn) (action int, instead, err error) {
+	if t.large != nil {
+		return t.large.move(), fmt.Errorf("%s: %w", thumbs, t.tooLarge), ctx.Err()
+	}
+	timed, cancel := context.WithTimeout(ctx, allowed(t.Act, 0)+reserve(t.Act)/2+spare(t.Overage))
 	defer cancel()
+	action, err = p.think(timed, t)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return agent.Quick(t.Board, t.Position), fmt.Errorf("%s, because the time is over: %w", thumbs, err), nil
+	}
+	return action, nil, err
+}
+
+// think returns an agent's move. If all agents think until ctx ends, the error wraps errBusy.
+func (p *Players) think(ctx context.Context, t Turn) (action int, err error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -131,6 +147,9 @@ const least = 10 * time.Millisecond
 
 // reserve returns the part of a move's time that is reserved for network latency, other processes and garbage collection.
 func reserve(act time.Duration) time.Duration { return min(act/2, 50*time.Millisecond+act/20) }
+
+// spare returns the part of a game's overage time that a move may use, so that latency does not lose the game.
+func spare(overage time.Duration) time.Duration { return overage - min(overage/4, time.Second) }
 
 // allowed returns the time per move of an agent in a game that allows act. own is the agent's own time; 0 is as long as allowed.
 func allowed(act, own time.Duration) time.Duration {

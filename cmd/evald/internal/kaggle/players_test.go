@@ -3,6 +3,7 @@ package kaggle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
@@ -121,15 +123,17 @@ func TestShortMoves(t *testing.T) {
 	}
 }
 
-// An agent that ignores time is stopped, one that fails is not used again, and if all agents think, a turn gets an error.
-func TestLost(t *testing.T) {
+// An agent that does not answer in time is stopped and not used again, and if all agents think, a turn does not wait for longer than it can.
+// Its move is one by rules of thumb, with the reason.
+func TestLate(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, hurry := t.Context(), Turn{State: after(t, "-"), Act: 40 * time.Millisecond}
 	g := newGate()
 	players := byStub(t, g.wait)
 	go func() { <-g.entered }()
-	if _, err := players.Move(ctx, hurry); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errBusy) {
-		t.Errorf("an agent that waits: error %v, want context.DeadlineExceeded alone", err)
+	action, instead, err := players.Move(ctx, hurry)
+	if err != nil || action != 3 || !errors.Is(instead, context.DeadlineExceeded) || errors.Is(instead, errBusy) {
+		t.Errorf("an agent that waits: column %d, %v, because of %v; want 3 because of context.DeadlineExceeded alone", action, err, instead)
 	}
 	if len(players.idle) != 0 || players.busy != 0 {
 		t.Errorf("%d agents wait and %d think, want none: the only one has failed", len(players.idle), players.busy)
@@ -138,23 +142,77 @@ func TestLost(t *testing.T) {
 		<-g.entered
 		g.open <- struct{}{}
 	}()
-	if action, err := players.Move(ctx, Turn{State: after(t, "1212"), Act: time.Minute}); err != nil || action != 0 {
-		t.Errorf("the next move: column %d, %v; want 0", action, err)
+	if action, instead, err := players.Move(ctx, Turn{State: after(t, "1212"), Act: time.Minute}); err != nil || instead != nil || action != 0 {
+		t.Errorf("the next move: column %d, %v, %v; want 0, the network's", action, instead, err)
 	}
 
 	players = byStub(t, g.wait)
 	first := make(chan error, 1)
 	go func() {
-		_, err := players.Move(ctx, Turn{State: after(t, "-"), Act: time.Minute})
-		first <- err
+		_, instead, err := players.Move(ctx, Turn{State: after(t, "-"), Act: time.Minute})
+		first <- errors.Join(instead, err)
 	}()
 	<-g.entered
-	if _, err := players.Move(ctx, hurry); !errors.Is(err, errBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second move: error %v, want errBusy", err)
+	hurry.State = after(t, "12121")
+	action, instead, err = players.Move(ctx, hurry)
+	if err != nil || action != 0 || !errors.Is(instead, errBusy) || !strings.HasPrefix(instead.Error(), "playing by rules of thumb, because the time is over: ") {
+		t.Errorf("a second move: column %d, %v, because of %v; want 0, which blocks, because of errBusy", action, err, instead)
 	}
 	g.open <- struct{}{}
 	if err := <-first; err != nil {
 		t.Error(err)
+	}
+}
+
+// No agent that can play for Kaggle loses a game by its network: if it does not answer, the move wins, blocks, or is in the centre.
+func TestEveryAgentLate(t *testing.T) {
+	hangs := agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) {
+		return evaltest.Raw(&evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error { <-ctx.Done(); return ctx.Err() }}), nil
+	}}
+	asked := 0
+	for _, name := range agent.Names() {
+		text := name + ":model=stub"
+		if s, err := agent.Parse(text + ",time=5ms"); err == nil {
+			text = s.String()
+		} else if _, err := agent.Parse(text); err != nil {
+			continue // the agent has no network
+		}
+		asked++
+		players := newPlayers(t, text, 1, hangs)
+		for moves, want := range map[string]int{"121212": 0, "12121": 0, "-": 3} {
+			action, _, err := players.Move(t.Context(), Turn{State: after(t, moves), Act: 20 * time.Millisecond})
+			if err != nil || action != want {
+				t.Errorf("%s after %s: column %d, %v; want %d", text, moves, action, err, want)
+			}
+		}
+	}
+	if asked < 4 {
+		t.Errorf("%d agents have a network", asked)
+	}
+}
+
+// The time in which a program starts is taken from the overage time, and then from the move's.
+func TestStartTakesTime(t *testing.T) {
+	for _, c := range []struct{ act, overage, late, wantAct, wantOverage time.Duration }{
+		{2 * time.Second, time.Minute, time.Second, 2 * time.Second, 59 * time.Second},
+		{2 * time.Second, 0, time.Second, time.Second, 0},
+		{2 * time.Second, time.Second, 1500 * time.Millisecond, 1500 * time.Millisecond, 0},
+		{2 * time.Second, 0, 5 * time.Second, 0, 0},
+		{2 * time.Second, 0, 20 * time.Millisecond, 2 * time.Second, 0}, // latency
+	} {
+		turn := Turn{Act: c.act, Overage: c.overage}
+		if turn.late(c.late); turn.Act != c.wantAct || turn.Overage != c.wantOverage {
+			t.Errorf("%v + %v, %v later: %v + %v, want %v + %v", c.act, c.overage, c.late, turn.Act, turn.Overage, c.wantAct, c.wantOverage)
+		}
+	}
+	line := func(sent int64) string {
+		return fmt.Sprintf(`{"observation":{"board":[0],"mark":1,"remainingOverageTime":0},"configuration":{"rows":1,"columns":1,"actTimeout":60},"sent":%d}`, sent)
+	}
+	if turn, err := parseLine([]byte(line(1))); err != nil || turn.Act != 0 {
+		t.Errorf("a line that was sent in 1970 leaves %v, %v", turn.Act, err)
+	}
+	if turn, err := parseLine([]byte(line(1 << 40))); err != nil || turn.Act != time.Minute {
+		t.Errorf("a line of the future leaves %v, %v; want 1m0s", turn.Act, err)
 	}
 }
 
@@ -198,7 +256,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("panic %v, want %v", got, panics)
 				}
 			}()
-			if _, err := players.Move(t.Context(), Turn{State: after(t, "-"), Act: time.Second}); err == nil || !strings.Contains(err.Error(), "not today") {
+			if _, _, err := players.Move(t.Context(), Turn{State: after(t, "-"), Act: time.Second}); err == nil || !strings.Contains(err.Error(), "not today") {
 				t.Errorf("error %v", err)
 			}
 		}()

@@ -29,7 +29,7 @@ const (
 
 // Handler answers Kaggle's requests to an agent behind a URL. It answers POST / with the action "act" and an observation by
 // {"action": column}, and anything else by {"error": text} with a status of 400 or more. It also logs errors, because Kaggle shows only the
-// status, and positions that no game reaches.
+// status, positions that no game reaches, and moves that are not the agent's own.
 type Handler struct {
 	Players *Players
 	Log     *log.Logger
@@ -88,13 +88,11 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	if turn.Odd != nil {
 		h.Log.Printf("POST / from %s: playing on: %v", r.RemoteAddr, turn.Odd)
 	}
-	action, err = h.Players.Move(r.Context(), turn)
-	switch {
-	case errors.Is(err, errBusy):
-		return 0, http.StatusServiceUnavailable, err
-	case errors.Is(err, context.DeadlineExceeded):
-		return 0, http.StatusGatewayTimeout, err
-	case err != nil:
+	action, instead, err := h.Players.Move(r.Context(), turn)
+	if instead != nil {
+		h.Log.Printf("POST / from %s: %v", r.RemoteAddr, instead)
+	}
+	if err != nil {
 		return 0, http.StatusInternalServerError, err
 	}
 	return action, http.StatusOK, nil

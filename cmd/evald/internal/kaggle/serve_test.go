@@ -140,6 +140,12 @@ func FuzzTurn(f *testing.F) {
 			}
 			return
 		}
+		if turn.large != nil {
+			if c := turn.large.move(); turn.large.top(c) < 0 {
+				t.Fatalf("column %d is full in %+v", c, turn.large)
+			}
+			return
+		}
 		if turn.Board.Result(turn.Position) != game.Ongoing || turn.Board.Legal(turn.Position).IsZero() {
 			t.Fatalf("there is no move in %+v", turn)
 		}

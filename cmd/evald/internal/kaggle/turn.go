@@ -19,6 +19,24 @@ type Turn struct {
 	Act     time.Duration // for this move, 0 or more
 	Overage time.Duration // remaining extra time of the game, 0 or more, for moves that take longer than Act
 	Odd     error         // why no game reaches the position, or nil; the agent plays in any case
+
+	large    *large // the position if game.Board cannot hold it, and State is empty; else nil
+	tooLarge error  // why game.Board cannot hold it
+}
+
+// over is the reason why a finished game is an error.
+const over = "is how the game has ended for the side to move: there is no move"
+
+// late subtracts the time that passed before the turn was read: from the overage time, and what is more than that from Act. The reserve
+// covers latency.
+func (t *Turn) late(d time.Duration) {
+	if d < reserve(t.Act)/2 {
+		return
+	}
+	t.Overage -= d
+	if t.Overage < 0 {
+		t.Act, t.Overage = max(0, t.Act+t.Overage), 0
+	}
 }
 
 // defaultAct is Kaggle's default of actTimeout.
@@ -62,17 +80,23 @@ func parseAct(text []byte) (Turn, error) {
 	return turn("state.observation.", r.State.Observation, r.Configuration)
 }
 
-// parseLine reads a line of the child process's input: an observation and a configuration. Its errors are of type
-// *game.ParseError.
+// parseLine reads a line of the child process's input: an observation, a configuration, and optionally the time at which it was sent, in
+// seconds since 1970. On the first move the program starts after that, and the game's clock counts it. Errors are of type *game.ParseError.
 func parseLine(text []byte) (Turn, error) {
 	var l struct {
 		Observation   observation   `json:"observation"`
 		Configuration configuration `json:"configuration"`
+		Sent          *float64      `json:"sent"`
 	}
 	if err := game.DecodeJSON(text, &l); err != nil {
 		return Turn{}, err
 	}
-	return turn("observation.", l.Observation, l.Configuration)
+	t, err := turn("observation.", l.Observation, l.Configuration)
+	if l.Sent != nil {
+		now := float64(time.Now().UnixNano()) / float64(time.Second)
+		t.late(time.Duration(min(max(0, now-*l.Sent), longest.Seconds()) * float64(time.Second)))
+	}
+	return t, err
 }
 
 // turn checks an observation and a configuration. prefix is the path of the observation's fields, for errors.
@@ -84,24 +108,25 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 		}
 	}
 	b, err := game.NewBoard(r)
-	if err != nil {
+	unheld := err != nil && r.Rows >= 1 && r.Columns >= 1 && r.InARow >= 1
+	if err != nil && !unheld {
 		return Turn{}, within("configuration.", err)
 	}
+	t := Turn{}
 	switch {
 	case o.Board == nil:
 		return Turn{}, wrong(prefix+"board", "", "is missing")
 	case o.Mark == nil:
 		return Turn{}, wrong(prefix+"mark", "", "is missing; it says who is to move, 1 or 2")
 	}
-	t := Turn{}
-	if t.State, err = b.FromKaggle(*o.Board, *o.Mark); err != nil {
-		return Turn{}, within(prefix, err)
+	if unheld {
+		t.tooLarge = within("configuration.", err)
+		t.large, t.Odd, err = newLarge(prefix, r, *o.Board, *o.Mark)
+	} else {
+		t.State, t.Odd, err = held(prefix, b, *o.Board, *o.Mark)
 	}
-	if odd := t.State.InTurn(); odd != nil {
-		t.Odd = within(prefix, odd)
-	}
-	if result := b.Result(t.Position); result != game.Ongoing {
-		return Turn{}, wrong(prefix+"board", result.String(), "is how the game has ended for the side to move: there is no move")
+	if err != nil {
+		return Turn{}, err
 	}
 	if t.Act, err = duration("configuration.actTimeout", c.Act, defaultAct); err != nil {
 		return Turn{}, err
@@ -111,6 +136,20 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 		t.Overage, err = duration(prefix+"remainingOverageTime", o.Overage, 0)
 	}
 	return t, err
+}
+
+// held checks a position on a board that game.Board can hold. odd is an error if no game reaches the position.
+func held(prefix string, b *game.Board, cells []int, mark int) (s game.State, odd, err error) {
+	if s, err = b.FromKaggle(cells, mark); err != nil {
+		return s, nil, within(prefix, err)
+	}
+	if e := s.InTurn(); e != nil {
+		odd = within(prefix, e)
+	}
+	if result := b.Result(s.Position); result != game.Ongoing {
+		return s, nil, wrong(prefix+"board", result.String(), over)
+	}
+	return s, odd, nil
 }
 
 // duration converts seconds to a Duration of at most longest; nil stands for missing.
