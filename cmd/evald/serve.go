@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -21,7 +20,6 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/agent"
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -44,19 +42,20 @@ type serveCmd struct {
 
 	modelSettings
 
-	Memory     memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for models and for requests with their bodies, searches and answers, a quarter for the page's searches; what does not fit is refused. Default: three quarters of the container's memory, or half of the machine's."`
-	Body       int           `range:"1024 to 1073741824" default:"8388608" help:"Maximum number of bytes of a request."`
-	Rows       int           `range:"1 to 1048576" default:"4096" help:"Maximum number of positions of a request."`
-	Requests   int           `range:"1 to 1048576" default:"4096" help:"Maximum number of concurrent requests."`
-	Streams    int           `range:"1 to 1048576" default:"1024" help:"Maximum number of concurrent requests of one gRPC connection."`
-	DrainDelay time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long the service still accepts requests, while it already reports that it is not ready."`
-	DrainTime  time.Duration `range:"0s to 24h" default:"30s" help:"How long the requests under way may take after that."`
+	Memory      memory        `placeholder:"SIZE" help:"Memory of the program, such as 512MiB. Half of it is for models and for requests with their bodies, searches and answers, a quarter for the page's searches; what does not fit is refused. Default: three quarters of the container's memory, or half of the machine's."`
+	Body        int           `range:"1024 to 1073741824" default:"8388608" help:"Maximum number of bytes of a request."`
+	Rows        int           `range:"1 to 1048576" default:"4096" help:"Maximum number of positions of a request."`
+	Requests    int           `range:"1 to 1048576" default:"4096" help:"Maximum number of concurrent requests."`
+	Streams     int           `range:"1 to 1048576" default:"1024" help:"Maximum number of concurrent requests of one gRPC connection."`
+	IdleTimeout time.Duration `range:"1s to 24h" default:"5m" help:"How long a connection without requests stays open. It should be longer than a load balancer in front of the service keeps its connections."`
+	DrainDelay  time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long the service still accepts requests, while it already reports that it is not ready."`
+	DrainTime   time.Duration `range:"0s to 24h" default:"30s" help:"How long the requests under way may take after that."`
 
 	exactBook
 	Runs       string        `type:"path" placeholder:"DIR" help:"Training runs whose curves the page draws: one of evald train, or a folder of them."`
 	Games      []string      `type:"path" placeholder:"FILE" help:"Records of matches or of self-play (Parquet): the page's explorer shows how often each move was played in them. Several may be given."`
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
-	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a model's file has changed, and reload it; 0 is never. SIGHUP reloads all models at once."`
+	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a file of a model, a certificate, a key, client authorities or tokens has changed, and reload it; 0 is never. SIGHUP reloads all of them at once."`
 
 	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
 	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
@@ -67,6 +66,8 @@ type serveCmd struct {
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}. On a terminal text begins with a line that says where the service is, in place of its configuration."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
+
+	startFiles startFiles
 }
 
 // Validate checks that the flags fit together before anything is loaded.
@@ -115,6 +116,12 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 	debug.SetMemoryLimit(int64(cmp.Or(c.Memory, ownMemory())))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before the models are loaded, or the signal would end the program meanwhile
+	defer func() {
+		signal.Stop(hangup)
+		close(hangup)
+	}()
 	config, source, err := c.config(log, end)
 	if err != nil {
 		return err
@@ -152,22 +159,35 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 	log.Info("configuration", c.effective(l)...)
 	started(c.opening(l, source.words(config.Models)))
 
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer func() {
-		signal.Stop(hangup)
-		close(hangup)
-	}()
-	go func() {
-		for range hangup {
-			server.Reload()
-		}
-	}()
+	go c.reload(hangup, server, log)
 	err = server.Serve(ctx, l)
 	if lost := (lostGPUsError{}); errors.As(context.Cause(ctx), &lost) {
 		return errors.Join(lost, err)
 	}
 	return err
+}
+
+// reload reloads the server at each signal, until hangup is closed. At a signal, and as often as --watch says, it reports files that only a
+// restart reads again.
+func (c *serveCmd) reload(hangup <-chan os.Signal, server *service.Server, log *slog.Logger) {
+	var look <-chan time.Time
+	if c.Watch > 0 {
+		tick := time.NewTicker(c.Watch)
+		defer tick.Stop()
+		look = tick.C
+	}
+	for {
+		select {
+		case _, ok := <-hangup:
+			if !ok {
+				return
+			}
+			c.startFiles.report(log)
+			server.Reload()
+		case <-look:
+			c.startFiles.report(log)
+		}
+	}
 }
 
 // lostGPUsError ends the service, because no evaluator is left.
@@ -242,7 +262,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"http", address(l.HTTP, c.HTTP), "grpc", address(l.GRPC, c.GRPC), "metrics", address(l.Metrics, c.Metrics), "pprof", address(l.Profile, c.Pprof),
 		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "games", c.Games, "repository", c.Repository, "watch", c.Watch,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams,
-		"memory", c.Memory.String(), "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
+		"memory", c.Memory.String(), "idle_timeout", c.IdleTimeout, "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
 		"allow_origin", c.AllowOrigin, "host", c.Host,
 	}
@@ -269,6 +289,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams = c.Body, c.Rows, c.Requests, c.Streams
+	limits.Idle = c.IdleTimeout
 	limits.Memory, limits.Timeout = int64(c.Memory)/2, source.settings(modelSettings{}).Timeout
 	for _, m := range all {
 		limits.Timeout = max(limits.Timeout, m.Timeout)
@@ -281,25 +302,11 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	if c.Models != "" {
 		config.Reread = source.models
 	}
-	if c.TLSCert != "" || c.TLSKey != "" || c.TLSClientCA != "" {
-		if config.TLS, err = service.LoadTLS(c.TLSCert, c.TLSKey, c.TLSClientCA); err != nil {
-			return config, nil, fmt.Errorf("--tls-cert: %w", err)
-		}
+	if c.TLSCert != "" || c.Tokens != "" {
+		config.ReadAccess = c.accessReader(log)
 	}
 	if config.Origins, err = origin.New(c.AllowOrigin, c.Host); err != nil {
 		return config, nil, usage("--allow-origin, --host: %w", err)
-	}
-	if c.Tokens != "" {
-		text, err := durable.ReadSettings(c.Tokens)
-		if err != nil {
-			return config, nil, fmt.Errorf("--tokens: %w", err)
-		}
-		if config.Tokens, err = service.ReadTokens(bytes.NewReader(text)); err != nil {
-			return config, nil, fmt.Errorf("--tokens %s: %w", c.Tokens, err)
-		}
-		if info, err := os.Stat(c.Tokens); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
-			log.Warn(fmt.Sprintf("--tokens %s: EVERYBODY on this machine can read the tokens: chmod 600 %[1]s", c.Tokens))
-		}
 	}
 	return config, source, nil
 }

@@ -66,7 +66,7 @@ func (s *Server) arrive(r *request, token string) (err error) {
 	if r.conn.spare && r.group != healthCalls {
 		return refuse(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
 	}
-	if r.token, err = s.config.Tokens.allow(r.group, token); err == nil && r.group == inferenceCalls {
+	if err = s.allow(r, token); err == nil && r.group == inferenceCalls {
 		err = s.enter(0)
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -200,32 +198,4 @@ func (s *Server) guard(g group, answer func(w http.ResponseWriter, r *http.Reque
 			writeError(w, err)
 		}
 	})
-}
-
-// LoadTLS reads a certificate and its key (PEM files). If clients is not empty, clients must present a certificate signed by an
-// authority in that file (PEM).
-func LoadTLS(certificate, key, clients string) (*tls.Config, error) {
-	var pair tls.Certificate
-	public, err1 := durable.ReadSettings(certificate)
-	private, err2 := durable.ReadSettings(key)
-	err := cmp.Or(err1, err2)
-	if err == nil {
-		pair, err = tls.X509KeyPair(public, private)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if clients == "" {
-		return c, nil
-	}
-	pem, err := durable.ReadSettings(clients)
-	if err != nil {
-		return nil, err
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate", clients)
-	}
-	return c, nil
 }

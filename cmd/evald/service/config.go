@@ -19,7 +19,8 @@
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
 //	search.go, solve.go, exact.go         the models search and solver; proofs of ordinary models
-//	connections.go, auth.go, errors.go    connections; tokens; errors
+//	connections.go, auth.go, access.go    connections; tokens; certificates and tokens that are exchanged at a reload
+//	errors.go                             errors
 //	metrics.go, trace.go                  metrics and traces
 //
 // The page of package kserve has the inputs, the outputs and the parameters.
@@ -43,7 +44,6 @@ package service
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -93,14 +93,17 @@ type Config struct {
 	Available  func() []string             // names that clients may load; needed only with Repository
 	Bytes      func(Model) (int64, error)  // memory of a model, which counts against Limits.Memory; nil: 0
 	Changed    func(Model) (any, error)    // returns a comparable value that differs after the model's file has changed; nil: files never change
-	Watch      time.Duration               // interval between calls of Reread and Changed; 0 is never
+	Watch      time.Duration               // interval between calls of Reread, Changed and ReadAccess; 0 is never
 	Repository bool                        // clients may load and unload models
 	Settings   Settings                    // of models without settings of their own
 	Limits     Limits
 
-	TLS     *tls.Config    // of both ports; nil: no encryption
-	Tokens  *Tokens        // the calls that each token opens; nil: every client may call everything
+	Access                 // of a server without ReadAccess, for good
 	Origins *origin.Policy // sites whose pages may call the service from browsers; nil: only its own
+
+	// ReadAccess returns the Access at the start and at a reload, and a comparable value that differs after one of its files has changed,
+	// also if the error is not nil. If a reload fails, the old Access stays. It may be nil.
+	ReadAccess func() (Access, any, error)
 
 	Log    *slog.Logger         // nil: no log
 	Traces trace.TracerProvider // nil: no traces
@@ -153,6 +156,7 @@ type Limits struct {
 	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
 	Receive     time.Duration // for a whole request to arrive
+	Idle        time.Duration // how long a connection without requests stays open; 0: 5 minutes
 }
 
 // Defaults.
@@ -162,7 +166,7 @@ var (
 	}
 	DefaultLimits = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
-		Timeout: 30 * time.Second, Receive: 10 * time.Second,
+		Timeout: 30 * time.Second, Receive: 10 * time.Second, Idle: 5 * time.Minute,
 	}
 )
 
@@ -172,6 +176,7 @@ func LeastMemory(body int) int64 { return 8 * int64(body) }
 // validate fills in the log and the defaults, and returns an error for values out of range.
 func (c *Config) validate() error {
 	c.Settings, c.Limits = cmp.Or(c.Settings, DefaultSettings), cmp.Or(c.Limits, DefaultLimits)
+	c.Limits.Idle = cmp.Or(c.Limits.Idle, DefaultLimits.Idle)
 	switch {
 	case c.Load == nil:
 		return fmt.Errorf("no function that loads models")
@@ -190,6 +195,7 @@ func (c *Config) validate() error {
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
+		{"idle time", int64(c.Limits.Idle), int64(time.Millisecond), int64(24 * time.Hour)},
 	}); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +35,8 @@ type connection struct {
 	net.Conn
 	of   *connections
 	from string
+
+	trusted atomic.Pointer[Access] // the last one whose authorities have signed the client's certificate
 
 	// Guarded by of.mu.
 	quiet   time.Time // since when it has been idle

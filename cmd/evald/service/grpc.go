@@ -24,9 +24,6 @@ import (
 // manyCalls is the number of concurrent calls above which a new call first yields to other goroutines.
 const manyCalls = 64
 
-// idleTime is how long a gRPC connection without calls stays open.
-const idleTime = 5 * time.Minute
-
 // grpcService implements the calls of the protocol.
 type grpcService struct {
 	kserve.UnimplementedGRPCInferenceServiceServer
@@ -41,14 +38,14 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.MaxHeaderListSize(16 << 10),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: idleTime}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: s.config.Limits.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the replacement registers compressors for the whole program
 		grpc.InTapHandle(s.begin),
 		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
-	if s.config.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.config.TLS)))
+	if encrypted := s.tlsConfig("h2"); encrypted != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(encrypted)))
 	}
 	if s.config.Traces != nil {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
@@ -69,7 +66,7 @@ func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, er
 		began: time.Now(), group: grpcGroup(info.FullMethodName),
 	}
 	if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
-		r.shown = holder(&info.State)
+		r.tls, r.shown = &info.State, holder(&info.State)
 	}
 	token := ""
 	if values := info.Header.Get("authorization"); len(values) == 1 {

@@ -27,7 +27,7 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		ReadHeaderTimeout: s.config.Limits.Receive,
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
 		WriteTimeout:      s.writeTime(),
-		IdleTimeout:       4 * s.config.Limits.Receive,
+		IdleTimeout:       s.config.Limits.Idle,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
@@ -59,7 +59,7 @@ type connectionKey struct{}
 func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connectionKey{}).(*connection)
-		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), shown: holder(r.TLS)}
+		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), tls: r.TLS, shown: holder(r.TLS)}
 		defer ask.end()
 		x := &exchange{ResponseWriter: w, ReadCloser: r.Body, request: ask, end: func() {}}
 		defer func() { x.end() }()

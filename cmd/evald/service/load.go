@@ -209,15 +209,16 @@ func (s *Server) unload(name string) error {
 	return s.exchange(stay, first.Ref())
 }
 
-// Reload loads every model again, for new weights under the same names. The models of Config.Reread are replaced together; other models one
-// by one. If a model cannot be loaded, the old ones stay in service.
+// Reload reads the access and loads every model again, for new weights under the same names. The models of Config.Reread are replaced
+// together; other models one by one. If a model cannot be loaded, the old ones stay in service. The access does not depend on the models,
+// so that a damaged network does not keep a revoked token in force.
 func (s *Server) Reload() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	s.refresh(true)
 }
 
-// watch reloads models whenever the result of Config.Reread or a model's file has changed, until ctx ends.
+// watch reloads the access and models whenever the result of Config.Reread, or a file of either, has changed, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
 	for tick := time.Tick(s.config.Watch); ; {
 		select {
@@ -231,8 +232,9 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// refresh reloads all models, or only those that have changed. The caller holds loading.
+// refresh reloads the access and all models, or only what has changed. The caller holds loading.
 func (s *Server) refresh(all bool) {
+	s.refreshAccess(all)
 	if s.config.Reread != nil {
 		s.reread(all)
 	}

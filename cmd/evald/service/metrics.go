@@ -208,6 +208,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	send("evald_ready", "1 while the server is ready.", flag(c.server.isReady()))
 	send("evald_request_memory_bytes", "Memory that requests hold: bodies, searches, answers on their way.", float64(c.server.memory.inUse()))
 	send("evald_request_memory_limit_bytes", "Memory that requests may hold.", float64(c.server.memory.limit()))
+	count := func(name, help string, value uint64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, float64(value))
+	}
+	count("evald_access_reload_failures_total", "Attempts to read certificates and tokens anew that failed; the old ones stay in force.", c.server.accessFailures.Load())
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"math"
 	"slices"
@@ -33,6 +34,9 @@ type request struct {
 	group     group
 	token     *tokenLine // nil if there is no token, or an unknown one
 	shown     string     // name in the client's certificate
+	tls       *tls.ConnectionState
+	access    *Access // that allowed the call
+	secret    string  // the token as the client has sent it
 	model, id string
 	rows      int // 0 if unknown
 
@@ -62,7 +66,7 @@ func (r *request) context(ctx context.Context) context.Context {
 
 // knows marks the client of an answered request as known if it has a valid token or no tokens are required.
 func (s *Server) knows(r *request) {
-	if r.group != healthCalls && (s.config.Tokens == nil || r.token != nil) {
+	if r.group != healthCalls && (s.access.Load().Tokens == nil || r.token != nil) {
 		r.conn.know()
 	}
 }

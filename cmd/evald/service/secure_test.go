@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -182,15 +183,11 @@ func TestMutualTLS(t *testing.T) {
 	strange, strangeKey := selfSigned(t, dir, "stranger")
 
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	var err error
-	if c.TLS, err = LoadTLS(cert, key, mine); err != nil {
-		t.Fatal(err)
-	}
+	text := func(path string) []byte { return gametest.Must(os.ReadFile(path))(t) }
+	c.TLS = gametest.Must(ReadTLS(text(cert), text(key), text(mine)))(t)
 	s := serve(t, c)
-	text, err := os.ReadFile(cert)
-	gametest.OK(t, err)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(text)
+	roots.AppendCertsFromPEM(text(cert))
 	with := func(certificate, key string) *tls.Config {
 		config := &tls.Config{RootCAs: roots}
 		if certificate != "" {
@@ -228,10 +225,10 @@ func TestMutualTLS(t *testing.T) {
 		}
 		web.CloseIdleConnections()
 	}
-	if _, err := LoadTLS(cert, key, key); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := ReadTLS(text(cert), text(key), text(key)); !errors.Is(err, ErrAuthorities) {
 		t.Errorf("a key for the clients' certificates: %v", err)
 	}
-	if _, err := LoadTLS(cert, myKey, ""); err == nil {
+	if _, err := ReadTLS(text(cert), text(myKey), nil); err == nil {
 		t.Error("a certificate with another's key was taken")
 	}
 }

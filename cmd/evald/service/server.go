@@ -44,6 +44,10 @@ type Server struct {
 	tried      []Model    // last result of Config.Reread
 	wrong      string     // last error of Config.Reread, "" after a success
 
+	access         atomic.Pointer[Access] // in force
+	accessFiles    accessReload           // guarded by loading
+	accessFailures atomic.Uint64          // reloads of the access that failed
+
 	generations sync.WaitGroup // counts the models that are not closed
 
 	metrics  *prometheus.Registry
@@ -94,6 +98,15 @@ func New(c Config) (*Server, error) {
 	s.models.failed, s.searched = map[string]string{}, new(stats)
 	s.prover = s.newProver()
 	s.tried = slices.Clone(c.Models)
+	if c.ReadAccess != nil {
+		var err error
+		if s.config.Access, s.accessFiles.tried, err = c.ReadAccess(); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("serve: %w", err)
+		}
+		s.accessFiles.seen = s.accessFiles.tried
+	}
+	s.access.Store(&s.config.Access)
 	if err := s.replace(c.Models, c.Models); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("serve: %w", err)
@@ -160,7 +173,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 	s.enterState(ready)
 	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
 	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
-		if web.TLSConfig = s.config.TLS.Clone(); web.TLSConfig != nil {
+		if web.TLSConfig = s.tlsConfig("h2", "http/1.1"); web.TLSConfig != nil {
 			return web.ServeTLS(l, "", "")
 		}
 		return web.Serve(l)

@@ -70,7 +70,7 @@ func serve(t testing.TB, c Config) *serving {
 	out := &serving{Server: s, rest: "http://" + l.HTTP.Addr().String(), grpc: l.GRPC.Addr().String(), stop: stop, ended: make(chan error, 1)}
 	out.conn = out.connect(t)
 	out.api = kserve.NewGRPCInferenceServiceClient(out.conn)
-	if c.TLS != nil {
+	if s.access.Load().TLS != nil {
 		out.rest = strings.Replace(out.rest, "http", "https", 1)
 	}
 	go func() { out.ended <- s.Serve(ctx, l) }()

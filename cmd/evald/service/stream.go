@@ -79,6 +79,12 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.
 	all := requestOf(stream.Context())
 	r := &request{
 		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token, shown: all.shown,
+		tls: all.tls,
+	}
+	if s.access.Load() != all.access { // a stream may last longer than its token
+		if err := s.allow(r, all.secret); err != nil {
+			return nil, nil, err
+		}
 	}
 	message := new(kserve.ModelInferRequest)
 	err := s.decode(&f, message, r)
