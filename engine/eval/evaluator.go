@@ -109,7 +109,7 @@ func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, e
 		return Timing{}, err
 	}
 	if err := e.Supports(b.Board); err != nil {
-		return Timing{}, fmt.Errorf("evaluate: %w", err)
+		return Timing{}, err
 	}
 	if raw {
 		if err := b.Unfinished(); err != nil {

@@ -51,7 +51,7 @@ func (o *Opened) limit(knows func(*game.Board) string) {
 		}
 		instead := "name another, or none, and " + eval.Bitsquares.String() + " answers"
 		if ships := Shipped(b.Rules()); ships != eval.Bitsquares.String() {
-			instead = fmt.Sprintf("name another, such as %s (--model %[1]s), or none, and evald chooses", ships)
+			instead = fmt.Sprintf("name another, such as %s (--model %[1]s, model=%[1]s), or none, and evald chooses", ships)
 		}
 		return &eval.UnsupportedError{Model: o.Model, Rules: b.Rules(), Games: games, Instead: instead}
 	}})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/evald/evald/cmd/evald/service/origin"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -89,7 +90,10 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 		h.Log.Printf("POST / from %s: playing on: %v", r.RemoteAddr, turn.Odd)
 	}
 	action, err = h.Players.Move(r.Context(), turn)
+	missing := (*eval.UnsupportedError)(nil)
 	switch {
+	case errors.As(err, &missing):
+		return 0, http.StatusBadRequest, err
 	case errors.Is(err, errBusy):
 		return 0, http.StatusServiceUnavailable, err
 	case errors.Is(err, context.DeadlineExceeded):
