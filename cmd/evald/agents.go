@@ -30,18 +30,24 @@ const (
 // shareAgents returns the networks and books that agents share. Networks run on the processors of on. Each network and book is loaded
 // once and stays open until the program ends. Warnings for the user go to notes.
 func shareAgents(on processors, notes io.Writer) agent.Shared {
-	shared := agent.Shared{
-		Models: once(func(name string) (*eval.Evaluator, error) {
+	models := func(substitute bool) func(string) (*eval.Evaluator, error) {
+		return once(func(name string) (*eval.Evaluator, error) {
 			where := backend{Backend: "cpu", Model: name, processors: on}
 			if _, err := driver.Find(); err == nil || on.GPUs != "" || isRemote(name) {
 				where.Backend = "auto"
 			}
-			e, err := where.choose(notes)
+			o := options()
+			o.Substitute, o.Note, o.Event = substitute, linesTo(notes), linesTo(notes)
+			e, err := where.open(o)
 			if err != nil {
 				return nil, err
 			}
 			return e.Evaluator, nil
-		}),
+		})
+	}
+	shared := agent.Shared{
+		Models: models(false),
+		Chosen: models(true),
 		Books:  once(opening.Load),
 		Exact:  once(book.Load),
 		Ships:  solver.ShippedBook,

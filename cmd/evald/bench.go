@@ -270,6 +270,9 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		defer e.Close()
+		if err := e.Supports(board); err != nil {
+			return err
+		}
 		evaluators = append(evaluators, e)
 	} else {
 		for _, size := range []string{"6x64", "4x32"} {

@@ -143,7 +143,11 @@ func (c *matchCmd) match(ctx context.Context, notes io.Writer) (m *arena.Match, 
 		}
 		// The table names the network.
 		specs[i] = shared.Choose(specs[i])
-		if _, err := agent.New(specs[i], shared); err != nil { // so that errors appear before the match begins
+		a, err := agent.New(specs[i], shared) // so that errors appear before the match begins
+		if err == nil {
+			err = agent.Supports(a, m.Board)
+		}
+		if err != nil {
 			return nil, "", fmt.Errorf("agent %s: %w", short.Quote(text), err)
 		}
 	}
@@ -324,17 +328,19 @@ func (r *matchRun) show(w io.Writer) error {
 // share returns the networks and books that the agents share. All games use one batcher per network, so that their leaves fill its batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 	shared := shareAgents(c.processors, notes)
-	load := shared.Models
-	shared.Models = once(func(name string) (*eval.Evaluator, error) {
-		e, err := load(name)
-		if err != nil {
-			return nil, err
-		}
-		if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
-			return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
-		}
-		return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
-	})
+	batched := func(load func(string) (*eval.Evaluator, error)) func(string) (*eval.Evaluator, error) {
+		return once(func(name string) (*eval.Evaluator, error) {
+			e, err := load(name)
+			if err != nil {
+				return nil, err
+			}
+			if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
+				return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
+			}
+			return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
+		})
+	}
+	shared.Models, shared.Chosen = batched(shared.Models), batched(shared.Chosen)
 	books := once(func(path string) (*opening.Book, error) {
 		book, err := opening.Load(path)
 		switch {

@@ -91,7 +91,7 @@ func (c *mergeCmd) mergeGame(ctx context.Context, s streams, board *game.Board) 
 	if c.Records != nil {
 		config.Records, config.Matter = *c.Records, c.Matter
 	}
-	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, s.err)
+	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, []*game.Board{board}, s.err)
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}

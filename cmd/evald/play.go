@@ -48,8 +48,11 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("--evaluate: %w", err)
 	}
 	defer e.Close()
+	if err := e.Supports(board); err != nil {
+		return fmt.Errorf("--evaluate: %w", err)
+	}
 	config.Evaluator, config.Search = e.Evaluator, e.ModelOn(config.Board.Rules())
-	if config.Players, err = c.players(shareAgents(c.processors, s.err)); err != nil {
+	if config.Players, err = c.players(board, shareAgents(c.processors, s.err)); err != nil {
 		return err
 	}
 	if c.Evaluate != "" {
@@ -121,7 +124,7 @@ func (c *playCmd) game() (*game.Board, []int, error) {
 	return board, start, nil
 }
 
-func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err error) {
+func (c *playCmd) players(board *game.Board, shared agent.Shared) (players [2]play.Player, err error) {
 	you, names := play.Player{Name: "you"}, c.Agent
 	if len(names) == 0 {
 		names = []string{"strong"} // beats most people
@@ -135,7 +138,7 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 		}
 		return [2]play.Player{{Name: "person"}, {Name: "person"}}, nil
 	}
-	first, err := c.player(names[0], shared)
+	first, err := c.player(names[0], board, shared)
 	if err != nil {
 		return players, err
 	}
@@ -145,11 +148,11 @@ func (c *playCmd) players(shared agent.Shared) (players [2]play.Player, err erro
 	case "second":
 		return [2]play.Player{first, you}, nil
 	}
-	second, err := c.player(names[len(names)-1], shared) // a separate agent, even if it is the same kind
+	second, err := c.player(names[len(names)-1], board, shared) // a separate agent, even if it is the same kind
 	return [2]play.Player{first, second}, err
 }
 
-func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) {
+func (c *playCmd) player(text string, board *game.Board, shared agent.Shared) (play.Player, error) {
 	spec, err := play.ParseAgent(text)
 	if err != nil {
 		return play.Player{}, usage("--agent: %w", err)
@@ -158,6 +161,9 @@ func (c *playCmd) player(text string, shared agent.Shared) (play.Player, error) 
 		spec.Seed = c.Seed
 	}
 	a, err := agent.New(spec, shared)
+	if err == nil {
+		err = agent.Supports(a, board)
+	}
 	if err != nil {
 		return play.Player{}, fmt.Errorf("--agent: %w", err)
 	}

@@ -122,7 +122,7 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 
 // makeRecords makes the missing files of records, one at a time on each thread. The caller holds the folder's lock.
 func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
-	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, s.err)
+	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, []*game.Board{board}, s.err)
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,9 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	return err
 }
 
-// openAdviser opens the network that a flag names, and returns it with the checksum of its file. adviser is nil if model is "". close is
-// never nil.
-func openAdviser(flag, model string, notes io.Writer) (adviser *eval.Evaluator, checksum string, close func() error, err error) {
+// openAdviser opens the network that a flag names, which must support the boards, and returns it with the checksum of its file. adviser is
+// nil if model is "". close is never nil.
+func openAdviser(flag, model string, boards []*game.Board, notes io.Writer) (adviser *eval.Evaluator, checksum string, close func() error, err error) {
 	close = func() error { return nil }
 	if model == "" {
 		return nil, "", close, nil
@@ -187,6 +187,11 @@ func openAdviser(flag, model string, notes io.Writer) (adviser *eval.Evaluator, 
 	e, err := backend{Backend: open.Auto, Model: model}.choose(notes)
 	if err != nil {
 		return nil, "", close, fmt.Errorf("--%s: %w", flag, err)
+	}
+	for _, b := range boards {
+		if err := e.Supports(b); err != nil {
+			return nil, "", close, errors.Join(fmt.Errorf("--%s: %w", flag, err), e.Close())
+		}
 	}
 	return e.Evaluator, m.SHA256, e.Close, nil
 }

@@ -89,6 +89,9 @@ func (c *proveCmd) Run(ctx context.Context, s streams) error {
 	shared := shareAgents(c.processors, s.err)
 	for range runtime.GOMAXPROCS(0) {
 		a, err := agent.New(spec, shared)
+		if err == nil {
+			err = agent.Supports(a, board)
+		}
 		if err != nil {
 			return err
 		}

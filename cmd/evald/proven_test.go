@@ -17,7 +17,8 @@ import (
 func TestProvenLevel(t *testing.T) {
 	const network = "0d927eb8e51380b0a565c9b4f20dd18db994604122ded2c96c1d5925b2fcd7be"
 	spec := gametest.Must(play.ParseAgent("proven"))(t)
-	if want := gametest.Must(agent.Parse("policy:model=default-fast,exact=262144"))(t); spec != want {
+	want := gametest.Must(agent.Parse("policy:model=default-fast,exact=262144"))(t)
+	if want.Chosen = true; spec != want {
 		t.Errorf("proven is %v, want %v", spec, want)
 	}
 	if sum := gametest.Must(networkOf(spec, game.Connect4))(t); sum != network {

@@ -196,7 +196,10 @@ func (r *searchRun) refuse(l *searchLine, err error) {
 
 // begin starts the search of a line, or answers the line at once.
 func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
-	if l.state, err = l.Parse(parser); err != nil {
+	if l.state, err = l.Parse(parser); err == nil {
+		err = r.evaluator.Supports(l.state.Board)
+	}
+	if err != nil {
 		r.refuse(l, err)
 		l.ended <- nil
 		return nil

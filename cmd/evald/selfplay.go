@@ -108,6 +108,11 @@ func (c *selfplayCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer e.Close()
 	for _, r := range runs {
+		if err := e.Supports(r.board); err != nil {
+			return err
+		}
+	}
+	for _, r := range runs {
 		if err := c.play(ctx, s, e, path, r); err != nil {
 			return err
 		}

@@ -217,12 +217,12 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 			networks = append(networks, m.Ref())
 		}
 	}
-	own := shareAgents(c.processors, io.Discard).Models // shipped networks; notes to the user are dropped
+	own := shareAgents(c.processors, io.Discard) // shipped networks; notes to the user are dropped
 	models := func(name string) (*eval.Evaluator, error) {
 		if name == "" || slices.Contains(networks, name) {
 			return server.Evaluator(name)
 		}
-		return own(name)
+		return own.Models(name)
 	}
 	first := all[0]
 	modelOn := func(r game.Rules) string {
@@ -240,7 +240,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 	}
 	page, err := web.New(web.Config{
 		Evaluator: e, Games: games, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
-		Agents: agent.Shared{Models: models, Solved: &agent.Solved{}, Ships: source.books},
+		Agents: agent.Shared{Models: models, Chosen: own.Chosen, Solved: &agent.Solved{}, Ships: source.books},
 	})
 	if err != nil {
 		return err

@@ -102,7 +102,11 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer all.close()
-	taste, checksum, closeTaste, err := openAdviser("taste", c.Taste, s.err)
+	var boards []*game.Board
+	for _, l := range all {
+		boards = append(boards, l.board)
+	}
+	taste, checksum, closeTaste, err := openAdviser("taste", c.Taste, boards, s.err)
 	if err != nil {
 		return err
 	}

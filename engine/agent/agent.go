@@ -35,6 +35,7 @@ type Agent interface {
 // Shared is the resources that the agents of a program share. Every field is optional. The functions are called concurrently.
 type Shared struct {
 	Models   func(name string) (*eval.Evaluator, error) // returns the evaluator of a network by its name or path; "" is the default network
+	Chosen   func(name string) (*eval.Evaluator, error) // is Models for Spec.Chosen; nil: Models
 	Books    func(path string) (*opening.Book, error)   // returns an opening book by its path
 	Searched func(*mcts.Tree)                           // is called with the tree of each move, to extend a book
 	Exact    func(path string) (*book.Book, error)      // returns a book of exact scores by its path
@@ -47,11 +48,20 @@ type Shared struct {
 	FastBelow time.Duration
 }
 
+// Supports returns nil if an agent plays on a board, and otherwise an error that names its network. Callers ask before a game begins; a move
+// on such a board is the same error.
+func Supports(a Agent, b *game.Board) error {
+	if s, ok := a.(interface{ Supports(*game.Board) error }); ok {
+		return s.Supports(b)
+	}
+	return nil
+}
+
 // Choose sets FastModel in the Spec of a search that has less than FastBelow per move and names no network. It returns all other Specs
 // unchanged. New calls it too; a caller that displays a Spec calls Choose first.
 func (s Shared) Choose(spec Spec) Spec {
 	if spec.Name == "mcts" && spec.Model == "" && spec.Visits == 0 && spec.Time > 0 && spec.Time < s.FastBelow {
-		spec.Model = s.FastModel
+		spec.Model, spec.Chosen = s.FastModel, true
 	}
 	return spec
 }

@@ -191,6 +191,69 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// limited is a network for 7x6x4 alone.
+type limited struct{ evaltest.Stub }
+
+func (l *limited) Attributes() eval.Attributes {
+	a := l.Stub.Attributes()
+	a.Supports = func(b *game.Board) error {
+		if b.Rules() == game.Connect4 {
+			return nil
+		}
+		return &eval.UnsupportedError{Model: "limited", Rules: b.Rules(), Games: "7x6x4 alone", Instead: "name another"}
+	}
+	return a
+}
+
+// Each agent with a network refuses a board that the network does not support, also where it need not ask the network. If the program has
+// chosen the network, the agent gets another evaluator.
+func TestSupports(t *testing.T) {
+	b, found := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}), 0
+	one, _, err := b.ParseMoves("121212") // the next stone wins
+	gametest.OK(t, err)
+	shared := agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&limited{}), nil }}
+	for _, name := range agent.Names() {
+		text := name + ":model=x"
+		if _, err := agent.Parse(text); err != nil {
+			if a := make1(t, name); agent.Supports(a, b) != nil {
+				t.Errorf("%s has no network: %v", name, agent.Supports(a, b))
+			}
+			continue
+		}
+		found++
+		spec := gametest.Must(agent.Parse(text))(t)
+		if spec.Visits == 0 && name == "solver" {
+			spec.Time = time.Minute
+		}
+		a := gametest.Must(agent.New(spec, shared))(t)
+		if agent.Supports(a, game.MustBoard(game.Connect4)) != nil {
+			t.Errorf("%s on 7x6x4: %v", text, agent.Supports(a, game.MustBoard(game.Connect4)))
+		}
+		refused := func(err error) {
+			t.Helper()
+			if missing := (*eval.UnsupportedError)(nil); !errors.As(err, &missing) || missing.Rules != b.Rules() {
+				t.Errorf("%s: error %v, want that the network does not know %v", text, err, b.Rules())
+			}
+		}
+		refused(agent.Supports(a, b))
+		e := agent.NewEvaluator(a)
+		refused(e.Supports(b))
+		for _, p := range []game.Position{{}, one} {
+			_, err := a.Move(t.Context(), b, p)
+			refused(err)
+		}
+		own := shared
+		own.Chosen = func(string) (*eval.Evaluator, error) { return stubModels("stub") }
+		spec.Chosen = true
+		if a := gametest.Must(agent.New(spec, own))(t); agent.Supports(a, b) != nil {
+			t.Errorf("%s, if the program has chosen its network: %v", text, agent.Supports(a, b))
+		}
+	}
+	if found < 4 {
+		t.Errorf("%d agents have a network", found)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, name := range agent.Names() {
 		f.Add(name + ":time=1s,sims=5,visits=7,seed=3,model=x")

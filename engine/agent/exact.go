@@ -43,7 +43,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	e := &exact{time: s.Time, solved: cmp.Or(shared.Solved, new(Solved)), memory: shared.Memory}
 	if s.Time > 0 {
 		var err error
-		rest := Spec{Name: "mcts", Model: s.Model, Time: s.Time / 2, Seed: s.Seed, Exact: s.Exact}
+		rest := Spec{Name: "mcts", Model: s.Model, Chosen: s.Chosen, Time: s.Time / 2, Seed: s.Seed, Exact: s.Exact}
 		if e.instead, err = puct(shared.Choose(rest), shared); err != nil {
 			return nil, err
 		}
@@ -71,9 +71,20 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	return e, nil
 }
 
+// Supports is that of the network, because any position may be too hard for the solver.
+func (e *exact) Supports(b *game.Board) error {
+	if e.instead == nil {
+		return nil
+	}
+	return e.instead.Supports(b)
+}
+
 func (e *exact) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	whole, cancel := within(ctx, e.time) // includes the creation of a large board's table, which takes tenths of a second
 	defer cancel()
+	if err := e.Supports(b); err != nil {
+		return 0, fmt.Errorf("solver: %w", err)
+	}
 	if e.instead != nil && b.Cells()-p.Plies() > mostEmpty {
 		return e.instead.move(ctx, whole, b, p)
 	}

@@ -22,15 +22,15 @@ import (
 //     chooses the likeliest, the first of equals. The model does not improve its sight: an overlooked legal cell that
 //     completes a line of either side has the weight of the average legal move.
 type human struct {
-	spec      Spec
-	evaluator *eval.Evaluator
+	spec Spec
+	*eval.Evaluator
 }
 
 // sightNodes is the maximum number of positions that a human visits for one move.
 const sightNodes = 1 << 16
 
 func newHuman(s Spec, shared Shared) (Agent, error) {
-	e, err := evaluator(s.Model, shared)
+	e, err := s.evaluator(shared)
 	if err != nil {
 		return nil, err
 	}
@@ -39,6 +39,9 @@ func newHuman(s Spec, shared Shared) (Agent, error) {
 
 func (h human) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("human: %w", err)
+	}
+	if err := h.Supports(b); err != nil {
 		return 0, fmt.Errorf("human: %w", err)
 	}
 	random := rand.New(rand.NewPCG(h.spec.Seed, p.Hash()))
@@ -67,7 +70,7 @@ func (h human) feeling(ctx context.Context, b *game.Board, p game.Position) ([]f
 	batch := eval.NewBatch(b, 1)
 	var mirrored bool
 	batch.Pos[0], mirrored = b.Canonical(p)
-	if err := h.evaluator.Leaves(ctx, batch); err != nil {
+	if err := h.Leaves(ctx, batch); err != nil {
 		return nil, fmt.Errorf("human: %w", err)
 	}
 	policy := batch.PolicyRow(0)

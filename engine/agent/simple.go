@@ -127,16 +127,17 @@ type policy struct {
 }
 
 func newPolicy(s Spec, shared Shared) (Agent, error) {
-	e, err := evaluator(s.Model, shared)
+	e, err := s.evaluator(shared)
 	if err != nil {
 		return nil, err
 	}
 	return policy{e, s.Exact}, nil
 }
 
-// evaluator returns the heuristic or the network with the given name. Without a name, it returns the default network, or bitsquares if the
+// evaluator returns the heuristic or the network that Model names. Without a name, it returns the default network, or bitsquares if the
 // program has no networks.
-func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
+func (s Spec) evaluator(shared Shared) (*eval.Evaluator, error) {
+	name := s.Model
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()
 	}
@@ -145,6 +146,9 @@ func evaluator(name string, shared Shared) (*eval.Evaluator, error) {
 	}
 	if shared.Models == nil {
 		return nil, fmt.Errorf("agent: no networks here, so no model %s", short.Quote(name))
+	}
+	if s.Chosen && shared.Chosen != nil {
+		return shared.Chosen(name)
 	}
 	return shared.Models(name)
 }
@@ -197,7 +201,9 @@ func NewEvaluator(a Agent) *eval.Evaluator {
 }
 
 // Attributes implements eval.Backend. Agents may play at random.
-func (*mover) Attributes() eval.Attributes { return eval.Attributes{Rows: 1} }
+func (m *mover) Attributes() eval.Attributes {
+	return eval.Attributes{Rows: 1, Supports: func(b *game.Board) error { return Supports(m.agent, b) }}
+}
 
 // Compute implements eval.Backend.
 func (m *mover) Compute(ctx context.Context, b *eval.Batch) error {

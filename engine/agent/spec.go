@@ -24,6 +24,7 @@ type Spec struct {
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // per move; 0: limited by Visits or Games
 	Model  string        // mcts, policy, human, solver with a time: a network or a heuristic; "" is the default of Shared.Models
+	Chosen bool          // the program has chosen Model, so on boards that it does not support another network may play; not part of the text
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of a tree's opening book; solver: path of its book of exact scores
 	Random bool          // solver: plays any of the best moves, by Seed

@@ -76,7 +76,7 @@ func newMCTS(s Spec, shared Shared) (Agent, error) { return puct(s, shared) }
 
 // puct returns the agent that searches by PUCT and evaluates leaves with a network or heuristic.
 func puct(s Spec, shared Shared) (*searcher, error) {
-	e, err := evaluator(s.Model, shared)
+	e, err := s.evaluator(shared)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +113,9 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 	return a, err
 }
 
+// Supports is that of the evaluator.
+func (s *searcher) Supports(b *game.Board) error { return s.evaluator.Supports(b) }
+
 func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
 	inner, cancel := within(ctx, s.spec.Time)
 	defer cancel()
@@ -121,6 +124,9 @@ func (s *searcher) Move(ctx context.Context, b *game.Board, p game.Position) (in
 
 // move searches until inner ends, and then returns the best move so far. If ctx ends, it returns an error.
 func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Position) (int, error) {
+	if err := s.Supports(b); err != nil {
+		return 0, fmt.Errorf("%s: %w", s.spec.Name, err)
+	}
 	if err := s.root(b, p, s.config.Exact); err != nil {
 		return 0, err
 	}

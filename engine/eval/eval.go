@@ -21,6 +21,7 @@ import (
 	"slices"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 )
 
 // Batch is N positions of one board and memory for their answers. The caller owns it. Every slice has exactly the given length; A is
@@ -49,6 +50,22 @@ type Attributes struct {
 	Rows      int     // preferred rows per call; 1: the cost per row does not depend on their number
 	Invariant bool    // a row's answer is bit for bit the same in every batch
 	Search    *Search // nil: searches use the default constants of their selection rule
+
+	// Supports returns nil for a board that the backend answers, and otherwise an *UnsupportedError. If it is nil, the backend answers
+	// every board.
+	Supports func(*game.Board) error
+}
+
+// UnsupportedError means that a network does not support a board, and that no other evaluator may answer in its place.
+type UnsupportedError struct {
+	Model   string     // the network's name
+	Rules   game.Rules // of the board
+	Games   string     // what the network supports, such as "7x6x4"
+	Instead string     // what the user can do
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("model %s does not know %v: it knows %s; %s", short.Text(e.Model), e.Rules, e.Games, e.Instead)
 }
 
 // Search is the constants with which PUCT searches are strongest with a network. They depend on how certain its policy is and on how much
@@ -158,13 +175,16 @@ func (b *Batch) Unfinished() error {
 // Finite returns nil if all answers are finite numbers, and otherwise an error that wraps ErrNotFinite and names the first position whose
 // answer is not.
 func (b *Batch) Finite() error {
-	for i, p := range b.Pos {
+	for i := range b.Pos {
 		if slices.ContainsFunc(b.WDLRow(i), infinite) || slices.ContainsFunc(b.PolicyRow(i), infinite) {
-			return fmt.Errorf("%w: position %+v", ErrNotFinite, p)
+			return b.NotFinite(i, "")
 		}
 	}
 	return nil
 }
+
+// NotFinite returns an error that wraps ErrNotFinite and names the position of row i as users write it, and why, unless that is "".
+func (b *Batch) NotFinite(i int, why string) error { return &notFinite{b.Board, b.Pos[i], why} }
 
 func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }
 

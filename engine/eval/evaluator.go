@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/evald/evald/engine/game"
 )
 
 // Evaluator answers positions with a Backend. Evaluate is for answers that are shown or stored, Leaves for tree searches. Both are safe for
 // concurrent use. A batch passes these steps in order:
 //
-//	ready     the slices have the right lengths, and the context has not ended
+//	ready     the slices have the right lengths, the backend supports the board, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
 //	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
 //	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
@@ -20,8 +22,9 @@ import (
 type Evaluator struct {
 	backend Backend
 	options Options
-	batcher *batcher // around backend; nil without Options.Batch
-	model   uint32   // the number of Options.Model in Options.Cache
+	batcher *batcher                // around backend; nil without Options.Batch
+	model   uint32                  // the number of Options.Model in Options.Cache
+	boards  func(*game.Board) error // Attributes.Supports of backend
 	caller  Caller
 	work    *sync.Pool
 }
@@ -48,7 +51,7 @@ type Options struct {
 
 // New returns an Evaluator of a backend.
 func New(b Backend, o Options) *Evaluator {
-	e := &Evaluator{backend: b, options: o, work: &sync.Pool{New: func() any { return new(undecided) }}}
+	e := &Evaluator{backend: b, options: o, boards: b.Attributes().Supports, work: &sync.Pool{New: func() any { return new(undecided) }}}
 	if o.Cache != nil {
 		e.model = o.Cache.model(o.Model)
 	}
@@ -60,6 +63,15 @@ func New(b Backend, o Options) *Evaluator {
 
 // Backend returns the wrapped backend, so that callers can make an Evaluator with other options.
 func (e *Evaluator) Backend() Backend { return e.backend }
+
+// Supports returns nil if the backend answers positions of the board, and otherwise an *UnsupportedError. Callers that play or search ask
+// first, because positions that the rules decide do not reach the backend.
+func (e *Evaluator) Supports(b *game.Board) error {
+	if e.boards == nil {
+		return nil
+	}
+	return e.boards(b)
+}
 
 // For returns an Evaluator whose requests belong to c. It shares everything with e.
 func (e *Evaluator) For(c Caller) *Evaluator {
@@ -94,6 +106,9 @@ func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
 // ErrLate and ErrClosed.
 func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, err error) {
 	if err := b.Ready(ctx); err != nil {
+		return Timing{}, err
+	}
+	if err := e.Supports(b.Board); err != nil {
 		return Timing{}, err
 	}
 	if raw {

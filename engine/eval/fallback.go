@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/evald/evald/engine/game"
 )
 
 // Stage is one backend of a Fallback.
@@ -55,6 +57,23 @@ func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 
 // ErrNotFinite means that an answer contains a NaN or an infinity.
 var ErrNotFinite = errors.New("answer is not finite")
+
+// notFinite is the error of Batch.NotFinite. It writes the position only if it is shown, because a Fallback drops most of these errors.
+type notFinite struct {
+	board    *game.Board
+	position game.Position
+	why      string
+}
+
+func (e *notFinite) Error() string {
+	text := fmt.Sprintf("%v: position %s", ErrNotFinite, e.board.Text(e.position))
+	if e.why != "" {
+		text += ": " + e.why
+	}
+	return text
+}
+
+func (e *notFinite) Unwrap() error { return ErrNotFinite }
 
 // Mirrored is a backend that evaluates each position and its mirror image with another backend, and answers with the mean. A network that
 // is not symmetric errs differently on the two, so the mean errs less. Mirrored positions get mirrored answers, bit for bit. Mirrored

@@ -83,6 +83,46 @@ func FormatNotation(r Rules, actions []int) string {
 	return r.String() + ":" + FormatMoves(r, actions)
 }
 
+// textSteps is the maximum number of positions at which Text looks for a game.
+const textSteps = 1 << 12
+
+// Text returns a position as a line of input: the notation of a game that leads to it or, if none is found soon, Kaggle's observation. Its
+// game must not be over.
+func (b *Board) Text(p Position) string {
+	first := p.Own
+	if p.Plies()%2 == 1 {
+		first = p.Other()
+	}
+	moves := make([]int, 0, p.Plies())
+	seen := map[Position]bool{}
+	var reach func(Position) bool
+	reach = func(now Position) bool {
+		if now.All == p.All {
+			return true
+		}
+		if seen[now] || len(seen) >= textSteps {
+			return false
+		}
+		seen[now] = true
+		mine := first
+		if now.Plies()%2 == 1 {
+			mine = p.All.AndNot(first)
+		}
+		for cells := b.Legal(now).And(mine); !cells.IsZero(); cells = cells.WithoutFirst() {
+			moves = append(moves, b.Action(cells.First()))
+			if reach(b.PlayCell(now, bit(cells.First()))) {
+				return true
+			}
+			moves = moves[:len(moves)-1]
+		}
+		return false
+	}
+	if reach(Position{}) {
+		return FormatNotation(b.rules, moves)
+	}
+	return State{b, p, 1 + p.Plies()%2}.Observation()
+}
+
 // CutRules splits a game's text into its rules, Connect4 if it has no prefix, and its moves, which it does not check.
 func CutRules(s string) (r Rules, moves string, err error) {
 	prefix, moves, found := strings.Cut(s, ":")

@@ -64,6 +64,26 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// Text writes a position so that Parse reads the same position: as moves if a game leads to it, and otherwise as an observation.
+func TestText(t *testing.T) {
+	r := gametest.Rand(6)
+	for _, b := range gametest.Boards() {
+		for _, p := range append(gametest.Positions(r, b, 20, true), game.Position{}) {
+			text := b.Text(p)
+			s, err := new(game.Parser).Parse(text)
+			if err != nil || s.Position != p || s.Board.Rules() != b.Rules() || text[0] == '{' {
+				t.Errorf("%v: %s is %+v, %v; want moves to %+v", b.Rules(), text, s.Position, err, p)
+			}
+		}
+	}
+	b := game.MustBoard(game.Connect4)
+	odd := gametest.Must(b.FromKaggle(append(make([]int, 35), 1, 1, 0, 0, 0, 0, 0), 2))(t)
+	parser := game.Parser{AnyPosition: true}
+	if s, err := parser.Parse(b.Text(odd.Position)); err != nil || s.Position != odd.Position {
+		t.Errorf("%s is %+v, %v; want %+v", b.Text(odd.Position), s.Position, err, odd.Position)
+	}
+}
+
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		in, rules string

@@ -34,7 +34,7 @@ func NewEvaluator(next *eval.Evaluator, c Config, limits Limits) (*eval.Evaluato
 
 // Attributes implements eval.Backend.
 func (e *searcher) Attributes() eval.Attributes {
-	return eval.Attributes{Rows: AtOnce(0), Invariant: true}
+	return eval.Attributes{Rows: AtOnce(0), Invariant: true, Supports: e.next.Supports}
 }
 
 // Compute implements eval.Backend.

@@ -89,13 +89,16 @@ const NodesAtOnce = 1 << 24
 // AtOnce is the number of positions of a board that are searched at once if memory permits: enough for two full batches.
 func AtOnce(batch int) int { return max(256, 2*batch) }
 
-// Add adds all jobs, or none if it returns an error: that of begin, or of a configuration.
+// Add adds all jobs, or none if it returns an error: that of begin, of a configuration, or of a board that the evaluator does not support.
 func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		room := NodesFor(j.Board, j.Visits)
 		j.Config.MaxNodes = min(cmp.Or(j.Config.MaxNodes, room), room)
 		if _, err := j.Config.complete(j.Board); err != nil {
 			return err
+		}
+		if err := s.evaluator.Supports(j.Board); err != nil {
+			return fmt.Errorf("search: %w", err)
 		}
 	}
 	s.mu.Lock()

@@ -96,6 +96,9 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 			return fmt.Errorf("mcts: trees of %v and %v in one search", trees[0].board.Rules(), t.board.Rules())
 		}
 	}
+	if err := s.evaluator.Supports(trees[0].board); err != nil {
+		return fmt.Errorf("search: %w", err)
+	}
 	s.prepare(ctx, trees[0].board)
 	if s.limits.Decide && len(trees) == 1 {
 		s.clock = &clock{start: time.Now(), deadline: s.deadline, visits: trees[0].Visits()}

@@ -121,11 +121,12 @@ func TestErrors(t *testing.T) {
 	eachPath(t, func(t *testing.T, p kernel.Path) {
 		b := game.MustBoard(game.Connect4)
 		pos := gametest.Positions(gametest.Rand(12), b, 400, true)
-		// The error names the first row.
+		// The error names the first row and its position.
+		first := "answer is not finite: position " + b.Text(pos[0]) + ": "
 		for name, want := range map[string]string{
-			"value.wdl.bias":      "evaluate: row 0: win-draw-loss logit 1 is +Inf",
-			"value.gameover.bias": "evaluate: row 0: gameover logit 1 is +Inf",
-			"policy.logit.bias":   "evaluate: row 0: cell logit 0 is +Inf",
+			"value.wdl.bias":      "evaluate: row 0: " + first + "win-draw-loss logit 1 is +Inf",
+			"value.gameover.bias": "evaluate: row 0: " + first + "gameover logit 1 is +Inf",
+			"policy.logit.bias":   "evaluate: row 0: " + first + "cell logit 0 is +Inf",
 		} {
 			broken := network(t, "2x16/8/16", 1)
 			overflow(broken, name)

@@ -453,7 +453,7 @@ func TestNotFinite(t *testing.T) {
 				}
 				continue
 			}
-			if status != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) || !errors.Is(err, errNotFinite) {
+			if status != notFinite || !bytes.Equal(rows[4:], make([]byte, len(rows)-4)) || !errors.Is(err, eval.ErrNotFinite) {
 				t.Errorf("%s: %s %g: answer %x, %v", kernel, test.name, test.value, rows, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,12 +17,12 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// An answer that is not finite costs its batch and nothing else.
+// An answer that is not finite costs a launch and nothing else: the device is asked again for halves of its batch.
 func TestEvaluatorNotFinite(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t, fewRows)
 	o := s.run(t, "an answer is not finite", func() { fakeDriver.Fail("kernel", 2, 1, fake.Spoil) })
-	if o.start != nil || o.cpu != 1 || o.stats.Faults != 0 || o.stats.Rebuilt != 0 {
+	if o.start != nil || o.cpu != 0 || o.stats.Faults != 0 || o.stats.Rebuilt != 0 {
 		t.Errorf("%+v", o)
 	}
 	if o := s.run(t, "always", func() { fakeDriver.Fail("kernel", 1, -1, fake.Spoil) }); !errors.Is(o.start, errSelfTest) {
@@ -112,14 +113,14 @@ func TestEvaluatorOverflows(t *testing.T) {
 	}
 	noGoroutineLeft(t)
 	_, _, err := newEvaluator(n, devices(t, 1, geforce), Options{}, quick)
-	if err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: win-draw-loss logit 0 is") {
+	if err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: answer is not finite: position -: win-draw-loss logit 0 is") {
 		t.Errorf("a network that is never finite: %v", err)
 	}
 	nothingLeft(t, "after a network that is never finite")
 }
 
-// A position with an activation that fp16 cannot hold is answered by the next evaluator, as often as it comes, and the
-// device continues with others.
+// A position with an activation that fp16 cannot hold is answered by the next evaluator, as often as it comes. The positions beside it keep
+// the device's answers, bit for bit.
 func TestEvaluatorFloat16Overflows(t *testing.T) {
 	noGoroutineLeft(t)
 	n, board := scrambled(t, "1x16/8/16", 1), game.MustBoard(game.Connect4)
@@ -141,14 +142,25 @@ func TestEvaluatorFloat16Overflows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small := gametest.Positions(gametest.Rand(4), board, 3, false)
-	for range 3 {
-		got := evaluate(t, f, board, append([]game.Position{large}, small...))
-		if want := reference(t, n, board, got.Pos); !sameRows(got, want) {
-			t.Errorf("the rows are not the reference's, sources %v", got.Source)
+	small := gametest.Positions(gametest.Rand(4), board, 6, true)
+	want := evaluate(t, e, board, small)
+	if countSource(want, eval.GPU) != len(small) {
+		t.Errorf("without that position sources are %v", want.Source)
+	}
+	err = e.Compute(t.Context(), &eval.Batch{Board: board, Pos: []game.Position{large}, WDL: make([]float32, 3), Policy: make([]float32, 7), Source: make([]eval.Source, 1)})
+	if !errors.Is(err, eval.ErrNotFinite) || !strings.Contains(err.Error(), "answer is not finite: position "+board.Text(large)) || !strings.Contains(err.Error(), "65504") {
+		t.Errorf("error %v, want one that names the position", err)
+	}
+	for at := range 7 { // the row of that position
+		got := evaluate(t, f, board, slices.Insert(slices.Clone(small), at, large))
+		alone := got.Slice(at, at+1)
+		if !sameRows(&alone, reference(t, n, board, alone.Pos)) {
+			t.Errorf("row %d is by %v, and not the reference's", at, alone.Source)
 		}
-		if got := evaluate(t, f, board, small); countSource(got, eval.GPU) == 0 || countSource(got, eval.CPU) > 0 {
-			t.Errorf("without that position sources are %v", got.Source)
+		before, after := got.Slice(0, at), got.Slice(at+1, len(got.Pos))
+		wantBefore, wantAfter := want.Slice(0, at), want.Slice(at, len(small))
+		if !sameRows(&before, &wantBefore) || !sameRows(&after, &wantAfter) {
+			t.Errorf("the rows beside row %d are not the device's: %v", at, got.Source)
 		}
 	}
 	if d := e.Stats()[0]; !d.Working || d.Faults != 0 || d.Rebuilt != 0 {

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -43,18 +42,15 @@ const (
 	notFinite = 0xb
 )
 
-// errNotFinite is no fault of the device: the network's output is not finite, or an activation is too large for fp16.
-var errNotFinite = errors.New("the network's output is not finite, or above 65504 in a layer, which float16 cannot hold")
-
 // ReadAnswer fills row i of the batch from an answer of the device, RowBytes long. The error says what is wrong with the
-// answer; it wraps errNotFinite if the kernel says so.
+// answer; it wraps eval.ErrNotFinite if the kernel says so, which is no fault of the device.
 func (p plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(answer[4*i:]) }
 	const one = 1 << 24
 	win, draw := word(0)&(2*one-1), word(1)
 	switch status := word(0) >> 28; {
 	case status == notFinite:
-		return fmt.Errorf("evaluate: row %d: %w", i, errNotFinite)
+		return fmt.Errorf("evaluate: row %d: %w", i, b.NotFinite(i, "an output of the network, or above 65504 in a layer, which float16 cannot hold"))
 	case status != answered || win > one || draw > one-win:
 		return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x %#x", i, word(0), draw)
 	}

@@ -69,6 +69,7 @@ func (t *test) compare(rows []byte) error {
 		}
 	}
 	got := eval.NewBatch(t.want.Board, min(n, probes))
+	copy(got.Pos, t.want.Pos) // for errors
 	sum := 0.0
 	for i := range got.Pos {
 		if err := p.ReadAnswer(got, i, rows[i*size:(i+1)*size]); err != nil {

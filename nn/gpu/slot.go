@@ -66,7 +66,7 @@ func (c *call) finish(ctx context.Context, b *eval.Batch) error {
 	case err := <-s.done:
 		c.flying = append(c.flying[:0], c.flying[1:]...)
 		if err == nil {
-			if err = s.read(b); err != nil && !errors.Is(err, errNotFinite) {
+			if err = s.read(b); err != nil && !errors.Is(err, eval.ErrNotFinite) {
 				s.session.condemn(err)
 				<-s.session.dead // afterwards no caller gets an answer from that session
 			}

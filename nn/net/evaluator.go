@@ -56,14 +56,14 @@ type Answerer struct {
 }
 
 // Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source eval.CPU. If a logit is not finite, it
-// returns an error that wraps eval.ErrNotFinite and names the logit, and leaves the row unchanged.
+// returns an error that wraps eval.ErrNotFinite and names the position and the logit, and leaves the row unchanged.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string
 		values []float32
 	}{{"win-draw-loss", wdl}, {"gameover", gameover}, {"cell", cells}} {
 		if at, ok := finite(out.values); !ok {
-			return &notFinite{out.name, at, out.values[at]}
+			return b.NotFinite(i, fmt.Sprintf("%s logit %d is %v", out.name, at, out.values[at]))
 		}
 	}
 	if n := b.Board.Actions(); len(a.logits) != n {
@@ -75,14 +75,3 @@ func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) 
 	b.Source[i] = eval.CPU
 	return nil
 }
-
-// notFinite is an error that wraps eval.ErrNotFinite.
-type notFinite struct {
-	logits string
-	at     int
-	value  float32
-}
-
-func (e *notFinite) Error() string { return fmt.Sprintf("%s logit %d is %v", e.logits, e.at, e.value) }
-
-func (e *notFinite) Is(target error) bool { return target == eval.ErrNotFinite }

@@ -65,10 +65,11 @@ func TestEvaluatorErrors(t *testing.T) {
 	manyWorkers(t)
 	b := game.MustBoard(game.Connect4)
 	pos := gametest.Positions(gametest.Rand(12), b, 40, true)
+	first := "answer is not finite: position " + b.Text(pos[0]) + ": "
 	for name, want := range map[string]string{
-		"value.wdl.bias":      "evaluate: row 0: win-draw-loss logit 1 is +Inf",
-		"value.gameover.bias": "evaluate: row 0: gameover logit 1 is +Inf",
-		"policy.logit.bias":   "evaluate: row 0: cell logit 0 is +Inf",
+		"value.wdl.bias":      "evaluate: row 0: " + first + "win-draw-loss logit 1 is +Inf",
+		"value.gameover.bias": "evaluate: row 0: " + first + "gameover logit 1 is +Inf",
+		"policy.logit.bias":   "evaluate: row 0: " + first + "cell logit 0 is +Inf",
 	} {
 		broken := mustNew(t, Config{2, 16, 8, 16}, 1)
 		overflow(broken, name)

@@ -172,12 +172,12 @@ func (o Options) suggestInt8(e *Opened) {
 	}
 }
 
-// ModelOn returns the name, as in answers, of the model that answers a game: Model, AnyModel, or bitsquares.
+// ModelOn returns the name, as in answers, of the model that answers a game: Model or, with Options.Substitute, AnyModel or bitsquares.
 func (o *Opened) ModelOn(r game.Rules) string {
 	switch {
-	case o.Games == nil || slices.Contains(o.Games, r):
+	case o.any == nil || slices.Contains(o.Games, r):
 		return o.Model
-	case o.any != nil && o.any.ranges.Contains(r):
+	case o.any.ranges.Contains(r):
 		if o.mirrored { // AnyModel is mirrored too
 			return AnyModel + mirroredName
 		}

@@ -117,6 +117,13 @@ func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 	}
 	e.mirror(o)
 	if f.rules() == "" {
+		c := &codecs{of: f}
+		e.limit(func(b *game.Board) string {
+			if _, err := c.on(b); err != nil {
+				return fmt.Sprintf("boards whose shapes fit it (%v)", err)
+			}
+			return ""
+		})
 		return e, nil
 	}
 	rules, err := game.ParseRules(f.rules())

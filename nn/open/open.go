@@ -3,7 +3,7 @@
 //
 // Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go and network.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
+// Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
 // files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), race.go: checks and measurements that are
 // made once for a file or a GPU.
 //
@@ -15,12 +15,10 @@ package open
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -64,6 +62,11 @@ type Options struct {
 	// empty, the shipped networks evaluate the games that they support, and bitsquares evaluates all others. If the backend is a heuristic,
 	// it must be empty.
 	Model string
+
+	// Substitute makes AnyModel, or bitsquares outside its range, answer the games that the network does not support. Without it they are an
+	// *eval.UnsupportedError. It is for names that the program has chosen, because answers of another network must not count as those of
+	// the one that a user has named. If Model is empty, it is always set.
+	Substitute bool
 
 	// Backend is one of Backends or a heuristic's name. Empty means Auto.
 	Backend string
@@ -119,13 +122,13 @@ type Opened struct {
 	How     string // text for users: how answers are computed
 	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest; nil means every game. If Options name no model, a network
-	// of pattern tables or an ONNX file, AnyModel answers other games in its range. bitsquares answers the rest.
+	// Games are the games that the model answers, in the order of its manifest; nil means every game whose shapes fit. Other games are an
+	// error or, with Options.Substitute, AnyModel answers those in its range, and bitsquares the rest.
 	Games []game.Rules
 
 	mirrored bool // Model also contains this
 
-	any    *anyNetwork  // nil unless AnyModel answers other games
+	any    *anyNetwork  // nil unless Options.Substitute made AnyModel answer other games
 	gpu    *gpu.Backend // nil if no GPU is used
 	ort    []io.Closer  // backends of ONNX Runtime
 	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
@@ -168,6 +171,7 @@ func named(o Options) (*Opened, error) {
 	if err := o.findGPUs(); err != nil { // before reading the model, whose file may be large
 		return nil, err
 	}
+	o.Substitute = o.Substitute || o.Model == ""
 	m, n, err := Any(cmp.Or(o.Model, DefaultModel))
 	if err != nil {
 		return nil, err
@@ -229,35 +233,4 @@ func (o *Opened) Devices() []gpu.DeviceStats {
 		return nil
 	}
 	return o.gpu.Stats()
-}
-
-// only limits the network to the games on which it was trained; another backend answers all others.
-func (o *Opened) only(games []game.Rules, other eval.Backend) {
-	o.Games = games
-	o.Evaluator = evaluator(trained{o.Backend(), other, games})
-}
-
-// elsewhere makes AnyModel answer all other games. AnyModel itself uses bitsquares for those outside its range.
-func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
-	if o.any, err = newAny(options); err != nil {
-		return err
-	}
-	o.only(games, o.any)
-	o.How += "; network " + AnyModel + " on boards of " + strings.Join(o.any.ranges.Strings(), " and ") + ", bitsquares on others"
-	return nil
-}
-
-// trained answers the games on which the network was trained with the network, and all others with another backend.
-type trained struct {
-	network, other eval.Backend
-	games          []game.Rules // on which the network was trained
-}
-
-func (t trained) Attributes() eval.Attributes { return t.network.Attributes() }
-
-func (t trained) Compute(ctx context.Context, b *eval.Batch) error {
-	if !slices.Contains(t.games, b.Board.Rules()) {
-		return t.other.Compute(ctx, b)
-	}
-	return t.network.Compute(ctx, b)
 }

@@ -14,8 +14,7 @@ import (
 // FastModel is the shipped network of pattern tables, the fallback of networks of convolutions.
 const FastModel = "default-fast"
 
-// ofTables opens a network of pattern tables, which supports only 7x6x4. AnyModel answers other boards, because with 100 ms per move it is
-// stronger there than all heuristics (engine/arena/LOG.md).
+// ofTables opens a network of pattern tables, which supports only 7x6x4.
 func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 	switch o.Backend {
 	case GPU:

@@ -59,13 +59,13 @@ func TestFallsBack(t *testing.T) {
 	}
 }
 
-// A file of pattern tables is opened by its path as others are, and the network any answers the boards that it does not know.
+// A file of pattern tables is opened by its path as others are. With Substitute the network any answers the boards that it does not know.
 func TestPattern(t *testing.T) {
 	n := quick(t)
 	path := filepath.Join(t.TempDir(), "quick.safetensors")
 	gametest.OK(t, os.WriteFile(path, gametest.Must(n.Marshal())(t), 0o644))
 	for model, mirror := range map[string]bool{"quick": false, "quick, mirrored": true} {
-		e, _ := opened(t, open.Options{Model: path, Mirror: mirror})
+		e, _ := opened(t, open.Options{Model: path, Mirror: mirror, Substitute: true})
 		if e.Model != model || !e.Network || e.OnGPU || e.Backend().Attributes().Rows != 1 {
 			t.Errorf("want %s: %+v", model, e)
 		}

@@ -43,7 +43,10 @@ func toStatus(err error) error {
 		return err
 	}
 	code := codes.Internal
+	missing := (*eval.UnsupportedError)(nil)
 	switch {
+	case errors.As(err, &missing):
+		code = codes.InvalidArgument
 	case errors.Is(err, eval.ErrFull), errors.Is(err, eval.ErrLate):
 		code = codes.ResourceExhausted
 	case errors.Is(err, eval.ErrClosed):

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -167,8 +168,11 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 	return m, nil
 }
 
-// warmUp evaluates Settings.WarmUp rows of the empty board.
+// warmUp evaluates Settings.WarmUp rows of the empty board, unless the model does not support the board of requests that name none.
 func (s *Server) warmUp(m *model) error {
+	if m.evaluator.Supports(s.board) != nil {
+		return nil
+	}
 	b := new(eval.Batch)
 	for left := m.WarmUp; left > 0; left -= m.MaxRows {
 		b.Reset(s.board, min(left, m.MaxRows))
@@ -224,7 +228,9 @@ func (s *Server) Evaluator(name string) (*eval.Evaluator, error) {
 	if err != nil {
 		return nil, errors.New(status.Convert(err).Message())
 	}
-	return eval.New(newest{&s.models, name, m.Backend.Attributes()}, eval.Options{}), nil
+	n := newest{&s.models, name, m.Backend.Attributes()}
+	n.attributes.Supports = n.supports
+	return eval.New(n, eval.Options{}), nil
 }
 
 // newest is a backend that computes each batch with the model that is currently served under a name.
@@ -234,8 +240,17 @@ type newest struct {
 	attributes eval.Attributes
 }
 
-// Attributes returns the attributes of the model that was served first.
+// Attributes returns the attributes of the model that was served first, but Supports asks the current one.
 func (n newest) Attributes() eval.Attributes { return n.attributes }
+
+func (n newest) supports(b *game.Board) error {
+	m, err := n.models.hold(n.name, "")
+	if err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	defer m.release()
+	return m.evaluator.Supports(b)
+}
 
 // Compute implements eval.Backend. It returns an error after the model was unloaded or the server has ended.
 func (n newest) Compute(ctx context.Context, b *eval.Batch) error {

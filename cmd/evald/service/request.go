@@ -258,6 +258,9 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		b.Reset(board, len(b.Pos))
 	}
 	r.rows = len(b.Pos)
+	if err := m.evaluator.Supports(r.board); err != nil {
+		return toStatus(err)
+	}
 	if r.raw && !r.partial { // readRows has checked the rows of partial requests
 		if err := b.Unfinished(); err != nil {
 			return invalid("input %q: %s", r.input.name, err)

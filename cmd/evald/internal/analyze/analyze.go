@@ -138,6 +138,10 @@ func (r *run) line(l *stream.Line) {
 		r.engine.send(reply{ID: q.ID, Action: q.Action, TerminateID: q.Terminate, Terminated: &n})
 		return
 	}
+	if err := r.engine.config.Evaluator.Supports(q.State.Board); err != nil {
+		r.refuse(reply{ID: q.ID, Error: err.Error()})
+		return
+	}
 	if q.State.Board.Result(q.State.Position) != game.Ongoing {
 		a := Describe(q.Text, r.engine.config.Model(q.State.Board.Rules()), q.State, nil)
 		r.engine.send(reply{ID: q.ID, Ended: byGameOver, Answer: &a})

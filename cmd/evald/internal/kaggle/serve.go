@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/evald/evald/cmd/evald/service/origin"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -92,7 +93,9 @@ func (h Handler) answer(w http.ResponseWriter, r *http.Request) (action, status 
 	if instead != nil {
 		h.Log.Printf("POST / from %s: %v", r.RemoteAddr, instead)
 	}
-	if err != nil {
+	if _, unsupported := errors.AsType[*eval.UnsupportedError](err); unsupported {
+		return 0, http.StatusBadRequest, err
+	} else if err != nil {
 		return 0, http.StatusInternalServerError, err
 	}
 	return action, http.StatusOK, nil

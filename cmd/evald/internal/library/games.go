@@ -34,7 +34,7 @@ func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	if o.Games < 0 || o.First < 0 {
 		return nil, fmt.Errorf("games %d from %d: must be 0 or more", o.Games, o.First)
 	}
-	evaluator, function, done, err := asks(e, o.Batch)
+	evaluator, function, done, err := asks(e, b, o.Batch)
 	if err != nil {
 		return nil, err
 	}

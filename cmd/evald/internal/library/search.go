@@ -69,7 +69,7 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	if err := Check(b, positions); err != nil {
 		return nil, err
 	}
-	evaluator, function, done, err := asks(e, o.Batch)
+	evaluator, function, done, err := asks(e, b, o.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -121,11 +121,18 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	}), nil
 }
 
-// asks returns the evaluator of a call, which stays open until done is called. If e is nil, it is an evaluator on the caller's function.
-func asks(e *Evaluator, batch int) (evaluator *eval.Evaluator, function *Function, done func(), err error) {
+// asks returns the evaluator of a call on a board, which it must support, and which stays open until done is called. If e is nil, it is an
+// evaluator on the caller's function.
+func asks(e *Evaluator, b *game.Board, batch int) (evaluator *eval.Evaluator, function *Function, done func(), err error) {
 	if e != nil {
-		done, err := e.use()
-		return e.evaluator, nil, done, err
+		if done, err = e.use(); err != nil {
+			return nil, nil, nil, err
+		}
+		if err = e.evaluator.Supports(b); err != nil {
+			done()
+			return nil, nil, nil, err
+		}
+		return e.evaluator, nil, done, nil
 	}
 	function = NewFunction(batch)
 	return eval.New(function, eval.Options{}), function, func() {}, nil

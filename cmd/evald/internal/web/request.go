@@ -12,6 +12,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/evald/evald/cmd/evald/internal/pasted"
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
@@ -40,7 +41,9 @@ func bad(field, format string, args ...any) error {
 // answerError answers {"error":"..","field":".."}.
 func answerError(w http.ResponseWriter, err error) {
 	r, ok := errors.AsType[*refusal](err)
-	if !ok {
+	if missing, unsupported := errors.AsType[*eval.UnsupportedError](err); unsupported {
+		r = &refusal{status: http.StatusBadRequest, field: "position", text: missing.Error()}
+	} else if !ok {
 		r = &refusal{status: http.StatusInternalServerError, text: err.Error()}
 	}
 	if r.after > 0 {
