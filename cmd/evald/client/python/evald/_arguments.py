@@ -19,6 +19,8 @@ MOST_INTEGER = (1 << 63) - 1
 
 Array = npt.NDArray[Any]
 
+_bools = frozenset((bool, np.bool_))
+
 
 def _plain(value: Any) -> Any:
     """A number of numpy, or an array or tensor without a dimension, as Python's own number; all else as it is."""
@@ -131,11 +133,10 @@ def optional(check: Callable[..., Any], name: str, value: Any, *more: Any) -> An
 def _array(name: str, values: Any) -> Array:
     if isinstance(values, Iterator):
         values = list(values)
-    if isinstance(values, (list, tuple)):  # numpy would take True for 1 beside numbers
-        for i, value in enumerate(values):
-            if isinstance(value, (bool, np.bool_)):
-                raise EvaldError(f"{name} {i} is {value!r}, and must be a whole number")
-    if hasattr(values, "detach"):  # a torch tensor, possibly on a GPU
+    if isinstance(values, (list, tuple)):
+        if not _bools.isdisjoint(map(type, values)):  # numpy would take True for 1 beside numbers
+            values = np.array([None, *values], object)[1:]
+    elif hasattr(values, "detach"):  # a torch tensor, possibly on a GPU
         values = values.detach().cpu().numpy()
     try:
         return np.asarray(values)
@@ -145,9 +146,10 @@ def _array(name: str, values: Any) -> Array:
 
 def whole(name: str, values: Any, kind: Any = np.int64) -> Array:
     """An array of whole numbers, of a type of integers. `name` is the plural, with which an error names a value and its index."""
-    array, info = _array(name, values), np.iinfo(kind)
+    array = _array(name, values)
     if array.dtype == kind:
         return array
+    info = np.iinfo(kind)
     if array.dtype.kind == "u" and kind == np.int64 or array.dtype.kind == "i" and kind == np.uint64:
         good = array <= info.max if array.dtype.kind == "u" else array >= 0
     elif array.dtype.kind in "iu":
@@ -174,7 +176,9 @@ def whole(name: str, values: Any, kind: Any = np.int64) -> Array:
 
 def each(name: str, values: Any, n: int, of: str = "game") -> Array:
     """[N] a whole number for each of n games. A single number will do for a single game."""
-    array = whole(f"{name}: that of {of}", values)
+    array = _array(name, values)
+    if array.dtype != np.int64:
+        array = whole(f"{name}: that of {of}", array)
     if array.ndim == 0 and n == 1:
         array = array.reshape(1)
     if array.shape != (n,):

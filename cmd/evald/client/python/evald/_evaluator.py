@@ -168,6 +168,8 @@ class Evaluator:
         words = bitboards(positions) if isinstance(positions, np.ndarray) and self.service is None else None
         if words is not None:
             positions = Positions._of(words, board(self.rules if rules is None else rules))  # the call below checks them
+        elif rules is None and isinstance(positions, Positions):
+            positions = Positions(positions)
         else:
             positions = Positions(positions, self.rules if rules is None and not has_board(positions) else rules)
         if self.service is not None:

@@ -103,8 +103,11 @@ class Positions:
         self._board: Board
         self._words: Words
         if isinstance(of, Positions):
-            of = [of]
-        elif not isinstance(of, (str, Sequence)) and not _observed(of):
+            self._board, self._words = of._board, of._words.copy()
+            if rules is not None and board(rules) is not of._board:
+                raise EvaldError(f"positions are of {of._board.rules}, and the rules are {board(rules).rules}")
+            return
+        if not isinstance(of, (str, Sequence)) and not _observed(of):
             of = _array(of)
         if isinstance(of, np.ndarray) and of.dtype == object and of.ndim == 1:
             of = of.tolist()
@@ -113,7 +116,7 @@ class Positions:
             self._board = parts[0]._board if rules is None else board(rules)
             for i, one in enumerate(parts):
                 if one._board is not self._board:
-                    raise EvaldError(f"positions{f' {i}' if len(parts) > 1 else ''} are of {one._board.rules}, and the rules are {self._board.rules}")
+                    raise EvaldError(f"positions {i} are of {one._board.rules}, and the rules are {self._board.rules}")
             self._words = np.concatenate([one._words for one in parts])
             return
         self._board = board("7x6x4" if rules is None else rules)
@@ -299,8 +302,13 @@ class Positions:
 
     def play(self, actions: Iterable[int] | npt.NDArray[Any] | int) -> Positions:
         """The positions after one action [N] in each, counted from 0. For a single position it may be a number."""
-        after, n = Positions._of(self._words.copy(), self._board), len(self)
-        moves = np.ascontiguousarray(arguments.each("actions", actions, n, "position"))
+        moves = arguments.each("actions", actions, len(self), "position")
+        self._call("check", library.pointer(self._words))
+        return self._played(moves)
+
+    def _played(self, moves: npt.NDArray[np.int64]) -> Positions:
+        """play for positions that are known to be valid."""
+        after, moves, n = Positions._of(self._words.copy(), self._board), np.ascontiguousarray(moves), len(self)
         rewards, done = np.empty(n, np.float32), np.empty(n, np.uint8)
         after._call("step", library.pointer(after._words), library.pointer(moves), library.pointer(rewards), library.pointer(done), 0)
         return after

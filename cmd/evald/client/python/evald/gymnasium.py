@@ -130,7 +130,7 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def _put(self, rows: Array, actions: Array) -> Array:
         """Plays one action in each of rows. Returns 1 for an action that wins, else 0."""
-        after = self._at(rows).play(actions)
+        after = self._at(rows)._played(actions)
         results = after.results()  # for the other side
         self._words[rows], self._over[rows] = after.words, results != 2
         return np.asarray(results == -1, np.float64)
