@@ -250,6 +250,7 @@ class Positions:
     @property
     def stones(self) -> npt.NDArray[np.int64]:
         """[N] the number of stones on each board."""
+        self._call("check", library.pointer(self._words))
         bits = np.unpackbits(self._words[:, 2:].copy().view(np.uint8), axis=1)
         stones: npt.NDArray[np.int64] = bits.sum(1, dtype=np.int64)
         return stones
