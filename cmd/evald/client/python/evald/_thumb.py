@@ -1,5 +1,5 @@
-"""Moves by rules of thumb, on boards of any size. The Kaggle agent plays them when it has no time for its
-network, or when evald cannot hold the board."""
+"""Moves by rules of thumb, on boards of any size. The Kaggle agent plays them when it has no time for
+its network, or when evald cannot hold the board."""
 from __future__ import annotations
 
 from typing import Sequence

@@ -22,36 +22,41 @@ from ._work import Network, _numpy
 
 MOST_VISITS = 1 << 20
 USUAL_SECONDS, MOST_SECONDS = 2, 10  # Kaggle's actTimeout, and the longest move without `seconds`
-MARGIN = 0.7  # share of the time that is used; the rest is for stopping a search, up to 0.1 s, and for Kaggle's own work
-LIMIT = 0.9  # share of all the time, with the overage time, that one call of the network may use
+# The share of the time that is used; the rest is for stopping a search, up to 0.1 s, and for Kaggle.
+MARGIN = 0.7
+LIMIT = 0.9  # likewise, of the overage time too, for the first call of the network in a move
 
 
 class _TimeIsUp(Exception):
-    """There is no time for another call of the network. The text is for the log; it is empty if the best move is known."""
+    """There is no time for another call of the network. The text is for the log."""
 
 
 class Agent:
     """A function agent(observation, configuration) for two environments: for `connectx` it returns a column, counted from 0, for
     `open_spiel_connect_four` it returns {"submission": column}.
 
-    It asks the network about the position, then repeats its search with twice the visits until 70% of `seconds` are over. Without
-    `seconds` it uses the environment's actTimeout, but at most 10 seconds. `network` is as in evald.search.
+    It asks the network about the position, then repeats its search with twice the visits until 70%
+    of `seconds` are over. Without `seconds` it uses the environment's actTimeout, but at most 10
+    seconds. `network` is as in evald.search.
 
-    When the time is over, it plays the best move of the last search that has ended, or the policy's best move. Only the first
-    call of the network in a move may take longer: it may use Kaggle's remainingOverageTime, for example to load the network. A
-    function is asked about a position once per move. If it takes longer than all the time that is left, or raises an error, the
-    agent plays the best move so far. If it knows none, or if evald cannot hold the board (more than 128 bits), the agent plays by
-    rules of thumb: it wins at once, blocks, or else plays near the centre. A line on standard error reports all of these cases,
-    and how much overage time a move took.
+    When the time is over, it plays the best move of the last search that has ended, or the policy's
+    best move. Only the first call of the network in a move may take longer: it may use Kaggle's
+    remainingOverageTime, for example to load the network. A function is asked about a position once
+    per move, and no call begins that would, by the calls before it, take longer than the time that
+    is left. If the function raises an error, the agent plays the best move so far. If it knows
+    none, or if evald cannot hold the board (more than 128 bits), the agent plays by rules of thumb:
+    it wins at once, blocks, or else plays near the centre. Standard error has a line about each of
+    these moves, and about each that took overage time.
 
-    Observations that do not fit the configuration, that no game reaches, or whose game is over raise an EvaldError.
+    Observations that do not fit the configuration, that no game reaches, or whose game is over
+    raise an EvaldError.
     """
 
     def __init__(self, seconds: float | None = None, *, network: Network | Evaluator | str | None = None) -> None:
         self.seconds, self.network = seconds, network
         self._clock: Callable[[], float] = time.monotonic
-        self._calls = 0  # of the network, whose durations _call knows
-        self._call = 0.0  # seconds that a call of the network takes, rather too many than too few
+        self._calls = 0  # number of calls of the network so far
+        self._call = 0.0  # estimate of a call's duration in seconds
 
     def __call__(self, observation: Any, configuration: Any) -> int | dict[str, int]:
         began = self._clock()
@@ -99,8 +104,8 @@ class Agent:
         return not (self.network is None or isinstance(self.network, (str, Evaluator)))
 
     def _actions(self, position: Positions, deadline: float, limit: float) -> Iterator[int]:
-        """The best actions known, each from more visits than the one before: the policy's best action, which may take until
-        the limit, and those of searches that end before the deadline."""
+        """The best actions known, each from more visits than the one before: the policy's best action,
+        which may take until the limit, and those of searches that end before the deadline."""
         function = self._asks_function()
         given: Any = self.network
         network: Any = self._remembering(deadline) if function else evaluator(given)
@@ -124,7 +129,7 @@ class Agent:
         while True:
             now = self._clock()
             each = max((now - start) / new, 1e-9)
-            more = min(2 * visits, MOST_VISITS, (visits if function else 0) + int((deadline - now) / each))
+            more = min(2 * visits, MOST_VISITS, (visits if function else 0) + int(min((deadline - now) / each, MOST_VISITS)))
             if more < visits + max(1, visits // 4):
                 return
             start = now
@@ -135,8 +140,8 @@ class Agent:
             visits, new = more, more - visits if function else more
 
     def _remembering(self, deadline: float) -> Network:
-        """The function, which is called once for each position, so that a longer search of the same position repeats no call. After
-        the first call none begins that would probably end after the deadline."""
+        """The function, which is called once for each position, so that a longer search repeats no
+        call. After the first call none begins that would probably end after the deadline."""
         known: dict[bytes, Any] = {}
         ask: Any = self.network
 
@@ -154,8 +159,8 @@ class Agent:
         return network
 
     def _measure(self, seconds: float) -> None:
-        """Updates the estimate of a call's duration. The first call may load the network, so the second one replaces it; then the
-        slowest calls count longest."""
+        """Updates the estimate of a call's duration. The first call may load the network, so the
+        second one replaces it; then the slowest calls count longest."""
         self._call = seconds if self._calls < 2 else max(seconds, 0.9 * self._call)
         self._calls += 1
 

@@ -1,4 +1,5 @@
-"""The Kaggle agent when time is short, on a clock that only its network advances, and on boards that evald cannot hold."""
+"""The Kaggle agent when time is short, on a clock that only its network advances, and on boards that
+evald cannot hold."""
 from __future__ import annotations
 
 import contextlib
@@ -18,8 +19,8 @@ ACT, OVERAGE = 2, 60  # Kaggle's, in seconds
 
 
 class Network:
-    """Prefers some columns, on a clock that each call advances by takes(number of the call from 1) seconds. The call with number
-    `fails` and later ones raise an error."""
+    """Prefers some columns, on a clock that each call advances by takes(number of the call from 1)
+    seconds. The call with number `fails` and later ones raise an error."""
 
     def __init__(self, takes: Callable[[int], float], fails: int = 1 << 30) -> None:
         self.takes, self.fails = takes, fails
@@ -217,7 +218,7 @@ class LargeBoards(unittest.TestCase):
             with self.subTest(says=says, configuration=configuration):
                 with self.assertRaisesRegex(evald.EvaldError, says.replace("'", ".")):
                     agent(dict(board=board, mark=mark), configuration)
-        for board in ([0.0] * 42, np.zeros(42, np.uint8), [[0] * 7] * 6):
+        for board in ([0.0] * 42, np.zeros(42, np.uint8), [[0] * 7] * 6):  # other forms of the empty board
             self.assertEqual(agent(dict(board=board, mark=1), {}), 3)
 
 
