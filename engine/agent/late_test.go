@@ -13,7 +13,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// timed are all agents that can have a limit of time, with this one; those that can have a network have the model stub.
+// timed are all agents that can have a limit of time, with this one; those that can have a network
+// have the model stub.
 func timed(t *testing.T, limit string) (all []string) {
 	t.Helper()
 	for _, name := range agent.Names() {
@@ -32,8 +33,8 @@ func timed(t *testing.T, limit string) (all []string) {
 	return all
 }
 
-// slow are networks that answer the given number of batches, and call answered, if not nil, for each. Later ones wait until the search gives
-// up.
+// slow are networks that answer the given number of batches, and call answered, if not nil, for
+// each. Later ones wait until the search gives up.
 func slow(answers int, answered func()) agent.Shared {
 	return agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) {
 		left := answers
@@ -50,7 +51,8 @@ func slow(answers int, answered func()) agent.Shared {
 	}}
 }
 
-// An agent whose time is over before it knows anything wins at once or prevents the other side from it, and prefers the centre.
+// An agent whose time is over before it knows anything wins at once or prevents the other side from
+// it, and prefers the centre.
 func TestNoTime(t *testing.T) {
 	for _, limit := range []string{"1ns", "1ms"} {
 		for _, text := range timed(t, limit) {
@@ -88,7 +90,8 @@ func TestNoTime(t *testing.T) {
 	}
 }
 
-// An agent whose time is over when its network has answered the position alone plays the likeliest move of those that the next stones leave.
+// An agent whose time is over when its network has answered the position alone plays the likeliest
+// move of those that the next stones leave.
 func TestTimeForThePolicy(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 9, Rows: 7, InARow: 4, Gravity: true}) // too many cells for the solver
 	policy := newAgent(t, "policy:model=stub", slow(1<<20, nil))

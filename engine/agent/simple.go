@@ -34,9 +34,10 @@ func (r random) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 	return b.Action(legal.Nth(r.IntN(legal.OnesCount())).First()), nil
 }
 
-// Quick returns a move that takes microseconds, for players whose time is over before they know anything. It wins at once if it can, and
-// prevents the other side from winning with its next stone (game.Outlook.Moves). Among such moves it chooses by bitsquares, of equals the
-// one nearest to the centre. The game must not be over.
+// Quick returns a move that takes microseconds, for players whose time is over before they know
+// anything. It wins at once if it can, and prevents the other side from winning with its next stone
+// (game.Outlook.Moves). Among such moves it chooses by bitsquares, of equals the one nearest to the
+// centre. The game must not be over.
 func Quick(b *game.Board, p game.Position) int {
 	moves, squares := b.Outlook(p).Moves, heuristic.NewBitsquares(heuristic.DefaultPower)
 	best, most := -1, math.Inf(-1)
@@ -51,8 +52,9 @@ func Quick(b *game.Board, p game.Position) int {
 	return best
 }
 
-// flat plays random games after each legal move, unless a move wins at once, and chooses the move with the best mean result. With a time, in
-// which there may be few games, it considers only the moves that the next stones leave (game.Outlook.Moves).
+// flat plays random games after each legal move, unless a move wins at once, and chooses the move
+// with the best mean result. With a time, in which there may be few games, it considers only the
+// moves that the next stones leave (game.Outlook.Moves).
 type flat struct {
 	games int           // games for each move; 0: no limit, needs time
 	time  time.Duration // 0: no limit, needs games

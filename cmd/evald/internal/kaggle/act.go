@@ -11,9 +11,11 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Act answers each line {"observation":..,"configuration":..,"sent":..} of in with a line {"action": column} or {"error": text}; bad is the
-// number of errors. It skips blank lines. Act returns at the end of in, or when ctx ends, with an error that wraps ctx.Err(); it finishes a move in
-// progress first. It also plays in positions that no game reaches, and logs them to notes, as it logs moves that are not the agent's own.
+// Act answers each line {"observation":..,"configuration":..,"sent":..} of in with a line
+// {"action": column} or {"error": text}; bad is the number of errors. It skips blank lines. Act
+// returns at the end of in, or when ctx ends, with an error that wraps ctx.Err(); it finishes a
+// move in progress first. It also plays in positions that no game reaches, and logs them to notes,
+// as it logs moves that are not the agent's own.
 func Act(ctx context.Context, in io.Reader, out io.Writer, players *Players, notes *log.Logger) (bad int, err error) {
 	reader := stream.NewReader(ctx, in)
 	encoder := json.NewEncoder(out)

@@ -1,8 +1,8 @@
 """A ConnectX agent. For every move it asks the program evald in the same folder.
 
-Kaggle runs this file and uses its last callable, so agent() must stay at the end. The program always has a move before
-the game's time is over. There is no weaker fallback: if the program cannot be started or does not answer, agent() raises
-an error with the reason.
+Kaggle runs this file and uses its last callable, so agent() must stay at the end. The program always
+has a move before the game's time is over. There is no weaker fallback: if the program cannot be
+started or does not answer, agent() raises an error with the reason.
 """
 
 import json

@@ -54,9 +54,10 @@ var errBusy = errors.New("all agents are thinking")
 // thumbs is how the log begins about a move that is not the agent's own.
 const thumbs = "playing by rules of thumb"
 
-// Move returns the action for a turn. The agent's time per move is its own, but at most the turn's Act less a reserve. If the agent, or the
-// wait for one, takes so long that the turn would be lost, or if the board is too large for agents, the action is one by rules of thumb, and
-// instead says why. If ctx ends, the error wraps ctx.Err().
+// Move returns the action for a turn. The agent's time per move is its own, but at most the turn's
+// Act less a reserve. If the agent, or the wait for one, takes so long that the turn would be lost,
+// or if the board is too large for agents, the action is one by rules of thumb, and instead says
+// why. If ctx ends, the error wraps ctx.Err().
 func (p *Players) Move(ctx context.Context, t Turn) (action int, instead, err error) {
 	if t.large != nil {
 		return t.large.move(), fmt.Errorf("%s: %w", thumbs, t.tooLarge), ctx.Err()
@@ -148,7 +149,8 @@ const least = 10 * time.Millisecond
 // reserve returns the part of a move's time that is reserved for network latency, other processes and garbage collection.
 func reserve(act time.Duration) time.Duration { return min(act/2, 50*time.Millisecond+act/20) }
 
-// spare returns the part of a game's overage time that a move may use, so that latency does not lose the game.
+// spare returns the part of a game's overage time that a move may use, so that latency does not
+// lose the game.
 func spare(overage time.Duration) time.Duration { return overage - min(overage/4, time.Second) }
 
 // allowed returns the time per move of an agent in a game that allows act. own is the agent's own time; 0 is as long as allowed.

@@ -123,8 +123,8 @@ func TestShortMoves(t *testing.T) {
 	}
 }
 
-// An agent that does not answer in time is stopped and not used again, and if all agents think, a turn does not wait for longer than it can.
-// Its move is one by rules of thumb, with the reason.
+// An agent that does not answer in time is stopped and not used again, and if all agents think, a
+// turn does not wait for longer than it can. Its move is one by rules of thumb, with the reason.
 func TestLate(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, hurry := t.Context(), Turn{State: after(t, "-"), Act: 40 * time.Millisecond}
@@ -164,7 +164,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// No agent that can play for Kaggle loses a game by its network: if it does not answer, the move wins, blocks, or is in the centre.
+// No agent that can play for Kaggle loses a game by its network: if it does not answer, the move
+// wins, blocks, or is in the centre.
 func TestEveryAgentLate(t *testing.T) {
 	hangs := agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) {
 		return evaltest.Raw(&evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error { <-ctx.Done(); return ctx.Err() }}), nil

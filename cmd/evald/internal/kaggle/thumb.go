@@ -7,15 +7,16 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// large is a position on a board that game.Board cannot hold, as an array of cells. Kaggle's referee plays on boards of any size.
+// large is a position on a board that game.Board cannot hold, as an array of cells. Kaggle's
+// referee plays on boards of any size.
 type large struct {
 	game.Rules
 	cells []int // row by row from the top left: 0 empty, 1 and 2 the players
 	mark  int   // the player to move
 }
 
-// newLarge checks a board as game.Board.FromKaggle does. prefix is the path of the observation's fields, for errors. odd is an error if no
-// game reaches the position.
+// newLarge checks a board as game.Board.FromKaggle does. prefix is the path of the observation's
+// fields, for errors. odd is an error if no game reaches the position.
 func newLarge(prefix string, r game.Rules, cells []int, mark int) (l *large, odd, err error) {
 	l = &large{r, cells, mark}
 	columns, rows := r.Columns, r.Rows
@@ -59,7 +60,8 @@ func (l *large) top(column int) int {
 	return row
 }
 
-// completes reports whether a stone of the player in a cell is or would be part of a line. Rows count from the top. A row of -1 is no cell.
+// completes reports whether a stone of the player in a cell is or would be part of a line. Rows
+// count from the top. A row of -1 is no cell.
 func (l *large) completes(column, row, player int) bool {
 	if row < 0 {
 		return false
@@ -78,8 +80,9 @@ func (l *large) completes(column, row, player int) bool {
 	return false
 }
 
-// move returns a column by rules of thumb: it wins at once, else it prevents the other side from winning with its next stone, else it does
-// not put a stone below a cell in which the other side wins. Of the columns left it chooses the one nearest to the centre.
+// move returns a column by rules of thumb: it wins at once, else it prevents the other side from
+// winning with its next stone, else it does not put a stone below a cell in which the other side
+// wins. Of the columns left it chooses the one nearest to the centre.
 func (l *large) move() int {
 	var legal, wins, blocks, safe []int
 	for c := range l.Columns {

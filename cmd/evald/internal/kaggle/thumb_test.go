@@ -15,8 +15,9 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// On boards of all sizes the rules of thumb agree with an obvious search of two stones: a move that wins is played, then one that blocks,
-// and no move lets the other side win at once if another one does not.
+// On boards of all sizes the rules of thumb agree with an obvious search of two stones: a move that
+// wins is played, then one that blocks, and no move lets the other side win at once if another one
+// does not.
 func TestThumb(t *testing.T) {
 	random, seen := gametest.Rand(3), map[string]int{}
 	for _, r := range []game.Rules{
@@ -135,7 +136,8 @@ func actOnce(t *testing.T, line string) (reply, notes string) {
 	return strings.TrimSpace(out.String()), logged.String()
 }
 
-// Boards that are too large for agents are played on behind a URL and by lines, with a line in the log. Wrong ones are errors.
+// Boards that are too large for agents are played on behind a URL and by lines, with a line in the
+// log. Wrong ones are errors.
 func TestLargeBoards(t *testing.T) {
 	const bottom = 13 * 11
 	pair := map[int]int{bottom: 1, bottom + 1: 1, bottom + 2: 1, bottom - 13: 2, bottom - 12: 2, bottom - 11: 2}

@@ -27,8 +27,8 @@ type Turn struct {
 // over is the reason why a finished game is an error.
 const over = "is how the game has ended for the side to move: there is no move"
 
-// late subtracts the time that passed before the turn was read: from the overage time, and what is more than that from Act. The reserve
-// covers latency.
+// late subtracts the time that passed before the turn was read: from the overage time, and what is
+// more than that from Act. The reserve covers latency.
 func (t *Turn) late(d time.Duration) {
 	if d < reserve(t.Act)/2 {
 		return
@@ -80,8 +80,9 @@ func parseAct(text []byte) (Turn, error) {
 	return turn("state.observation.", r.State.Observation, r.Configuration)
 }
 
-// parseLine reads a line of the child process's input: an observation, a configuration, and optionally the time at which it was sent, in
-// seconds since 1970. On the first move the program starts after that, and the game's clock counts it. Errors are of type *game.ParseError.
+// parseLine reads a line of the child process's input: an observation, a configuration, and
+// optionally the time at which it was sent, in seconds since 1970. On the first move the program
+// starts after that, and the game's clock counts it. Errors are of type *game.ParseError.
 func parseLine(text []byte) (Turn, error) {
 	var l struct {
 		Observation   observation   `json:"observation"`
@@ -138,7 +139,8 @@ func turn(prefix string, o observation, c configuration) (Turn, error) {
 	return t, err
 }
 
-// held checks a position on a board that game.Board can hold. odd is an error if no game reaches the position.
+// held checks a position on a board that game.Board can hold. odd is an error if no game reaches
+// the position.
 func held(prefix string, b *game.Board, cells []int, mark int) (s game.State, odd, err error) {
 	if s, err = b.FromKaggle(cells, mark); err != nil {
 		return s, nil, within(prefix, err)

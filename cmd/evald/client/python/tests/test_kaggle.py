@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import os
 import time
@@ -40,15 +42,13 @@ class Kaggle(unittest.TestCase):
             self.assertIn(agent(seen, environment.configuration), game.legal())
             self.assertLess(time.monotonic() - start, LATE)
 
-    def test_a_slow_network_is_interrupted(self) -> None:
-        def slow(positions):
-            time.sleep(0.05)
-            return np.ones((len(positions), positions.board.actions)), np.zeros(len(positions))
-
-        start = time.monotonic()
-        action = Agent(0.5, network=slow)({"board": [0] * 42, "mark": 1}, {"columns": 7, "rows": 6, "inarow": 4, "actTimeout": 60})
-        self.assertIn(action, range(7))
-        self.assertLess(time.monotonic() - start, LATE)
+    def test_large_boards(self) -> None:
+        for columns, rows in ((13, 12), (7, 30)):  # of more than 128 bits
+            environment = make("connectx", {"columns": columns, "rows": rows, "inarow": 4}, debug=True)
+            with contextlib.redirect_stderr(io.StringIO()):
+                environment.run([QUICK, "random"])
+            self.assertEqual([state["status"] for state in environment.state], ["DONE", "DONE"])
+            self.assertEqual(environment.state[0]["reward"], 1)
 
     def test_more_time_means_more_visits(self) -> None:
         def count(seconds):
