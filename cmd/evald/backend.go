@@ -20,7 +20,7 @@ import (
 // backend has the flags that choose the evaluator; every command that needs an evaluator embeds it. Package nn/open opens it.
 type backend struct {
 	Backend string `without:"agent" enum:"${backends},${heuristics}" default:"auto" help:"Evaluator: a network on the gpu or the cpu, a network with ONNX Runtime (ort-cpu, ort-cuda, ort-tensorrt, or ort for the provider of --ort), or a heuristic (${enum}). auto is the fastest that works."`
-	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. A board that it does not know is an error. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
 	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }

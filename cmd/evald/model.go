@@ -198,7 +198,7 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAnswers(ctx, n, e.Rules); err != nil {
+	if err := checkAnswers(ctx, e.Name, n, e.Rules); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	store, err := models.UserStore()
@@ -360,7 +360,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	for _, ref := range refs {
 		m, n, err := open.Any(ref)
 		if err == nil {
-			err = checkAnswers(ctx, n, m.Rules)
+			err = checkAnswers(ctx, m.Label(), n, m.Rules)
 		}
 		if err != nil {
 			failed = true
@@ -376,13 +376,13 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 }
 
 // checkAnswers evaluates a few positions of the given games and of some others, because a network with finite weights can still overflow.
-func checkAnswers(ctx context.Context, n open.Parsed, rules []string) error {
+func checkAnswers(ctx context.Context, name string, n open.Parsed, rules []string) error {
 	var b eval.Backend
 	switch {
 	case n.Foreign != nil:
 		o := options()
 		o.Backend = open.ORTCPU
-		e, err := n.Open("", o)
+		e, err := n.Open(name, o)
 		if err != nil {
 			return err
 		}

@@ -202,7 +202,7 @@ func (c *Codec) checkNumbers(t onnx.Type) error {
 		case (t == onnx.Uint8 || t == onnx.Int8) && p.size() > math.MaxInt8:
 			return fieldError("planes", text, fmt.Sprintf("the input takes %v: the factors must not exceed 127 together", t))
 		case t != onnx.Float32 && t != onnx.Float64 && !p.whole():
-			return fieldError("planes", text, fmt.Sprintf("the input takes %v: must be a sum of whole numbers, without inarow", t))
+			return fieldError("planes", text, fmt.Sprintf("the input takes %v: must be a sum of whole numbers, without inarow: write its value, which is 1 with four in a row", t))
 		}
 	}
 	if c.describe.Layout == Patterns && t != onnx.Int64 && t != onnx.Int32 {

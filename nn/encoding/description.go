@@ -69,6 +69,17 @@ type Description struct {
 	Policy Policy   `yaml:"policy,flow"`
 }
 
+// Hints returns sentences about valid fields that probably mean something else than their author thinks.
+func (d Description) Hints() (all []string) {
+	for _, text := range d.Planes {
+		if p, err := parsePlane(text); err == nil && p.quartered() {
+			all = append(all, fmt.Sprintf("planes %s: inarow is a quarter of the number in a row already, 1 with four in a row: a quarter of that number is %s",
+				short.Quote(text), p.unquartered()))
+		}
+	}
+	return all
+}
+
 // Value describes the output for the result.
 type Value struct {
 	Output string      `yaml:"output,omitempty"` // name; "" for the only output of that size

@@ -55,7 +55,7 @@ const (
 )
 
 // Diagnose compares a description with likely mistakes: own and other exchanged, or first and second; sides to move in place of players, or
-// the reverse; the opposite order of rows; values from another perspective; and all combinations. For each, the network evaluates some
+// the reverse; the opposite order of rows; a quarter of inarow, which is a quarter already; values from another perspective; and all combinations. For each, the network evaluates some
 // hundred positions whose results the solver proves quickly. If another description is clearly better, the error is a *MisfitError with the
 // fields to change. For a network that has learned nothing, every description passes. Answers that are not finite are an error too.
 func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (Report, error) {
@@ -117,6 +117,7 @@ func variants(d Description) []variant {
 	if d.Layout != Patterns {
 		add(func(d Description) Description { d.Planes = each(d.Planes, plane.swapped); return d })
 		add(func(d Description) Description { d.Planes = each(d.Planes, plane.relative); return d })
+		add(func(d Description) Description { d.Planes = each(d.Planes, plane.unquartered); return d })
 		add(func(d Description) Description { d.Rows = map[Rows]Rows{Top: Bottom, Bottom: Top}[d.Rows]; return d })
 	}
 	var all []variant

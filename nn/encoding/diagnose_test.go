@@ -203,6 +203,29 @@ func TestDiagnoseOurs(t *testing.T) {
 	}
 }
 
+// A quarter of inarow, which is a quarter of the number in a row already, has a hint, and the network finds it if it makes a difference.
+func TestDiagnoseQuarter(t *testing.T) {
+	d := ofConvolutions()
+	if hints := d.Hints(); len(hints) > 0 {
+		t.Errorf("hints %q to the right description", hints)
+	}
+	d.Planes = slices.Clone(d.Planes)
+	d.Planes[4] = "0.25*inarow"
+	for plane, want := range map[string]string{"0.25*inarow": "is inarow", "own-0.25*inarow": "is own-inarow", "0.5*inarow": "", "4*inarow": "", "0.25*ones": ""} {
+		hints := Description{Planes: []string{"own", plane}}.Hints()
+		if want == "" && len(hints) > 0 || want != "" && (len(hints) != 1 || !strings.HasSuffix(hints[0], want) || !strings.Contains(hints[0], plane)) {
+			t.Errorf("%s: hints %q, want one that ends in %q", plane, hints, want)
+		}
+	}
+	board := game.MustBoard(game.Connect4)
+	all := gametest.Must(findKnown(t.Context(), board))(t)
+	r, err := diagnose(t.Context(), d, board, all, runs(t, convolutions(t, "any", board)))
+	misfit, ok := errors.AsType[*MisfitError](err)
+	if want := []string{"planes: [own, other, playable, parity, inarow]"}; !ok || !slices.Equal(misfit.Lines, want) {
+		t.Errorf("%v, %+v; want %q", err, r, want)
+	}
+}
+
 // Networks that have learned nothing raise no alarm.
 func TestDiagnoseUntrained(t *testing.T) {
 	board := game.MustBoard(game.Connect4)

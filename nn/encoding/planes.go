@@ -123,6 +123,17 @@ func (p plane) relative() plane {
 	return p
 }
 
+// quartered reports whether a quarter of inarow is in the plane. Its author probably means a quarter of the number in a row, which inarow is.
+func (p plane) quartered() bool { return math.Abs(p[fInARow]) == 0.25 }
+
+// unquartered returns the plane with inarow in place of a quarter of it.
+func (p plane) unquartered() plane {
+	if p.quartered() {
+		p[fInARow] *= 4
+	}
+	return p
+}
+
 // whole reports whether all values of the plane are integers.
 func (p plane) whole() bool {
 	return p[fInARow] == 0 && !slices.ContainsFunc(p[:], func(x float64) bool { return x != math.Trunc(x) })

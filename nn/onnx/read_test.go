@@ -108,7 +108,7 @@ func nested(depth int) m {
 // What a stranger's file must not do is refused, with the name of the node or tensor, wherever it stands.
 func TestReadRefuses(t *testing.T) {
 	custom, local := node("Steal", "evil"), m{}.s(1, "Steal").s(10, "evil").m(7, node("Relu", ""))
-	another := "data are in another file"
+	another := "data are in another file, which is not read: save the network in one file: in PyTorch torch.onnx.export(..., external_data=False)"
 	for _, c := range []struct {
 		name    string
 		content m

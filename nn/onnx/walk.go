@@ -310,7 +310,7 @@ func tensor(message []byte) (name string, numbers int64, err error) {
 	case err != nil:
 		return name, 0, err
 	case external:
-		return name, 0, errors.New("its data are in another file, which is not read: save the network in one file (onnx.save_model without save_as_external_data)")
+		return name, 0, errors.New("its data are in another file, which is not read: save the network in one file: in PyTorch torch.onnx.export(..., external_data=False), otherwise onnx.save_model without save_as_external_data")
 	}
 	numbers = 1
 	for _, d := range dims {

@@ -97,6 +97,9 @@ func exported(n *net.Network, name string, o Options) (*Opened, error) {
 
 // open opens an ONNX file with the backend that the options name.
 func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
+	for _, hint := range f.Description.Hints() {
+		o.note("model %s: description: %s", name, hint)
+	}
 	if err := f.check(name, o); err != nil {
 		return nil, err
 	}

@@ -4,8 +4,8 @@
 // Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
 // Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
-// files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), race.go: checks and measurements that are
-// made once for a file or a GPU.
+// files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), company.go, race.go: checks and
+// measurements that are made once for a file or a GPU.
 //
 // Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
 // Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its

@@ -20,8 +20,8 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// check determines whether a file can be opened without harm, and whether its description fits. Both results are stored in the user's cache
-// for each version of the library.
+// check determines whether a file can be opened without harm, whether its answers depend on their batch, and whether its description fits.
+// The results are stored in the user's cache for each version of the library.
 func (f *Foreign) check(name string, o Options) error {
 	l, err := ort.Open(o.ORT)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *Foreign) check(name string, o Options) error {
 		done  string
 		asked bool
 		do    func(string, Options) error
-	}{{"tried", len(o.Trial) > 0, f.try}, {"described", true, f.diagnose}} {
+	}{{"tried", len(o.Trial) > 0, f.try}, {"alone", true, f.company}, {"described", true, f.diagnose}} {
 		mark := filepath.Join(dir, step.done+"-"+file)
 		if _, err := os.Stat(mark); err == nil && none == nil || !step.asked {
 			continue

@@ -108,7 +108,8 @@ class Evaluator:
     """A network or a heuristic, ready to evaluate positions.
 
     `model` is the name of a network that ships ("default", "default-fast") or of one in the user's store, or the path of a safetensors or ONNX file.
-    Without it, `default` evaluates 7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. `backend` is "auto", "gpu",
+    Without it, `default` evaluates 7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. A board that a named network does
+    not know is an EvaldError. `backend` is "auto", "gpu",
     "cpu", the name of a heuristic, or a backend of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program;
     a file of the same name that ends in .yaml must describe the network. `ort` are settings of ONNX Runtime, such as dict(library=path, device_id=1);
     without library, the library of the installed package onnxruntime is used. With `mirror` the answer is the mean over a position and its mirror image.
