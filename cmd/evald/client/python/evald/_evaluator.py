@@ -125,7 +125,7 @@ class Evaluator:
         named: str | None = arguments.optional(arguments.path, "model", model, NAMED)
         backend = arguments.optional(arguments.text, "backend", backend)
         cpu_path, url = arguments.optional(arguments.text, "cpu_path", cpu_path), arguments.optional(arguments.text, "url", url)
-        mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, above=True)
+        mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, 0, MOST_SECONDS, above=True)
         ort = arguments.optional(arguments.settings, "ort", ort)
         self._options: dict[str, Any] = dict(model=named, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
@@ -226,6 +226,7 @@ class Evaluator:
 
 _opening = threading.Lock()
 NAMED = "the name of a network, or its path: text or an os.PathLike"
+MOST_SECONDS = 1e9
 CLOSED = -1  # the number of a closed evaluator; 0 stands for a function
 PART = 1 << 14  # positions of one call of the library
 
