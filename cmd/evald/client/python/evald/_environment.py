@@ -78,11 +78,11 @@ class Environment:
 
     def legal(self) -> npt.NDArray[np.bool_]:
         """[N,A] True for legal actions."""
-        return self.positions.legal()
+        return Positions._of(self._words, self.board).legal()
 
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W] as Positions.cells: 1 the side to move, -1 the other side."""
-        return self.positions.cells()
+        return Positions._of(self._words, self.board).cells()
 
     def observation(self) -> npt.NDArray[np.bool_]:
         """[N,H,W,2] stones of the side to move, then of the other side, as in PettingZoo and Pgx."""

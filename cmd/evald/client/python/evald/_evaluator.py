@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import _arguments as arguments
 from ._library import ClosedError, EvaldError, error_text, failed, library, thread, told
-from ._positions import Board, Positions, PositionsLike, bitboards, board, has_board, svg
+from ._positions import Board, Positions, PositionsLike, bitboards, board, has_board, rules_text, svg
 from ._service import Service
 from ._values import Value
 
@@ -129,10 +129,11 @@ class Evaluator:
         ort = arguments.optional(arguments.settings, "ort", ort)
         self._options: dict[str, Any] = dict(model=named, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
-        self.rules = board(rules).rules
+        self.rules = rules_text(rules)
         self._number: int = CLOSED
         self.service: Service | None = None
         if url is None:
+            self.rules = board(rules).rules
             self._open()
             return
         if backend or cpu_path or mirror or ort:
@@ -193,7 +194,9 @@ class Evaluator:
         """Adds the columns `win`, `draw`, `loss`, `policy` and `source` to a batch of columns, for Ray Data's map_batches and other functions that map
         dicts of arrays. The positions are in the column `moves` (text), or in `own` and `all` (bitboards), or in `own_lo`, `own_hi`, `all_lo` and
         `all_hi`, as in evald's records."""
-        a = self.evaluate(from_columns(arguments.mapping("batch", batch), self.rules))
+        if not hasattr(batch, "keys"):  # a dict or a frame
+            raise arguments.wrong("batch", batch, "columns by their names")
+        a = self.evaluate(from_columns(batch, self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
     def close(self) -> None:

@@ -111,7 +111,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         if network.service is not None:
             return _searched_by(network.service, found, given, progress)
     number, function, _open = _asks(network)
-    words = of._words.copy()  # the function may change found.positions while the search reads them
+    words = of._words
     chosen = arguments.options(given)
     call = library.search(
         number, of.board._number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),

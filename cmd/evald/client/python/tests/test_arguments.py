@@ -59,7 +59,7 @@ KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(("selection", "backend", "cpu_path", "url", "layout", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
     **dict.fromkeys(("network", "model"), NETWORK),
     **dict.fromkeys(("progress",), FUNCTION),
-    **dict.fromkeys(("ort", "options", "batch of columns"), MAPPING),
+    **dict.fromkeys(("ort", "options"), MAPPING),
     "exact": NODES, "which": MASK, "actions": ACTIONS, "action": ACTION, "rules": RULES, "positions": POSITIONS, "of": POSITIONS, "paths": PATHS,
     "opponent": Kind([3, "x", [1], True]), "data": Kind([3, "x", None, ["4"]]), "connection": Kind([3, "x", None]), "state": Kind([3, "x", None]),
     "planes": Kind([3, "own", [3], {"own": 1}, [b"own"], NAN]), "rows": TEXT, "module": Kind([3, "x", None]),
@@ -132,10 +132,10 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 # Functions whose arguments are objects of a framework or of evald itself, or which are called by it.
 WITHOUT = {"Answers", "Searched", "Game", "Records", "kaggle.agent", "openspiel.Bot.restart_at", "mctx.Model.root", "mctx.Model.recurrent", "mctx.Model.observe"}
 
-# Arguments for which None, or a value that is wrong elsewhere, is right, because it stands for a default.
+# Values that are wrong elsewhere and right here.
 RIGHT: dict[str, list[Any]] = {
     "gymnasium.VectorConnectX.step.actions": [[0, -1], [0, 99], [2**32 + 3, 2**33]],  # an illegal action loses
-    "Positions.rules": [], "gymnasium.VectorConnectX.autoreset_mode": [],
+    "torch.SelfPlay.rules": ["7x"],  # is found when a game is played, so that the process can be forked before
 }
 
 FOREIGN = re.compile(r"json|JSON|unmarshal|u?int(8|16|32|64)\b|float(32|64)\b|struct|serializ|ctypes|NoneType|goroutine|panic|has a fault|yaml")
@@ -241,6 +241,9 @@ class Arguments(unittest.TestCase):
         for kind in (np.int64, np.float64, object):
             got = e(dict(own=own.astype(kind), all=all_.astype(kind)))
             self.assertEqual([got["win"][0], got["draw"][0], got["loss"][0]], want[0])
+        for wrong in (3, None, ["4"]):
+            with self.assertRaisesRegex(evald.EvaldError, "batch is"):
+                e(wrong)
         for wrong in ([0.5], [NAN], ["0"], [-1], [HUGE], [True], [0, 0]):
             with self.subTest(str(wrong)), self.assertRaisesRegex(evald.EvaldError, "own"):
                 e(dict(own=wrong, all=[2**21]))
