@@ -55,7 +55,8 @@ def count(name: str, value: Any, least: int = 0, most: int = MOST_INTEGER) -> in
     """A whole number in a range."""
     number = _whole(value)
     if number is None or not least <= number <= most:
-        raise wrong(name, value, f"a whole number from {least} to {most}" if most < MOST_INTEGER else f"a whole number from {least}")
+        limit = most != MOST_INTEGER or number is not None and number > most
+        raise wrong(name, value, f"a whole number from {least}" + (f" to {most}" if limit else ""))
     return number
 
 
@@ -244,11 +245,12 @@ def _option(name: str, value: Any) -> Any:
     plain = _plain(value)
     if isinstance(plain, (bool, np.bool_)):
         return bool(plain)
-    if (found := _whole(plain)) is not None:
-        if not -MOST_INTEGER <= found < 1 << 64:
-            raise wrong(name, value, f"a number from {-MOST_INTEGER} to {(1 << 64) - 1}")
-        return found
     if isinstance(plain, numbers.Real):
+        found = _whole(plain)  # the library reads whole numbers without a point
+        if found is not None and -MOST_INTEGER <= found < 1 << 64:
+            return found
+        if isinstance(plain, numbers.Integral):
+            raise wrong(name, value, f"a number from {-MOST_INTEGER} to {(1 << 64) - 1}")
         return number(name, value, -math.inf)
     if isinstance(value, (str, os.PathLike)):
         return path(name, value)

@@ -33,12 +33,13 @@ class Environment:
         n = len(words)
         self._words, self._shape = words, (n,)
         self._rewards, self._done = np.empty(n, np.float32), np.empty(n, np.uint8)
+        self._over = self._done.view(np.bool_)
         self._actions, self._error = np.empty(n, np.int64), error_text()
         self._step = library.step
         self._at = (self.board._number, n, *(library.pointer(a) for a in (self._words, self._actions, self._rewards, self._done)))
 
     def __getstate__(self) -> dict[str, Any]:
-        of_calls = ("_shape", "_rewards", "_done", "_actions", "_error", "_step", "_at")  # memory and numbers of this process
+        of_calls = ("_shape", "_rewards", "_done", "_over", "_actions", "_error", "_step", "_at")  # memory and numbers of this process
         return {**{name: value for name, value in self.__dict__.items() if name not in of_calls}, "_words": self._words.copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -73,15 +74,15 @@ class Environment:
         status = self._step(*self._at, self._reset, self._error)
         if status != 0:
             raise failed(status, self._error)
-        return self._rewards.copy(), self._done.astype(np.bool_)
+        return self._rewards.copy(), self._over.copy()
 
     def legal(self) -> npt.NDArray[np.bool_]:
         """[N,A] True for legal actions."""
-        return self.positions.legal()
+        return Positions._of(self._words, self.board).legal()
 
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W] as Positions.cells: 1 the side to move, -1 the other side."""
-        return self.positions.cells()
+        return Positions._of(self._words, self.board).cells()
 
     def observation(self) -> npt.NDArray[np.bool_]:
         """[N,H,W,2] stones of the side to move, then of the other side, as in PettingZoo and Pgx."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import _arguments as arguments
 from ._library import ClosedError, EvaldError, error_text, failed, library, thread, told
-from ._positions import Board, Positions, PositionsLike, bitboards, board, has_board, svg
+from ._positions import Board, Positions, PositionsLike, bitboards, board, has_board, rules_text, svg
 from ._service import Service
 from ._values import Value
 
@@ -126,14 +126,15 @@ class Evaluator:
         named: str | None = arguments.optional(arguments.path, "model", model, NAMED)
         backend = arguments.optional(arguments.text, "backend", backend)
         cpu_path, url = arguments.optional(arguments.text, "cpu_path", cpu_path), arguments.optional(arguments.text, "url", url)
-        mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, above=True)
+        mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, 0, MOST_SECONDS, above=True)
         ort = arguments.optional(arguments.settings, "ort", ort)
         self._options: dict[str, Any] = dict(model=named, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
-        self.rules = board(rules).rules
+        self.rules = rules_text(rules)
         self._number: int = CLOSED
         self.service: Service | None = None
         if url is None:
+            self.rules = board(rules).rules
             self._open()
             return
         if backend or cpu_path or mirror or ort:
@@ -194,7 +195,9 @@ class Evaluator:
         """Adds the columns `win`, `draw`, `loss`, `policy` and `source` to a batch of columns, for Ray Data's map_batches and other functions that map
         dicts of arrays. The positions are in the column `moves` (text), or in `own` and `all` (bitboards), or in `own_lo`, `own_hi`, `all_lo` and
         `all_hi`, as in evald's records."""
-        a = self.evaluate(from_columns(arguments.mapping("batch", batch), self.rules))
+        if not hasattr(batch, "keys"):  # a dict or a frame
+            raise arguments.wrong("batch", batch, "columns by their names")
+        a = self.evaluate(from_columns(batch, self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
     def close(self) -> None:
@@ -227,6 +230,7 @@ class Evaluator:
 
 _opening = threading.Lock()
 NAMED = "the name of a network, or its path: text or an os.PathLike"
+MOST_SECONDS = 1e9
 CLOSED = -1  # the number of a closed evaluator; 0 stands for a function
 PART = 1 << 14  # positions of one call of the library
 

@@ -56,9 +56,7 @@ def board(rules: str | Board) -> Board:
         return rules
     known = _boards.get(rules) if isinstance(rules, str) else None
     if known is None:
-        if not isinstance(rules, str):
-            raise EvaldError(f"rules are {rules!r:.100}, and must be text such as '7x6x4'")
-        text, shape, error = arguments.text("rules", rules), (ctypes.c_longlong * 5)(), error_text()
+        text, shape, error = rules_text(rules), (ctypes.c_longlong * 5)(), error_text()
         number = library.board(text.encode(), shape, error)
         if number < 0:
             raise failed(number, error)
@@ -69,6 +67,13 @@ def board(rules: str | Board) -> Board:
             object.__setattr__(made, name, value)
         known = _boards[text] = _boards.setdefault(usual, made)
     return known
+
+
+def rules_text(rules: str | Board) -> str:
+    """The text of rules, without a call of the library, so that the process can still be forked. `board` says whether it is valid."""
+    if not isinstance(rules, (str, Board)):
+        raise EvaldError(f"rules are {rules!r:.100}, and must be text such as '7x6x4', or a Board")
+    return rules.rules if isinstance(rules, Board) else arguments.text("rules", rules)
 
 
 class Positions:

@@ -21,6 +21,7 @@ AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]
 SEARCH_DEFAULTS: dict[str, Any] = dict(selection="puct", explore=None, leaves=1, batch=256, seed=0)
 NO_MOVE = -1000  # the score of an illegal action
 MOST_SEED = (1 << 64) - 1
+MOST_GAMES = (1 << 62) - 1  # the number of the last game has 63 bits
 
 
 class Searched(Rows):
@@ -46,9 +47,9 @@ class Searched(Rows):
 
 def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
     """Checks the argument network. A path becomes text."""
-    if isinstance(network, os.PathLike) and not callable(network):
+    if isinstance(network, (str, os.PathLike)) and not callable(network):
         return arguments.path("network", network)
-    if network is not None and not isinstance(network, (str, Evaluator)) and not callable(network):
+    if network is not None and not isinstance(network, Evaluator) and not callable(network):
         raise arguments.wrong("network", network, "a function, an Evaluator, or " + NAMED)
     return network
 
@@ -110,7 +111,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         if network.service is not None:
             return _searched_by(network.service, found, given, progress)
     number, function, _open = _asks(network)
-    words = of._words.copy()  # the function may change found.positions while the search reads them
+    words = of._words
     chosen = arguments.options(given)
     call = library.search(
         number, of.board._number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),
@@ -181,7 +182,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
     network, of = asked(network), board(rules)
     arguments.function("progress", progress)
     chosen = arguments.options({
-        "games": arguments.count("games", games), "first": arguments.count("first", first), "seed": arguments.count("seed", seed, 0, MOST_SEED),
+        "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
         "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),
         "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None, **config,
     })

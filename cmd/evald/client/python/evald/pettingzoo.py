@@ -26,7 +26,8 @@ AGENTS = ["player_0", "player_1"]
 
 
 def env(rules: str | Board = "7x6x4", *, render_mode: str | None = None) -> Any:
-    """The environment with PettingZoo's usual checks: an illegal action ends the game with a reward of -1.
+    """The environment with PettingZoo's usual checks: an illegal action ends the game with a reward of -1. One that is no whole number, or that the
+    board does not have, is an EvaldError.
 
     >>> game = env("4x4x3")
     >>> game.reset()
@@ -36,7 +37,19 @@ def env(rules: str | Board = "7x6x4", *, render_mode: str | None = None) -> Any:
     {'player_0': 1, 'player_1': -1}
     """
     checked: Any = wrappers.TerminateIllegalWrapper(raw_env(rules, render_mode=render_mode), illegal_reward=-1)
-    return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(checked))
+    return _Ordered(wrappers.AssertOutOfBoundsWrapper(checked))
+
+
+class _Ordered(wrappers.OrderEnforcingWrapper):
+    """PettingZoo's wrapper, with errors that name a wrong action. Its copies continue the same game, each for itself."""
+
+    def __copy__(self) -> _Ordered:
+        return copy.deepcopy(self)
+
+    def step(self, action: Any) -> None:
+        """Plays the selected agent's action, counted from 0; None if that agent's game is over."""
+        space = self.action_space(AGENTS[0])
+        super().step(arguments.optional(arguments.count, "action", action, 0, space.n - 1))
 
 
 class raw_env(AECEnv[str, dict[str, Any], Any]):

@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from . import _arguments as arguments
-from ._positions import Board, Positions, board
+from ._positions import Board, Positions, rules_text
 from ._search import AnyNetwork, asked, selfplay
 
 __all__ = ["ModuleNetwork", "SelfPlay"]
@@ -35,7 +35,7 @@ class SelfPlay(IterableDataset[Row]):
     def __init__(self, games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, **options: Any) -> None:
         super().__init__()
         self.games, self.first = arguments.count("games", games), arguments.count("first", first)
-        self.rules, self.network, self.options = board(rules).rules, asked(network), options
+        self.rules, self.network, self.options = rules_text(rules), asked(network), options
 
     def __iter__(self) -> Iterator[Row]:
         start, end = 0, self.games

@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import io
 import pickle
 import random
@@ -95,6 +96,12 @@ class PettingZoo(unittest.TestCase):
             env.step(0)
         with self.assertRaisesRegex(evald.EvaldError, "column is full"):
             env.step(0)
+        checked = evald.pettingzoo.env("4x4x3")
+        checked.reset()
+        for wrong in (3.9, "3", True, 99, -1, 2**32 + 3, [3, 3], float("nan")):
+            with self.subTest(repr(wrong)), self.assertRaisesRegex(evald.EvaldError, "action is .* and must be a whole number from 0 to 3"):
+                checked.step(wrong)
+        checked.step(np.float32(3))
 
     def test_rendering_and_copies(self) -> None:
         env = evald.pettingzoo.env("4x2x3", render_mode="ansi")
@@ -102,9 +109,13 @@ class PettingZoo(unittest.TestCase):
         env.step(1)
         env.step(1)
         self.assertEqual(env.render(), ". O . .\n. X . .")
-        again = pickle.loads(pickle.dumps(evald.pettingzoo.raw_env("4x2x3")))
-        again.reset()
-        self.assertEqual(again.observe("player_0")["observation"].shape, (2, 4, 2))
+        for copied in (copy.copy, copy.deepcopy, lambda of: pickle.loads(pickle.dumps(of))):  # continue the same game, each for itself
+            again = copied(env)
+            again.step(2)
+            self.assertEqual((again.render(), env.render()), (". O . .\n. X X .", ". O . .\n. X . ."))
+        fresh = pickle.loads(pickle.dumps(evald.pettingzoo.raw_env("4x2x3")))
+        fresh.reset()
+        self.assertEqual(fresh.observe("player_0")["observation"].shape, (2, 4, 2))
 
 
 if __name__ == "__main__":
