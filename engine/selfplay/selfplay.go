@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -155,7 +156,8 @@ func (c Config) Validate() error {
 		{"batch", float64(c.Batch), 0, mostAtOnce},
 	} {
 		if !(f.value >= f.min && f.value <= f.max) {
-			return fmt.Errorf("selfplay: %s is %v, want %v to %v", f.name, f.value, f.min, f.max)
+			digits := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+			return fmt.Errorf("selfplay: %s is %s, want %s to %s", f.name, digits(f.value), digits(f.min), digits(f.max))
 		}
 	}
 	return nil

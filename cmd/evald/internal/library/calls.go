@@ -108,6 +108,17 @@ func on(board, n int64, positions Memory, f func(b *game.Board, positions []game
 	return f(b, slice[game.Position](positions, int(n)))
 }
 
+// checked is on for positions that the caller may have changed: those that no game reaches are an error, because functions of package game
+// expect valid ones.
+func checked(board, n int64, positions Memory, f func(b *game.Board, positions []game.Position) error) error {
+	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+		if err := Check(b, positions); err != nil {
+			return err
+		}
+		return f(b, positions)
+	})
+}
+
 // Parse reads positions from lines of text.
 func (c *Calls) Parse(board, n int64, lines string, positions Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
@@ -127,7 +138,7 @@ func (c *Calls) FromCells(board, n int64, cells Memory, players int64, positions
 
 // Cells calls Cells.
 func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
-	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+	return checked(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Cells(b, positions, slice[int8](cells, int(n)*b.Cells()))
 		return nil
 	})
@@ -136,7 +147,7 @@ func (c *Calls) Cells(board, n int64, positions, cells Memory) error {
 // Planes writes inputs of networks: evald's own planes (package net) or, unless description is empty, the input that it describes in YAML
 // (package encoding).
 func (c *Calls) Planes(board, n int64, description string, positions, planes Memory) error {
-	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+	return checked(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		if description == "" {
 			net.Planes(b, positions, slice[float32](planes, net.PlanesSize(b, int(n))))
 			return nil
@@ -156,7 +167,7 @@ func (c *Calls) Planes(board, n int64, description string, positions, planes Mem
 
 // Legal calls Legal.
 func (c *Calls) Legal(board, n int64, positions, mask Memory) error {
-	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+	return checked(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Legal(b, positions, slice[uint8](mask, int(n)*b.Actions()))
 		return nil
 	})
@@ -164,16 +175,17 @@ func (c *Calls) Legal(board, n int64, positions, mask Memory) error {
 
 // Results calls Results.
 func (c *Calls) Results(board, n int64, positions, results Memory) error {
-	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
+	return checked(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		Results(b, positions, slice[int8](results, int(n)))
 		return nil
 	})
 }
 
-// Step calls Step; reset is 0 for false.
+// Step calls Step; reset is 0 for false. It does not check the positions, which are usually those of the last Step: a check would take a sixth
+// of its time. Callers check others by Check.
 func (c *Calls) Step(board, n int64, positions, actions, rewards, done Memory, reset int64) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
-		return Step(b, positions, slice[int32](actions, int(n)), slice[float32](rewards, int(n)), slice[uint8](done, int(n)), reset != 0)
+		return Step(b, positions, slice[int64](actions, int(n)), slice[float32](rewards, int(n)), slice[uint8](done, int(n)), reset != 0)
 	})
 }
 

@@ -228,7 +228,7 @@ func TestPositions(t *testing.T) {
 		for i, p := range positions {
 			for a := range b.Actions() {
 				one, reward, done := []game.Position{p}, make([]float32, 1), make([]uint8, 1)
-				err := Step(b, one, []int32{int32(a)}, reward, done, false)
+				err := Step(b, one, []int64{int64(a)}, reward, done, false)
 				legal := b.Result(p) == game.Ongoing && b.CanPlay(p, a)
 				if (err == nil) != legal || (mask[i*b.Actions()+a] == 1) != legal || (results[i] == 2) != (b.Result(p) == game.Ongoing) {
 					t.Fatalf("%s, position %d, action %d: %v, mask %d, legal %v", rules, i, a, err, mask[i*b.Actions()+a], legal)

@@ -2,11 +2,9 @@ package library
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,13 +110,6 @@ func (w *Work) Wait(most time.Duration) (Result, error) {
 
 // Progress returns the number of items that the call has processed, and of all that it will process, 0 if unknown.
 func (w *Work) Progress() (done, all int64) { return w.done.Load(), w.all }
-
-// decode reads options, and refuses unknown ones.
-func decode(options string, into any) error {
-	d := json.NewDecoder(strings.NewReader(options))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
 
 // errReleased is the answer to a batch of a call that the caller has released.
 var errReleased = errors.New("the call was given up")

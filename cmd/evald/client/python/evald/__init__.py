@@ -11,6 +11,9 @@ For each framework there is a module to import: evald.torch, evald.gymnasium, ev
 evald.openspiel, evald.mctx, evald.kaggle, evald.columns (pandas, Spark, Dask, Ray) and evald.duckdb.
 
 Positions have many forms: see Positions. Actions count from 0. All values are for the side to move.
+
+Objects are values: pickles and copies are equal to the original and share nothing with it, also in another process, and what a call has returned
+never changes afterwards. Wrong arguments raise an EvaldError, which names argument and value.
 """
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._environment import Environment as Environment
     from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
-    from ._library import ClosedError as ClosedError, EvaldError as EvaldError, UnavailableError as UnavailableError
+    from ._library import ClosedError as ClosedError, EvaldError as EvaldError, IndexingError as IndexingError, UnavailableError as UnavailableError
     from ._positions import Board as Board, Positions as Positions, board as board
     from ._records import Records as Records, read as read
     from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, search as search, selfplay as selfplay, solve as solve
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 _modules = {
     "_environment": ["Environment"],
     "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
-    "_library": ["ClosedError", "EvaldError", "UnavailableError"],
+    "_library": ["ClosedError", "EvaldError", "IndexingError", "UnavailableError"],
     "_positions": ["Board", "Positions", "board"],
     "_records": ["Records", "read"],
     "_search": ["NO_MOVE", "Game", "Searched", "search", "selfplay", "solve"],

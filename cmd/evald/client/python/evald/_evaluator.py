@@ -7,14 +7,16 @@ import importlib.util
 import os
 import threading
 from types import TracebackType
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import ClosedError, EvaldError, error_text, failed, library, options, thread, told
-from ._positions import Positions, PositionsLike, bitboards, board, svg
+from . import _arguments as arguments
+from ._library import ClosedError, EvaldError, error_text, failed, library, thread, told
+from ._positions import Board, Positions, PositionsLike, bitboards, board, has_board, svg
 from ._service import Service
+from ._values import Value
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,8 +34,8 @@ def version() -> str:
 
 def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
     """[N] the names of sources, from the library's codes or a service's names."""
-    if isinstance(codes, list):  # from a service
-        return codes
+    if isinstance(codes, list):  # from a service, or of a pickle
+        return list(codes)
     sources = _about()["sources"]
     return [sources[code] for code in codes.tolist()]
 
@@ -54,8 +56,8 @@ def _runtime(ort: Mapping[str, object] | None) -> dict[str, str]:
     return given
 
 
-class Rows:
-    """Base of the answers of evaluators and searches: rows of `wdl` and `policy` for `positions`."""
+class Rows(Value):
+    """Base of the answers of evaluators and searches: rows of `wdl` and `policy` for `positions`, a copy of those that were asked for."""
 
     __slots__ = ("positions", "wdl", "policy")
 
@@ -118,11 +120,16 @@ class Evaluator:
     Several threads may use an evaluator at once. It is a context manager, and a callable for batches of columns; see __call__.
     """
 
-    def __init__(self, model: str | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False, exact: int = 0,
-                 ort: Mapping[str, object] | None = None, rules: str = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
-        self._options: dict[str, Any] = dict(model=model, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
+    def __init__(self, model: str | os.PathLike[str] | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False,
+                 exact: int | bool = 0, ort: Mapping[str, object] | None = None, rules: str | Board = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
+        named: str | None = arguments.optional(arguments.path, "model", model, NAMED)
+        backend = arguments.optional(arguments.text, "backend", backend)
+        cpu_path, url = arguments.optional(arguments.text, "cpu_path", cpu_path), arguments.optional(arguments.text, "url", url)
+        mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, 0, MOST_SECONDS, above=True)
+        ort = arguments.optional(arguments.settings, "ort", ort)
+        self._options: dict[str, Any] = dict(model=named, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
-        self.rules = rules
+        self.rules = board(rules).rules
         self._number: int = CLOSED
         self.service: Service | None = None
         if url is None:
@@ -130,12 +137,12 @@ class Evaluator:
             return
         if backend or cpu_path or mirror or ort:
             raise EvaldError("backend, cpu_path, mirror and ort are not for a service, which was started with its own: leave them out, or leave out url")
-        self.service = Service(url, model, timeout)
+        self.service = Service(url, named, timeout)
         self.about: dict[str, Any] = self.service.about()
 
     def _open(self) -> None:
         error = error_text()
-        number = library.open(options({**self._options, "ort": _runtime(self._options["ort"]), "program": library.program()}), error)
+        number = library.open(arguments.options({**self._options, "ort": _runtime(self._options["ort"]), "program": library.program()}), error)
         if number < 0:
             raise failed(number, error)
         self._number, self.about = number, told(library.evaluator, number)
@@ -154,32 +161,30 @@ class Evaluator:
         return answers.policy, answers.wdl
 
     def __reduce__(self) -> Any:  # pickling, for workers in other processes
-        return functools.partial(Evaluator, **self._options, **self._url, rules=self.rules), ()
+        return functools.partial(type(self), **self._options, **self._url, rules=self.rules), ()
 
-    def evaluate(self, positions: PositionsLike, rules: str | None = None) -> Answers:
+    def evaluate(self, positions: PositionsLike, rules: str | Board | None = None) -> Answers:
         """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call."""
         words = bitboards(positions) if isinstance(positions, np.ndarray) and self.service is None else None
         if words is not None:
-            positions = Positions.of_words(words, board(rules or self.rules))  # the call below checks them
-        elif not isinstance(positions, Positions):
-            positions = Positions(positions, rules or self.rules)
-        elif rules is not None:
-            positions = Positions(positions, rules)
+            positions = Positions._of(words, board(self.rules if rules is None else rules))  # the call below checks them
+        elif rules is None and isinstance(positions, Positions):
+            positions = Positions(positions)
+        else:
+            positions = Positions(positions, self.rules if rules is None and not has_board(positions) else rules)
         if self.service is not None:
             if self.service.closed:
                 raise ClosedError("the evaluator is closed")
             return Answers(positions, *self.service.evaluate(positions, self._options["exact"] or None))
-        words, of = positions.words, positions.board
+        words, of = positions._words, positions.board
         n = len(words)
         wdl, policy = np.empty((n, 3), np.float32), np.empty((n, of.actions), np.float32)
         codes = np.empty(n, np.uint8)
         error = thread.error
-        if not words.flags.c_contiguous:
-            words = np.ascontiguousarray(words)
         number = self.number()
         for i in range(0, n, PART):
             part = [library.pointer(a if n <= PART else a[i : i + PART]) for a in (words, wdl, policy, codes)]
-            status = library.evaluate(number, of.number, min(PART, n - i), *part, error)
+            status = library.evaluate(number, of._number, min(PART, n - i), *part, error)
             if status != 0:
                 raise failed(status, error)
         return Answers(positions, wdl, policy, codes)
@@ -188,7 +193,7 @@ class Evaluator:
         """Adds the columns `win`, `draw`, `loss`, `policy` and `source` to a batch of columns, for Ray Data's map_batches and other functions that map
         dicts of arrays. The positions are in the column `moves` (text), or in `own` and `all` (bitboards), or in `own_lo`, `own_hi`, `all_lo` and
         `all_hi`, as in evald's records."""
-        a = self.evaluate(from_columns(batch, self.rules))
+        a = self.evaluate(from_columns(arguments.mapping("batch", batch), self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
     def close(self) -> None:
@@ -220,22 +225,32 @@ class Evaluator:
 
 
 _opening = threading.Lock()
+NAMED = "the name of a network, or its path: text or an os.PathLike"
+MOST_SECONDS = 1e9
 CLOSED = -1  # the number of a closed evaluator; 0 stands for a function
 PART = 1 << 14  # positions of one call of the library
 
 
-def from_columns(batch: Mapping[str, Any], rules: str) -> Positions:
+def from_columns(batch: Mapping[str, Any], rules: str | Board) -> Positions:
     """The positions of a batch of columns; see Evaluator.__call__."""
     if "moves" in batch:
         moves = np.asarray(batch["moves"])
         return Positions(moves.astype(str) if moves.dtype.kind in "iu" else moves, rules)  # readers of CSV files turn moves into integers
     for names in (("own_lo", "own_hi", "all_lo", "all_hi"), ("own", "all")):
         if all(name in batch for name in names):
-            return Positions(np.stack([np.asarray(batch[name], np.uint64) for name in names], 1), rules)
+            return Positions(stacked(names, [batch[name] for name in names]), rules)
     raise KeyError(f"a batch has the columns {sorted(batch)}, and needs moves, or own and all, or own_lo, own_hi, all_lo and all_hi")
 
 
-def evaluate(positions: PositionsLike, rules: str | None = None, *, model: str | Evaluator | None = None) -> Answers:
+def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint64]:
+    """Bitboards [N,2] or [N,4] of columns [N]."""
+    arrays = [arguments.whole(name, column, np.uint64) for name, column in zip(names, columns)]
+    if any(array.ndim != 1 or array.shape != arrays[0].shape for array in arrays):
+        raise EvaldError(f"{', '.join(names)} have the shapes {[list(array.shape) for array in arrays]}, and must be columns of the same length")
+    return np.stack(arrays, 1)
+
+
+def evaluate(positions: PositionsLike, rules: str | Board | None = None, *, model: str | os.PathLike[str] | Evaluator | None = None) -> Answers:
     """The answers of the shipped network, or of another model, to positions of any form.
 
     >>> evaluate("445566").source        # three in a row, so the rules know who wins
@@ -251,7 +266,9 @@ def _named(model: str | None, url: str | None) -> Evaluator:
     return Evaluator(model, url=url)
 
 
-def evaluator(model: str | Evaluator | None) -> Evaluator:
-    """The evaluator for a call's argument: itself, or a cached evaluator of the model with that name (None: the shipped one). If the variable
-    EVALD_URL is set, the cached evaluators are models of that service."""
-    return model if isinstance(model, Evaluator) else _named(model, os.environ.get("EVALD_URL") or None)
+def evaluator(model: str | os.PathLike[str] | Evaluator | None, name: str = "model") -> Evaluator:
+    """The evaluator for a call's argument: itself, or a cached evaluator of the model with that name or path (None: the shipped one). If the
+    variable EVALD_URL is set, the cached evaluators are models of that service."""
+    if isinstance(model, Evaluator):
+        return model
+    return _named(arguments.optional(arguments.path, name, model, NAMED + ", or an Evaluator"), os.environ.get("EVALD_URL") or None)

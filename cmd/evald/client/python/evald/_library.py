@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import threading
 from pathlib import Path
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Protocol
 
 ERROR_SIZE = 2048
 LOST = 2  # the status of a call whose evaluator or search is closed
@@ -18,6 +18,10 @@ LOST = 2  # the status of a call whose evaluator or search is closed
 
 class EvaldError(ValueError):
     """An argument is invalid. The text names it and says what is valid."""
+
+
+class IndexingError(EvaldError, IndexError):
+    """An index is out of range, or chooses no rows."""
 
 
 class ClosedError(RuntimeError):
@@ -244,8 +248,3 @@ def told(call: Callable[..., int], *arguments: Any) -> Any:
         if needs <= size:
             return json.loads(into.value)
         size = needs
-
-
-def options(of: Mapping[str, Any]) -> bytes:
-    """Options as JSON for the library, without those that are None."""
-    return json.dumps({name: value for name, value in of.items() if value is not None}).encode()

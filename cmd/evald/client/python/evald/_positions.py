@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence, Union
+from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from . import _arguments as arguments
 from ._library import EvaldError, error_text, failed, library, thread
 
 Words = npt.NDArray[np.uint64]
@@ -16,16 +17,34 @@ Words = npt.NDArray[np.uint64]
 PositionsLike = Union["Positions", str, Sequence[Any], npt.NDArray[Any], Mapping[str, Any]]
 
 
-class Board(NamedTuple):
-    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and the numbers that follow from them."""
+class Board:
+    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and the numbers that follow from them. Board(rules) is board(rules). Boards
+    of the same rules are the same object, and none can be changed."""
 
-    number: int  # in the library
+    __slots__ = ("rules", "columns", "rows", "in_a_row", "actions", "cells", "_number")
+
     rules: str
     columns: int
     rows: int
     in_a_row: int
     actions: int
     cells: int
+    _number: int  # in the library of this process
+
+    def __new__(cls, rules: str | Board) -> Board:
+        return board(rules)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: a board cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: a board cannot be changed")
+
+    def __reduce__(self) -> Any:  # another process gives the board another number
+        return Board, (self.rules,)
+
+    def __repr__(self) -> str:
+        return f"Board({self.rules!r})"
 
 
 _boards: dict[str, Board] = {}
@@ -35,15 +54,20 @@ def board(rules: str | Board) -> Board:
     """The board of rules. Invalid rules raise an EvaldError."""
     if isinstance(rules, Board):
         return rules
-    if not isinstance(rules, str):
-        raise EvaldError(f"rules are {rules!r}, and must be text such as '7x6x4'")
-    known = _boards.get(rules)
+    known = _boards.get(rules) if isinstance(rules, str) else None
     if known is None:
-        shape, error = (ctypes.c_longlong * 5)(), error_text()
-        number = library.board(rules.encode(), shape, error)
+        if not isinstance(rules, str):
+            raise EvaldError(f"rules are {rules!r:.100}, and must be text such as '7x6x4'")
+        text, shape, error = arguments.text("rules", rules), (ctypes.c_longlong * 5)(), error_text()
+        number = library.board(text.encode(), shape, error)
         if number < 0:
             raise failed(number, error)
-        known = _boards[rules] = Board(number, rules, *shape)
+        columns, rows, in_a_row, actions, cells = shape
+        usual = f"{columns}x{rows}x{in_a_row}" + ("free" if text.endswith("free") else "")  # 07x6x4 are the same rules
+        made = object.__new__(Board)
+        for name, value in dict(rules=usual, columns=columns, rows=rows, in_a_row=in_a_row, actions=actions, cells=cells, _number=number).items():
+            object.__setattr__(made, name, value)
+        known = _boards[text] = _boards.setdefault(usual, made)
     return known
 
 
@@ -58,94 +82,126 @@ class Positions:
     - bitboards as uint64 [N,2], own and all stones, where cell r of column c, counted from 0 at the bottom left, is bit c * (rows + 1) + r; or [N,4],
       own low and high, all low and high, which boards of more than 64 bits require,
     - observations of Kaggle's connectx, with `board` and `mark`, or a list of them,
-    - other Positions.
+    - other Positions, or a list of them.
 
-    `words` is uint64 [N,4] as above. Positions that no game reaches raise an EvaldError that names the first one.
+    `words` is uint64 [N,4] as above, a copy of what was given, and `board` is the game. Positions that no game reaches raise an EvaldError that names
+    the first one, here and, if `words` are changed to such, in every later use.
+
+    Positions are a sequence: an index, a slice, or an array of indexes or of True and False chooses rows, as in numpy, and the result is always
+    Positions, of their own memory. A wrong index raises an IndexingError. `one in positions` finds a position in any form. Positions with the same
+    board and the same rows are equal. numpy.asarray(positions) has a copy of the words.
+
+    >>> p = Positions(["44", "45", "445"])
+    >>> p[-1] == Positions("445"), "45" in p, len(list(p)), Positions([p[2], p[0]]) == p[[2, 0]]
+    (True, True, 3, True)
     """
 
-    __slots__ = ("board", "words")
+    __slots__ = ("_board", "_words")
+    __hash__: Any = None
 
     def __init__(self, of: PositionsLike, rules: str | Board | None = None) -> None:
-        self.board: Board
-        self.words: Words
+        self._board: Board
+        self._words: Words
         if isinstance(of, Positions):
-            if rules is not None and board(rules) != of.board:
-                raise EvaldError(f"positions are of {of.board.rules}, and the rules are {board(rules).rules}")
-            self.board, self.words = of.board, of.words
+            self._board, self._words = of._board, of._words.copy()
+            if rules is not None and board(rules) is not of._board:
+                raise EvaldError(f"positions are of {of._board.rules}, and the rules are {board(rules).rules}")
             return
-        self.board = board("7x6x4" if rules is None else rules)
+        if not isinstance(of, (str, Sequence)) and not _observed(of):
+            of = _array(of)
+        if isinstance(of, np.ndarray) and of.dtype == object and of.ndim == 1:
+            of = of.tolist()
+        parts = [one for one in of if isinstance(one, Positions)] if isinstance(of, (list, tuple)) and has_board(of) else []
+        if parts and len(parts) == len(of):
+            self._board = parts[0]._board if rules is None else board(rules)
+            for i, one in enumerate(parts):
+                if one._board is not self._board:
+                    raise EvaldError(f"positions {i} are of {one._board.rules}, and the rules are {self._board.rules}")
+            self._words = np.concatenate([one._words for one in parts])
+            return
+        self._board = board("7x6x4" if rules is None else rules)
         if isinstance(of, np.ndarray):
-            self.words = self._from_array(of)
+            self._from_array(of)
         elif isinstance(of, str):
-            self.words = self._from_text([of])
+            self._from_text([of])
         elif _observed(of):
-            self.words = self._from_observations([of])
-        elif isinstance(of, Sequence) and all(isinstance(one, str) for one in of):
-            self.words = self._from_text(of)
-        elif isinstance(of, Sequence) and all(_observed(one) for one in of):
-            self.words = self._from_observations(of)
+            self._from_observations([of])
+        elif isinstance(of, Sequence) and any(isinstance(one, (str, Positions)) for one in of):
+            self._from_text(of)
+        elif isinstance(of, Sequence) and any(_observed(one) for one in of):
+            self._from_observations(of)
+        elif len(of) == 0:
+            self._from_text([])
         else:
-            try:
-                array = np.asarray(of)
-            except ValueError as error:
-                raise EvaldError(f"positions have an unknown form: {error}") from None
-            self.words = self._from_array(array)
+            self._from_array(_array(of))
 
     @classmethod
-    def of_words(cls, words: Words, of: Board) -> Positions:
-        """Positions that use the given memory [N,4], which is not checked."""
+    def _of(cls, words: Words, of: Board) -> Positions:
+        """Positions in the given memory [N,4], which only they use. It is checked when it is used."""
         self = cls.__new__(cls)
-        self.board, self.words = of, words
+        self._board, self._words = of, words
         return self
 
     @classmethod
     def empty(cls, n: int, rules: str | Board = "7x6x4") -> Positions:
         """n empty boards."""
-        return cls.of_words(np.zeros((n, 4), np.uint64), board(rules))
+        return cls._of(np.zeros((arguments.count("n", n, 0, arguments.MOST), 4), np.uint64), board(rules))
+
+    @property
+    def board(self) -> Board:
+        """The game."""
+        return self._board
+
+    @property
+    def words(self) -> Words:
+        """The bitboards [N,4]."""
+        return self._words.view()  # so that nobody changes the shape of the array
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = thread.error
-        status = getattr(library, name)(self.board.number, len(self.words), *arguments, error)
+        status = getattr(library, name)(self._board._number, len(self._words), *arguments, error)
         if status != 0:
             raise failed(status, error)
 
-    def _from_text(self, lines: Sequence[str]) -> Words:
+    def _from_text(self, lines: Sequence[str]) -> None:
         try:
             text = "\n".join(lines).encode(errors="replace")
         except TypeError:
             i, line = next((i, line) for i, line in enumerate(lines) if not isinstance(line, str))
-            raise EvaldError(f"position {i} is {line!r}, and must be text") from None
+            raise EvaldError(f"position {i} is {line!r:.100}, and must be text") from None
         n = len(lines)
-        self.words = np.zeros((n, 4), np.uint64)
+        self._words = np.zeros((n, 4), np.uint64)
         if n > 0:
             if text.count(b"\n") != n - 1:
                 raise EvaldError("a position in text is one line")
-            self._call("parse", text, len(text), library.pointer(self.words))
-        return self.words
+            self._call("parse", text, len(text), library.pointer(self._words))
 
-    def _from_observations(self, observations: Sequence[Any]) -> Words:
-        boards = []
+    def _from_observations(self, observations: Sequence[Any]) -> None:
+        boards, marks = [], []
         for i, one in enumerate(observations):
-            cells = np.asarray(_field(one, "board"))
+            if not _observed(one):
+                raise EvaldError(f"position {i} is {one!r:.100}, and must have board and mark")
+            cells = arguments.whole(f"position {i}: cell", _field(one, "board"))
             if cells.size != self.board.cells:
                 raise EvaldError(f"position {i}: board has {cells.size} cells, and {self.board.rules} has {self.board.cells}")
             boards.append(cells.reshape(self.board.rows, self.board.columns))
-        words = self._from_array(np.asarray(boards, np.int64))
-        for i, one in enumerate(observations):
-            stones = int((np.asarray(boards[i]) != 0).sum())
-            if _field(one, "mark") != 1 + stones % 2:
-                raise EvaldError(f"position {i}: mark is {_field(one, 'mark')}, but with {stones} stones player {1 + stones % 2} is to move")
-        return words
+            marks.append(arguments.count(f"position {i}: mark", _field(one, "mark")))
+        self._from_array(np.asarray(boards))
+        for i, mark in enumerate(marks):
+            stones = int((boards[i] != 0).sum())
+            if mark != 1 + stones % 2:
+                raise EvaldError(f"position {i}: mark is {mark}, but with {stones} stones player {1 + stones % 2} is to move")
 
-    def _from_array(self, array: npt.NDArray[Any]) -> Words:
+    def _from_array(self, array: npt.NDArray[Any]) -> None:
         b = self.board
         if array.dtype.kind in "UOT" and array.ndim == 1:
             return self._from_text(array.tolist())
         words = bitboards(array)
         if words is not None:
-            self.words = words
-            self._call("check", library.pointer(words))
-            return words
+            self._words = words
+            return self._call("check", library.pointer(words))
+        if array.dtype.kind == "f" and not np.isnan(array).any() and (array == np.floor(array)).all():  # whole numbers; the check of their range is below
+            array = array.clip(-99, 99).astype(np.int8)
         if array.ndim not in (2, 3) or array.shape[-2:] != (b.rows, b.columns) or array.dtype.kind not in "iub":
             raise EvaldError(
                 f"positions are an array of {array.dtype} {list(array.shape)}, and must be text [N], uint64 [N,2] or [N,4], or integers "
@@ -156,18 +212,37 @@ class Positions:
         if low < -1 or high > 2 or (low < 0 and high > 1):
             raise EvaldError(f"positions have cells from {low} to {high}, and must have 0, 1 and 2 (players), or 0, 1 and -1 (sides)")
         cells = np.ascontiguousarray(small, np.int8)
-        self.words = np.empty((len(cells), 4), np.uint64)
+        self._words = np.empty((len(cells), 4), np.uint64)
         if len(cells) > 0:
-            self._call("from_cells", library.pointer(cells), int(low >= 0), library.pointer(self.words))
-        return self.words
+            self._call("from_cells", library.pointer(cells), int(low >= 0), library.pointer(self._words))
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self._words)
 
     def __getitem__(self, rows: Any) -> Positions:
-        if isinstance(rows, (int, np.integer)):
-            rows = slice(rows, rows + 1 or None)
-        return Positions.of_words(np.ascontiguousarray(self.words[rows]), self.board)
+        return Positions._of(np.array(self._words[arguments.rows(rows, len(self))], order="C"), self._board)
+
+    def __iter__(self) -> Iterator[Positions]:
+        return (self[i] for i in range(len(self)))
+
+    def __contains__(self, one: PositionsLike) -> bool:
+        of = one if isinstance(one, Positions) else Positions(one, self._board)
+        if len(of) != 1:
+            raise EvaldError(f"{len(of)} positions are looked for, and must be one")
+        return of._board is self._board and bool((self._words == of._words).all(1).any())
+
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Positions):
+            return NotImplemented
+        return self._board is other._board and np.array_equal(self._words, other._words)
+
+    def __reduce__(self) -> Any:  # copies share no memory
+        return _restored, (type(self), self._board, self._words.copy())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            return np.array(self.words, dtype, copy=False)
+        return np.array(self._words, dtype)
 
     def __repr__(self) -> str:
         return f"<{len(self)} positions of {self.board.rules}>"
@@ -175,14 +250,15 @@ class Positions:
     @property
     def stones(self) -> npt.NDArray[np.int64]:
         """[N] the number of stones on each board."""
-        bits = np.unpackbits(self.words[:, 2:].copy().view(np.uint8), axis=1)
+        self._call("check", library.pointer(self._words))
+        bits = np.unpackbits(self._words[:, 2:].copy().view(np.uint8), axis=1)
         stones: npt.NDArray[np.int64] = bits.sum(1, dtype=np.int64)
         return stones
 
     def cells(self) -> npt.NDArray[np.int8]:
         """[N,H,W], top row first: 1 the side to move, -1 the other side, 0 empty."""
         cells = np.empty((len(self), self.board.rows, self.board.columns), np.int8)
-        self._call("cells", library.pointer(self.words), library.pointer(cells))
+        self._call("cells", library.pointer(self._words), library.pointer(cells))
         return cells
 
     def planes(self, planes: Sequence[str] | None = None, *, layout: str = "NCHW", rows: str = "top") -> npt.NDArray[np.float32]:
@@ -199,34 +275,43 @@ class Positions:
         h, w = self.board.rows, self.board.columns
         shape: tuple[int, ...] = (5, h, w)
         description = b""
+        arguments.text("layout", layout), arguments.text("rows", rows)
         if planes is not None:
+            if isinstance(planes, str) or not isinstance(planes, Sequence):
+                raise arguments.wrong("planes", planes, "a list of texts")
+            for i, plane in enumerate(planes):
+                arguments.text(f"planes[{i}]", plane)
             c = len(planes)
             shapes: dict[str, tuple[int, ...]] = {"NHWC": (h, w, c), "NHW": (h, w), "NF": (c * h * w,)}
             shape = shapes.get(layout, (c, h, w))
             description = json.dumps(dict(planes=list(planes), layout=layout, rows=rows)).encode()
         filled = np.empty((len(self), *shape), np.float32)
-        self._call("planes", description, library.pointer(self.words), library.pointer(filled))
+        self._call("planes", description, library.pointer(self._words), library.pointer(filled))
         return filled
 
     def legal(self) -> npt.NDArray[np.bool_]:
         """[N,A] True for legal actions; all False if the game is over."""
         mask = np.empty((len(self), self.board.actions), np.uint8)
-        self._call("legal", library.pointer(self.words), library.pointer(mask))
+        self._call("legal", library.pointer(self._words), library.pointer(mask))
         return mask.view(np.bool_)
 
     def results(self) -> npt.NDArray[np.int8]:
         """[N] results of the games for the side to move: 1 won, -1 lost, 0 drawn, 2 not over."""
         results = np.empty(len(self), np.int8)
-        self._call("results", library.pointer(self.words), library.pointer(results))
+        self._call("results", library.pointer(self._words), library.pointer(results))
         return results
 
     def play(self, actions: Iterable[int] | npt.NDArray[Any] | int) -> Positions:
-        """The positions after one action in each, counted from 0."""
-        after = Positions.of_words(self.words.copy(), self.board)
-        n = len(self)
-        moves = np.ascontiguousarray(np.broadcast_to(np.asarray(actions), (n,)), np.int32)
+        """The positions after one action [N] in each, counted from 0. For a single position it may be a number."""
+        moves = arguments.each("actions", actions, len(self), "position")
+        self._call("check", library.pointer(self._words))
+        return self._played(moves)
+
+    def _played(self, moves: npt.NDArray[np.int64]) -> Positions:
+        """play for positions that are known to be valid."""
+        after, moves, n = Positions._of(self._words.copy(), self._board), np.ascontiguousarray(moves), len(self)
         rewards, done = np.empty(n, np.float32), np.empty(n, np.uint8)
-        after._call("step", library.pointer(after.words), library.pointer(moves), library.pointer(rewards), library.pointer(done), 0)
+        after._call("step", library.pointer(after._words), library.pointer(moves), library.pointer(rewards), library.pointer(done), 0)
         return after
 
     def text(self) -> list[str]:
@@ -244,15 +329,32 @@ class Positions:
         return svg(self[:1])
 
 
+def _restored(kind: type[Positions], of: Board, words: npt.NDArray[Any]) -> Positions:
+    """Positions of a pickle or a copy."""
+    return kind._of(np.array(words, np.uint64, order="C").reshape(-1, 4), of)
+
+
 def bitboards(array: npt.NDArray[Any]) -> Words | None:
-    """The words [N,4] of an array of bitboards in one of the forms that Positions accepts, which are not checked, or None for another array."""
+    """A copy of an array of bitboards in one of the forms that Positions accepts, as words [N,4] that are not checked. None for another array."""
     if array.dtype != np.uint64 or array.ndim not in (1, 2) or array.shape[-1] not in (2, 4):
         return None
     if array.shape[-1] == 4:
-        return np.ascontiguousarray(array.reshape(-1, 4))
+        return np.array(array.reshape(-1, 4), order="C")
     words = np.zeros((array.size // 2, 4), np.uint64)
     words[:, ::2] = array.reshape(-1, 2)
     return words
+
+
+def has_board(of: Any) -> bool:
+    """Whether positions of this form know their board: Positions, and lists of them."""
+    return isinstance(of, Positions) or isinstance(of, (list, tuple)) and len(of) > 0 and isinstance(of[0], Positions)
+
+
+def _array(of: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(of)
+    except (ValueError, TypeError) as error:
+        raise EvaldError(f"positions have an unknown form: {error}") from None
 
 
 def _field(observation: Any, name: str) -> Any:

@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ._evaluator import names
-from ._library import EvaldError, error_text, failed, library, options
-from ._positions import Positions, board
+from . import _arguments as arguments
+from ._library import EvaldError, error_text, failed, library
+from ._positions import Board, Positions, board
 from ._search import Progress
+from ._values import Value
 from ._work import Work
 
 
-class Records:
+class Records(Value):
     """Records of one game, one row per position. Values are for the side to move.
 
     `positions`; `visits` [N,A] of the search (all 0 without a search); `q` [N] the search's value; `z` [N] the game's result (1, 0, -1); `gameover` [N]
@@ -54,26 +56,29 @@ class Records:
         return f"<{len(self)} records of {self.positions.board.rules}>"
 
 
-def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], rules: str | None = None, *, progress: Progress | None = None) -> Records:
+def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], rules: str | Board | None = None, *, progress: Progress | None = None) -> Records:
     """The records of Parquet files, given by paths or patterns such as "games/*.parquet". With `rules`, records of other games are skipped; otherwise
     all records must be of one game."""
-    patterns = [os.fspath(paths)] if isinstance(paths, (str, os.PathLike)) else [os.fspath(path) for path in paths]
+    if isinstance(paths, bytes) or not isinstance(paths, (str, os.PathLike, Iterable)):
+        raise arguments.wrong("paths", paths, "text, an os.PathLike, or a list of them")
+    patterns = [arguments.path("paths", paths)] if isinstance(paths, (str, os.PathLike)) else [arguments.path(f"paths[{i}]", path) for i, path in enumerate(paths)]
+    arguments.function("progress", progress)
     files: list[str] = []
     for pattern in patterns:
         found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
         if not found:
             raise EvaldError(f"{pattern}: there are no such files")
         files += found
-    chosen, first, error = options(dict(files=files)), error_text(), error_text()
+    chosen, first, error = arguments.options(dict(files=files)), error_text(), error_text()
     n = library.records(chosen, first, len(first), error)
     if n < 0:
         raise failed(n, error)
-    of = board(rules or first.value.decode() or "7x6x4")
+    of = board(first.value.decode() or "7x6x4" if rules is None else rules)
     types = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
     columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in types.items()}
     words, codes = np.empty((n, 4), np.uint64), np.empty(n, np.uint8)
-    call = library.read(of.number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
+    call = library.read(of._number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
         work.wait(progress)
         rows = work.done
-    return Records(Positions.of_words(words[:rows], of), {name: c[:rows] for name, c in columns.items()}, codes[:rows])
+    return Records(Positions._of(words[:rows], of), {name: c[:rows] for name, c in columns.items()}, codes[:rows])

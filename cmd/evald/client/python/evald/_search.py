@@ -1,21 +1,27 @@
 """Searches, exact scores and self-play of many positions at once."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+import os
+from typing import Any, Callable, Iterator, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from ._evaluator import Evaluator, Rows, evaluator
-from ._library import EvaldError, error_text, failed, library, options
+from ._evaluator import NAMED, Evaluator, Rows, evaluator
+from . import _arguments as arguments
+from ._library import EvaldError, error_text, failed, library
 from ._positions import Board, Positions, PositionsLike, board
 from ._service import SEARCHED, Service
+from ._values import Value
 from ._work import Network, Work
 
 Progress = Callable[[int, int], object]
+AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]
 
 SEARCH_DEFAULTS: dict[str, Any] = dict(selection="puct", explore=None, leaves=1, batch=256, seed=0)
 NO_MOVE = -1000  # the score of an illegal action
+MOST_SEED = (1 << 64) - 1
+MOST_GAMES = (1 << 62) - 1  # the number of the last game has 63 bits
 
 
 class Searched(Rows):
@@ -39,10 +45,19 @@ class Searched(Rows):
         return f"<searches of {self.positions!r}>"
 
 
+def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
+    """Checks the argument network. A path becomes text."""
+    if isinstance(network, (str, os.PathLike)) and not callable(network):
+        return arguments.path("network", network)
+    if network is not None and not isinstance(network, Evaluator) and not callable(network):
+        raise arguments.wrong("network", network, "a function, an Evaluator, or " + NAMED)
+    return network
+
+
 def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | None, Evaluator | None]:
     """The number of the evaluator, 0 for a function; the function or None; and the evaluator that must stay open or None."""
     if network is None or isinstance(network, (str, Evaluator)):
-        e = evaluator(network)
+        e = evaluator(network, "network")
         return (e.number(), None, e) if e.service is None else (0, e.network, e)
     return 0, network, None
 
@@ -68,12 +83,12 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
     return found
 
 
-def search(positions: PositionsLike, rules: str | None = None, *, network: Network | Evaluator | str | None = None, visits: int = 800,
+def search(positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None, visits: int = 800,
            selection: str = "puct", explore: float | None = None, exact: int | bool | None = None, leaves: int = 1, batch: int = 256, seed: int = 0,
            progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name of a model. The other arguments are
+    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The other arguments are
     the flags of `evald search`; `exact` is the maximum number of nodes for proving a leaf, False for no proofs. The answer to a position does not
     depend on the other positions.
 
@@ -83,18 +98,23 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
     >>> search("445566", visits=50).best      # completes three in a row
     array([2], dtype=int32)
     """
-    of = Positions(positions, rules)
+    network, of = asked(network), Positions(positions, rules)
+    arguments.function("progress", progress)
     found, error = Searched(of), error_text()
-    given = dict(visits=visits, selection=selection, explore=explore, exact=exact, leaves=leaves, batch=batch, seed=seed)
+    given: dict[str, Any] = dict(
+        visits=arguments.count("visits", visits, 1), selection=arguments.text("selection", selection), explore=arguments.optional(arguments.number, "explore", explore),
+        exact=arguments.optional(arguments.nodes, "exact", exact), leaves=arguments.count("leaves", leaves, 1), batch=arguments.count("batch", batch, 1),
+        seed=arguments.count("seed", seed, 0, MOST_SEED),
+    )
     if network is None or isinstance(network, (str, Evaluator)):
-        network = evaluator(network)
+        network = evaluator(network, "network")
         if network.service is not None:
             return _searched_by(network.service, found, given, progress)
     number, function, _open = _asks(network)
-    words = np.ascontiguousarray(of.words)
-    chosen = options(given)
+    words = of._words.copy()  # the function may change found.positions while the search reads them
+    chosen = arguments.options(given)
     call = library.search(
-        number, of.board.number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),
+        number, of.board._number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),
         library.pointer(found.wdl), library.pointer(found.best), library.pointer(found.proved), error,
     )
     with Work(call, of.board, function, error, (words, found, _open)) as work:
@@ -102,7 +122,7 @@ def search(positions: PositionsLike, rules: str | None = None, *, network: Netwo
     return found
 
 
-def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | None = None, threads: int | None = None,
+def solve(positions: PositionsLike, rules: str | Board | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
     """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher one wins faster; a score below 0 loses. Illegal
     actions have NO_MOVE. With `nodes`, all actions of a position that takes more nodes have NO_MOVE. No game may be over.
@@ -111,15 +131,16 @@ def solve(positions: PositionsLike, rules: str | None = None, *, nodes: int | No
     [-3, -3, -1, -2, -2, 2, -3]
     """
     of = Positions(positions, rules)
-    scores, error = np.zeros((len(of), of.board.actions), np.int32), error_text()
-    words = np.ascontiguousarray(of.words)
-    call = library.solve(of.board.number, len(of), library.pointer(words), options(dict(nodes=nodes, threads=threads)), library.pointer(scores), error)
+    given = dict(nodes=arguments.optional(arguments.count, "nodes", nodes), threads=arguments.optional(arguments.count, "threads", threads))
+    arguments.function("progress", progress)
+    scores, error, words = np.zeros((len(of), of.board.actions), np.int32), error_text(), of._words
+    call = library.solve(of.board._number, len(of), library.pointer(words), arguments.options(given), library.pointer(scores), error)
     with Work(call, of.board, None, error, (words, scores)) as work:
         work.wait(progress)
     return scores
 
 
-class Game:
+class Game(Value):
     """A game of self-play.
 
     `positions` [P] that were searched, in order; `actions` [P] played in them (-1 if the game ended there because its result was proved); `visits`
@@ -150,7 +171,7 @@ class Game:
         return f"<game {self.number} of {self.positions.board.rules}, {len(self)} positions, result {self.result}>"
 
 
-def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, seed: int = 0, visits: int = 200,
+def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, seed: int = 0, visits: int = 200,
              exact: int | bool = False, batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
@@ -158,19 +179,27 @@ def selfplay(games: int, rules: str = "7x6x4", *, network: Network | Evaluator |
     of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game depends only on the seed, its number
     and the network.
     """
-    of = board(rules)
+    network, of = asked(network), board(rules)
+    arguments.function("progress", progress)
+    chosen = arguments.options({
+        "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
+        "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),
+        "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None, **config,
+    })
+    return _play(of, network, chosen, progress)
+
+
+def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, progress: Progress | None) -> Iterator[Game]:
     number, function, _open = _asks(network)
-    name = network if isinstance(network, str) else None
-    chosen = options(dict(games=games, first=first, seed=seed, visits=visits, exact=exact or None, batch=batch, parallel=parallel, network=name, **config))
     error = error_text()
-    call = library.selfplay(number, of.number, chosen, error)
+    call = library.selfplay(number, of._number, chosen, error)
     with Work(call, of, function, error, (_open,)) as work:
         while True:
             event = work.wait(progress)
             if event is None:
                 return
             game = Game(event.number, event.first, event.rows, of)
-            status = library.game(call, library.pointer(game.positions.words), library.pointer(game.visits), library.pointer(game.q), library.pointer(game._codes), library.pointer(game.actions), error)
+            status = library.game(call, library.pointer(game.positions._words), library.pointer(game.visits), library.pointer(game.q), library.pointer(game._codes), library.pointer(game.actions), error)
             if status != 0:
                 raise failed(status, error)
             yield game

@@ -70,7 +70,7 @@ class Work:
         if rows > 0:
             library.batch(self._number, rows, library.pointer(words), self._error)
         try:
-            policy, value = self._network(Positions.of_words(words, self._board)) if rows > 0 else ([], [])
+            policy, value = self._network(Positions._of(words, self._board)) if rows > 0 else ([], [])
             policy = _array("policy", policy, (rows, self._board.actions))
             wdl = _wdl(value, rows)
         except BaseException as error:
@@ -89,6 +89,8 @@ def _numpy(of: Any) -> Array:
 
 def _array(name: str, of: Any, shape: tuple[int, ...]) -> Array:
     array = _numpy(of)
+    if array.dtype.kind in "USTmM":
+        raise EvaldError(f"the network's function answers {name} of {array.dtype}, want numbers")
     if array.shape != shape:
         raise EvaldError(f"the network's function answers {name} of shape {list(array.shape)}, want {list(shape)}")
     return np.ascontiguousarray(array, np.float32)

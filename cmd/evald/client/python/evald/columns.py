@@ -11,12 +11,17 @@ Ray needs no function: dataset.map_batches(evald.Evaluator, compute=ray.data.Act
 """
 from __future__ import annotations
 
+import os
 from typing import Any, Union
 
 import numpy as np
 import pandas as pd
 
+from ._arguments import wrong
 from ._evaluator import Evaluator, evaluator, from_columns
+from ._positions import Board
+
+__all__ = ["META", "SCHEMA", "answers"]
 
 # The columns of answers, in Spark's notation and as an empty frame.
 SCHEMA = "win float, draw float, loss float, value float, best int, policy array<float>, source string"
@@ -26,7 +31,7 @@ META = pd.DataFrame({
 })
 
 
-def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str = "7x6x4", model: str | Evaluator | None = None) -> pd.DataFrame:
+def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None) -> pd.DataFrame:
     """The answers of a network to a column of moves, or to a frame with the column `moves`, or `own` and `all`, or `own_lo`, `own_hi`, `all_lo`
     and `all_hi` (see Positions). They have the index of the data. `best` is the likeliest action, counted from 0, or -1 if the game is over.
     `model` is as in evald.evaluate; a named model is opened once in each process.
@@ -34,6 +39,8 @@ def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str = "7x6x4", mod
     >>> answers(pd.Series(["445566", "1212121"]))[["best", "source"]].values.tolist()
     [[2, 'rules'], [-1, 'terminal']]
     """
+    if not isinstance(data, (pd.DataFrame, pd.Series)):
+        raise wrong("data", data, "a pandas Series or DataFrame")
     batch = {str(name): data[name] for name in data} if isinstance(data, pd.DataFrame) else {"moves": data}
     a = evaluator(model).evaluate(from_columns(batch, rules))
     return pd.DataFrame({

@@ -15,21 +15,27 @@ evald.Positions. If an argument is NULL, the result is NULL. Actions count from 
 """
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ._evaluator import Evaluator, evaluator
-from ._positions import Positions
+from ._arguments import text, wrong
+from ._evaluator import Evaluator, evaluator, stacked
+from ._library import EvaldError
+from ._positions import Board, Positions, board
 from ._search import NO_MOVE, solve
 
+__all__ = ["register"]
+
 ANSWER = "STRUCT(win FLOAT, draw FLOAT, loss FLOAT, value FLOAT, best INTEGER, policy FLOAT[], source VARCHAR)"
+NAMES = {2: ("own", "all"), 4: ("own_lo", "own_hi", "all_lo", "all_hi")}
 BITS = "STRUCT(own_lo UBIGINT, own_hi UBIGINT, all_lo UBIGINT, all_hi UBIGINT)"
 
 
-def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model: str | Evaluator | None = None, *, name: str = "evald") -> None:
+def register(connection: duckdb.DuckDBPyConnection, rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None, *, name: str = "evald") -> None:
     """Adds the functions to a connection. `model` is as in evald.evaluate. `name` is the prefix of their names, so that a connection can have
     functions for several rules.
 
@@ -38,7 +44,10 @@ def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model:
     >>> connection.sql("SELECT evald('445566').best, evald_value('445566'), evald_bits('4').all_lo").fetchall()
     [(2, 1.0, 2097152)]
     """
-    opened = evaluator(model)
+    opened, rules = evaluator(model), board(rules)
+    text("name", name)
+    if not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise wrong("connection", connection, "a connection of duckdb")
 
     def answer(*columns: Any) -> pa.StructArray:
         a = opened.evaluate(_positions(columns, rules))
@@ -68,10 +77,12 @@ def register(connection: duckdb.DuckDBPyConnection, rules: str = "7x6x4", model:
         create(name + suffix, function, None, result, type="arrow")
 
 
-def _positions(columns: tuple[Any, ...], rules: str) -> Positions:
+def _positions(columns: tuple[Any, ...], rules: Board) -> Positions:
+    if len(columns) not in (1, *NAMES):
+        raise EvaldError(f"there are {len(columns)} arguments, and must be 1 (moves), 2 (own, all) or 4 (own_lo, own_hi, all_lo, all_hi)")
     if len(columns) == 1:
         return Positions(columns[0].to_pylist(), rules)
-    return Positions(np.stack([column.to_numpy().astype(np.uint64) for column in columns], 1), rules)
+    return Positions(stacked(NAMES[len(columns)], [column.to_numpy() for column in columns]), rules)
 
 
 def _lists(rows: Any) -> pa.Array:

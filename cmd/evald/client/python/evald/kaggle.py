@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from . import _arguments as arguments
 from ._evaluator import Evaluator, evaluator
 from ._positions import Positions
-from ._search import search
-from ._work import Network
+from ._search import AnyNetwork, asked, search
+
+__all__ = ["Agent", "agent"]
 
 FIRST_VISITS, MOST_VISITS = 16, 1 << 20
 MOST_SECONDS = 10
@@ -34,8 +36,8 @@ class Agent:
     seconds. The first call also loads the network, for which Kaggle's remainingOverageTime is enough. `network` is as in evald.search.
     """
 
-    def __init__(self, seconds: float | None = None, *, network: Network | Evaluator | str | None = None) -> None:
-        self.seconds, self.network = seconds, network
+    def __init__(self, seconds: float | None = None, *, network: AnyNetwork = None) -> None:
+        self.seconds, self.network = arguments.optional(arguments.number, "seconds", seconds), asked(network)
 
     def __call__(self, observation: Any, configuration: Any) -> int | dict[str, int]:
         if "columns" in configuration:

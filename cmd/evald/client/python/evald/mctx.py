@@ -8,6 +8,7 @@ All functions take and return batches [B,...], and work under jax.jit and jax.vm
 """
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Sequence
 
 import jax
@@ -16,8 +17,11 @@ import mctx
 import numpy as np
 import numpy.typing as npt
 
+from ._arguments import whole
 from ._evaluator import Evaluator, evaluator
 from ._positions import Board, Positions, board
+
+__all__ = ["Model"]
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +44,7 @@ class Model:
     ((3, 7), (3,), (3, 8))
     """
 
-    def __init__(self, rules: str | Board = "7x6x4", model: str | Evaluator | None = None) -> None:
+    def __init__(self, rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None) -> None:
         self.board = board(rules)
         self._evaluator = evaluator(model)
 
@@ -72,11 +76,11 @@ class Model:
         return *self._ask(positions), positions.words.view(np.uint32)
 
     def _recurrent(self, action: Array, embedding: Array) -> tuple[Array, ...]:
-        positions, action = self._positions(embedding), action.reshape(-1)
+        positions, action = self._positions(embedding), whole("action", action).reshape(-1)
         going = positions.results() == 2
-        rows = np.flatnonzero(positions.legal()[np.arange(len(action)), action])  # rows with a legal action
-        after = Positions.of_words(positions.words.copy(), self.board)
-        played = positions[rows].play(action[rows])
+        inside = np.where((action >= 0) & (action < self.board.actions), action, 0)
+        rows = np.flatnonzero(positions.legal()[np.arange(len(action)), inside] & (inside == action))  # rows with a legal action
+        after, played = Positions(positions), positions[rows].play(action[rows])
         after.words[rows] = played.words
         reward, discount = np.where(going, np.float32(-1), np.float32(0)), np.zeros(len(action), np.float32)
         results = played.results()  # for the other side
@@ -90,7 +94,7 @@ class Model:
         return np.stack([cells == 1, cells == -1], -1), positions.legal()
 
     def _positions(self, embedding: Array) -> Positions:
-        return Positions.of_words(np.ascontiguousarray(embedding).reshape(-1, WORDS).view(np.uint64), self.board)
+        return Positions._of(np.array(embedding, np.uint32, order="C").reshape(-1, WORDS).view(np.uint64), self.board)
 
     def _ask(self, positions: Positions) -> tuple[Array, Array]:
         answers = self._evaluator.evaluate(positions)

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,10 @@ from ._evaluator import Evaluator as _Evaluator
 from ._evaluator import evaluator
 from ._library import EvaldError
 from ._positions import Positions
-from ._search import search
-from ._work import Network
+from . import _arguments as arguments
+from ._search import AnyNetwork, asked, search
+
+__all__ = ["Bot", "Evaluator", "positions"]
 
 CELLS = {".": 0, "x": 1, "o": 2}  # x is player 0, who begins
 
@@ -36,6 +40,8 @@ def positions(state: Any) -> Positions:
 
 
 def _rules(state: Any) -> str:
+    if not isinstance(state, pyspiel.State):
+        raise arguments.wrong("state", state, "a state of connect_four")
     game = state.get_game()
     name = game.get_type().short_name
     if name != "connect_four":
@@ -52,9 +58,12 @@ class Evaluator(mcts.Evaluator):
     """An evaluator for open_spiel.python.algorithms.mcts. It caches the answers to the last `cache` states, because a search asks first for a state's
     value and later for its prior."""
 
-    def __init__(self, model: str | _Evaluator | None = None, *, cache: int = 1 << 16) -> None:
-        self._evaluator = evaluator(model)
-        self._answer = functools.lru_cache(cache)(self._evaluate)
+    def __init__(self, model: str | os.PathLike[str] | _Evaluator | None = None, *, cache: int = 1 << 16) -> None:
+        self._evaluator, self._cache = evaluator(model), arguments.count("cache", cache, 0, sys.maxsize)
+        self._answer = functools.lru_cache(self._cache)(self._evaluate)
+
+    def __reduce__(self) -> Any:  # a copy begins with an empty cache
+        return functools.partial(type(self), self._evaluator, cache=self._cache), ()
 
     def _evaluate(self, text: str, rules: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
         of = _parse(text, rules)
@@ -75,9 +84,15 @@ class Evaluator(mcts.Evaluator):
 class Bot(pyspiel.Bot):
     """A bot that plays the best action of evald's search. `network` and `options` are arguments of evald.search."""
 
-    def __init__(self, network: Network | _Evaluator | str | None = None, *, visits: int = 800, **options: Any) -> None:
+    def __init__(self, network: AnyNetwork = None, *, visits: int = 800, **options: Any) -> None:
         super().__init__()
-        self._network, self._visits, self._options = network, visits, options
+        self._network, self._visits, self._options = asked(network), arguments.count("visits", visits, 1), options
+
+    def __reduce__(self) -> Any:
+        return functools.partial(type(self), self._network, visits=self._visits, **self._options), ()
+
+    def __copy__(self) -> Bot:
+        return type(self)(self._network, visits=self._visits, **self._options)
 
     def restart_at(self, state: Any) -> None:
         pass

@@ -7,21 +7,25 @@ reward is 1, the loser's -1.
 """
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
-from gymnasium.utils import EzPickle
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
+from . import _arguments as arguments
 from ._environment import Environment
+from ._positions import Board
+
+__all__ = ["env", "raw_env"]
 
 AGENTS = ["player_0", "player_1"]
 
 
-def env(rules: str = "7x6x4", *, render_mode: str | None = None) -> Any:
+def env(rules: str | Board = "7x6x4", *, render_mode: str | None = None) -> Any:
     """The environment with PettingZoo's usual checks: an illegal action ends the game with a reward of -1.
 
     >>> game = env("4x4x3")
@@ -35,15 +39,14 @@ def env(rules: str = "7x6x4", *, render_mode: str | None = None) -> Any:
     return wrappers.OrderEnforcingWrapper(wrappers.AssertOutOfBoundsWrapper(checked))
 
 
-class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
-    """The environment without checks."""
+class raw_env(AECEnv[str, dict[str, Any], Any]):
+    """The environment without checks. Its pickles and copies continue the same game, each for itself."""
 
     metadata = {"render_modes": ["ansi", "human"], "name": "evald_v0", "is_parallelizable": False, "render_fps": 2}
 
-    def __init__(self, rules: str = "7x6x4", *, render_mode: str | None = None) -> None:
-        EzPickle.__init__(self, rules, render_mode=render_mode)
+    def __init__(self, rules: str | Board = "7x6x4", *, render_mode: str | None = None) -> None:
         super().__init__()
-        self.render_mode = render_mode
+        self.render_mode = arguments.optional(arguments.text, "render_mode", render_mode, self.metadata["render_modes"])
         self._game = Environment(1, rules, reset=False)
         of = self._game.board
         self.possible_agents = AGENTS[:]
@@ -54,14 +57,19 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
         self.observation_spaces = {agent: space for agent in AGENTS}
         self.action_spaces = {agent: spaces.Discrete(of.actions) for agent in AGENTS}
 
+    def __copy__(self) -> raw_env:
+        return copy.deepcopy(self)
+
     def observation_space(self, agent: str) -> Any:
-        return self.observation_spaces[agent]
+        return self.observation_spaces[arguments.text("agent", agent, AGENTS)]
 
     def action_space(self, agent: str) -> Any:
-        return self.action_spaces[agent]
+        return self.action_spaces[arguments.text("agent", agent, AGENTS)]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Begins a game. The seed has no effect, because the game has no randomness."""
+        arguments.optional(arguments.count, "seed", seed)
+        arguments.optional(arguments.mapping, "options", options)
         self._game.reset()
         self._plies = 0
         self.agents = AGENTS[:]
@@ -78,7 +86,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        rewards, done = self._game.step([action])
+        rewards, done = self._game.step(arguments.each("action", action, 1))
         other = AGENTS[1 - AGENTS.index(agent)]
         reward = int(rewards[0])
         self._plies += 1
@@ -92,6 +100,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any], EzPickle):
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
         """The agent's observation. Its action_mask is all 0 if the other agent is to act."""
+        arguments.text("agent", agent, AGENTS)
         stones = self._game.observation()[0]
         mask = self._game.legal()[0]
         if agent != AGENTS[self._plies % 2]:  # agent_selection does not tell who is to act once the game is over

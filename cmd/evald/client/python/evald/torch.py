@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from ._evaluator import Evaluator
-from ._positions import Positions
-from ._search import selfplay
-from ._work import Network
+from . import _arguments as arguments
+from ._positions import Board, Positions, board
+from ._search import AnyNetwork, asked, selfplay
+
+__all__ = ["ModuleNetwork", "SelfPlay"]
 
 Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -31,9 +32,10 @@ class SelfPlay(IterableDataset[Row]):
     again; for new games, increase `first` by `games` between passes.
     """
 
-    def __init__(self, games: int, rules: str = "7x6x4", *, network: Network | Evaluator | str | None = None, first: int = 0, **options: Any) -> None:
+    def __init__(self, games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, **options: Any) -> None:
         super().__init__()
-        self.games, self.rules, self.network, self.first, self.options = games, rules, network, first, options
+        self.games, self.first = arguments.count("games", games), arguments.count("first", first)
+        self.rules, self.network, self.options = board(rules).rules, asked(network), options
 
     def __iter__(self) -> Iterator[Row]:
         start, end = 0, self.games
@@ -58,6 +60,8 @@ class ModuleNetwork:
     """
 
     def __init__(self, module: torch.nn.Module, device: torch.device | str | None = None) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise arguments.wrong("module", module, "a torch.nn.Module")
         self.module = module if device is None else module.to(device)
         self.device = device
 
