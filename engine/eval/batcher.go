@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/evald/evald/engine/fault"
 )
 
 // Reasons why a batcher rejects a request at once.
@@ -230,13 +232,21 @@ func (b *batcher) ring() {
 	b.dispatch()
 }
 
-// run evaluates one merged batch and distributes its answers.
+// run evaluates one merged batch and distributes its answers. A panic becomes the error of its requests.
 func (b *batcher) run(x sending) {
+	defer func() {
+		if value := recover(); value != nil {
+			fail(x.parts, fault.New(value))
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.decide.end()
+		b.dispatch()
+		b.rest()
+	}()
 	if x.queue != nil {
 		runtime.Gosched() // callers that are about to send a request run first; otherwise, on few cores, the first request would always be sent alone
-		b.mu.Lock()
-		x = b.decide.fill(x, time.Now())
-		b.mu.Unlock()
+		x = b.fill(x)
 	}
 	m := b.merged.Get().(*Batch)
 	start := time.Now()
@@ -247,7 +257,7 @@ func (b *batcher) run(x sending) {
 		if b.decide.config.MaxRows == 1 {
 			ctx = taken[0].ctx // the only request
 		}
-		err = b.next.Compute(ctx, m)
+		err = compute(ctx, b.next, m)
 	}
 	sent := Sent{Rows: len(m.Pos), Requests: len(taken), Reason: x.reason, Took: time.Since(start), Err: err}
 	for _, p := range taken {
@@ -259,15 +269,19 @@ func (b *batcher) run(x sending) {
 	if onBatch := b.decide.config.OnBatch; onBatch != nil && len(taken) > 0 {
 		onBatch(sent)
 	}
-	b.mu.Lock()
-	b.decide.count(sent, dropped)
-	b.mu.Unlock()
+	b.count(sent, dropped)
 	scatter(m, taken, err, time.Now())
 	b.merged.Put(m)
+}
 
+func (b *batcher) fill(x sending) sending {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.decide.end()
-	b.dispatch()
-	b.rest()
+	return b.decide.fill(x, time.Now())
+}
+
+func (b *batcher) count(sent Sent, dropped int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.decide.count(sent, dropped)
 }

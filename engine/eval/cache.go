@@ -200,7 +200,7 @@ func (c *Cache) load(b *Batch, i int, p game.Position, tag uint64, mirrored bool
 
 // store writes row j into the slot that holds the position, else into an empty one, else into the least recently used one.
 func (c *Cache) store(b *Batch, j int, tag uint64, by uint8) {
-	p := b.Pos[j]
+	p, wdl, policy := b.Pos[j], b.WDLRow(j), b.PolicyRow(j) // a panic leaves no half of an entry
 	s, slots := c.set(p, tag)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,6 +217,6 @@ func (c *Cache) store(b *Batch, j int, tag uint64, by uint8) {
 		}
 	}
 	victim.pos, victim.tag, victim.used, victim.by = p, tag, s.clock, by
-	copy(victim.wdl[:], b.WDLRow(j))
-	victim.policy = append(victim.policy[:0], b.PolicyRow(j)...)
+	copy(victim.wdl[:], wdl)
+	victim.policy = append(victim.policy[:0], policy...)
 }

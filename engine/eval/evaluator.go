@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -19,6 +20,8 @@ import (
 //	cache     earlier answers, with a Cache
 //	batch     the remaining rows join those of other callers, with Options.Batch
 //	backend   computes; a Fallback asks its stages in turn
+//
+// A panic of a backend is an error, a *fault.Error, of each caller whose rows it had. The Evaluator continues to answer.
 type Evaluator struct {
 	backend Backend
 	options Options
@@ -157,7 +160,13 @@ func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
 	if e.batcher != nil {
 		return e.batcher.Submit(ctx, b, e.caller)
 	}
-	return Timing{}, e.backend.Compute(ctx, b)
+	return Timing{}, compute(ctx, e.backend, b)
+}
+
+// compute calls a backend. A panic becomes its error.
+func compute(ctx context.Context, backend Backend, b *Batch) (err error) {
+	defer fault.Catch(&err)
+	return backend.Compute(ctx, b)
 }
 
 // Room returns nil if the batcher would accept n rows of e's caller now; deadline is that of their answers, zero if there is none.

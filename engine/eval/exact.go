@@ -61,7 +61,7 @@ func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
 	if exact == nil || len(w.rows) == 0 {
 		return nil
 	}
-	if err := exact.Compute(ctx, &w.batch); err != nil {
+	if err := compute(ctx, exact, &w.batch); err != nil {
 		return err
 	}
 	n := 0

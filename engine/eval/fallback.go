@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -18,7 +19,7 @@ type Stage struct {
 
 // Fallback is a backend that calls its stages in order until one answers the batch. An answer that is not finite is a failure of its row
 // alone: if a stage returns ErrNotFinite, it is called again with halves of the batch, down to single rows. So a row's source does not
-// depend on the other rows.
+// depend on the other rows. After a panic it calls no further stage, whose answers would hide it.
 type Fallback []Stage
 
 // Attributes are those of the first stage, but answers are invariant only if those of all stages are.
@@ -40,7 +41,7 @@ func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 		if err == nil {
 			err = b.Finite()
 		}
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || fault.In(err) != nil {
 			return err
 		}
 		if n := len(b.Pos); n > 1 && errors.Is(err, ErrNotFinite) {

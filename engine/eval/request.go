@@ -50,23 +50,31 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
 	for _, p := range parts {
-		p.mu.Lock()
-		if late := !p.deadline.IsZero() && !now.Before(p.deadline); p.batch != nil && !late && p.ctx.Err() == nil {
-			board = p.batch.Board
-			m.Pos = append(m.Pos, p.batch.Pos[p.from:p.to]...)
-			if p.from == 0 {
-				p.timing.Queued = now.Sub(p.arrived)
-			}
+		if b := p.gather(m, now); b != nil {
+			board = b
 			taken = append(taken, p)
 		} else if p.from == 0 {
 			dropped++
 		}
-		p.mu.Unlock()
 	}
 	if board != nil {
 		m.Reset(board, len(m.Pos))
 	}
 	return taken, dropped
+}
+
+// gather appends the part's positions to those of m and returns their board, or nil if the caller does not wait any more.
+func (p part) gather(m *Batch, now time.Time) *game.Board {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if late := !p.deadline.IsZero() && !now.Before(p.deadline); p.batch == nil || late || p.ctx.Err() != nil {
+		return nil
+	}
+	m.Pos = append(m.Pos, p.batch.Pos[p.from:p.to]...)
+	if p.from == 0 {
+		p.timing.Queued = now.Sub(p.arrived)
+	}
+	return p.batch.Board
 }
 
 // scatter copies the answers to the callers that still wait, or returns the error to them. A request ends with its last row or with an
@@ -75,22 +83,34 @@ func scatter(m *Batch, parts []part, err error, now time.Time) {
 	at := 0
 	for _, p := range parts {
 		n := p.to - p.from
-		from := m.Slice(at, at+n)
+		p.scatter(m.Slice(at, at+n), err, now)
 		at += n
-		p.mu.Lock()
-		if p.batch != nil {
-			if err == nil {
-				to := p.batch.Slice(p.from, p.to)
-				copy(to.WDL, from.WDL)
-				copy(to.Policy, from.Policy)
-				copy(to.Source, from.Source)
-			}
-			if p.answered += n; p.answered == p.rows || err != nil {
-				p.timing.Computed = now.Sub(p.arrived) - p.timing.Queued
-				p.batch = nil
-				p.done <- err
-			}
-		}
-		p.mu.Unlock()
+	}
+}
+
+// scatter gives the part its answers, or the error.
+func (p part) scatter(from Batch, err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.batch == nil {
+		return
+	}
+	if err == nil {
+		to := p.batch.Slice(p.from, p.to)
+		copy(to.WDL, from.WDL)
+		copy(to.Policy, from.Policy)
+		copy(to.Source, from.Source)
+	}
+	if p.answered += p.to - p.from; p.answered == p.rows || err != nil {
+		p.timing.Computed = now.Sub(p.arrived) - p.timing.Queued
+		p.batch = nil
+		p.done <- err
+	}
+}
+
+// fail returns an error to the callers that still wait.
+func fail(parts []part, err error) {
+	for _, p := range parts {
+		p.scatter(Batch{}, err, time.Now())
 	}
 }

@@ -7,6 +7,9 @@
 // have only its caller's goroutine, even after others have become idle.
 //
 // Each worker has a number, so that callers can give each worker its own memory without a lock.
+//
+// A panic of an item is its error, of type *fault.Error, because it would end the process in a goroutine that the caller cannot recover. What
+// the worker had in its memory then is not sound: work makes it anew.
 package jobs
 
 import (
@@ -15,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/evald/evald/engine/fault"
 )
 
 // Pool runs jobs for any number of callers with a fixed total number of goroutines. In steady state a call allocates nothing.
@@ -144,8 +149,14 @@ func (c *call[J]) join() {
 }
 
 func (c *call[J]) run(worker int) {
+	first := 0
+	defer func() {
+		if value := recover(); value != nil {
+			c.fail(first, fault.New(value))
+		}
+	}()
 	for !c.stop.Load() {
-		first := int(c.next.Add(int64(c.block))) - c.block
+		first = int(c.next.Add(int64(c.block))) - c.block
 		if first >= c.n {
 			return
 		}
@@ -165,12 +176,14 @@ func (c *call[J]) run(worker int) {
 func Each(ctx context.Context, workers, n int, work func(ctx context.Context, worker, item int) error) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	pool := NewPool(max(1, min(workers, n)), func(worker int, _ struct{}, item, _ int) error {
-		err := work(inner, worker, item)
-		if err != nil {
-			stop(err) // only the first cause is kept
-		}
-		return err
+	pool := NewPool(max(1, min(workers, n)), func(worker int, _ struct{}, item, _ int) (err error) {
+		defer func() {
+			if err != nil {
+				stop(err) // only the first cause is kept
+			}
+		}()
+		defer fault.Catch(&err)
+		return work(inner, worker, item)
 	})
 	if err := pool.Do(inner, struct{}{}, n, 1); err == nil {
 		return nil

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"iter"
+
+	"github.com/evald/evald/engine/fault"
 )
 
 // Stream works on items while it reads further ones, and writes them in the order in which they were read.
@@ -21,7 +23,7 @@ type Stream[T any] struct {
 
 // Run returns when all items whose Work began have been written. If ctx ends, items that were read but not begun are dropped, and calls of
 // Work in progress have another second. So the finished items are always the first ones. The error is that of reading, working or writing,
-// or ctx.Err() if ctx left items unfinished.
+// or ctx.Err() if ctx left items unfinished. A panic of Items or Work is its error.
 func (s Stream[T]) Run(ctx context.Context) (err error) {
 	finishing, cancel := Finishing(ctx)
 	defer cancel()
@@ -39,6 +41,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 	var unread error // why reading stopped early; set before order is closed
 	go func() {
 		defer close(order)
+		defer fault.Catch(&unread)
 		for item, err := range s.Items(reading) {
 			if err == nil {
 				err = reading.Err()
@@ -57,7 +60,7 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 			}
 			b := begun{item, make(chan error, 1)}
 			go func() {
-				err := s.Work(finishing, worker, item)
+				err := s.work(finishing, worker, item)
 				workers <- worker
 				b.done <- err
 			}()
@@ -86,4 +89,9 @@ func (s Stream[T]) Run(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	return unread
+}
+
+func (s Stream[T]) work(ctx context.Context, worker int, item T) (err error) {
+	defer fault.Catch(&err)
+	return s.Work(ctx, worker, item)
 }

@@ -43,8 +43,9 @@ func (e *searcher) Compute(ctx context.Context, b *eval.Batch) error {
 	if forest == nil {
 		forest = new(Forest)
 	}
-	defer e.forest.Put(forest)
-	return SearchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
+	err := SearchBatch(ctx, e.next, b, e.config, e.limits, forest, nil)
+	e.forest.Put(forest) // not after a panic
+	return err
 }
 
 // Forest holds trees of one board, and other memory, for reuse by later searches. The zero value is empty. It must be used by one goroutine

@@ -2,9 +2,9 @@ package mcts
 
 import (
 	"runtime"
-	"sync"
 	"unsafe"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/internal/prefetch"
 )
@@ -48,7 +48,7 @@ func (s *search) visitAll(w *wave, probes bool) {
 // visitTogether runs visitNext in several goroutines. Starting them takes less time than a probe.
 func (s *search) visitTogether(w *wave, goroutines int) {
 	w.shared = true
-	var wait sync.WaitGroup
+	var wait fault.Group
 	for range goroutines {
 		wait.Go(func() { s.visitNext(w, min(lanes, len(w.taken)/goroutines)) })
 	}

@@ -53,9 +53,11 @@ func (t *Tree) consult(ctx context.Context) {
 // consultRoots lets the trees of roots consult their root probers and moves them to todo, until none is left or the search is over. A
 // goroutine for each core does this beside the workers, so that no batch waits for a probe. mu must not be held.
 func (s *search) consultRoots() {
-	for t := s.nextRoot(nil); t != nil; t = s.nextRoot(t) {
-		t.consult(s.ctx)
-	}
+	s.guard(func() {
+		for t := s.nextRoot(nil); t != nil; t = s.nextRoot(t) {
+			t.consult(s.ctx)
+		}
+	})
 }
 
 // nextRoot moves the tree that has consulted, if not nil, to todo, and removes and returns the first tree of roots. It returns nil if the

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -40,16 +41,17 @@ type Scheduler struct {
 	evaluator  *eval.Evaluator
 	limits     Limits // Visits is unused
 	trees      int
-	halves     bool           // false for SearchBatch: other requests fill batches while one is evaluated
-	forest     *Forest        // of SearchBatch, or nil
-	release    func() bool    // cancels the callback for the end of begin
-	jobs       sync.WaitGroup // jobs that have not ended, and running groups
+	halves     bool        // false for SearchBatch: other requests fill batches while one is evaluated
+	forest     *Forest     // of SearchBatch, or nil
+	release    func() bool // cancels the callback for the end of begin
+	jobs       fault.Group // jobs that have not ended, and running groups
 
 	mu     sync.Mutex
 	groups map[game.Rules]*group
 	added  int
-	busy   int // number of trees with a job
-	nodes  int // sum of the maximum nodes of all trees, including resting ones
+	busy   int   // number of trees with a job
+	nodes  int   // sum of the maximum nodes of all trees, including resting ones
+	broken error // not nil after a panic: no job begins any more
 }
 
 // group is the jobs of one board. mu guards all its fields.
@@ -73,13 +75,16 @@ func NewScheduler(begin, ctx context.Context, e *eval.Evaluator, batch, leaves, 
 	if err := s.limits.validate(); err != nil {
 		return nil, err
 	}
-	s.release = context.AfterFunc(begin, func() {
-		for _, j := range s.withdraw(func(*Job) bool { return true }) {
-			j.Done(j, nil, begin.Err())
-			s.jobs.Done() // only after Done, because Wait promises that Done has been called
-		}
-	})
+	s.release = context.AfterFunc(begin, func() { s.jobs.Run(func() { s.drop(begin.Err()) }) })
 	return s, nil
+}
+
+// drop ends the jobs that have not begun with an error.
+func (s *Scheduler) drop(err error) {
+	for _, j := range s.withdraw(func(*Job) bool { return true }) {
+		s.jobs.Run(func() { j.Done(j, nil, err) })
+		s.jobs.Done() // only after Done, because Wait promises that Done has been called
+	}
 }
 
 // NodesAtOnce is the maximum number of nodes, of 32 bytes each, that all trees of a Scheduler may have together. They use about half of it.
@@ -103,7 +108,7 @@ func (s *Scheduler) Add(jobs ...*Job) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.begin.Err(); err != nil {
+	if err := cmp.Or(s.broken, s.begin.Err()); err != nil {
 		return fmt.Errorf("mcts: %w", err)
 	}
 	for _, j := range jobs {
@@ -158,7 +163,8 @@ func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	return withdrawn
 }
 
-// Wait waits until all jobs have ended and their Done has returned. No job may be added afterwards.
+// Wait waits until all jobs have ended and their Done has returned. No job may be added afterwards. A panic of a Done does not keep other jobs
+// from ending; Wait repeats it.
 func (s *Scheduler) Wait() {
 	s.jobs.Wait()
 	s.release()
@@ -166,7 +172,7 @@ func (s *Scheduler) Wait() {
 
 // dispatch begins all jobs that may begin. own is a tree without a job, whose worker can continue with a new job, or nil. mu must be held.
 func (s *Scheduler) dispatch(own *Tree) {
-	for s.begin.Err() == nil {
+	for s.begin.Err() == nil && s.broken == nil {
 		g := s.first()
 		if g == nil {
 			return
@@ -270,33 +276,43 @@ func (g *group) unseat(t *Tree) {
 	g.trees = g.trees[:last]
 }
 
-// run searches the trees of a group until none has a job.
+// run searches the trees of a group until none has a job. After a panic in this goroutine all jobs of the group and all waiting ones end with
+// its error.
 func (g *group) run() {
+	defer func() {
+		if value := recover(); value != nil {
+			g.abort(fault.New(value))
+		}
+	}()
 	forest := g.forest
 	if forest == nil {
 		forest = new(Forest)
 	}
-	for {
-		g.mu.Lock()
-		if len(g.fresh) == 0 {
-			g.running, g.search = false, nil
-			g.mu.Unlock()
-			return
-		}
-		g.search = newSearch(g.evaluator, g.limits, forest)
-		g.search.next, g.search.ended, g.search.halves = g.next, g.rest, g.halves
-		g.search.prepare(g.ctx, g.board)
-		g.search.add(g.fresh...)
-		for _, t := range g.fresh {
-			g.seat(t)
-		}
-		clear(g.fresh)
-		g.fresh = g.fresh[:0]
-		g.mu.Unlock()
-		if err := g.search.finish(g.ctx); err != nil {
+	for s := g.start(forest); s != nil; s = g.start(forest) {
+		if err := s.finish(g.ctx); err != nil {
 			g.fail(err)
 		}
 	}
+}
+
+// start starts a search of the fresh trees, and returns nil if there are none.
+func (g *group) start(forest *Forest) *search {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.fresh) == 0 {
+		g.running, g.search = false, nil
+		return nil
+	}
+	g.search = newSearch(g.evaluator, g.limits, forest)
+	g.search.next, g.search.ended, g.search.halves = g.next, g.rest, g.halves
+	g.search.prepare(g.ctx, g.board)
+	g.search.add(g.fresh...)
+	for _, t := range g.fresh {
+		g.seat(t)
+	}
+	clear(g.fresh)
+	g.fresh = g.fresh[:0]
+	return g.search
 }
 
 // next returns a tree's next goal, if necessary that of its next job; see Drive.
@@ -312,9 +328,10 @@ func (g *group) next(t *Tree) Goal {
 
 // end ends the job of a tree. If err is nil, dispatch may give the tree another job.
 func (g *group) end(t *Tree, err error) {
-	t.job.Done(t.job, t, err)
+	g.jobs.Run(func() { t.job.Done(t.job, t, err) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer g.jobs.Done()
 	t.job = nil
 	g.busy--
 	g.unseat(t)
@@ -323,7 +340,6 @@ func (g *group) end(t *Tree, err error) {
 	} else {
 		g.nodes -= t.config.MaxNodes
 	}
-	g.jobs.Done()
 }
 
 // rest stores a tree whose search has ended, for reuse.
@@ -345,6 +361,21 @@ func (g *group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.dispatch(nil)
+}
+
+// abort ends all jobs of the group and the waiting ones of all groups, and lets none begin any more.
+func (g *group) abort(err error) {
+	g.mu.Lock()
+	ended := append(slices.Clone(g.trees), g.fresh...)
+	g.trees, g.fresh, g.broken = nil, nil, err
+	g.running, g.search = false, nil
+	g.busy -= len(ended)
+	g.mu.Unlock()
+	for _, t := range ended {
+		g.jobs.Run(func() { t.job.Done(t.job, t, err) })
+		g.jobs.Done()
+	}
+	g.drop(err)
 }
 
 // compare orders waiting jobs.

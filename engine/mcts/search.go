@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -54,7 +55,8 @@ func (l Limits) validate() error {
 //
 // One batch is filled while others are evaluated or wait for that; with enough trees, each core has batches of its own. Root probes
 // (Config.RootNodes) run beside all this. If ctx ends, the trees keep their results, and the error wraps ctx.Err(). If ctx's deadline has
-// passed, the error wraps context.DeadlineExceeded even if ctx itself has not ended yet. An error of the evaluator ends the search too.
+// passed, the error wraps context.DeadlineExceeded even if ctx itself has not ended yet. An error of the evaluator ends the search too. So
+// does a panic in any of its goroutines, whose error is a *fault.Error; the trees must not be used any more.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -104,6 +106,11 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 		s.clock = &clock{start: time.Now(), deadline: s.deadline, visits: trees[0].Visits()}
 	}
 	s.active.Store(int32(len(trees)))
+	s.guard(func() { s.begin(trees) })
+	return s.finish(ctx)
+}
+
+func (s *search) begin(trees []*Tree) {
 	for _, t := range trees { // the first root that is queued may start a worker
 		if t.goal = (Goal{Visits: s.limits.Visits}); s.next != nil {
 			t.goal = s.next(t)
@@ -117,7 +124,19 @@ func (s *search) start(ctx context.Context, trees []*Tree) error {
 	s.mu.Lock()
 	s.hire(len(trees))
 	s.mu.Unlock()
-	return s.finish(ctx)
+}
+
+// guard calls f. A panic fails the search.
+func (s *search) guard(f func()) {
+	defer func() {
+		if value := recover(); value != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.close(true)
+			s.fail(fault.New(value))
+		}
+	}()
+	f()
 }
 
 func (s *search) prepare(ctx context.Context, board *game.Board) {
@@ -131,6 +150,9 @@ func (s *search) finish(ctx context.Context) error {
 	s.wait.Wait()
 	s.cancel()
 	s.forest.todo, s.forest.roots = s.todo, s.roots
+	if fault.In(s.failed) != nil {
+		return s.failed
+	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("mcts: %w", err)
 	}
@@ -173,11 +195,17 @@ func (s *search) leave(failed error, over bool) bool {
 	}
 	s.workers--
 	s.close(over)
-	if failed != nil && s.failed == nil { // the other workers fail only because this cancels them
-		s.failed = failed
+	s.fail(failed)
+	return true
+}
+
+// fail ends the search with an error, unless err is nil or another one came first: the other workers fail only because this cancels them. mu
+// must be held.
+func (s *search) fail(err error) {
+	if err != nil && s.failed == nil {
+		s.failed = err
 		s.cancel()
 	}
-	return true
 }
 
 // close closes the search if it is over, or if nothing runs that could make a tree ready. mu must be held.
@@ -285,15 +313,15 @@ func (s *search) ask(t *Tree) bool {
 // wave is a batch and its leaves, while it is filled and evaluated.
 type wave struct {
 	memory eval.Batch
-	batch  eval.Batch   // the rows of memory in use
-	trees  []*Tree      // of each row
-	leaves []*Leaf      // of each row
-	room   []Leaf       // memory of all leaves
-	free   []*Leaf      // leaves that are not in a row
-	taken  []*Tree      // trees that are being visited, or whose last rows were answered
-	next   atomic.Int32 // index of the next tree of taken to visit
-	shared bool         // several goroutines visit the trees
-	mu     sync.Mutex
+	batch  eval.Batch    // the rows of memory in use
+	trees  []*Tree       // of each row
+	leaves []*Leaf       // of each row
+	room   []Leaf        // memory of all leaves
+	free   []*Leaf       // leaves that are not in a row
+	taken  []*Tree       // trees that are being visited, or whose last rows were answered
+	next   atomic.Int32  // index of the next tree of taken to visit
+	shared bool          // several goroutines visit the trees
+	mu     sync.Mutex    // if shared, guards rows and free leaves
 	start  chan struct{} // nil until a goroutine runs fly for this wave
 	done   chan error
 }
@@ -318,13 +346,18 @@ func (s *search) takeWave() *wave {
 
 // keepWave stores an idle wave for the next search.
 func (s *search) keepWave(w *wave) {
+	w.ground()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forest.waves = append(s.forest.waves, w)
+}
+
+// ground ends the goroutine that runs fly for an idle wave.
+func (w *wave) ground() {
 	if w.start != nil {
 		close(w.start)
 		w.start = nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forest.waves = append(s.forest.waves, w)
 }
 
 // launch lets another goroutine evaluate a wave. The result arrives on w.done.
@@ -341,8 +374,14 @@ func (s *search) launch(w *wave) {
 // channels.
 func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 	for range start {
-		done <- s.evaluator.Leaves(s.ctx, &w.batch)
+		done <- s.evaluate(w)
 	}
+}
+
+// evaluate evaluates a wave in this goroutine. A panic is its error.
+func (s *search) evaluate(w *wave) (err error) {
+	defer fault.Catch(&err)
+	return s.evaluator.Leaves(s.ctx, &w.batch)
 }
 
 // wavesAtOnce is the number of waves of a worker. While one is evaluated and another waits for that, the worker fills the third.
@@ -351,15 +390,27 @@ const wavesAtOnce = 3
 // run is one worker. It fills its waves in turns while others are evaluated.
 func (s *search) run() {
 	var waves [wavesAtOnce]*wave
+	var failed error
+	turn, flying := 0, 0
 	defer func() {
+		value := recover()
+		for ; flying > 0; flying-- { // after a panic; the evaluator has them
+			<-waves[(turn-flying)%len(waves)].done
+		}
 		for _, w := range waves {
-			if w != nil {
+			switch {
+			case w == nil:
+			case value == nil:
 				s.keepWave(w)
+			default:
+				w.ground()
 			}
 		}
+		if value != nil {
+			s.leave(fault.New(value), true)
+		}
 	}()
-	var failed error
-	for turn, flying := 0, 0; ; {
+	for {
 		over := failed != nil || s.over()
 		if flying < len(waves) && !over {
 			w := waves[turn%len(waves)]
@@ -371,7 +422,7 @@ func (s *search) run() {
 			switch {
 			case len(w.trees) == 0:
 			case flying == 0 && s.active.Load() == 1: // nothing else to do while the leaves of a single tree are evaluated
-				failed = s.land(w, s.evaluator.Leaves(s.ctx, &w.batch))
+				failed = s.land(w, s.evaluate(w))
 				continue
 			default:
 				s.launch(w)
@@ -383,8 +434,9 @@ func (s *search) run() {
 		}
 		if flying > 0 {
 			w := waves[(turn-flying)%len(waves)]
-			failed = errors.Join(failed, s.land(w, <-w.done))
+			err := <-w.done
 			flying--
+			failed = errors.Join(failed, s.land(w, err))
 		} else if s.leave(failed, over) {
 			return
 		}
@@ -411,41 +463,50 @@ func (s *search) fill(w *wave) {
 }
 
 // spare returns a leaf that is not in a row.
-func (w *wave) spare() *Leaf {
-	w.lock()
+func (w *wave) spare() (leaf *Leaf) {
+	if w.shared {
+		w.alone(func() { leaf = w.pop() })
+		return leaf
+	}
+	return w.pop()
+}
+
+func (w *wave) pop() *Leaf {
 	last := len(w.free) - 1
 	leaf := w.free[last]
 	w.free = w.free[:last]
-	w.unlock()
 	return leaf
 }
 
 // keep takes back a leaf that did not become a row.
 func (w *wave) keep(leaf *Leaf) {
-	w.lock()
+	if w.shared {
+		w.alone(func() { w.free = append(w.free, leaf) })
+		return
+	}
 	w.free = append(w.free, leaf)
-	w.unlock()
 }
 
 // add makes a leaf the next row of the batch.
 func (w *wave) add(t *Tree, leaf *Leaf) {
-	w.lock()
+	if w.shared {
+		w.alone(func() { w.push(t, leaf) })
+		return
+	}
+	w.push(t, leaf)
+}
+
+func (w *wave) push(t *Tree, leaf *Leaf) {
 	w.memory.Pos[len(w.trees)] = leaf.Position
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
-	w.unlock()
 }
 
-// lock and unlock guard rows and free leaves if several goroutines visit the trees.
-func (w *wave) lock() {
-	if w.shared {
-		w.mu.Lock()
-	}
-}
-
-func (w *wave) unlock() {
-	if w.shared {
-		w.mu.Unlock()
-	}
+// alone calls f while no other goroutine changes rows and free leaves. A panic does not leave the lock behind, on which the others would wait
+// without end.
+func (w *wave) alone(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 // finished reports whether the root is proved, or has all visits of its goal, including pending ones.

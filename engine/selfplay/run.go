@@ -166,12 +166,7 @@ func (r *run) begin(s *seat) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
-	r.mu.Lock()
-	n, ok := 0, false
-	if r.failed == nil {
-		n, ok = r.next()
-	}
-	r.mu.Unlock()
+	n, ok := r.number()
 	if !ok {
 		return false
 	}
@@ -183,6 +178,16 @@ func (r *run) begin(s *seat) bool {
 		r.fail(n, fmt.Errorf("opening: %w", err))
 	}
 	return err == nil
+}
+
+// number returns the number of the next game, unless there is none or the play has failed.
+func (r *run) number() (n int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed != nil {
+		return 0, false
+	}
+	return r.next()
 }
 
 // openingTries is the maximum number of attempts to draw an opening whose last position is not decided. After that, the game begins with

@@ -12,12 +12,14 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
@@ -358,6 +360,35 @@ func TestUnknownSource(t *testing.T) {
 		})
 		if err != nil {
 			t.Errorf("%v: %v", h.Source, err)
+		}
+	}
+}
+
+// A panic of a network, or of what counts and takes the games, is the play's error, and does not keep other seats waiting.
+func TestPanics(t *testing.T) {
+	for _, what := range []string{"network", "next", "done"} {
+		batches, games := atomic.Int64{}, 0
+		e := evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
+			if batches.Add(1) == 9 && what == "network" {
+				panic("broken network")
+			}
+			return nil
+		}})
+		number := 0
+		next := func() (int, bool) {
+			if number++; number == 30 && what == "next" {
+				panic("broken next")
+			}
+			return number, number <= 50
+		}
+		err := selfplay.PlayNext(t.Context(), e, config(), next, func(*selfplay.Game) error {
+			if games++; games == 9 && what == "done" {
+				panic("broken done")
+			}
+			return nil
+		})
+		if fault.In(err) == nil || !strings.Contains(err.Error(), "broken "+what) {
+			t.Errorf("%s: %v, want a fault", what, err)
 		}
 	}
 }

@@ -2,10 +2,10 @@ package solver
 
 import (
 	"math/bits"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -86,19 +86,26 @@ func (f *fast) prove(r *run, p game.Position, alpha int) (value, action int) {
 // fewNodes take about 20 ms on one thread.
 const fewNodes = 1 << 17
 
-// together is prove by several workers.
+// together is prove by several workers. A panic of one stops the others.
 func (f *fast) together(r *run, root node, mirror bool, alpha int) (value, action int) {
 	answer := func(w *worker) {
+		ended := false
+		defer func() {
+			if !ended {
+				f.done.Store(true)
+			}
+		}()
 		if v, a, first := w.answer(r, root, mirror, alpha); first {
 			value, action = v, a
 		}
+		ended = true
 	}
-	var helpers sync.WaitGroup
+	var all fault.Group
 	for _, w := range f.workers[1:] {
-		helpers.Go(func() { answer(w) })
+		all.Go(func() { answer(w) })
 	}
-	answer(f.workers[0])
-	helpers.Wait()
+	all.Run(func() { answer(f.workers[0]) })
+	all.Wait()
 	return value, action
 }
 

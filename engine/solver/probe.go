@@ -21,7 +21,7 @@ type Prober struct {
 	nodes uint64
 	bytes int
 	bits  int       // binary logarithm of nodes, rounded down
-	idle  sync.Pool // of *probe
+	idle  sync.Pool // of *probe; one whose search panicked does not return, because its memory may not be sound
 }
 
 // probe is one search at a time, for scores -1, 0 and 1.
@@ -178,10 +178,11 @@ func (p *Prober) Probe(pos game.Position) game.Result {
 		return game.Ongoing
 	}
 	w := p.idle.Get().(*probe)
-	defer p.idle.Put(w)
 	pos, _ = p.board.Canonical(pos)
 	w.solver.Reset()
-	return w.result(pos, -1, 1, p.nodes)
+	result := w.result(pos, -1, 1, p.nodes)
+	p.idle.Put(w)
+	return result
 }
 
 // Moves returns the result as Probe does, and the landing cells of the moves that keep the result. In a lost position these are all moves.
@@ -195,7 +196,6 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 		return game.Ongoing, moves
 	}
 	w := p.idle.Get().(*probe)
-	defer p.idle.Put(w)
 	w.solver.Reset()
 	c, mirrored := p.board.Canonical(pos)
 	if !booked {
@@ -203,8 +203,10 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	}
 	switch result {
 	case game.Ongoing:
+		p.idle.Put(w)
 		return result, moves
 	case game.Loss:
+		p.idle.Put(w)
 		return result, p.board.Legal(pos)
 	}
 	next := -int(result.Value()) // value of positions after a move that keeps the result, for the side to move there: the lowest possible
@@ -222,6 +224,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 			moves = moves.Or(cell)
 		}
 	}
+	p.idle.Put(w)
 	return result, p.likewise(c, mirrored, moves)
 }
 
@@ -303,6 +306,7 @@ type sharing struct {
 	*Prober
 	ctx   context.Context
 	probe *probe // nil before the first probe
+	busy  bool   // the probe searches, or its search panicked
 	last  uint64 // the probe's node count at which the nodes are spent
 }
 
@@ -316,22 +320,29 @@ func (s *sharing) find(pos game.Position, least, most int) game.Result {
 	}
 	if s.probe == nil {
 		tables <- struct{}{}
-		s.probe = s.idle.Get().(*probe)
+		s.probe, s.busy = s.idle.Get().(*probe), true
 		s.probe.solver.Reset()
+		s.busy = false
 		s.last = s.probe.solver.prover.nodes() + s.nodes
 	}
 	used := s.probe.solver.prover.nodes()
 	if used >= s.last || s.ctx.Err() != nil { // ctx may have ended while the call waited for a table
 		return game.Ongoing
 	}
-	return s.probe.result(pos, least, most, s.last-used)
+	s.busy = true
+	result := s.probe.result(pos, least, most, s.last-used)
+	s.busy = false
+	return result
 }
 
 func (s *sharing) end() {
-	if s.probe != nil {
-		s.idle.Put(s.probe)
-		<-tables
+	if s.probe == nil {
+		return
 	}
+	if !s.busy {
+		s.idle.Put(s.probe)
+	}
+	<-tables
 }
 
 // likewise converts moves of the canonical position c into moves of the original position. If c is its own mirror image, it adds the mirror

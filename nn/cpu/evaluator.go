@@ -26,7 +26,7 @@ import (
 type Backend struct {
 	tower   *kernel.Tower
 	pool    *jobs.Pool[*eval.Batch]
-	workers []worker
+	workers []*worker // nil before a worker's first call, and after one that panicked: its memory may not be sound
 }
 
 // New packs a network for the path that Choose selects. It does not retain the network.
@@ -49,7 +49,7 @@ func NewPath(n *net.Network, p kernel.Path) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Backend{tower: tower, workers: make([]worker, runtime.GOMAXPROCS(0))}
+	e := &Backend{tower: tower, workers: make([]*worker, runtime.GOMAXPROCS(0))}
 	e.pool = jobs.NewPool(len(e.workers), e.answer)
 	return e, nil
 }
@@ -108,17 +108,22 @@ func (w *worker) fit(t *kernel.Tower, board *game.Board) {
 
 // answer fills rows first to last-1 of a batch, at most scratch.Positions. The error names the row that failed.
 func (e *Backend) answer(k int, b *eval.Batch, first, last int) error {
-	w, n := &e.workers[k], last-first
+	w, n := e.workers[k], last-first
+	if e.workers[k] = nil; w == nil {
+		w = new(worker)
+	}
 	w.fit(e.tower, b.Board)
 	planes := w.planes[:net.PlanesSize(b.Board, n)]
 	net.Planes(b.Board, b.Pos[first:last], planes)
 	e.tower.Forward(w.scratch, planes, n)
-	for i := first; i < last; i++ {
-		if err := w.finish(b, i, i-first); err != nil {
-			return fmt.Errorf("row %d: %w", i, err)
+	var err error
+	for i := first; i < last && err == nil; i++ {
+		if err = w.finish(b, i, i-first); err != nil {
+			err = fmt.Errorf("row %d: %w", i, err)
 		}
 	}
-	return nil
+	e.workers[k] = w
+	return err
 }
 
 // finish fills row i of the batch from the logits of position k of the block.

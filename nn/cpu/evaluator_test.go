@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu"
@@ -148,6 +149,34 @@ func overflow(n *net.Network, bias string) {
 	values[at] = 3e38
 	for i := range in {
 		weight[at*in+i] = 3e38
+	}
+}
+
+// A panic in any worker is an error of its batch. The worker's memory is made anew, so that the next batch has the same answers as before.
+func TestPanics(t *testing.T) {
+	manyThreads(t)
+	e := evaluator(t, network(t, "1x16", 3), kernel.Go)
+	board := game.MustBoard(game.Connect4)
+	want := eval.NewBatch(board, 100)
+	copy(want.Pos, gametest.Open(gametest.Rand(4), board, len(want.Pos)))
+	gametest.OK(t, e.Compute(t.Context(), want))
+	for k := range e.workers {
+		e.workers = make([]*worker, len(e.workers))
+		for other := range e.workers {
+			e.workers[other] = &worker{}
+			e.workers[other].fit(e.tower, board)
+			if other <= k {
+				e.workers[other].planes = nil
+			}
+		}
+		for fault.In(e.Compute(t.Context(), want)) != nil { // until all damaged workers had their turn
+		}
+		got := eval.NewBatch(board, len(want.Pos))
+		copy(got.Pos, want.Pos)
+		gametest.OK(t, e.Compute(t.Context(), got))
+		if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) {
+			t.Errorf("after panics of %d workers the answers are others", k+1)
+		}
 	}
 }
 

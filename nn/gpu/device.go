@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
 
@@ -42,6 +43,18 @@ func newDevice(e *Backend, info driver.Device, r retry) *device {
 // run keeps the device working until quit, or until it is lost. If the first session does not start, run ends.
 func (d *device) run() {
 	defer close(d.ended)
+	defer func() {
+		if value := recover(); value != nil { // not of a session, whose errors are handled below: the device cannot be used any more
+			err := fault.New(value)
+			d.mu.Lock()
+			d.last, d.count.Lost = err, true
+			d.mu.Unlock()
+			select {
+			case d.started <- err:
+			default: // the first session has started
+			}
+		}
+	}()
 	wait := time.Duration(0)
 	fatal := 0 // attempts in a row that failed so
 	for first := true; ; first = false {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/kernels/cuda/driver/fake"
@@ -187,6 +188,28 @@ func TestEvaluatorHangs(t *testing.T) {
 	fakeDriver.Reset()
 	<-e.devices[0].ended
 	nothingLeft(t, "after a device that hung has come back")
+}
+
+// A panic in a device's thread is an error of the batch that it had, which no other evaluator answers in its place. The device serves again.
+func TestEvaluatorPanics(t *testing.T) {
+	noGoroutineLeft(t)
+	s, said := newScenario(t, fewRows), newEvents()
+	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, quick)
+	gametest.OK(t, err)
+	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(s.network)}}
+	broken := (*e.live.Load())[0]
+	gametest.OK(t, broken.order(func() error { broken.kernels, broken.tested = nil, nil; return nil }))
+	b := eval.NewBatch(s.boards[0], len(s.pos[0]))
+	copy(b.Pos, s.pos[0])
+	if err := f.Compute(t.Context(), b); fault.In(err) == nil {
+		t.Errorf("error %v, want a fault", err)
+	}
+	said.wait("works again", 1)
+	if b := evaluate(t, e, s.boards[0], s.pos[0]); !sameRows(b, s.onGPU[0]) {
+		t.Error("after it answers differ")
+	}
+	gametest.OK(t, e.Close())
+	nothingLeft(t, "after a panic")
 }
 
 // Devices that fail for good, with an error that a process does not survive, are given up, which is said once for each, and

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/driver"
 )
@@ -67,7 +68,8 @@ func newSession(d *device, c *driver.Context) *session {
 }
 
 // open allocates what the session needs, and tests the network that it serves.
-func (s *session) open(n *served) error {
+func (s *session) open(n *served) (err error) {
+	defer fault.Catch(&err)
 	slots := make([]*slot, slotsADevice+1)
 	for i := range slots {
 		var err error
@@ -109,8 +111,9 @@ func (s *session) newSlot() (*slot, error) {
 // get it back takes a thread of its own tens of microseconds, which is most of a short launch.
 const patience = time.Millisecond
 
-// loop serves until quit, which is no error, or until something fails.
-func (s *session) loop() error {
+// loop serves until quit, which is no error, or until something fails or panics.
+func (s *session) loop() (err error) {
+	defer fault.Catch(&err)
 	for {
 		var err error
 		if len(s.flying) > 0 {
@@ -201,15 +204,16 @@ func (s *session) order(f func() error) error {
 // launch sends a slot to the device. If the driver fails, launch returns the error and the session ends; the slot is then in
 // flying and gets that error. If the kernel fails its self-test, only the callers that need it get the error.
 func (s *session) launch(x *slot) error {
+	s.flying = append(s.flying, x) // first, so that stop finds it after a panic
 	v := x.plan.variants[x.plan.index(x.n)]
 	if err := s.device.refused[v.Kernel.Name]; err != nil {
+		s.flying = s.flying[:len(s.flying)-1]
 		x.end(err)
 		return nil
 	}
-	if len(s.flying) == 0 {
+	if len(s.flying) == 1 {
 		s.busy = time.Now()
 	}
-	s.flying = append(s.flying, x)
 	err := s.load(v)
 	if errors.Is(err, errSelfTest) {
 		s.flying = s.flying[:len(s.flying)-1]

@@ -13,12 +13,12 @@ import (
 type Backend struct {
 	net     *Network
 	pool    *jobs.Pool[*eval.Batch]
-	workers []worker
+	workers []*worker // nil before a worker's first call, and after one that panicked: its memory may not be sound
 }
 
 // NewBackend returns a backend of a network, which must not change while in use. It uses up to GOMAXPROCS goroutines.
 func NewBackend(n *Network) *Backend {
-	e := &Backend{net: n, workers: make([]worker, runtime.GOMAXPROCS(0))}
+	e := &Backend{net: n, workers: make([]*worker, runtime.GOMAXPROCS(0))}
 	e.pool = jobs.NewPool(len(e.workers), e.answer)
 	return e
 }
@@ -32,14 +32,19 @@ func (e *Backend) Compute(ctx context.Context, b *eval.Batch) error {
 	return wrap(e.pool.Do(ctx, b, len(b.Pos), 1), "evaluate")
 }
 
-func (e *Backend) answer(worker int, b *eval.Batch, i, _ int) error {
-	w := &e.workers[worker]
+func (e *Backend) answer(k int, b *eval.Batch, i, _ int) error {
+	w := e.workers[k]
+	if e.workers[k] = nil; w == nil {
+		w = new(worker)
+	}
 	if h, width := b.Board.Rows(), b.Board.Columns(); w.scratch == nil || w.h != h || w.w != width {
 		w.scratch, w.planes = newScratch(e.net.config, h, width), make([]float32, PlanesSize(b.Board, 1))
 	}
 	Planes(b.Board, b.Pos[i:i+1], w.planes)
 	e.net.row(w.scratch, w.planes, nil)
-	return wrap(w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells), "row %d", i)
+	err := w.answerer.Answer(b, i, w.wdl, w.gameover, w.cells)
+	e.workers[k] = w
+	return wrap(err, "row %d", i)
 }
 
 // worker is the scratch memory of one goroutine.

@@ -56,5 +56,7 @@ func newPool(threads int, k *kernels) *Pool {
 // run runs a step of the job for every piece from 0 to pieces-1, on all threads. The threads take pieces in an undefined order, so no
 // result may depend on it.
 func (p *Pool) run(pieces int, s step) {
-	_ = p.pool.Do(context.Background(), s, pieces, 1) // no step fails
+	if err := p.pool.Do(context.Background(), s, pieces, 1); err != nil {
+		panic(err) // a panic of a step: steps have no other errors
+	}
 }

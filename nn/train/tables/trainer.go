@@ -192,5 +192,7 @@ func (t *Trainer) state() (parts [][]float32) {
 
 // parallel calls f for the numbers 0 to n-1, on all goroutines of the pool.
 func (t *Trainer) parallel(n int, f func(i int)) {
-	_ = t.pool.Do(context.Background(), f, n, 1) // calls cannot fail
+	if err := t.pool.Do(context.Background(), f, n, 1); err != nil {
+		panic(err) // a panic of f: calls have no other errors
+	}
 }

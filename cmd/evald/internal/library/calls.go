@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/encoding"
 	"github.com/evald/evald/nn/net"
@@ -28,11 +30,26 @@ const anySize = -1
 // At returns the memory at an address, which must be as large as the call needs.
 func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
 
-// slice returns memory as an array of n elements. It panics if the size is known and wrong, which only a caller of another version causes.
+// most is the maximum number of positions of a call and of bytes of a text, so that no size overflows.
+const most = 1 << 32
+
+// Text returns the text of size bytes at an address.
+func Text(p unsafe.Pointer, size int64) (string, error) {
+	if size < 0 || size > most || p == nil && size > 0 {
+		return "", fmt.Errorf("a text of %d bytes at %p: the Python package and the library are of different versions", size, p)
+	}
+	return string(unsafe.Slice((*byte)(p), size)), nil
+}
+
+// wrongMemory is the panic of slice, which Try makes an error.
+type wrongMemory struct{ error }
+
+// slice returns memory as an array of n elements. It panics with wrongMemory if the memory is missing, or its size is known and wrong, which
+// only a caller of another version causes.
 func slice[T any](m Memory, n int) []T {
 	var one T
-	if size := n * int(unsafe.Sizeof(one)); m.size != anySize && m.size != size {
-		panic(fmt.Sprintf("an array has %d bytes, want %d: the Python package and the program are of different versions", m.size, size))
+	if size := n * int(unsafe.Sizeof(one)); m.size != anySize && m.size != size || m.at == nil && size > 0 {
+		panic(wrongMemory{fmt.Errorf("an array has %d bytes (%d: any number) at %p, want %d: the Python package and the program are of different versions", m.size, anySize, m.at, size)})
 	}
 	if n == 0 {
 		return nil
@@ -42,7 +59,10 @@ func slice[T any](m Memory, n int) []T {
 
 // text writes a text and a final zero into memory of size bytes if it fits, and returns the size that it needs.
 func text(s string, into Memory, size int64) int64 {
-	if len(s) < int(size) {
+	if into.at != nil && int64(len(s)) < size {
+		if into.size == anySize {
+			size = int64(len(s) + 1)
+		}
 		to := slice[byte](into, int(size))
 		to[copy(to, s)] = 0
 	}
@@ -51,11 +71,30 @@ func text(s string, into Memory, size int64) int64 {
 
 // Calls has the functions of this package for callers in other languages, which refer to boards, evaluators and Works by numbers. library.go
 // of package main exports them to C, and pipe.go to another process. n is a number of positions; the sizes of positions, actions and other
-// memory are those that the functions of this package document.
+// memory are those that the functions of this package document. Each call is made through Try.
 type Calls struct {
 	Version string
 	kept    sync.Map // *Evaluator and *call, by their numbers
 	last    atomic.Int64
+}
+
+// Try makes a call. A panic in it, or in a goroutine that it has started, is an error that asks for a report, because a panic would end the
+// process of another program. Its stack goes to standard error.
+func (c *Calls) Try(call func() (int64, error)) (result int64, err error) {
+	defer func() {
+		switch value := recover().(type) {
+		case nil:
+		case wrongMemory:
+			result, err = 0, value
+		default:
+			result, err = 0, fault.New(value)
+		}
+		if f := fault.In(err); f != nil {
+			f.Tell(os.Stderr, c.Version)
+			err = fmt.Errorf("%w: this is a mistake in evald %s, not in the call; please report it with this text", err, c.Version)
+		}
+	}()
+	return call()
 }
 
 // ErrLost is the error for a number that no open evaluator or Work has.
@@ -105,6 +144,9 @@ func on(board, n int64, positions Memory, f func(b *game.Board, positions []game
 	if err != nil {
 		return err
 	}
+	if n < 0 || n > most {
+		return fmt.Errorf("%d positions: must be 0 to %d, unless the Python package and the program are of different versions", n, most)
+	}
 	return f(b, slice[game.Position](positions, int(n)))
 }
 
@@ -122,7 +164,14 @@ func checked(board, n int64, positions Memory, f func(b *game.Board, positions [
 // Parse reads positions from lines of text.
 func (c *Calls) Parse(board, n int64, lines string, positions Memory) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
-		return Parse(b, strings.Split(lines, "\n"), positions)
+		if n == 0 && lines == "" {
+			return nil
+		}
+		texts := strings.Split(lines, "\n")
+		if len(texts) != len(positions) {
+			return fmt.Errorf("%d lines of text, want %d, one for each position", len(texts), len(positions))
+		}
+		return Parse(b, texts, positions)
 	})
 }
 
@@ -198,13 +247,13 @@ func (c *Calls) Open(options string) (int64, error) {
 	return c.keep(e), nil
 }
 
-// Evaluator writes the description of an evaluator as JSON, and returns the size that the text needs, or 0 if there is no such evaluator.
-func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) int64 {
+// Evaluator writes the description of an evaluator as JSON, and returns the size that the text needs.
+func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) (int64, error) {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return text(e.About(), into, size)
+	return text(e.About(), into, size), nil
 }
 
 // Close closes an evaluator, whose number is then invalid.
@@ -232,8 +281,19 @@ func (c *Calls) Evaluate(evaluator, board, n int64, positions, wdl, policy, who 
 // call is a Work and the last result of its Wait.
 type call struct {
 	*Work
-	board *game.Board
+	board   *game.Board
+	waiting sync.Mutex // held by the only Wait
+
+	mu    sync.Mutex
 	found Result
+}
+
+// ask returns the batch that the last Wait has returned, unless it is answered.
+func (w *call) ask() (*Ask, error) {
+	if w.found.Ask == nil {
+		return nil, errors.New("the call has not asked for answers, or has got them: call wait")
+	}
+	return w.found.Ask, nil
 }
 
 // start starts a Work with an evaluator or, if its number is 0, with the caller's function, and returns the Work's number.
@@ -309,18 +369,30 @@ type report struct {
 	done, all     int64 // Work.Progress
 }
 
-// Wait waits for an event of a Work, for ms milliseconds at most, and writes a report.
+// longest is the longest wait in milliseconds: a day.
+const longest = 24 * 60 * 60 * 1000
+
+// Wait waits for an event of a Work, for ms milliseconds at most, and writes a report. Until a batch is answered, it is the event again.
 func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	w, err := kept[*call](c, number)
 	if err != nil {
 		return 0, err
 	}
-	found, err := w.Wait(time.Duration(ms) * time.Millisecond)
 	r := &slice[report](into, 1)[0]
+	if !w.waiting.TryLock() {
+		return 0, errors.New("another thread waits for this call")
+	}
+	defer w.waiting.Unlock()
+	found := w.unanswered()
+	if found.Ask == nil {
+		found, err = w.Wait(time.Duration(min(max(ms, 0), longest)) * time.Millisecond)
+	}
 	r.done, r.all = w.Progress()
 	if err != nil {
 		return 0, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.found = found
 	switch found.Event {
 	case Asked:
@@ -332,40 +404,87 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	return found.Event, nil
 }
 
-// Batch writes the positions of the batch that a Work has asked for.
-func (c *Calls) Batch(number, rows int64, positions Memory) error {
-	w, err := kept[*call](c, number)
-	if err != nil || w.found.Ask == nil {
-		return ErrLost
+// unanswered is the result of the last Wait if it is a batch without answers that a search still wants.
+func (w *call) unanswered() (found Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ask := w.found.Ask; ask != nil {
+		ask.Use(func(*eval.Batch) { found = w.found })
 	}
-	w.found.Ask.Use(func(b *eval.Batch) { copy(slice[game.Position](positions, int(rows)), b.Pos) })
+	return found
+}
+
+// fits is an error if a caller's number of rows is not that of a batch.
+func fits(rows int64, b *eval.Batch) error {
+	if rows != int64(len(b.Pos)) {
+		return fmt.Errorf("%d rows, and the batch has %d", rows, len(b.Pos))
+	}
 	return nil
 }
 
-// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this error.
+// Batch writes the positions of the batch that a Work has asked for. If the search has ended meanwhile, the error is ErrLost, and the next Wait
+// returns the reason.
+func (c *Calls) Batch(number, rows int64, positions Memory) error {
+	w, err := kept[*call](c, number)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ask, err := w.ask()
+	if err != nil {
+		return err
+	}
+	err = ErrLost
+	ask.Use(func(b *eval.Batch) {
+		if err = fits(rows, b); err == nil {
+			copy(slice[game.Position](positions, len(b.Pos)), b.Pos)
+		}
+	})
+	return err
+}
+
+// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this error. After the end of the search it
+// does nothing.
 func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
 	w, err := kept[*call](c, number)
-	if err != nil || w.found.Ask == nil {
-		return ErrLost
+	if err != nil {
+		return err
 	}
-	ask := w.found.Ask
-	w.found.Ask = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ask, err := w.ask()
+	if err != nil {
+		return err
+	}
 	if failed != "" {
+		w.found.Ask = nil
 		ask.Answer(errors.New(failed)) // returns the same error
 		return nil
 	}
 	ask.Use(func(b *eval.Batch) {
-		copy(b.WDL, slice[float32](wdl, 3*int(rows)))
-		copy(b.Policy, slice[float32](policy, int(rows)*b.Board.Actions()))
+		if err = fits(rows, b); err == nil {
+			copy(b.WDL, slice[float32](wdl, 3*len(b.Pos)))
+			copy(b.Policy, slice[float32](policy, len(b.Pos)*b.Board.Actions()))
+		}
 	})
+	if err != nil {
+		return err
+	}
+	w.found.Ask = nil
 	return ask.Answer(nil)
 }
 
 // Game writes the game that the last Wait returned; see GameRows.
 func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) error {
 	w, err := kept[*call](c, number)
-	if err != nil || w.found.Game == nil {
-		return ErrLost
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.found.Game == nil {
+		return errors.New("no game is over since the last one: call wait")
 	}
 	n := len(w.found.Game.Plies)
 	rows := GameRows{
@@ -377,9 +496,12 @@ func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) erro
 }
 
 // Release ends a Work, whose number is then invalid.
-func (c *Calls) Release(number int64) {
-	if w, err := kept[*call](c, number); err == nil {
-		c.kept.Delete(number)
-		w.Release()
+func (c *Calls) Release(number int64) error {
+	w, err := kept[*call](c, number)
+	if err != nil {
+		return err
 	}
+	c.kept.Delete(number)
+	w.Release()
+	return nil
 }

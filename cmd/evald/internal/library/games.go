@@ -21,7 +21,7 @@ type GameOptions struct {
 const gamesAhead = 1024
 
 // Play plays games of an evaluator against itself or, if e is nil, of the caller's function. Wait returns each game when it is over.
-func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
+func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	if err := decode(options, &o); err != nil {
@@ -38,6 +38,11 @@ func Play(e *Evaluator, b *game.Board, options string) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if work == nil { // after a panic
+			done()
+		}
+	}()
 	if e != nil && o.Network == "" {
 		o.Network = e.about.Model
 	}

@@ -217,18 +217,13 @@ func (p *pipe) answer(r *request) {
 	_ = p.out.Flush() // after an error the caller is gone, and in ends, too
 }
 
-// call executes a call. A panic in it, and arguments that do not fit, which a package of another version sends, become its error.
+// call executes a call. Arguments that are missing, which a package of another version causes, are a fault.
 func (p *pipe) call(r *request) (result int64, err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("evald has a fault: %s: %v", r.name, fault)
-		}
-	}()
 	f, ok := table[r.name]
 	if !ok {
 		return 0, fmt.Errorf("there is no call %q: the Python package and the program are of different versions", r.name)
 	}
-	return f(&p.calls, r)
+	return p.calls.Try(func() (int64, error) { return f(&p.calls, r) })
 }
 
 // table has the calls by name. Each takes its arguments from the request in order.
@@ -246,7 +241,7 @@ var table = map[string]func(c *Calls, r *request) (int64, error){
 		return 0, c.Step(r.n(), r.n(), r.m(), r.m(), r.m(), r.m(), r.n())
 	},
 	"open":      func(c *Calls, r *request) (int64, error) { return c.Open(r.s()) },
-	"evaluator": func(c *Calls, r *request) (int64, error) { return c.Evaluator(r.n(), r.m(), r.n()), nil },
+	"evaluator": func(c *Calls, r *request) (int64, error) { return c.Evaluator(r.n(), r.m(), r.n()) },
 	"close":     func(c *Calls, r *request) (int64, error) { return 0, c.Close(r.n()) },
 	"evaluate": func(c *Calls, r *request) (int64, error) {
 		return 0, c.Evaluate(r.n(), r.n(), r.n(), r.m(), r.m(), r.m(), r.m())
@@ -267,5 +262,5 @@ var table = map[string]func(c *Calls, r *request) (int64, error){
 	"batch":   func(c *Calls, r *request) (int64, error) { return 0, c.Batch(r.n(), r.n(), r.m()) },
 	"answer":  func(c *Calls, r *request) (int64, error) { return 0, c.Answer(r.n(), r.n(), r.m(), r.m(), r.s()) },
 	"game":    func(c *Calls, r *request) (int64, error) { return 0, c.Game(r.n(), r.m(), r.m(), r.m(), r.m(), r.m()) },
-	"release": func(c *Calls, r *request) (int64, error) { c.Release(r.n()); return 0, nil },
+	"release": func(c *Calls, r *request) (int64, error) { return 0, c.Release(r.n()) },
 }

@@ -61,7 +61,7 @@ func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
 // Search searches each position in a tree of its own. e or, if it is nil, the caller's function evaluates the leaves. A position whose game
 // is over gets no visits, and the game's result as its value. options is SearchOptions as JSON. positions and found must stay valid until
 // Release.
-func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (*Work, error) {
+func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (work *Work, err error) {
 	o := SearchOptions{Visits: usualVisits, Batch: usualBatch, Leaves: 1}
 	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of the search: %w", err)
@@ -73,9 +73,13 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if work == nil { // also after a panic
+			done()
+		}
+	}()
 	config, err := o.config(evaluator)
 	if err != nil {
-		done()
 		return nil, err
 	}
 	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {

@@ -3,12 +3,12 @@ package library
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/selfplay"
 )
 
@@ -48,11 +48,7 @@ func begin(function *Function, all int, games chan *selfplay.Game, call func(ctx
 		if function != nil {
 			defer lend(-1)
 		}
-		defer func() {
-			if r := recover(); r != nil { // a panic must not end the process of another program
-				w.err = fmt.Errorf("evald has a fault: %v", r)
-			}
-		}()
+		defer fault.Catch(&w.err)
 		w.err = call(ctx, w)
 	}()
 	return w

@@ -63,7 +63,7 @@ def find_program() -> str | None:
 # v an Event. r is memory that the call reads, w memory that it writes, u memory that it reads and writes, and l memory that a long call writes until
 # it has ended.
 CALLS: dict[str, str] = {
-    "about": "n:wn",
+    "about": "n:wne",
     "board": "n:swe",
     "parse": "i:nnsnwe",
     "check": "i:nnre",
@@ -74,7 +74,7 @@ CALLS: dict[str, str] = {
     "results": "i:nnrwe",
     "step": "i:nnurwwie",
     "open": "h:se",
-    "evaluator": "n:hwn",
+    "evaluator": "n:hwne",
     "close": "i:he",
     "evaluate": "i:hnnrwwwe",
     "search": "h:hnnrslllllle",
@@ -86,10 +86,10 @@ CALLS: dict[str, str] = {
     "batch": "i:hnwe",
     "answer": "i:hnrrse",
     "game": "i:hwwwwwe",
-    "release": "-:h",
+    "release": "i:he",
 }
 _types: dict[str, Any] = {"n": ctypes.c_longlong, "h": ctypes.c_longlong, "i": ctypes.c_int, "s": ctypes.c_char_p, "e": ctypes.c_char_p,
-                          "v": ctypes.POINTER(Event), **dict.fromkeys("rwul", ctypes.c_void_p), "-": None}
+                          "v": ctypes.POINTER(Event), **dict.fromkeys("rwul", ctypes.c_void_p)}
 
 
 class Transport(Protocol):
@@ -239,12 +239,12 @@ def failed(status: int, text: ctypes.Array[ctypes.c_char]) -> Exception:
 
 def told(call: Callable[..., int], *arguments: Any) -> Any:
     """Calls a function that writes JSON, with enough memory, and decodes the JSON."""
-    size = 1 << 12
+    size, error = 1 << 12, error_text()
     while True:
         into = ctypes.create_string_buffer(size)
-        needs = call(*arguments, into, size)
-        if needs == 0:
-            raise ClosedError("the evaluator is closed")
+        needs = call(*arguments, into, size, error)
+        if needs < 0:
+            raise failed(needs, error)
         if needs <= size:
             return json.loads(into.value)
         size = needs

@@ -8,7 +8,7 @@ from typing import Any, Callable, Protocol, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ._library import EvaldError, Event, error_text, failed, library
+from ._library import LOST, EvaldError, Event, error_text, failed, library
 from ._positions import Board, Positions
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
@@ -39,7 +39,9 @@ class Work:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        library.release(self._number)
+        status = library.release(self._number, self._error)
+        if status not in (0, LOST) and value is None:
+            raise failed(status, self._error)
 
     @property
     def done(self) -> int:
@@ -68,7 +70,11 @@ class Work:
         rows = int(self._event.rows)
         words = np.empty((rows, 4), np.uint64)
         if rows > 0:
-            library.batch(self._number, rows, library.pointer(words), self._error)
+            status = library.batch(self._number, rows, library.pointer(words), self._error)
+            if status == LOST:  # the search has ended, and the next wait raises the reason
+                return
+            if status != 0:
+                raise failed(status, self._error)
         try:
             policy, value = self._network(Positions._of(words, self._board)) if rows > 0 else ([], [])
             policy = _array("policy", policy, (rows, self._board.actions))
