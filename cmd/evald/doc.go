@@ -27,7 +27,7 @@
 //	model.go, modelint8.go                   networks by name; networks in 8 bits
 //	library.go, libraryprogram.go            the program as a library, for Python (build tag library), which can be started too
 //	libraryserve.go                          the same calls over a pipe, on systems without the library
-//	serve.go, servelog.go                    the service, its log
+//	serve.go, servelog.go, logqueue.go       the service, its log
 //	serveaccess.go                           its certificates and tokens, and which files a reload reads
 //	servemodels.go, modelsfile.go            its models and their settings; the file of them
 //	bench.go, devices.go                     measurements; processors and GPUs

@@ -98,9 +98,13 @@ func (c *serveCmd) Validate() error {
 // Run serves until it is interrupted, and then answers the accepted requests. It writes the log and, on a terminal, a line with the
 // addresses.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
-	log, started := c.logger(s.err)
-	logLibraries(log)
-	err := c.serve(ctx, s.out, log, started)
+	broken := make(chan os.Signal, 1) // or the first line for a pipe that its reader has closed would end the program
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	log := c.logger(s.err)
+	defer log.close()
+	logLibraries(log.Logger)
+	err := c.serve(ctx, s.out, log)
 	if wasInterrupted(ctx, err) {
 		log.Info("interrupted")
 		return errInterrupted
@@ -112,7 +116,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, started func(line string)) error {
+func (c *serveCmd) serve(ctx context.Context, out io.Writer, log serveLog) error {
 	debug.SetMemoryLimit(int64(cmp.Or(c.Memory, ownMemory())))
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -122,10 +126,11 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 		signal.Stop(hangup)
 		close(hangup)
 	}()
-	config, source, err := c.config(log, end)
+	config, source, err := c.config(log.Logger, end)
 	if err != nil {
 		return err
 	}
+	config.LinesLost = log.lost
 	traces, err := service.Traces(ctx, config.Version)
 	if err != nil {
 		return fmt.Errorf("traces: %w", err)
@@ -145,7 +150,7 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 		return err
 	}
 	var l service.Listeners
-	if err = c.addPage(ctx, log, server, source, config.Models); err == nil && !c.Check {
+	if err = c.addPage(ctx, log.Logger, server, source, config.Models); err == nil && !c.Check {
 		l, err = c.listen()
 	}
 	if err != nil {
@@ -157,9 +162,9 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log *slog.Logger, s
 		return c.print(out, config.Models)
 	}
 	log.Info("configuration", c.effective(l)...)
-	started(c.opening(l, source.words(config.Models)))
+	log.started(c.opening(l, source.words(config.Models)))
 
-	go c.reload(hangup, server, log)
+	go c.reload(hangup, server, log.Logger)
 	err = server.Serve(ctx, l)
 	if lost := (lostGPUsError{}); errors.As(context.Cause(ctx), &lost) {
 		return errors.Join(lost, err)

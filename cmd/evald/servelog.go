@@ -14,23 +14,40 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 )
 
-// logger returns the service's log, with the form and level of the flags. On a terminal a line of text replaces the first records: only
-// warnings are logged until started is called with that line.
-func (c *serveCmd) logger(w io.Writer) (log *slog.Logger, started func(line string)) {
-	var level slog.Level
+// logger returns the service's log, with the form and level of the flags. The log does not wait for w; close writes what waits, and lost
+// counts lines that w has not accepted in time. On a terminal a line of text replaces the first records: only warnings are logged until
+// started is called with that line.
+func (c *serveCmd) logger(w io.Writer) (l serveLog) {
+	var level slog.LevelVar
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // cannot fail: the flag's enum has only known levels
-	if c.Log == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), func(string) {}
+	handler := func(w io.Writer) slog.Handler {
+		if c.Log == "json" {
+			return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &level})
+		}
+		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: &level})
 	}
-	if !isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), func(string) {}
+	q := newLogQueue(w)
+	direct := slog.New(handler(w))
+	q.report = func(lost uint64) { direct.Warn("standard error was not read in time", "lines_dropped", lost) }
+	go q.run()
+	l = serveLog{Logger: slog.New(handler(q)), started: func(string) {}, lost: q.lost.Load, close: q.close}
+	if c.Log != "json" && isTerminal(w) {
+		then := level.Level()
+		level.Set(max(then, slog.LevelWarn))
+		l.started = func(line string) {
+			fmt.Fprintln(q, line)
+			level.Set(then)
+		}
 	}
-	var now slog.LevelVar
-	now.Set(max(level, slog.LevelWarn))
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &now})), func(line string) {
-		fmt.Fprintln(w, line)
-		now.Set(level)
-	}
+	return l
+}
+
+// serveLog is the log of a service.
+type serveLog struct {
+	*slog.Logger
+	started func(line string)
+	lost    func() (lines uint64)
+	close   func()
 }
 
 // opening returns the line for a terminal, with the addresses of the service and its page, and the models.

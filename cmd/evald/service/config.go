@@ -105,8 +105,9 @@ type Config struct {
 	// also if the error is not nil. If a reload fails, the old Access stays. It may be nil.
 	ReadAccess func() (Access, any, error)
 
-	Log    *slog.Logger         // nil: no log
-	Traces trace.TracerProvider // nil: no traces
+	Log       *slog.Logger         // nil: no log
+	LinesLost func() uint64        // lines that the log has lost, for the metrics; nil: none
+	Traces    trace.TracerProvider // nil: no traces
 
 	DrainDelay time.Duration // how long the server still accepts requests after it reports that it is not ready
 	DrainTime  time.Duration // time limit for answering the accepted requests after that

@@ -212,6 +212,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, float64(value))
 	}
 	count("evald_access_reload_failures_total", "Attempts to read certificates and tokens anew that failed; the old ones stay in force.", c.server.accessFailures.Load())
+	if lost := c.server.config.LinesLost; lost != nil {
+		count("evald_log_lines_dropped_total", "Lines of the log that standard error has not accepted in time.", lost())
+	}
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}
