@@ -28,6 +28,7 @@
 //	initial.go             the network that a run begins with
 //	positions.go           positions with exact scores
 //	generation.go          one turn of the loop, accuracy
+//	room.go                waits while the disk is full
 //	games.go               games, and which of them a generation learns from
 //	continuous.go          games while a network is trained (Config.Continuous)
 //	labels.go              exact scores of the positions of games, if a run learns from them
