@@ -166,11 +166,7 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 		if !a.Whole() {
 			continue // generations.jsonl has the others
 		}
-		who := "policy"
-		if a.Visits > 0 {
-			who = fmt.Sprintf("%d visits", a.Visits)
-		}
-		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", who, 100*a.Good.Value, 100*a.Perfect.Value)
+		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", a.Player(), 100*a.Good.Value, 100*a.Perfect.Value)
 	}
 	if g.TooFew {
 		text += "; too few games for a rating"

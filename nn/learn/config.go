@@ -122,7 +122,7 @@ type Config struct {
 	Elo1       float64 `json:"elo1"`
 
 	Positions int   `json:"positions"` // number for each board and kind of play (engine/sample); only positions with at most 30 empty cells are solved
-	Visits    []int `json:"visits"`    // visits of the searches that are measured on the positions; 0 is the network without search
+	Visits    []int `json:"visits"`    // visits of the searches that are measured on the positions, with and without a solver; 0 is the network without search
 
 	Opponents     []string `json:"opponents"` // agents against which each network plays, with GateVisits
 	OpponentGames int      `json:"opponent_games"`
