@@ -77,6 +77,10 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer run.Close()
+	run.Log = func(text string) {
+		progress.clear()
+		fmt.Fprintln(s.err, "evald learn: "+text)
+	}
 	for _, change := range run.Changed {
 		fmt.Fprintf(s.err, "evald learn: %s: %s\n", filepath.Join(c.Out, "changes.jsonl"), change)
 	}
@@ -90,10 +94,14 @@ func (c *learnCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintf(s.err, "evald learn: %s, network %s, seed %d, %d threads; %s; %s has all settings\n", config.Rules, config.Network, config.Seed,
 		runtime.GOMAXPROCS(0), plan(len(run.Generations()), config.Generations), filepath.Join(c.Out, "config.json"))
+	printed := -1
 	err = run.Learn(ctx, func(g learn.Generation) error {
-		progress.clear()
-		if err := c.line(s.out, g); err != nil {
-			return err
+		if g.Number > printed { // it is called again if the disk was full
+			progress.clear()
+			if err := c.line(s.out, g); err != nil {
+				return err
+			}
+			printed = g.Number
 		}
 		return c.plot(run)
 	})
@@ -158,11 +166,7 @@ func (c *learnCmd) line(w io.Writer, g learn.Generation) error {
 		if !a.Whole() {
 			continue // generations.jsonl has the others
 		}
-		who := "policy"
-		if a.Visits > 0 {
-			who = fmt.Sprintf("%d visits", a.Visits)
-		}
-		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", who, 100*a.Good.Value, 100*a.Perfect.Value)
+		text += fmt.Sprintf("; %s %.1f%% good, %.1f%% perfect", a.Player(), 100*a.Good.Value, 100*a.Perfect.Value)
 	}
 	if g.TooFew {
 		text += "; too few games for a rating"

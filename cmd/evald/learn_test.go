@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,8 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/sample"
+	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/learn"
 )
 
 // asProgram makes the test binary run as the program itself, for tests that kill it.
@@ -67,6 +74,7 @@ func TestLearn(t *testing.T) {
 			t.Errorf("%s: %.40q, error %v", name, text, err)
 		}
 	}
+	checkAccuracies(t, dir)
 	// A preset's settings are those of the run, but for the flags beside it.
 	exact := filepath.Join(t.TempDir(), "exact")
 	status, out, stderr = evald(t, "", learnArgs(exact, "--preset", "fast", "--exact=30", "--generations", "1")...)
@@ -90,6 +98,41 @@ func TestLearn(t *testing.T) {
 	refuses(t, exitBadInput, `network "1x16", and now it is "1x8", which cannot change midway: leave it out, or name another folder`, "", "learn", "-o", dir, "--network", "1x8")
 	refuses(t, exitUsage, "--rules", "", "learn", "-o", t.TempDir(), "--rules", "7x")
 	refuses(t, exitUsage, "opponent: agent", "", "learn", "-o", t.TempDir(), "--opponent", "nobody")
+}
+
+// checkAccuracies compares the accuracies of a run's first network with what evald score measures on the same positions.
+func checkAccuracies(t *testing.T, dir string) {
+	t.Helper()
+	var learned struct{ Accuracy []learn.Accuracy }
+	line, _, _ := strings.Cut(string(getFile(t, filepath.Join(dir, "generations.jsonl"))), "\n")
+	gametest.OK(t, json.Unmarshal([]byte(line), &learned))
+	args := []string{"score", "--json", "--model", filepath.Join(dir, "000", "train", "network.safetensors")}
+	for _, kind := range sample.Kinds() {
+		args = append(args, filepath.Join(dir, "positions", string(kind)+".txt"))
+	}
+	seen := map[string]bool{}
+	for player, flags := range map[string]string{"policy": "--raw", "100 visits": "--visits 100", "100 visits, no solver": "--visits 100 --exact=false"} {
+		out := must(t, "", append(args, strings.Fields(flags)...)...)
+		var reports []score.Report
+		gametest.OK(t, json.Unmarshal([]byte(out), &reports))
+		want := map[string]score.Summary{learn.AllKinds: reports[0].All}
+		for _, kind := range reports[0].Kinds {
+			want[kind.Name] = kind
+		}
+		got := map[string]score.Summary{}
+		for _, a := range learned.Accuracy {
+			if a.Player() == player {
+				got[a.Kind] = a.Summary
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(got) != 4 {
+			t.Errorf("%s (-evald score +evald learn):\n%s", player, diff)
+		}
+		seen[fmt.Sprint(got[learn.AllKinds])] = true
+	}
+	if len(seen) != 3 {
+		t.Error("the accuracies with and without a solver do not differ")
+	}
 }
 
 // Several games have their places in all that a run writes, and their shares are part of its configuration. A run that begins with a

@@ -1,56 +1,23 @@
 package cluster_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/durable/durabletest"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
-
-// smallDisk mounts a disk with these options on a folder.
-func smallDisk(t *testing.T, options string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skip("a small disk cannot be mounted: ", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	return dir
-}
-
-// fill fills a disk until left bytes are free, and returns a function that frees the space.
-func fill(t *testing.T, dir string, left int64) (empty func()) {
-	t.Helper()
-	path := filepath.Join(dir, "ballast")
-	f := gametest.Must(os.Create(path))(t)
-	defer f.Close()
-	size := int64(0)
-	for block := make([]byte, 4096); len(block) > 0; {
-		n, err := f.Write(block)
-		if size += int64(n); err != nil && n == 0 {
-			block = block[:len(block)/2]
-		}
-	}
-	gametest.OK(t, f.Truncate(size-left))
-	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // The learner's disk is full when a game arrives, when a file of records is due, and when the last one is. Workers are told so
 // and keep their games. Once there is room again, the run ends with the same files as on one machine.
 func TestFullDisk(t *testing.T) {
 	within(t, time.Minute)
 	const n = selfplay.ShardGames + 60
-	run, c := smallDisk(t, "size=8m"), small(0)
+	run, c := durabletest.SmallDisk(t, "size=8m"), small(0)
 	games, dir := played(t, c, n), filepath.Join(run, "0")
 	l := open(t, cluster.Options{})
 	conn, id := wire(t, l), cluster.Settings(c, n)
@@ -75,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 			first = last
 		}
 		before := l.Status().Failures
-		empty := fill(t, run, step.left)
+		empty := durabletest.Fill(t, run, step.left)
 		if later := send(step.first, step.last); !strings.Contains(later, "no space") {
 			t.Errorf("games %d to %d come to a full disk: %q", step.first, step.last-1, later)
 		}
@@ -100,11 +67,11 @@ func TestFullDisk(t *testing.T) {
 
 // A worker's disk is full: its games are in memory until there is room, and none is lost or sent twice.
 func TestFullSpool(t *testing.T) {
-	dir := smallDisk(t, "size=1m")
+	dir := durabletest.SmallDisk(t, "size=1m")
 	path := filepath.Join(dir, "spool.jsonl")
 	s := gametest.Must(cluster.OpenSpool(path))(t)
 	games := played(t, small(0), 40)
-	empty := fill(t, dir, 8<<10)
+	empty := durabletest.Fill(t, dir, 8<<10)
 	for _, g := range games {
 		s.Add(g)
 	}

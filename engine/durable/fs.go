@@ -10,6 +10,12 @@ import (
 	"syscall"
 )
 
+// IsFull reports whether an error means that the disk, or the user's share of it, is full.
+func IsFull(err error) bool {
+	const windowsFull = syscall.Errno(112)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, windowsFull)
+}
+
 // FS is a file system: OS, or a simulated disk (durabletest.Disk). Methods that also exist in package os return the same errors as there.
 // Functions of this package whose names end with In take an FS; the others use OS.
 type FS interface {

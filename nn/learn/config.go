@@ -28,6 +28,7 @@
 //	initial.go             the network that a run begins with
 //	positions.go           positions with exact scores
 //	generation.go          one turn of the loop, accuracy
+//	room.go                waits while the disk is full
 //	games.go               games, and which of them a generation learns from
 //	continuous.go          games while a network is trained (Config.Continuous)
 //	labels.go              exact scores of the positions of games, if a run learns from them
@@ -121,7 +122,7 @@ type Config struct {
 	Elo1       float64 `json:"elo1"`
 
 	Positions int   `json:"positions"` // number for each board and kind of play (engine/sample); only positions with at most 30 empty cells are solved
-	Visits    []int `json:"visits"`    // visits of the searches that are measured on the positions; 0 is the network without search
+	Visits    []int `json:"visits"`    // visits of the searches that are measured on the positions, with and without a solver; 0 is the network without search
 
 	Opponents     []string `json:"opponents"` // agents against which each network plays, with GateVisits
 	OpponentGames int      `json:"opponent_games"`

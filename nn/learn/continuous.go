@@ -48,10 +48,10 @@ type ahead struct {
 	err    error         // valid once done is closed
 }
 
-// playAhead starts to play a generation's games in the background, if the run is continuous and has a Player. If the play fails, it cancels
+// playAhead starts to play a generation's games in the background, if the run is continuous, has a Player and does not play them already. If the play fails, it cancels
 // ctx.
 func (r *Run) playAhead(ctx context.Context, generation int) error {
-	if !r.Config.Continuous || r.player == nil {
+	if !r.Config.Continuous || r.player == nil || r.ahead != nil {
 		return nil
 	}
 	p, err := r.plan(generation)
@@ -62,7 +62,8 @@ func (r *Run) playAhead(ctx context.Context, generation int) error {
 	r.ahead = a
 	go func() {
 		defer close(a.done)
-		if a.err = r.play(ctx, p, func() bool { return !a.enough.Load() }); a.err != nil {
+		a.err = r.withRoom(ctx, func() error { return r.play(ctx, p, func() bool { return !a.enough.Load() }) })
+		if a.err != nil {
 			r.fail(fmt.Errorf("generation %d: self-play: %w", generation, a.err))
 		}
 	}()
@@ -75,7 +76,9 @@ func (r *Run) games(ctx context.Context, generation int) (plan, error) {
 		r.both.learn("")
 		defer r.both.play("", "")
 	}
-	if a := r.ahead; a != nil {
+	if a := r.ahead; a != nil && a.generation > generation { // this generation begins again, because the disk was full; its games are complete
+		return r.plan(generation)
+	} else if a != nil {
 		a.enough.Store(true)
 		<-a.done
 		r.ahead = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -53,7 +54,19 @@ type Accuracy struct {
 	Rules  string `json:"rules,omitempty"` // of the positions, if the run has several boards and Kind is AllKinds; "" means all boards
 	Kind   string `json:"kind"`            // one of sample.Kinds, or AllKinds
 	Visits int    `json:"visits"`          // of the search; 0 is the network alone, without the rules step of eval.Evaluator
+	Solver bool   `json:"solver"`          // the search proves positions with a solver, as evald score does; false is evald score --exact=false
 	score.Summary
+}
+
+// Player names the network or the search that was measured.
+func (a Accuracy) Player() string {
+	switch {
+	case a.Visits == 0:
+		return "policy"
+	case a.Solver:
+		return fmt.Sprintf("%d visits", a.Visits)
+	}
+	return fmt.Sprintf("%d visits, no solver", a.Visits)
 }
 
 // AllKinds is the Kind of all positions together.
@@ -118,28 +131,14 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 	}
 	defer done()
 	for _, visits := range r.Config.Visits {
-		e := eval.New(candidate.Backend(), eval.Options{OwnRules: true}) // the network without the rules step
-		if visits > 0 {
-			if e, err = mcts.NewEvaluator(candidate, mcts.DefaultConfig(mcts.PUCT), mcts.Limits{Visits: visits, Batch: 256}); err != nil {
+		for _, proves := range []bool{false, true} {
+			if visits == 0 && proves {
+				continue // the network alone
+			}
+			if err := r.measureAccuracy(ctx, g, candidate, Accuracy{Visits: visits, Solver: proves}); err != nil {
 				return err
 			}
 		}
-		start := time.Now()
-		report, err := score.Measure(ctx, e, r.positions, func(done int) {
-			r.progress(fmt.Sprintf("generation %d, exact scores, %d visits", g.Number, visits) + pace(done, len(r.positions), start))
-		})
-		if err != nil {
-			return fmt.Errorf("exact scores: %w", err)
-		}
-		for _, kind := range report.Kinds {
-			g.Accuracy = append(g.Accuracy, Accuracy{"", kind.Name, visits, kind})
-		}
-		if len(report.Boards) > 1 {
-			for _, board := range report.Boards {
-				g.Accuracy = append(g.Accuracy, Accuracy{board.Name, AllKinds, visits, board.Summary})
-			}
-		}
-		g.Accuracy = append(g.Accuracy, Accuracy{"", AllKinds, visits, report.All})
 	}
 	if g.Promoted, err = r.gate(ctx, g, candidate); err != nil {
 		return fmt.Errorf("gate: %w", err)
@@ -157,6 +156,49 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 		g.Matches = append(g.Matches, m)
 	}
 	return nil
+}
+
+// measureAccuracy adds the accuracies of the network, or of a search with it, on the run's positions. a has the Visits and the Solver.
+func (r *Run) measureAccuracy(ctx context.Context, g *Generation, candidate *eval.Evaluator, a Accuracy) error {
+	e, err := searching(candidate, a)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	report, err := score.Measure(ctx, e, r.positions, func(done int) {
+		r.progress(fmt.Sprintf("generation %d, exact scores, %s", g.Number, a.Player()) + pace(done, len(r.positions), start))
+	})
+	if err != nil {
+		return fmt.Errorf("exact scores: %w", err)
+	}
+	add := func(rules, kind string, s score.Summary) {
+		a.Rules, a.Kind, a.Summary = rules, kind, s
+		g.Accuracy = append(g.Accuracy, a)
+	}
+	for _, kind := range report.Kinds {
+		add("", kind.Name, kind)
+	}
+	if len(report.Boards) > 1 {
+		for _, board := range report.Boards {
+			add(board.Name, AllKinds, board.Summary)
+		}
+	}
+	add("", AllKinds, report.All)
+	return nil
+}
+
+// searching returns the evaluator whose answers a is about: the network without the rules step, or the search of evald score.
+func searching(candidate *eval.Evaluator, a Accuracy) (*eval.Evaluator, error) {
+	if a.Visits == 0 {
+		return eval.New(candidate.Backend(), eval.Options{OwnRules: true}), nil
+	}
+	c := mcts.DefaultConfig(mcts.PUCT).For(candidate.Backend())
+	c.Visits, c.Exact, c.RootNodes = a.Visits, solver.NoProbes, mcts.RootNodesFor(a.Visits)
+	if a.Solver {
+		c.Exact = solver.ByBoard
+	}
+	c.MaxNodes = 1 << 31 // enough for all visits; fewer trees are then searched at once
+	return mcts.NewEvaluator(candidate, c, mcts.Limits{Visits: a.Visits, Batch: 256})
 }
 
 func exists(path string) bool {

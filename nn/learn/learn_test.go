@@ -262,7 +262,7 @@ func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 	first, last := all[0], all[len(all)-1]
 	of := func(g learn.Generation, kind string, visits int) (a learn.Accuracy) {
 		for _, a = range g.Accuracy {
-			if a.Kind == kind && a.Visits == visits {
+			if a.Kind == kind && a.Visits == visits && !a.Solver {
 				return a
 			}
 		}
@@ -272,7 +272,7 @@ func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {
 	for _, g := range all {
 		text := ""
 		for _, a := range g.Accuracy {
-			text += fmt.Sprintf("; %s, %d visits: %.3f good, %.3f perfect", a.Kind, a.Visits, a.Good.Value, a.Perfect.Value)
+			text += fmt.Sprintf("; %s, %s: %.3f good, %.3f perfect", a.Kind, a.Player(), a.Good.Value, a.Perfect.Value)
 		}
 		t.Logf("generation %d, %d of %d games proved, Elo %+.0f%s", g.Number, g.Proved, g.Games, g.Elo, text)
 	}
@@ -349,12 +349,15 @@ func TestFiles(t *testing.T) {
 	counts[learn.AllKinds] = all
 	var measured []string
 	for _, a := range generations(t, dir)[0].Accuracy {
-		measured = append(measured, fmt.Sprint(a.Kind, " ", a.Visits))
+		measured = append(measured, a.Kind+", "+a.Player())
 		if a.Positions != counts[a.Kind] {
 			t.Errorf("%s, %d visits: measured on %d positions of %d", a.Kind, a.Visits, a.Positions, counts[a.Kind])
 		}
 	}
-	want := []string{"random 0", "plausible 0", "openings 0", "all 0", "random 8", "plausible 8", "openings 8", "all 8"}
+	var want []string
+	for _, by := range []string{"policy", "8 visits, no solver", "8 visits"} {
+		want = append(want, "random, "+by, "plausible, "+by, "openings, "+by, "all, "+by)
+	}
 	if diff := cmp.Diff(want, measured); diff != "" {
 		t.Errorf("measured (-want +got):\n%s", diff)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/nn/train/tensorboard"
@@ -44,7 +43,11 @@ func curves(g Generation) []tensorboard.Scalar {
 		curves = append(curves, tensorboard.Scalar{Tag: "selfplay/proved", Value: float32(g.Proved) / float32(g.Games)})
 	}
 	for _, a := range g.Accuracy {
-		on := fmt.Sprintf("%s, %d visits", cmp.Or(a.Rules, a.Kind), a.Visits)
+		by := a.Player()
+		if a.Visits == 0 {
+			by = "0 visits"
+		}
+		on := cmp.Or(a.Rules, a.Kind) + ", " + by
 		curves = append(curves,
 			tensorboard.Scalar{Tag: "exact/good, " + on, Value: float32(a.Good.Value)},
 			tensorboard.Scalar{Tag: "exact/perfect, " + on, Value: float32(a.Perfect.Value)},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
@@ -14,6 +15,7 @@ import (
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
 	"github.com/evald/evald/nn/train"
+	"github.com/evald/evald/nn/train/tensorboard"
 )
 
 // Evaluators opens the network in a file; its name in answers is name. The caller must call close when it no longer needs the evaluator.
@@ -22,11 +24,14 @@ type Evaluators func(file, name string) (e *eval.Evaluator, close func(), err er
 // Run is a run in a folder. The caller must close it.
 type Run struct {
 	Config     Config
-	Changed    []Change // what Open has changed in the run's configuration
+	Changed    []Change     // what Open has changed in the run's configuration
+	Log        func(string) // if not nil, is called with messages that should stay visible, such as that the disk is full
 	evaluators Evaluators
 	progress   func(string)  // called many times per second with a description of the current work
 	player     Player        // nil if this process plays the games
 	by         train.Compute // what computes the training steps
+
+	saying sync.Mutex // held while Log is called
 
 	mix         game.Mix
 	boards      []*game.Board // boards of the mix's games, in order
@@ -167,7 +172,8 @@ func (r *Run) readGenerations() error {
 }
 
 // Learn runs until Config.Generations are complete, and calls report for each one. If ctx ends, Learn stops; only unfinished
-// games and the training steps since the last checkpoint are lost.
+// games and the training steps since the last checkpoint are lost. If the disk is full, Learn waits for room and continues; if it was full
+// when report was called, it calls report again.
 func (r *Run) Learn(ctx context.Context, report func(Generation) error) error {
 	inner, fail := context.WithCancelCause(ctx)
 	r.fail = fail
@@ -183,38 +189,61 @@ func (r *Run) Learn(ctx context.Context, report func(Generation) error) error {
 	return err
 }
 
-func (r *Run) learn(ctx context.Context, report func(Generation) error) error {
-	if err := r.openPositions(ctx); err != nil {
-		return err
-	}
-	if err := r.promote(); err != nil {
-		return err
-	}
-	r.updateRatings()
-	if err := r.writeLines(); err != nil { // a killed process may have completed a generation without writing its line
-		return err
-	}
-	events, err := r.openCurves()
-	if err != nil {
-		return err
-	}
-	defer events.Close()
-	for len(r.generations) < r.Config.Generations {
-		g, err := r.generation(ctx, len(r.generations), len(r.generations)+1 < r.Config.Generations)
-		if err != nil {
-			return fmt.Errorf("generation %d: %w", len(r.generations), err)
+func (r *Run) learn(ctx context.Context, report func(Generation) error) (err error) {
+	var events *tensorboard.Writer
+	defer func() {
+		if events != nil {
+			err = errors.Join(err, events.Close())
 		}
-		r.generations = append(r.generations, g)
+	}()
+	// keep writes everything that follows from the complete generations. A killed process may not have done so.
+	keep := func() (err error) {
 		if err := r.promote(); err != nil {
 			return err
 		}
 		r.updateRatings()
-		g = r.generations[len(r.generations)-1]
-		err = errors.Join(r.writeLines(), events.Scalars(g.Number, curves(g)...))
-		if report != nil {
-			err = errors.Join(err, report(g))
+		if err := r.writeLines(); err != nil || events != nil {
+			return err
 		}
+		events, err = r.openCurves()
+		return err
+	}
+	if err := r.withRoom(ctx, func() error { return r.openPositions(ctx) }); err != nil {
+		return err
+	}
+	if err := r.withRoom(ctx, keep); err != nil {
+		return err
+	}
+	for len(r.generations) < r.Config.Generations {
+		var g Generation
+		err := r.withRoom(ctx, func() (err error) {
+			g, err = r.generation(ctx, len(r.generations), len(r.generations)+1 < r.Config.Generations)
+			return err
+		})
 		if err != nil {
+			return fmt.Errorf("generation %d: %w", len(r.generations), err)
+		}
+		r.generations = append(r.generations, g)
+		if err := r.withRoom(ctx, keep); err != nil {
+			return err
+		}
+		g = r.generations[len(r.generations)-1]
+		err = r.withRoom(ctx, func() (err error) {
+			if events == nil {
+				return keep()
+			}
+			if err = events.Scalars(g.Number, curves(g)...); err != nil { // the file may have a part of them
+				err, events = errors.Join(err, events.Close()), nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if report == nil {
+			continue
+		}
+		if err := r.withRoom(ctx, func() error { return report(g) }); err != nil {
 			return err
 		}
 	}

@@ -46,8 +46,11 @@ func TestLearningPicture(t *testing.T) {
 	var generations []learn.Generation
 	for n := range 30 {
 		g := learn.Generation{Number: n, Elo: float64(10 * n), EloError: 5, Promoted: n%2 == 0}
-		for _, visits := range []int{0, 100} {
-			a := learn.Accuracy{Kind: learn.AllKinds, Visits: visits}
+		for _, a := range []learn.Accuracy{{}, {Visits: 100}, {Visits: 100, Solver: true}} {
+			if n < 5 && a.Solver {
+				continue // as in generations of an older version
+			}
+			a.Kind = learn.AllKinds
 			a.Good, a.Perfect = score.Mean{Value: 0.6, Low: 0.4, High: 0.6}, score.Mean{Value: 0.59, Low: 0.2, High: 0.6}
 			g.Accuracy = append(g.Accuracy, a)
 		}
@@ -82,11 +85,14 @@ func TestLearningPicture(t *testing.T) {
 			}
 		}
 	}
-	if want := 30*5 + 15; circles != want+6 || beside != 6 { // with those of the names
-		t.Errorf("%d points are drawn, %d of them beside the frames, want %d and 6", circles, beside, want+6)
+	if want := 30*5 + 25*2 + 15; circles != want+8 || beside != 8 { // with those of the names
+		t.Errorf("%d points are drawn, %d of them beside the frames, want %d and 8", circles, beside, want+8)
 	}
 	last := float64(above) // under the title
-	for _, name := range []string{"policy, good moves", "100 visits, good moves", "policy, perfect moves", "100 visits, perfect moves", "rating", "promoted"} {
+	for _, name := range []string{
+		"policy, good moves", "100 visits, no solver, good moves", "100 visits, good moves",
+		"policy, perfect moves", "100 visits, no solver, perfect moves", "100 visits, perfect moves", "rating", "promoted",
+	} {
 		at, ok := rows[name]
 		if !ok || at.X < leftOf+frameWidth || at.X+charWidth*float64(len(name)) > float64(svg.Width) || at.Y < last+lineHeight || at.Y > float64(svg.Height) {
 			t.Errorf("%q is at %g, %g of %d, %d, after %g", name, at.X, at.Y, svg.Width, svg.Height, last)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/nn/learn"
 )
 
@@ -18,20 +19,15 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 		x.ticks = append(x.ticks, tick{float64(g), []string{fmt.Sprint(g)}})
 	}
 	accuracy := chart{title: []string{title}, x: x, y: axis{label: "% of positions"}}
-	for i, a := range generations[0].Accuracy {
+	for _, a := range generations[len(generations)-1].Accuracy {
 		if !a.Whole() {
 			continue
 		}
-		who := player(a)
-		var good, perfect []point
-		for _, g := range generations {
-			good = append(good, percent(float64(g.Number), g.Accuracy[i].Good))
-			perfect = append(perfect, percent(float64(g.Number), g.Accuracy[i].Perfect))
-		}
 		next := len(accuracy.curves)
+		style := []dots{fullDots, rings}[next/len(colours)%2]
 		accuracy.curves = append(accuracy.curves,
-			curve{who + ", good moves", colours[next%len(colours)], good, fullDots},
-			curve{who + ", perfect moves", colours[(next+1)%len(colours)], perfect, fullDots})
+			curve{a.Player() + ", good moves", colours[next%len(colours)], accuracies(generations, a, good), style},
+			curve{a.Player() + ", perfect moves", colours[(next+1)%len(colours)], accuracies(generations, a, perfect), style})
 	}
 
 	x.label = "generation"
@@ -67,12 +63,20 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 	return draw(w, append(append([]chart{accuracy}, byGame(x, generations)...), elo, loss)...)
 }
 
-// player names the policy or the search that an accuracy is about.
-func player(a learn.Accuracy) string {
-	if a.Visits > 0 {
-		return fmt.Sprintf("%d visits", a.Visits)
+func good(a learn.Accuracy) score.Mean    { return a.Good }
+func perfect(a learn.Accuracy) score.Mean { return a.Perfect }
+
+// accuracies returns a rate of the accuracies that are about the same as a, in those generations that have one: older versions measured
+// less.
+func accuracies(generations []learn.Generation, a learn.Accuracy, rate func(learn.Accuracy) score.Mean) (points []point) {
+	for _, g := range generations {
+		for _, other := range g.Accuracy {
+			if other.Rules == a.Rules && other.Kind == a.Kind && other.Player() == a.Player() {
+				points = append(points, percent(float64(g.Number), rate(other)))
+			}
+		}
 	}
-	return "policy"
+	return points
 }
 
 // most is the maximum number of curves of a chart, which leaves room for their names.
@@ -81,21 +85,18 @@ const most = 12
 // byGame returns charts of the rates of good moves in each game of a run: charts for the policy, and for each search. It returns none if the
 // run has one game.
 func byGame(x axis, generations []learn.Generation) (charts []chart) {
-	visits := -1 // visits of the last chart's search
-	for i, a := range generations[0].Accuracy {
+	player := "" // of the last chart
+	for _, a := range generations[len(generations)-1].Accuracy {
 		if a.Rules == "" {
 			continue
 		}
-		if a.Visits != visits || len(charts[len(charts)-1].curves) == most {
-			charts, visits = append(charts, chart{x: x, y: axis{label: "% good moves, " + player(a)}}), a.Visits
+		if a.Player() != player || len(charts[len(charts)-1].curves) == most {
+			player = a.Player()
+			charts = append(charts, chart{x: x, y: axis{label: "% good moves, " + player}})
 		}
 		last := &charts[len(charts)-1]
 		next := len(last.curves)
-		game := curve{name: a.Rules, colour: colours[next%len(colours)], dots: []dots{fullDots, rings, noDots}[next/len(colours)]}
-		for _, g := range generations {
-			game.points = append(game.points, percent(float64(g.Number), g.Accuracy[i].Good))
-		}
-		last.curves = append(last.curves, game)
+		last.curves = append(last.curves, curve{a.Rules, colours[next%len(colours)], accuracies(generations, a, good), []dots{fullDots, rings, noDots}[next/len(colours)]})
 	}
 	return charts
 }

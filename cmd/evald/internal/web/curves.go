@@ -126,9 +126,10 @@ func flattenObject(row map[string]number, prefix string, fields map[string]any, 
 }
 
 // label returns a text that distinguishes object i of a list from the others: the fields against, name and visits, which it removes from
-// the object so that they are not drawn, or the object's number from 1.
+// the object so that they are not drawn, and whether a search had no solver, or the object's number from 1.
 func label(object map[string]any, i int) string {
 	var parts []string
+	visits, _ := object["visits"].(float64)
 	for _, field := range []string{"against", "name", "visits"} {
 		switch x := object[field].(type) {
 		case string:
@@ -139,6 +140,9 @@ func label(object map[string]any, i int) string {
 			continue
 		}
 		delete(object, field)
+	}
+	if solver, ok := object["solver"].(bool); ok && !solver && visits > 0 {
+		parts = append(parts, "no solver")
 	}
 	return cmp.Or(strings.Join(parts, ", "), fmt.Sprint(i+1))
 }

@@ -208,6 +208,7 @@ const en = {
 
   "names.network": "network alone",
   "names.visits": "{n} positions tried",
+  "names.noSolver": "no solver",
 
   "panel.Requests": "Requests",
   "panel.Positions": "Positions",
@@ -751,6 +752,7 @@ const de = {
 
   "names.network": "Netz allein",
   "names.visits": "{n} Stellungen geprüft",
+  "names.noSolver": "ohne Löser",
 
   "panel.Requests": "Anfragen",
   "panel.Positions": "Stellungen",
