@@ -9,6 +9,7 @@ import { listen } from "./keys.js";
 import { Moves } from "./moves.js";
 import { Opinions } from "./opinions.js";
 import { Players } from "./players.js";
+import { orderNote } from "./position.js";
 import { Rules } from "./rules.js";
 import { complain, sharing } from "./share.js";
 import { keep, recall } from "./storage.js";
@@ -151,7 +152,7 @@ export class Play {
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
       const whose = players ? say("play.shared", { players: this.players.sentence(players) }) : say("play.shared.unnamed");
-      setText($("shared"), this.over() ? whose : `${whose} ${say("play.shared.waits")}`);
+      setText($("shared"), [whose, this.over() ? "" : say("play.shared.waits"), orderNote(this.game.position)].filter(Boolean).join(" "));
     }
   }
 
