@@ -22,7 +22,7 @@ import (
 // otherFields are the page's fields for text that is no position.
 var otherFields = []string{"rules-text", "agent-text", "explore-note"}
 
-// forms returns texts that lead to positions: the forms in which people have them. Each text is of another position.
+// forms returns texts that lead to positions: the forms in which people have them. Each text but the last is of another position.
 func forms(t *testing.T, url string) []string {
 	t.Helper()
 	var p game.Parser
@@ -41,6 +41,7 @@ func forms(t *testing.T, url string) []string {
 		"{'remainingOverageTime': 60, 'step': 5, 'board': " + list + ", 'mark': 2}",
 		list[:len(list)-2] + "2]", // with a stone more
 		`{"line":1,"position":"4433","to_move":1,"best":4}`,
+		"4, 4, 3, 3", // the same again
 	}
 }
 

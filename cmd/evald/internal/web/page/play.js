@@ -125,6 +125,7 @@ export class Play {
     }
     const other = fresh && players && location.hash !== format(position, this.players.named());
     if (this.game && position === this.game.position && !other) {
+      $("moves").value = position; // which may have been typed in another form
       this.write();
       return;
     }

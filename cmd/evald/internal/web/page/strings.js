@@ -42,7 +42,7 @@ const en = {
   "play.shared": "This game comes from a link: {players}.",
   "play.shared.unnamed": "This position comes from a link, which does not say who plays.",
   "play.shared.waits": "No move is made until you play on.",
-  "play.shared.first": "You are {side}. Continue, or choose your next move on the board: {player} moves first.",
+  "play.shared.first": "You are {side}. Continue, or choose your next move on the board; it follows the move of {player}.",
   "play.shared.take": "Continue, or move for {side} on the board.",
 
   "status.played": "{side} played {move}.",
@@ -588,7 +588,7 @@ const de = {
   "play.shared": "Dieses Spiel kommt aus einem Link: {players}.",
   "play.shared.unnamed": "Diese Stellung kommt aus einem Link, der nicht sagt, wer spielt.",
   "play.shared.waits": "Es wird erst gezogen, wenn du weiterspielst.",
-  "play.shared.first": "Du bist {side}. Setze das Spiel fort, oder wähle auf dem Brett deinen nächsten Zug: Vorher zieht {player}.",
+  "play.shared.first": "Du bist {side}. Setze das Spiel fort, oder wähle auf dem Brett deinen nächsten Zug; er folgt auf den Zug von {player}.",
   "play.shared.take": "Setze das Spiel fort, oder ziehe auf dem Brett für {side}.",
 
   "status.played": "{side} spielte {move}.",
