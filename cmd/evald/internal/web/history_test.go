@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
 )
@@ -120,7 +122,7 @@ func TestPageBack(t *testing.T) {
 	b.tidy("")
 }
 
-// A link names the players by their levels, and no agent moves before "Play on".
+// A link names the players by their levels, and no agent moves before the visitor does.
 func TestPageShared(t *testing.T) {
 	b := open(t, Config{}, "/#7x6x4:444&red=person&yellow="+url.QueryEscape(play.Levels[0].Agent.String()))
 	b.says("#status", "Red played 4. Yellow waits: beginner")
@@ -153,6 +155,59 @@ func TestPageShared(t *testing.T) {
 			t.Errorf("%s: %q", link, b.text("#shared"))
 		}
 	}
+}
+
+// A move on the board of a link continues the game, by any device: the agent moves first if it is its turn, and then the visitor's move is
+// made. If the link does not say who plays, the visitor moves for the side to move.
+func TestPageSharedMove(t *testing.T) {
+	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/#7x6x4:-", chromedp.EmulateViewport(1280, 1000, chromedp.EmulateTouch))
+	b.at("7x6x4:-")
+	b.run(`for (const id of ["evaluate", "solve"]) { document.getElementById(id).click(); }`) // the test needs no opinions
+	const waits = "7x6x4:4444422&red=person&yellow=random"
+	focus := func(action int) { b.do(chromedp.Focus(chromedp.CSS(column(action)))) }
+	for name, play := range map[string]func(){
+		"mouse": func() { b.click(column(2)) },
+		"touch": func() {
+			at := valueOf[[]float64](b, fmt.Sprintf("((r) => [r.left + r.width / 2, r.top + r.height / 2])(document.querySelector(%q).getBoundingClientRect())", column(2)))
+			b.do(command(input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{{X: at[0], Y: at[1]}}}),
+				command(input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{}}))
+		},
+		"Enter":              func() { focus(2); b.press(kb.Enter) },
+		"a key on the board": func() { focus(5); b.press("3") },
+		"a key elsewhere":    func() { b.run("document.activeElement.blur()"); b.press("3") },
+	} {
+		for link, want := range map[string]string{
+			waits:                                   `^#7x6x4:4444422.3.*&red=person&yellow=random$`,
+			"7x6x4:444442&red=person&yellow=random": `^#7x6x4:4444423.*&red=person&yellow=random$`,
+			"7x6x4:44444":                           `^#7x6x4:444443.*&red=.*&yellow=person$`,
+			"7x6x4:5555&red=random&yellow=random":   `^#7x6x4:5555..*&red=random&yellow=random$`,
+		} {
+			if name != "mouse" && link != waits {
+				continue
+			}
+			b.run(fmt.Sprintf("location.hash = %q", link))
+			b.at(strings.Split(link, "&")[0])
+			b.until("!document.getElementById('shared').hidden && document.querySelectorAll('#board button[aria-disabled=false]').length > 5")
+			play()
+			b.until(fmt.Sprintf("/%s/.test(location.hash)", want))
+			if !strings.Contains(link, "5555") {
+				b.until("/you$|wins|draw/.test(document.getElementById('status').textContent)")
+			}
+		}
+	}
+	// The same after Back to a position in which the agent is to move, and after a reload there.
+	b.run("location.hash = '7x6x4:44&red=person&yellow=random'")
+	b.at("7x6x4:44")
+	b.run("location.hash = '7x6x4:444&red=person&yellow=random'")
+	b.at("7x6x4:444")
+	b.click("#to-puzzles")
+	b.back()
+	b.at("7x6x4:444")
+	b.do(chromedp.Reload())
+	b.says("#status", "Yellow waits: random")
+	b.tidy("shared_waits")
+	b.click(column(0))
+	b.until(`/^#7x6x4:444.1/.test(location.hash)`)
 }
 
 // Of a broken link the legal part is kept, and the page says what was dropped.

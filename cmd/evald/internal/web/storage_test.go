@@ -57,19 +57,14 @@ var twoTabs = map[string]struct {
 			b.click("#drill-board > button:nth-child(1)")
 			b.says("#drill-said", "1 gives the win away")
 		},
-		func(b *tab) { // misses the second one
+		func(b *tab) { // misses the second one, after a reply that is always the same
+			b.run("Math.random = () => 0")
 			b.run("location.hash = 'drill'")
 			b.says("#drill-said", "One first move wins")
 			b.click("#drill-board > button:nth-child(4)")
 			b.until(`document.querySelectorAll("#drill-line li").length === 2`)
-			for column := 1; !valueOf[bool](b, "!document.getElementById('drill-why').hidden"); column++ {
-				if wins := valueOf[int](b, `document.querySelectorAll("#drill-line li").length`); wins > 2 || column > 7 {
-					b.fail(fmt.Errorf("no move gives the win away"))
-				}
-				before := b.text("#drill-said")
-				b.click(fmt.Sprintf("#drill-board > button:nth-child(%d)", column))
-				b.until(fmt.Sprintf("document.getElementById('drill-said').textContent !== %q", before))
-			}
+			b.click("#drill-board > button:nth-child(1)")
+			b.says("#drill-said", "1 gives the win away")
 		},
 		`Object.keys(x).length === 2`,
 	},
@@ -143,7 +138,7 @@ func TestPageTwoTabs(t *testing.T) {
 	}
 	one.explore("7x6x4:1") // which shows the other tab's line too
 	one.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 3`)
-	two.click("#drill-forget")
+	two.run(`document.getElementById("drill-forget").click()`)
 	one.run("location.hash = 'drill'")
 	one.says("#drill-due", "None")
 }

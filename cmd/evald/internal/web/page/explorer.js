@@ -4,6 +4,7 @@ import { Board } from "./board.js";
 import { sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { Kept, split } from "./kept.js";
+import { enter, orderNote } from "./position.js";
 import { say } from "./strings.js";
 
 export const place = "explore"; // the address is #explore=7x6x4:4455
@@ -46,7 +47,7 @@ export class Explorer {
     $("explore-keep").addEventListener("click", () => this.keep());
     $("explore-back").addEventListener("click", () => this.back());
     $("explore-note").addEventListener("change", () => this.kept.note(this.game.position, $("explore-note").value));
-    $("explore-position").addEventListener("change", () => this.go($("explore-position").value.trim()));
+    $("explore-position").addEventListener("change", (e) => enter(e.target, (position) => this.go(position), report));
     $("explore-moves").addEventListener("click", (e) => {
       const move = e.target.closest("button")?.dataset.move;
       if (move !== undefined) {
@@ -110,7 +111,8 @@ export class Explorer {
     const g = this.game;
     $("explore-position").value = g.position;
     $("explore-note").value = this.kept.noteOf(g.position);
-    setText($("explore-said"), "");
+    $("explore-position").removeAttribute("aria-invalid");
+    setText($("explore-said"), orderNote(g.position));
     setText($("explore-status"), g.result === "won" ? say("explore.won", { side: sides()[1 - g.side] }) :
       g.result === "draw" ? say("explore.drawn") : say("explore.moves", { side: sides()[g.side] }));
     $("explore-back").disabled = g.made === 0;

@@ -9,6 +9,7 @@ import { listen } from "./keys.js";
 import { Moves } from "./moves.js";
 import { Opinions } from "./opinions.js";
 import { Players } from "./players.js";
+import { orderNote } from "./position.js";
 import { Rules } from "./rules.js";
 import { complain, sharing } from "./share.js";
 import { keep, recall } from "./storage.js";
@@ -26,6 +27,7 @@ export class Play {
     this.report = report;
     this.game = null;
     this.paused = false; // whether agents wait
+    this.unnamed = false; // whether the position is from a link that does not say who plays
     this.analysing = false; // whether the visitor moves for both sides
     this.visible = true;
     this.commands = Promise.resolve();
@@ -41,6 +43,7 @@ export class Play {
       key: (what) => (what === "hint" ? this.hint() : this.command(what)),
     });
     this.players = new Players(config, () => {
+      this.unnamed = false;
       this.paused = this.paused && (this.players.agents() || !$("shared").hidden);
       this.command("");
     });
@@ -122,6 +125,7 @@ export class Play {
     }
     const other = fresh && players && location.hash !== format(position, this.players.named());
     if (this.game && position === this.game.position && !other) {
+      $("moves").value = position; // which may have been typed in another form
       this.write();
       return;
     }
@@ -148,11 +152,21 @@ export class Play {
 
   // note shows the players of a game from a link. players is null if the link does not name them, and undefined without a link.
   note(players) {
+    this.unnamed = players === null;
     $("shared").hidden = players === undefined;
     if (players !== undefined) {
       const whose = players ? say("play.shared", { players: this.players.sentence(players) }) : say("play.shared.unnamed");
-      setText($("shared"), this.over() ? whose : `${whose} ${say("play.shared.waits")}`);
+      setText($("shared"), [whose, ...(this.over() ? [] : [say("play.shared.waits"), this.noteOfMoves()]), orderNote(this.game.position)].filter(Boolean).join(" "));
     }
+  }
+
+  // noteOfMoves describes what a move on the board does while an agent waits for its turn.
+  noteOfMoves() {
+    const side = sides()[this.game.side], player = this.players.name(this.players.agent());
+    if (this.personToMove() || this.players.agents()) {
+      return "";
+    }
+    return this.unnamed ? say("play.shared.take", { side }) : say("play.shared.first", { side: sides()[1 - this.game.side], player });
   }
 
   playOn() {
@@ -191,13 +205,28 @@ export class Play {
     return -1;
   }
 
-  // person plays a move if it is a person's turn.
+  // person plays a move of the visitor. While agents wait, it also lets them play on: the agent to move plays first, and the visitor's move
+  // follows if it is still possible. If a link does not say who plays, the visitor plays the side to move instead.
   person(move) {
-    if (this.game && this.personToMove()) {
-      this.command("play", move, "push");
-    } else if (this.game && !this.over()) {
-      setText($("status").lastChild, say(this.paused ? "status.waits.click" : "status.thinks.click", { side: sides()[this.game.side] }));
+    if (!this.game || this.over()) {
+      return;
     }
+    if (!this.personToMove() && this.unnamed && !this.players.agents()) {
+      this.players.take(this.game.side);
+    }
+    if (this.personToMove()) {
+      this.command("play", move, "push");
+    } else if (!this.paused) {
+      setText($("status").lastChild, say("status.thinks.click", { side: sides()[this.game.side] }));
+    } else if (this.can(move)) {
+      this.playOn();
+      this.renew(move);
+    }
+  }
+
+  // can reports whether a move is legal on the board.
+  can(move) {
+    return this.game.legal[this.game.names.indexOf(move)] === true;
   }
 
   // command changes the game: play, undo, redo, or "" to reload it. A move is for the position at the time of the call; if an earlier command
@@ -312,8 +341,9 @@ export class Play {
     return [g.side, played + say(this.paused ? "status.waits" : "status.thinks", { side: sides()[g.side], player: this.players.name(this.players.agent()) })];
   }
 
-  // renew aborts the requests about the last position and sends those about the current one.
-  renew() {
+  // renew aborts the requests about the last position and sends those about the current one. If an agent thinks, next is the visitor's move
+  // after the agent's, or "".
+  renew(next = "") {
     this.work.abort();
     this.work = new AbortController();
     const g = this.game;
@@ -327,7 +357,7 @@ export class Play {
     } else {
       $("status").firstElementChild.className = disc.className;
     }
-    this.board.show(g, this.personToMove());
+    this.board.show(g, this.personToMove() || this.paused);
     const thinks = !this.over() && !this.personToMove() && !this.paused;
     $("go").hidden = this.over() || this.personToMove() || !this.paused;
     const shown = { sight: $("sight").checked, search: $("evaluate").checked, exact: $("solve").checked };
@@ -349,7 +379,7 @@ export class Play {
       }
     }
     if (thinks) {
-      this.reply(signal);
+      this.reply(signal, next);
     }
   }
 
@@ -405,13 +435,17 @@ export class Play {
     }
   }
 
-  // reply requests and plays the agent's move.
-  async reply(signal) {
+  // reply requests and plays the agent's move, and then the visitor's next one if there is one.
+  async reply(signal, next) {
     const least = this.players.agents() ? 0.35 : 0; // seconds per move between agents, so that people and the browser's history can follow
     try {
       const move = await agentMove(this.game.position, this.players.agent(), least, signal, this.report);
       if (!signal.aborted) {
-        this.command("play", move);
+        const { made } = this.game;
+        await this.command("play", move);
+        if (next && this.game.made === made + 1 && this.personToMove() && this.can(next)) {
+          this.command("play", next, "push");
+        }
       }
     } catch (e) {
       if (aborted(e) || signal.aborted) {

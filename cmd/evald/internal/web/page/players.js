@@ -106,6 +106,12 @@ export class Players {
     return agents.length === 2 && red !== yellow ? say("players.missing", { name: this.name(yellow) }) : "";
   }
 
+  // take makes the visitor play a side, 0 or 1.
+  take(side) {
+    $("side").value = side === 0 ? "first" : "second";
+    this.show();
+  }
+
   // sentence describes the players of both sides.
   sentence({ red, yellow }) {
     const who = (text) => (text === person ? say("players.person") : this.name(text));

@@ -123,7 +123,7 @@ export class Review {
     this.mistakes = game.moves.flatMap((m, i) => (isMistake(m) ? [i] : []));
     const count = [0, 1].map((s) => this.mistakes.filter((i) => i % 2 === s).length);
     const open = game.moves.filter((m) => m.mark === "unproved").length;
-    setText($("review-status"), [say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }), open ? say("review.summary.open", { n: open }) : ""].join(" ").trim());
+    setText($("review-status"), [say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }), open ? say("review.summary.open", { n: open }) : "", game.ordered ? "" : say("review.unordered")].filter(Boolean).join(" "));
     this.buttons = [make("button", { type: "button" }, say("review.start")), ...game.moves.map((m, i) => this.moveButton(m, i))];
     $("review-moves").replaceChildren(...this.buttons.map((b) => make("li", {}, b)));
     $("review-accuracy").replaceChildren(...accuracyTable(game));

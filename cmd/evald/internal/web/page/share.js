@@ -1,28 +1,24 @@
 // A field for opening a position, and a link for copying the current one.
-import { post } from "./api.js";
+import { format, parse } from "./address.js";
 import { $, setText } from "./dom.js";
+import { enter } from "./position.js";
 import { say } from "./strings.js";
 
 export function sharing() {
   $("share").addEventListener("click", copy);
   $("moves").addEventListener("keydown", (e) => {
     if (e.key === "Enter") {
-      go($("moves").value.trim());
+      enter($("moves"), go, (error) => complain(error.message));
     }
   });
   $("moves").addEventListener("input", () => complain(""));
 }
 
-// go opens a position. If the position is invalid, the game stays as it is, and the error is shown beside the field.
-async function go(position) {
-  try {
-    await post("/ui/game", { position });
-  } catch (e) {
-    complain(e.message);
-    return;
-  }
+// go opens a position; of a link it keeps the players.
+function go(position, text) {
+  const { players } = parse("#" + text.split("#").at(-1));
   complain("");
-  location.hash = "#" + position;
+  location.hash = players ? format(position, players) : "#" + position;
 }
 
 export function complain(text) {

@@ -2,6 +2,7 @@
 import { Refusal, aborted, patiently, post } from "./api.js";
 import { parse } from "./address.js";
 import { $, count, make, setText } from "./dom.js";
+import { enter, orderNote } from "./position.js";
 import { say } from "./strings.js";
 
 const sides = ["", "side.red", "side.yellow"]; // by player
@@ -25,12 +26,14 @@ export class TreeView {
     $("to-tree").addEventListener("click", () => this.lead());
     $("tree-form").addEventListener("submit", (e) => {
       e.preventDefault();
-      const address = "#tree=" + $("tree-position").value.trim();
-      if (location.hash === address) {
-        this.search();
-      } else {
-        location.hash = address;
-      }
+      enter($("tree-position"), (position) => {
+        const address = "#tree=" + position;
+        if (location.hash === address) {
+          this.search();
+        } else {
+          location.hash = address;
+        }
+      }, (error) => setText($("tree-status"), error.message));
     });
     $("tree-unfold").addEventListener("click", () => this.fold(true));
     $("tree-fold").addEventListener("click", () => this.fold(false));
@@ -76,8 +79,12 @@ export class TreeView {
   draw(tree) {
     const root = { visits: count(tree.visits), value: verdict(tree.value, tree.proved), side: say(sides[tree.to_move]) };
     const none = tree.moves.length ? "" : " " + say("tree.none", { line: tree.pv });
-    setText($("tree-status"), say("tree.root", root) + none);
-    const [rules, moves] = this.position.includes(":") ? this.position.split(":") : ["7x6x4", this.position];
+    if ($("tree-position").value === this.position) { // the address may have another form
+      $("tree-position").value = tree.position;
+    }
+    this.position = tree.position;
+    setText($("tree-status"), [say("tree.root", root) + none, orderNote(tree.position)].join(" ").trim());
+    const [rules, moves] = tree.position.split(":");
     const joint = /\d\d\.|\.\d/.test(moves) || tree.pv.includes(".") ? "." : "";
     const most = Math.max(1, ...tree.moves.map((m) => m.visits));
     // item returns the element of a move with the moves after it; before are the moves before it.
