@@ -192,13 +192,11 @@ func searching(candidate *eval.Evaluator, a Accuracy) (*eval.Evaluator, error) {
 	if a.Visits == 0 {
 		return eval.New(candidate.Backend(), eval.Options{OwnRules: true}), nil
 	}
-	c := mcts.DefaultConfig(mcts.PUCT).For(candidate.Backend())
-	c.Visits, c.Exact, c.RootNodes = a.Visits, solver.NoProbes, mcts.RootNodesFor(a.Visits)
+	o := mcts.Options{Visits: a.Visits, Exact: solver.NoProbes}
 	if a.Solver {
-		c.Exact = solver.ByBoard
+		o.Exact = solver.ByBoard
 	}
-	c.MaxNodes = 1 << 31 // enough for all visits; fewer trees are then searched at once
-	return mcts.NewEvaluator(candidate, c, mcts.Limits{Visits: a.Visits, Batch: 256})
+	return mcts.NewEvaluator(candidate, o.Config(candidate.Backend()), mcts.Limits{Visits: a.Visits, Batch: 256})
 }
 
 func exists(path string) bool {
