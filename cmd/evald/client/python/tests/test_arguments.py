@@ -178,11 +178,11 @@ class Arguments(unittest.TestCase):
     def test_all_are_listed(self) -> None:
         for name, signature in callables().items():
             with self.subTest(name):
-                self.assertIn(name, CALLS, f"say in CALLS of tests/test_arguments.py how evald.{name}{signature} is called")
+                self.assertTrue(name in CALLS, f"say in CALLS of tests/test_arguments.py how evald.{name}{signature} is called")
                 named = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
                 self.assertEqual(set(CALLS[name][1]), named, f"CALLS of tests/test_arguments.py and evald.{name}{signature}")
                 for argument in named:
-                    self.assertIn(argument, KINDS, f"say in KINDS of tests/test_arguments.py what values the argument {argument} of evald.{name} has")
+                    self.assertTrue(argument in KINDS, f"say in KINDS of tests/test_arguments.py what values the argument {argument} of evald.{name} has")
 
     def test_wrong(self) -> None:
         """A wrong value of any argument is an EvaldError that names the argument, in words of Python."""
