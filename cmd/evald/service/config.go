@@ -20,7 +20,7 @@
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
 //	search.go, solve.go, exact.go         the models search and solver; proofs of ordinary models
 //	connections.go, auth.go, access.go    connections; tokens; certificates and tokens that are exchanged at a reload
-//	errors.go                             errors
+//	headers.go, errors.go                 the length of headers; errors
 //	metrics.go, trace.go                  metrics and traces
 //
 // The page of package kserve has the inputs, the outputs and the parameters.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -35,7 +36,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(s.config.Limits.Body),
 		grpc.MaxConcurrentStreams(uint32(s.config.Limits.Streams)),
 		grpc.ConnectionTimeout(s.config.Limits.Receive),
-		grpc.MaxHeaderListSize(16 << 10),
+		grpc.MaxHeaderListSize(mostGRPCHeaders),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: s.config.Limits.Idle}),
@@ -44,9 +45,11 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.InTapHandle(s.begin),
 		grpc.UnknownServiceHandler(s.streaming(noCall, false)),
 	}
+	creds := insecure.NewCredentials()
 	if encrypted := s.tlsConfig("h2"); encrypted != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(encrypted)))
+		creds = credentials.NewTLS(encrypted)
 	}
+	options = append(options, grpc.Creds(watchedCredentials{creds, s}))
 	if s.config.Traces != nil {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
 	}
@@ -72,9 +75,19 @@ func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, er
 	if values := info.Header.Get("authorization"); len(values) == 1 {
 		token = bearer(values[0])
 	}
-	if err := s.arrive(r, token); err != nil {
+	size := headersOf(info.FullMethodName, info.Header)
+	err := s.takeHeaders(r, size)
+	if err == nil {
+		err = s.arrive(r, token)
+	}
+	if err != nil {
 		s.loggedGRPC(r, err)
+		r.end()
 		return nil, err
+	}
+	if held := int(r.bytes); held > 0 { // until the call ends, also if its method is never called
+		r.bytes = 0
+		context.AfterFunc(ctx, func() { r.conn.of.memory.force(r.conn.from, -held) })
 	}
 	ctx = r.context(ctx)
 	var limited context.Context

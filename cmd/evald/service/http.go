@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	gstatus "google.golang.org/grpc/status"
 )
 
 func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
@@ -28,8 +29,8 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
 		WriteTimeout:      s.writeTime(),
 		IdleTimeout:       s.config.Limits.Idle,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes:    mostHTTPHeaders,
+		ErrorLog:          log.New(closeLog{s}, "", 0),
 	}
 }
 
@@ -69,7 +70,13 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		} else {
 			x.end = conn.begin()
 		}
-		next.ServeHTTP(x, r)
+		if size := httpHeadersOf(r); size > longestHeaders {
+			writeJSON(x, http.StatusRequestHeaderFieldsTooLarge, errorBody{gstatus.Convert(s.takeHeaders(ask, size)).Message()})
+		} else if err := s.takeHeaders(ask, size); err != nil {
+			writeError(x, err)
+		} else {
+			next.ServeHTTP(x, r)
+		}
 		status := cmp.Or(x.status, http.StatusOK)
 		if status < http.StatusBadRequest {
 			s.knows(ask)
@@ -125,7 +132,7 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // refusing lists the statuses that are logged as refusals.
 var refusing = [...]int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge,
-	http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
+	http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
 }
 
 // refusal returns the error in the answer, or "" if there is none.

@@ -212,6 +212,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, float64(value))
 	}
 	count("evald_access_reload_failures_total", "Attempts to read certificates and tokens anew that failed; the old ones stay in force.", c.server.accessFailures.Load())
+	count("evald_long_headers_total", "Calls that were refused because their headers are too long.", c.server.longHeaders.Load())
+	count("evald_closed_headers_total", "Connections that were closed because headers were far too long, slow or malformed.", c.server.closedHeaders.Load())
 	if lost := c.server.config.LinesLost; lost != nil {
 		count("evald_log_lines_dropped_total", "Lines of the log that standard error has not accepted in time.", lost())
 	}

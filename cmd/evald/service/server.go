@@ -48,6 +48,8 @@ type Server struct {
 	accessFiles    accessReload           // guarded by loading
 	accessFailures atomic.Uint64          // reloads of the access that failed
 
+	longHeaders, closedHeaders atomic.Uint64 // calls that were refused, and connections that were closed, because of their headers
+
 	generations sync.WaitGroup // counts the models that are not closed
 
 	metrics  *prometheus.Registry
