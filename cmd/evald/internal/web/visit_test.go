@@ -193,6 +193,7 @@ func TestPageForgets(t *testing.T) {
 	b.says("#status", "Red to move: you")
 	b.click("#solve")
 	b.says("#exact-text", "off")
+	b.says("#unkept", "This browser does not store what you change here")
 	b.agent("random")
 	b.choose("side", "both")
 	b.says("#status", "Red to move")
