@@ -56,7 +56,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/short engine/durable engine/game engine/eval engine/mcts engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/fault engine/short engine/durable engine/game engine/eval engine/mcts engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

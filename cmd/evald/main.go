@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
@@ -119,6 +120,9 @@ func run(ctx context.Context, args []string, s streams) int {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(c.Threads))
 	}
 	err = command.Run()
+	if f := fault.In(err); f != nil {
+		f.Tell(s.err, version())
+	}
 	switch {
 	case err == nil:
 		return exitOK

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
 )
@@ -209,11 +209,12 @@ type checked struct {
 
 func (c checked) Compute(ctx context.Context, b *eval.Batch) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // in a goroutine of the batcher a panic would end the program
-			c.log.Error("an evaluator panicked", "fault", p, "stack", string(debug.Stack()))
+		if f := fault.In(err); f != nil { // of this goroutine or of one that the backend has started
+			c.log.Error("an evaluator panicked", "fault", f.Value, "stack", f.Stack)
 			err = fmt.Errorf("evaluate: the evaluator had a fault; the log has the details")
 		}
 	}()
+	defer fault.Catch(&err)
 	if err := c.Backend.Compute(ctx, b); err != nil {
 		return err
 	}

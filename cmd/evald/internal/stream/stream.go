@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 )
@@ -172,7 +173,7 @@ func (c *Chunk) fill(r *Reader, rows int) (more bool, err error) {
 }
 
 // answer parses the chunk's lines and evaluates the valid ones, in one batch for each game. It returns an error only if the end of ctx cut
-// the evaluator short.
+// the evaluator short, or after a panic in it.
 func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluator) error {
 	c.games = 0
 	for i := range c.Answers {
@@ -189,7 +190,7 @@ func (c *Chunk) answer(ctx context.Context, parser *game.Parser, e *eval.Evaluat
 	for _, b := range c.batches[:c.games] {
 		b.Reset(b.Board, len(b.Pos))
 		err := e.Evaluate(ctx, b)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && (ctx.Err() != nil || fault.In(err) != nil) {
 			return err
 		}
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
@@ -333,6 +334,16 @@ func (f *failing) Write(p []byte) (int, error) {
 		return 0, errors.New("disk full")
 	}
 	return len(p), nil
+}
+
+// A panic in the evaluator ends the run with an error: it is no fault of a line.
+func TestEvaluatorPanics(t *testing.T) {
+	broken := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error { panic("broken network") }}
+	var out bytes.Buffer
+	sum, err := Run(t.Context(), strings.NewReader("4\n44\n"), JSONL{&out}, job(evaltest.Raw(broken)))
+	if fault.In(err) == nil || out.Len() > 0 {
+		t.Errorf("%+v, error %v, output %q; want a fault", sum, err, out.String())
+	}
 }
 
 func TestFaults(t *testing.T) {

@@ -228,7 +228,7 @@ class Fuzz:
                 elif name == "selfplay":
                     value = board._number
                 elif name == "wait":
-                    value = r.choice([0, 1, 5])
+                    value = r.choice([0, 1, 5, -1, -(1 << 63)])
                 elif name in ("about", "evaluator", "records"):
                     value = 5000
                 elif name == "parse" and numbers == 3:
@@ -241,7 +241,7 @@ class Fuzz:
                         value += NOBODY  # not the number of another board, for which the arrays may be too small
             elif kind == "s":
                 value = {"board": r.choice([b"7x6x4", b"99x99x9", b"", b"x", b"3x3x3free", b"6x5x4"]), "parse": lines, "planes": description, "answer": r.choice([None, None, None, b"no memory"])}.get(name, options)
-                if r.random() < 0.02 and name != "parse":
+                if r.random() < 0.02 and name not in ("parse", "planes"):  # there it would be another size of arrays
                     value = None
             elif kind in "rwul":
                 array = next(at)
@@ -306,7 +306,7 @@ class Fuzz:
 
     def harmless(self, name: str, numbers: int) -> bool:
         """Whether a wrong number must be noticed. A number of positions, or of bytes, that is larger than the array is the caller's mistake."""
-        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "selfplay": ()}.get(name, (2,))
+        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "wait": (1,), "selfplay": ()}.get(name, (2,))
         return numbers not in counts
 
     def content(self, name: str, kind: str, size: int, board: evald.Board, n: int) -> bytes:
