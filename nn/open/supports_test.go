@@ -27,12 +27,13 @@ func described(t *testing.T, name, description string) (path string) {
 // rules decide and for games that are over. With Substitute another evaluator answers, and under its own name.
 func TestSupports(t *testing.T) {
 	const of = "planes: [0.5*own, 0.5*other, 0.5*ones+0.5*player], value: {kind: linear}}"
+	small := inFile(t, "quick.safetensors", gametest.Must(quick(t).Marshal())(t))
 	cases := []struct {
 		name, path, games string
 		mirror, foreign   bool
 	}{
 		{open.FastModel, open.FastModel, "7x6x4 alone", false, false},
-		{open.FastModel + ", mirrored", open.FastModel, "7x6x4 alone", true, false},
+		{"quick, mirrored", small, "7x6x4 alone", true, false},
 		{"tables", inFile(t, "tables.onnx", onnx.MarshalPattern(quick(t), "tables")), "7x6x4 alone", false, true},
 		{"lightzero", described(t, "lightzero", "{rules: 7x6x4, "+of), "7x6x4 alone", false, true},
 		{"lightzero", described(t, "lightzero", "{rules: any, "+of), "boards whose shapes fit it (description: input \"obs\": ", false, true},
@@ -75,7 +76,7 @@ func TestSupports(t *testing.T) {
 		})
 	}
 	large := game.MustBoard(game.Rules{Rows: 6, Columns: 17, InARow: 4, Gravity: true})
-	e, _ := opened(t, open.Options{Model: open.FastModel})
+	e, _ := opened(t, open.Options{Model: small})
 	if err := e.Supports(large); err == nil || !strings.HasSuffix(err.Error(), "or none, and bitsquares answers") {
 		t.Errorf("on a board that no network knows: %v", err)
 	}

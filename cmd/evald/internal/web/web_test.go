@@ -222,6 +222,9 @@ func TestLevels(t *testing.T) {
 	type config struct{ Levels []play.Level }
 	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return heuristic.New(eval.OddEven) }}
 	c := answered[config](t, ask(t, handler(t, Config{Agents: shared}), "/ui/config", ""))
+	for i := range c.Levels {
+		c.Levels[i].Agent.Chosen = true // which a spec's text does not say
+	}
 	if diff := cmp.Diff(play.Levels, c.Levels); diff != "" {
 		t.Errorf("levels (-want +got):\n%s", diff)
 	}
