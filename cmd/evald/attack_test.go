@@ -354,6 +354,16 @@ var attacks = map[string]func(ctx context.Context, a *attack){
 		}
 		a.open(ctx, 20, a.grpc, w.take(-1), nil)
 	},
+	"long headers, gRPC": func(ctx context.Context, a *attack) {
+		w := newWire(65535)
+		_ = w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: bytes.Repeat([]byte{0x90}, 16<<10)}) // fields of the static table
+		first := w.take(-1)
+		_ = w.framer.WriteContinuation(1, false, bytes.Repeat([]byte{0x90}, 16))
+		a.open(ctx, 300, a.grpc, first, w.take(-1))
+	},
+	"long headers, REST": func(ctx context.Context, a *attack) {
+		a.open(ctx, 300, a.http, []byte("GET /v2 HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("a", 100<<10)), []byte("aaaa"))
+	},
 	"long names to load": func(ctx context.Context, a *attack) {
 		name := strings.Repeat("x", 7<<20)
 		a.calls(ctx, 4, func(ctx context.Context, api kserve.GRPCInferenceServiceClient) error {
