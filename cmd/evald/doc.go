@@ -22,6 +22,7 @@
 //	prove.go                                 an agent against every play
 //	kaggle.go                                Kaggle
 //	selfplay.go, cluster.go                  self-play, here and on many machines
+//	runflags.go                              flags of resumed runs
 //	train.go, lessons.go, traintables.go     training of both kinds of networks, of one game or several
 //	learn.go                                 the whole loop
 //	model.go, modelint8.go                   networks by name; networks in 8 bits

@@ -97,14 +97,17 @@ func run(ctx context.Context, args []string, s streams) int {
 	s = s.withStatusLine()
 	var c cli
 	exited := -1
-	config := new(configReader)
-	parser := newParser(&c, s, func(code int) { exited = code }, kong.Resolvers(config), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+	config, resumed := new(configReader), new(runReader)
+	parser := newParser(&c, s, func(code int) { exited = code }, kong.Resolvers(resumed, config), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	command, err := parser.Parse(args)
 	if exited >= 0 { // --help and --version have written their text
 		return exited
 	}
 	if config.err != nil {
 		err = config.err
+	}
+	if err == nil {
+		err = resumed.checkKept(command)
 	}
 	if err == nil {
 		err = checkRanges(command)

@@ -20,7 +20,7 @@ type selfplayCmd struct {
 	backend
 	selfplayFlags
 	joinFlags
-	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Folder of the records; an existing run is resumed. With several games, each has a folder of its own in it."`
+	Out   string `short:"o" without:"join" type:"path" placeholder:"DIR" help:"Folder of the records. The same command, also with more --games, resumes an interrupted or killed run. With several games, each has a folder of its own in it."`
 	Games int    `range:"1 to 1000000000" without:"join" default:"1000" help:"Number of games."`
 }
 

@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
@@ -28,38 +30,45 @@ import (
 
 type trainCmd struct {
 	Files []string `arg:"" optional:"" type:"existingfile" help:"Records to learn from (Parquet), or exact scores (lines of evald solve --scores); each file is of one game."`
-	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" help:"The run's folder. An interrupted or killed run is resumed."`
-	Task  string   `enum:"all,exact,gameover" default:"all" help:"all: learn from records, with all losses. exact: the same from exact scores. gameover: only the gameover head, from random positions."`
+	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" run:"-" help:"The run's folder. An interrupted or killed run is resumed, and its files and other flags may then be left out. --trainer, --test, --save and --plot may be given anew, and the files, if they have moved; other flags with another value are an error."`
+	Task  string   `run:"fixed" enum:"all,exact,gameover" default:"all" help:"all: learn from records, with all losses. exact: the same from exact scores. gameover: only the gameover head, from random positions."`
 
-	Network string `default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables for machines without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
-	Init    string `type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of random ones; it may have fewer blocks."`
-	Rules   string `default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. Each step uses one game."`
-	Batch   int    `range:"1 to 65536" default:"1024" help:"Positions per step."`
-	Steps   *int   `range:"1 to 1073741824" help:"Steps of the whole run. Default: 4 passes over the records, or 2000 steps for gameover."`
+	Network string `run:"fixed" default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables for machines without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
+	Init    string `run:"fixed" type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of random ones; it may have fewer blocks."`
+	Rules   string `run:"fixed" default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. Each step uses one game."`
+	Batch   int    `run:"fixed" range:"1 to 65536" default:"1024" help:"Positions per step."`
+	Steps   *int   `run:"fixed" range:"1 to 1073741824" help:"Steps of the whole run. Default: 4 passes over the records, or 2000 steps for gameover."`
 
-	Trainer   string  `enum:"gorgonia,torch" default:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
-	LR        float64 `range:"0 to 10" default:"0" help:"Maximum learning rate; 0 is 0.002."`
-	Warmup    int     `range:"-1 to 1073741824" default:"-1" help:"Steps in which the learning rate rises; -1 is a twentieth of all, at most 1000."`
-	Optimizer string  `enum:"muon,adamw" default:"muon" help:"Optimizer: ${enum}. muon is for the weights of the blocks; it uses adamw for the others."`
-	EMA       float64 `range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
-	Clip      float64 `range:"0 to 1e+38" default:"1" help:"Maximum norm of the gradient; 0 is no limit."`
-	L2        float64 `range:"0 to 1" name:"l2" env:"EVALD_L2" default:"0.01" help:"Decoupled weight decay: a step subtracts learning rate x this x weight from each weight."`
-	Seed      uint64  `help:"Random seed of the first weights, the order of records, mirror images and random positions."`
+	Trainer   string  `run:"change" enum:"gorgonia,torch" default:"gorgonia" help:"Trainer: ${enum}. torch needs a Python with PyTorch (EVALD_PYTHON, or python3), and uses a GPU if there is one. A run may be resumed with the other trainer."`
+	LR        float64 `run:"fixed" range:"0 to 10" default:"0" help:"Maximum learning rate; 0 is 0.002."`
+	Warmup    int     `run:"fixed" range:"-1 to 1073741824" default:"-1" help:"Steps in which the learning rate rises; -1 is a twentieth of all, at most 1000."`
+	Optimizer string  `run:"fixed" enum:"muon,adamw" default:"muon" help:"Optimizer: ${enum}. muon is for the weights of the blocks; it uses adamw for the others."`
+	EMA       float64 `run:"fixed" range:"0 to 0.999999" name:"ema" default:"0.99" help:"Decay of the moving average of the weights, which is the network that is saved; 0 saves the weights themselves."`
+	Clip      float64 `run:"fixed" range:"0 to 1e+38" default:"1" help:"Maximum norm of the gradient; 0 is no limit."`
+	L2        float64 `run:"fixed" range:"0 to 1" name:"l2" env:"EVALD_L2" default:"0.01" help:"Decoupled weight decay: a step subtracts learning rate x this x weight from each weight."`
+	Seed      uint64  `run:"fixed" help:"Random seed of the first weights, the order of records, mirror images and random positions."`
 
-	QShare     float64       `range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
-	Heuristics bool          `without:"task=gameover|exact" help:"Also learn from records that a heuristic made."`
-	Taste      string        `without:"task=gameover" placeholder:"NAME|PATH" help:"Where exact results show that several moves are equally good, let a quarter of the policy's loss prefer those that this network prefers. Otherwise the network forgets which of them are hard to answer."`
-	HeldOut    float64       `range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Share of the games that are held out (0.02 is one in fifty): training does not use them, and the metrics measure them during the run and at its end. The same seed and files hold out the same games. The column game names each row's game; without it, as with exact scores, successive rows are one game while a move leads from each to the next."`
-	Without    []string      `type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse records with positions of these files or their mirror images: sets that measure networks, in the formats of evald score."`
-	Test       int           `range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"For gameover: measure the network at the end on this number of other positions, in the proportions of random games."`
-	Save       time.Duration `range:"0s to 8760h" default:"1m" help:"Time between saves of the run; a kill loses at most this much."`
-	Plot       string        `type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
+	QShare     float64       `run:"fixed" range:"0 to 1" without:"task=gameover" name:"q-share" default:"0" help:"Share of the search's value in the target of win, draw and loss, 0 to 1; the rest is the game's outcome."`
+	Heuristics bool          `run:"flag" without:"task=gameover|exact" help:"Also learn from records that a heuristic made."`
+	Taste      string        `run:"fixed" without:"task=gameover" placeholder:"NAME|PATH" help:"Where exact results show that several moves are equally good, let a quarter of the policy's loss prefer those that this network prefers. Otherwise the network forgets which of them are hard to answer."`
+	HeldOut    float64       `run:"fixed" range:"0 to 0.9" without:"task=gameover" name:"validate" default:"0" placeholder:"SHARE" help:"Share of the games that are held out (0.02 is one in fifty): training does not use them, and the metrics measure them during the run and at its end. The same seed and files hold out the same games. The column game names each row's game; without it, as with exact scores, successive rows are one game while a move leads from each to the next."`
+	Without    []string      `run:"flag" type:"existingfile" without:"task=gameover" placeholder:"SET" help:"Refuse records with positions of these files or their mirror images: sets that measure networks, in the formats of evald score."`
+	Test       int           `run:"change" range:"0 to 1073741824" needs:"task=gameover" default:"100000" help:"For gameover: measure the network at the end on this number of other positions, in the proportions of random games."`
+	Save       time.Duration `run:"change" range:"0s to 8760h" default:"1m" help:"Time between saves of the run; a kill loses at most this much."`
+	Plot       string        `run:"change" type:"path" placeholder:"F.svg" help:"Draw the run's losses and accuracy."`
 }
 
 // Validate checks the flags before anything is read.
 func (c *trainCmd) Validate() error {
 	if c.Out == "" {
 		return nil // the parser reports this
+	}
+	if len(c.Files) == 0 && c.Task != "gameover" {
+		kept, err := readFlags(c.Out)
+		if err != nil {
+			return err
+		}
+		c.Files = resolvePaths(c.Out, kept.Flags["files"])
 	}
 	if pattern.IsShape(c.Network) {
 		if err := c.checkTables(); err != nil {
@@ -79,7 +88,7 @@ func (c *trainCmd) Validate() error {
 	return nil
 }
 
-func (c *trainCmd) Run(ctx context.Context, s streams) error {
+func (c *trainCmd) Run(ctx context.Context, s streams, line *kong.Context) error {
 	games, err := game.ParseMix(c.Rules)
 	if err != nil {
 		return usage("--rules: %w", err)
@@ -88,7 +97,7 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		defer os.Remove(c.Out) // this removes only an empty folder
 	}
 	if pattern.IsShape(c.Network) {
-		return c.runTables(ctx, s, games)
+		return c.runTables(ctx, s, games, line)
 	}
 	initial, err := c.initial()
 	if err != nil {
@@ -131,6 +140,9 @@ func (c *trainCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer run.Close()
+	if err := keepFlags(line, c.Out, c.Files); err != nil {
+		return err
+	}
 	if c.Trainer != "gorgonia" {
 		fmt.Fprintf(s.err, "evald: steps by %s\n", run.About())
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
@@ -39,7 +41,7 @@ func (c *trainCmd) checkTables() error {
 const tablesRate = 0.001
 
 // runTables begins or continues a run that trains a network of pattern tables, and prints the results.
-func (c *trainCmd) runTables(ctx context.Context, s streams, games game.Mix) error {
+func (c *trainCmd) runTables(ctx context.Context, s streams, games game.Mix, line *kong.Context) error {
 	var initial *pattern.Network
 	if c.Init != "" {
 		var err error
@@ -67,6 +69,9 @@ func (c *trainCmd) runTables(ctx context.Context, s streams, games game.Mix) err
 		return err
 	}
 	defer folder.Close()
+	if err := keepFlags(line, c.Out, c.Files); err != nil {
+		return err
+	}
 	if err := c.train(ctx, s, folder, trainer.Done, config, all); err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func label(object map[string]any, i int) string {
 		delete(object, field)
 	}
 	if solver, ok := object["solver"].(bool); ok && !solver && visits > 0 {
-		parts = append(parts, "no solver")
+		parts = append(parts, "no_solver") // which the page writes with a blank
 	}
 	return cmp.Or(strings.Join(parts, ", "), fmt.Sprint(i+1))
 }

@@ -7,7 +7,7 @@ function word(name) {
 
 // inWords returns the name of a metric or field in words. It translates the whole name, or else its parts.
 export function inWords(name) {
-  const visits = name.replace(/\bvisits 0\b/, say("names.network")).replace(/\bvisits (\d+)/, (_, n) => say("names.visits", { n })).replace(/\bno solver\b/, say("names.noSolver"));
+  const visits = name.replace(/\bvisits 0\b/, say("names.network")).replace(/\bvisits (\d+)/, (_, n) => say("names.visits", { n }));
   return named("metric", name) ?? visits.split(" ").map((part) => named("metric", part) ?? part.split(".").map(word).join(", ")).join(" ");
 }
 

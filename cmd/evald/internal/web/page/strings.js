@@ -210,7 +210,6 @@ const en = {
 
   "names.network": "network alone",
   "names.visits": "{n} positions tried",
-  "names.noSolver": "no solver",
 
   "panel.Requests": "Requests",
   "panel.Positions": "Positions",
@@ -757,7 +756,6 @@ const de = {
 
   "names.network": "Netz allein",
   "names.visits": "{n} Stellungen geprüft",
-  "names.noSolver": "ohne Löser",
 
   "panel.Requests": "Anfragen",
   "panel.Positions": "Stellungen",
