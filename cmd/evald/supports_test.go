@@ -42,8 +42,8 @@ func unknowing(t *testing.T) []string {
 	return []string{path, foreignFile(t, "lightzero", "")}
 }
 
-// harmless are the flags and arguments with networks that are evaluated on no other board, with the reason.
-var harmless = map[string]string{
+// elsewhere are the flags and arguments with networks that are evaluated on no other board, with the reason.
+var elsewhere = map[string]string{
 	"bench eval --model":     "measures on 7x6x4",
 	"bench serve --model":    "measures on 7x6x4",
 	"learn --init":           "its run says on which boards its networks can learn",
@@ -131,7 +131,7 @@ func TestUnsupported(t *testing.T) {
 			isModel := strings.Contains(name, "NAME|PATH") || v.Flag != nil && v.Flag.PlaceHolder == "NAME|PATH" || name == "--model"
 			isAgent := strings.TrimPrefix(name, "--") == "agent"
 			door := strings.Join(path, " ") + " " + name
-			if !isModel && !isAgent || harmless[door] != "" {
+			if !isModel && !isAgent || elsewhere[door] != "" {
 				continue
 			}
 			for _, network := range networks {
