@@ -54,7 +54,7 @@ func stub(before func()) *eval.Evaluator {
 // in the helpers with which it probes; and in those that probe roots.
 func TestSearchPanics(t *testing.T) {
 	c := DefaultConfig(PUCT)
-	limits := Limits{Visits: 50, Batch: 16}
+	limits := Limits{Visits: 20, Batch: 16}
 	for _, n := range []int{1, 60} {
 		for _, call := range []int64{1, 2, 9} {
 			broken(t, "evaluator", Search(t.Context(), stub(panicsAt(call)), some(t, c, n), limits))
@@ -65,7 +65,7 @@ func TestSearchPanics(t *testing.T) {
 			}))
 		}
 	}
-	c.Exact, c.RootNodes = 100, 1000
+	c.Exact, c.RootNodes = 100, 100
 	for what, damage := range map[string]func(tr *Tree){
 		"start":   func(tr *Tree) { tr.nodes = tr.nodes[:1] },
 		"visits":  func(tr *Tree) { tr.nodes[rootNode] = node{first: 1 << 20, count: 7, visits: 1} },
