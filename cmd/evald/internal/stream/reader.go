@@ -30,7 +30,7 @@ type Line struct {
 	numbers  int    // number of numbers that follow; 0 if anything else follows, other than a comment
 	least    int    // of these numbers
 	most     int
-	Err      error  // why the line could not be read or answered; a *game.ParseError has Line set
+	Err      error // why the line could not be read or answered; a *game.ParseError has Line set
 }
 
 // Reader splits the input into lines. It skips blank lines, lines that begin with #, and a byte order mark at the start. The text after a
