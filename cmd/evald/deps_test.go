@@ -22,7 +22,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/durable/durabletest", "engine/durable engine/game/gametest"},
 	{"engine/solver/book", "engine/game engine/jobs engine/durable"},
 	{"engine/solver", "engine/fault engine/game engine/internal/prefetch engine/solver/book"},
-	{"engine/eval", "engine/fault engine/game engine/internal/prefetch engine/jobs engine/solver"},
+	{"engine/eval", "engine/fault engine/short engine/game engine/internal/prefetch engine/jobs engine/solver"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
 	{"engine/heuristic", "engine/game engine/eval"},
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
@@ -56,7 +56,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/fault engine/short engine/durable engine/game engine/eval engine/mcts engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

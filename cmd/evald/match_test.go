@@ -219,10 +219,10 @@ func TestMatchShortMoves(t *testing.T) {
 
 // The table has the names that the user typed, in 80 columns.
 func TestMatchNames(t *testing.T) {
-	long := "human:model=default-fast,ahead=2,threats=0.25,diagonals=0.4,temperature=7"
-	longest := "mcts:model=default-fast,visits=10,explore=1.4142135623730951,exact=100000,leaves=3"
+	long := "human:model=default-fast,ahead=2,threats=0.25,diagonals=0.4,temperature=7" // which is casual in full
+	longest := "mcts:model=seeded-2x16,visits=10,explore=1.4142135623730951,exact=100000,leaves=3"
 	out := must(t, "", "match", "casual", "casual", long, longest, "--games", "2", "--rules", "4x4x3", "--threads", "1")
-	for _, want := range []string{" casual  ", " casual#2  ", " human:model=defau…  ", ": mcts:model=default-fast,visits=10,leaves=3,explore=1.4142135623730951,\n   exact=100000\n", ": " + long + "\n", ": " + long + "#3\n"} {
+	for _, want := range []string{" casual  ", " casual#2  ", " human:model=defau…  ", ": mcts:model=seeded-2x16,visits=10,leaves=3,explore=1.4142135623730951,\n   exact=100000\n", ": " + long + "\n", ": " + long + "#3\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the table lacks %q:\n%s", want, out)
 		}

@@ -242,25 +242,18 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// An agent that fails or panics is dropped.
+// An agent that fails or whose evaluator panics is dropped, and its error is that of the move.
 func TestFailures(t *testing.T) {
-	for _, panics := range []bool{false, true} {
+	for panics, want := range map[bool]string{false: "not today", true: "evald has a fault: moody"} {
 		players := byStub(t, func(context.Context, *eval.Batch) error {
 			if panics {
 				panic("moody")
 			}
 			return errors.New("not today")
 		})
-		func() {
-			defer func() {
-				if got := recover() != nil; got != panics {
-					t.Errorf("panic %v, want %v", got, panics)
-				}
-			}()
-			if _, _, err := players.Move(t.Context(), Turn{State: after(t, "-"), Act: time.Second}); err == nil || !strings.Contains(err.Error(), "not today") {
-				t.Errorf("error %v", err)
-			}
-		}()
+		if _, _, err := players.Move(t.Context(), Turn{State: after(t, "-"), Act: time.Second}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 		if players.busy != 0 || len(players.idle) != 0 || len(players.slots) != 0 {
 			t.Errorf("panic %v: %d busy and %d idle agents, %d slots taken; want none", panics, players.busy, len(players.idle), len(players.slots))
 		}
