@@ -62,11 +62,12 @@ class Copies(unittest.TestCase):
         """Another process, of the library or the program, gets the same contents."""
         texts = {name: pickle.dumps(example(name).make()) for name in classes()}
         want = "".join(f"{name} {example(name).content(pickle.loads(text))!r}\n" for name, text in texts.items())
-        own = os.environ.get("EVALD_PROGRAM") or os.environ["EVALD_LIBRARY"]
+        library, program = os.environ.get("EVALD_LIBRARY"), os.environ.get("EVALD_PROGRAM")  # the library is a program too
+        transports = [{"EVALD_PROGRAM": program or library or ""}] + ([{"EVALD_LIBRARY": library}] if library else [])
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "pickles"
             path.write_bytes(pickle.dumps(texts))
-            for transport in ({"EVALD_LIBRARY": own}, {"EVALD_PROGRAM": own}):
+            for transport in transports:
                 env = {k: v for k, v in os.environ.items() if k not in ("EVALD_LIBRARY", "EVALD_PROGRAM")} | transport
                 code = "import sys, test_values; test_values.load(sys.argv[1])"
                 done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], env=env, capture_output=True, text=True)
