@@ -160,7 +160,7 @@ class Positions:
     @property
     def words(self) -> Words:
         """The bitboards [N,4]."""
-        return self._words.view()  # so that nobody changes the shape of the array
+        return self._words.view()  # a caller that changes its shape leaves this one as it is
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = thread.error
