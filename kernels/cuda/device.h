@@ -38,6 +38,9 @@ struct alignas(8) Floats2 {
 // block fits on a multiprocessor.
 #define KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads, 1) name
 
+// RESIDENT_KERNEL is KERNEL, but so many blocks fit on a multiprocessor, as far as their registers are concerned.
+#define RESIDENT_KERNEL(name, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name
+
 extern __shared__ Quad shared_quads[];
 
 // shared returns the value of type T at an offset in shared memory. The offset is a multiple of the size of T.
@@ -66,6 +69,9 @@ DEVICE u32 grid_size() {
 
 // sync_block waits for all threads of the block. After it, all threads see what any of them wrote before it.
 DEVICE void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
+
+// sync_warp waits for all lanes of the warp. After it, all lanes see what any of them wrote before it.
+DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 DEVICE u32 shared_address(u32 offset) {
 	u32 base;
@@ -151,6 +157,27 @@ DEVICE int popcount(u64 x) {
 	int n;
 	asm("popc.b64 %0, %1;" : "=r"(n) : "l"(x));
 	return n;
+}
+
+// read_quad reads global memory that no kernel writes, so that the read may be moved before others. The address is a multiple of 16.
+DEVICE Quad read_quad(const void *at) {
+	Quad q;
+	asm("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w) : "l"(at));
+	return q;
+}
+
+// dot returns sum plus the products of the four bytes of x, which are unsigned, and those of w, which are signed.
+DEVICE int dot(u32 x, u32 w, int sum) {
+	int y;
+	asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(w), "r"(sum));
+	return y;
+}
+
+// odd_bytes returns bytes 1 and 3 of x as bytes 0 and 2; the others are 0.
+DEVICE u32 odd_bytes(u32 x) {
+	u32 y;
+	asm("prmt.b32 %0, %1, 0, 0x4341;" : "=r"(y) : "r"(x));
+	return y;
 }
 
 // opaque returns x but hides its value from the compiler. So the compiler cannot move a computation that depends on x out

@@ -33,7 +33,10 @@
 // containers lacks its compiler. All other architectures use the PTX.
 package cuda
 
-import _ "embed"
+import (
+	_ "embed"
+	"fmt"
+)
 
 //go:generate go run ./build
 
@@ -67,6 +70,8 @@ var (
 	hopper128 string
 	//go:embed ptx/hopper256.ptx
 	hopper256 string
+	//go:embed ptx/tables.ptx
+	tablesPTX string
 	//go:embed ptx/any.ptx
 	anySize string
 )
@@ -177,4 +182,58 @@ func wide(name, module, ptx string, channels, n int) Kernel {
 		Name: name, Module: module, PTX: ptx, Arch: arch, Few: true, Channels: channels, Rows: rows, Threads: 32 * warps, Cluster: 1,
 		Shared: warps*16*256*n + 2*rows*line + line, Chunk: 256 * n, Keep: rows * line,
 	}
+}
+
+// TablesKernel is an entry point for networks of pattern tables on 7x6. They are padded with zeros to its number of lanes.
+type TablesKernel struct {
+	Name  string
+	Lanes int  // of a row
+	Words bool // rows are int16; otherwise bytes times a factor for each row
+}
+
+// TablesKernels lists the kernels, the one for rows of bytes first for each number of lanes.
+func TablesKernels() (all []TablesKernel) {
+	for _, lanes := range []int{128, 256, 512} {
+		name := fmt.Sprintf("tables_%d", lanes)
+		all = append(all, TablesKernel{name, lanes, false}, TablesKernel{name + "_words", lanes, true})
+	}
+	return all
+}
+
+// Kernel returns the kernel as it is launched for padded widths.
+func (k TablesKernel) Kernel(widths [4]int) Kernel {
+	return Kernel{
+		Name: k.Name, Module: "tables", PTX: tablesPTX, Arch: 75, Channels: k.Lanes, Threads: 32 * TablesWarps, Cluster: 1, Shared: k.Shared(widths),
+	}
+}
+
+// RowBytes is the size of a row of the table.
+func (k TablesKernel) RowBytes() int {
+	if k.Words {
+		return 2 * k.Lanes
+	}
+	return k.Lanes
+}
+
+// Widths returns the padded inputs of the dense layers, and then the width of the output, for those of a network.
+func (k TablesKernel) Widths(sizes [4]int) [4]int {
+	padded := func(n int) int { return (n + 31) &^ 31 }
+	return [4]int{k.Lanes / 2, padded(sizes[1]), padded(sizes[2]), sizes[3]}
+}
+
+// The positions that a warp takes at a time, and the warps of a block of threads.
+const (
+	TablesGroup = 16
+	TablesWarps = 8
+)
+
+// Shared is the bytes of shared memory of a block of threads, for padded widths. It mirrors Layout in tables.h.
+func (k TablesKernel) Shared(widths [4]int) int {
+	const slot, together = 52, 4
+	fixed, activations := 4*widths[0], widths[0]
+	for i := range 3 {
+		fixed += widths[i]*widths[i+1] + 4*widths[i+1]
+		activations = max(activations, widths[i])
+	}
+	return fixed + TablesWarps*(4*slot*TablesGroup+2*together*activations)
 }

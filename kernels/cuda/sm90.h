@@ -218,9 +218,6 @@ DEVICE void copy_across(u32 rank, u32 offset, u32 bytes, u32 barrier) {
 // any of them wrote before it.
 DEVICE void sync_some(u32 name, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory"); }
 
-// sync_warp waits for the warp. After it, its threads see what any of them wrote before it.
-DEVICE void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
-
 // fewer_registers reduces the registers of each thread of the warpgroup to N. more_registers raises them to N, when enough have
 // been released. N is a multiple of 8, from 24 to 240.
 template <int N>

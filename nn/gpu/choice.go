@@ -179,6 +179,10 @@ var speeds = map[kind]speed{
 // whose times were not measured: on boards other than 7x6, and in emulation. It knows nothing of tower_any, whose family has no other kernel.
 func (p plan) predict(n, processors int) float64 {
 	const launch, beside = 3e-6, 15e-6 // beside: a group's planes, heads and layers
+	if p.isTables() {
+		const rowsASecond = 3e12 / 33 // bytes of rows
+		return launch + beside + float64(n*p.tables.RowBytes())/rowsASecond
+	}
 	k, boards := p.Kernel, p.together(n, processors)
 	waves := float64(ceil(ceil(n, boards), max(1, processors/k.Cluster)))
 	if k.Channels == 0 {

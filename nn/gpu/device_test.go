@@ -44,7 +44,7 @@ func serve(t testing.TB, n *net.Network, d driver.Device) *Backend {
 // serveBy is serve by the kernel of that name alone.
 func serveBy(t testing.TB, n *net.Network, d driver.Device, kernel string, r retry) *Backend {
 	t.Helper()
-	e, notes, err := newEvaluator(n, []driver.Device{d}, Options{Kernel: kernel, Trial: trialProgram(t)}, r)
+	e, notes, err := newEvaluator(convolutions{n}, []driver.Device{d}, Options{Kernel: kernel, Trial: trialProgram(t)}, r)
 	if err != nil {
 		t.Fatal(err, notes)
 	}
@@ -90,7 +90,7 @@ func TestGPUKernels(t *testing.T) {
 			text, d.Multiprocessors = "1x16/8/16", 1
 		}
 		r := usualRetry
-		e, notes, err := newEvaluator(scrambled(t, text, 1), []driver.Device{d}, Options{Trial: trialProgram(t)}, r)
+		e, notes, err := newEvaluator(convolutions{scrambled(t, text, 1)}, []driver.Device{d}, Options{Trial: trialProgram(t)}, r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // Backend answers batches with a network on all GPUs of the machine, with Source eval.GPU.
@@ -51,7 +52,15 @@ type Backend struct {
 // Before that, a process of the program Options.Trial tries all kernels on a device of each kind, and measures them (tune). A
 // kernel that faults or does not end costs that process alone. Without such a program no kernel is tried: those for every GPU
 // evaluate, chosen by predicted times, and those for Hopper do not.
-func New(n *net.Network, o Options) (e *Backend, notes []error, err error) {
+func New(n *net.Network, o Options) (e *Backend, notes []error, err error) { return start(convolutions{n}, o) }
+
+// NewTables is New for a network of pattern tables. Answers have the bits of the CPU's, on every device. The kernels run on sm_75 and later.
+// Boards other than 7x6x4 are an error.
+func NewTables(n *pattern.Network, o Options) (e *Backend, notes []error, err error) {
+	return start(tables{n}, o)
+}
+
+func start(n network, o Options) (e *Backend, notes []error, err error) {
 	found, err := driver.Find()
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +81,7 @@ func limitsOf(devices []driver.Device) retry {
 	return r
 }
 
-func newEvaluator(n *net.Network, found []driver.Device, o Options, r retry) (e *Backend, notes []error, err error) {
+func newEvaluator(n network, found []driver.Device, o Options, r retry) (e *Backend, notes []error, err error) {
 	serves := newServed(n)
 	serves.only = o.Kernel
 	failed.Lock()

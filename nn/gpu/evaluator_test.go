@@ -81,7 +81,7 @@ func devices(t testing.TB, n int, like Target) []driver.Device {
 func evaluator(t testing.TB, n *net.Network, on []driver.Device, events func(string)) *Backend {
 	t.Helper()
 	fakeDriver.Reset()
-	e, notes, err := newEvaluator(n, on, Options{Event: events}, quick)
+	e, notes, err := newEvaluator(convolutions{n}, on, Options{Event: events}, quick)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
@@ -186,7 +186,7 @@ func TestEvaluatorCopies(t *testing.T) {
 		if test.unable {
 			fakeDriver.Fail("cuMemHostGetDevicePointer_v2", 1, -1, unable)
 		}
-		e, _, err := newEvaluator(n, on, Options{}, quick)
+		e, _, err := newEvaluator(convolutions{n}, on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestEvaluatorLoadsMachineCode(t *testing.T) {
 		on := devices(t, 1, test.like)
 		fakeDriver.Reset()
 		test.fault()
-		e, _, err := newEvaluator(n, on, Options{}, quick)
+		e, _, err := newEvaluator(convolutions{n}, on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestEvaluatorSharesSmallBatches(t *testing.T) {
 		{1, 8, 1}, {2, 8, 2}, // one board a multiprocessor in place of two
 		{1, 4, 1}, {2, 4, 1}, // nothing is gained
 	} {
-		e, _, err := newEvaluator(n, devices(t, test.devices, hopper), Options{}, quick)
+		e, _, err := newEvaluator(convolutions{n}, devices(t, test.devices, hopper), Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ func TestEvaluatorHangs(t *testing.T) {
 	s, said := newScenario(t, fewRows), newEvents()
 	slow := quick
 	slow.hang = 4 * time.Second
-	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, slow)
+	e, _, err := newEvaluator(convolutions{s.network}, s.on, Options{Event: said.say}, slow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestEvaluatorHangs(t *testing.T) {
 func TestEvaluatorPanics(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t, fewRows), newEvents()
-	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, quick)
+	e, _, err := newEvaluator(convolutions{s.network}, s.on, Options{Event: said.say}, quick)
 	gametest.OK(t, err)
 	f := eval.Fallback{{Name: "gpu", Backend: e}, {Name: "cpu", Backend: net.NewBackend(s.network)}}
 	broken := (*e.live.Load())[0]
@@ -220,7 +220,7 @@ func TestEvaluatorLosesDevices(t *testing.T) {
 	few := quick
 	few.lose = 3
 	lost := make(chan error, 2)
-	e, _, err := newEvaluator(s.network, devices(t, 2, geforce), Options{Event: said.say, Lost: func(err error) { lost <- err }}, few)
+	e, _, err := newEvaluator(convolutions{s.network}, devices(t, 2, geforce), Options{Event: said.say, Lost: func(err error) { lost <- err }}, few)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // Backend answers batches with a network on GPUs. This build has no GPU support.
@@ -18,6 +19,12 @@ type Backend struct{}
 
 // New returns an error that says why there is no backend.
 func New(*net.Network, Options) (e *Backend, notes []error, err error) {
+	_, err = driver.Find()
+	return nil, nil, err
+}
+
+// NewTables returns an error that says why there is no backend.
+func NewTables(*pattern.Network, Options) (e *Backend, notes []error, err error) {
 	_, err = driver.Find()
 	return nil, nil, err
 }

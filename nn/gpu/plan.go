@@ -41,8 +41,12 @@ type plan struct {
 	Boards  int // how many positions a block of threads takes at a time
 	Scratch int // bytes of global memory that each block of threads needs for itself
 
+	rules game.Rules
+
+	tables cuda.TablesKernel // of a network of pattern tables, and its widths, padded; the rest is of networks of convolutions
+	widths [4]int
+
 	config   net.Config
-	rules    game.Rules
 	channels int // C, padded
 	columns  int // 2V, padded: outputs of the heads' convolution
 	stem     int // inputs of the stem, padded
@@ -210,6 +214,9 @@ func (p plan) Job(n, processors int) job {
 		return 0
 	}
 	r, c := p.rules, p.config
+	if p.isTables() {
+		c = net.Config{HeadChannels: p.widths[1], Hidden: p.widths[2]}
+	}
 	return job{
 		ScratchBytes: uint64(p.Scratch), N: int32(n),
 		rows: int32(r.Rows), columns: int32(r.Columns), inARow: int32(r.InARow),
@@ -221,6 +228,9 @@ func (p plan) Job(n, processors int) job {
 
 // together is how many of n positions a block of threads, or a cluster of them, takes at a time.
 func (p plan) together(n, processors int) int {
+	if p.isTables() {
+		return p.tablesTogether(n, processors)
+	}
 	return max(1, min(p.Boards, ceil(n, max(1, processors/p.Kernel.Cluster))))
 }
 

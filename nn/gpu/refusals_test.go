@@ -33,7 +33,7 @@ func TestEvaluatorNotFinite(t *testing.T) {
 // The self-test notices rows that were not written, that differ from their repetition, or that belong to another position.
 func TestEvaluatorSelfTestNotices(t *testing.T) {
 	devices(t, 1, geforce)
-	p := gametest.Must(newServed(scrambled(t, "1x16/8/16", 1)).planned(testBoard, geforce))(t)
+	p := gametest.Must(newServed(convolutions{scrambled(t, "1x16/8/16", 1)}).planned(testBoard, geforce))(t)
 	l, size := p.variants[0].test, p.RowBytes()
 	for name, test := range map[string]struct {
 		damage func(rows []byte)
@@ -112,7 +112,7 @@ func TestEvaluatorOverflows(t *testing.T) {
 		}
 	}
 	noGoroutineLeft(t)
-	_, _, err := newEvaluator(n, devices(t, 1, geforce), Options{}, quick)
+	_, _, err := newEvaluator(convolutions{n}, devices(t, 1, geforce), Options{}, quick)
 	if err == nil || !strings.Contains(err.Error(), "self-test: network 1x4/3/5: evaluate: row 0: answer is not finite: position -: win-draw-loss logit 0 is") {
 		t.Errorf("a network that is never finite: %v", err)
 	}
@@ -173,7 +173,7 @@ func TestEvaluatorRefusesLargeWeights(t *testing.T) {
 	noGoroutineLeft(t)
 	n := scrambled(t, "1x4/3/5", 1)
 	n.Weight("blocks.0.conv1.weight").Float32s()[5] = 7e4
-	_, _, err := newEvaluator(n, devices(t, 1, geforce), Options{}, quick)
+	_, _, err := newEvaluator(convolutions{n}, devices(t, 1, geforce), Options{}, quick)
 	if want := "blocks.0.conv1.weight[5] is 70000, and GPUs multiply in float16, up to 65504: take the CPU"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}

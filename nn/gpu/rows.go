@@ -20,8 +20,13 @@ func (p plan) words() int {
 // PositionBytes is the size of one position on its way to the device: 16, or 32 on boards of more than 64 bits.
 func (p plan) PositionBytes() int { return 8 * p.words() }
 
-// RowBytes is the size of one answer: 8 + 4A.
-func (p plan) RowBytes() int { return 8 + 4*p.rules.Actions() }
+// RowBytes is the size of one answer: 8 + 4A, or tablesAnswer.
+func (p plan) RowBytes() int {
+	if p.isTables() {
+		return tablesAnswer
+	}
+	return 8 + 4*p.rules.Actions()
+}
 
 // PutPosition writes a position into dst in the kernels' format.
 func (p plan) PutPosition(dst []byte, at game.Position) {
@@ -45,6 +50,9 @@ const (
 // ReadAnswer fills row i of the batch from an answer of the device, RowBytes long. The error says what is wrong with the
 // answer; it wraps eval.ErrNotFinite if the kernel says so, which is no fault of the device.
 func (p plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
+	if p.isTables() {
+		return readTables(b, i, answer)
+	}
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(answer[4*i:]) }
 	const one = 1 << 24
 	win, draw := word(0)&(2*one-1), word(1)

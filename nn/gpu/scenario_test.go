@@ -97,7 +97,7 @@ func scenarioOf(t *testing.T, network string, batches []part) *scenario {
 		}
 		s.pos[i] = gametest.Positions(gametest.Rand(4), s.boards[i], n, true)
 		s.onCPU[i] = reference(t, s.network, s.boards[i], s.pos[i])
-		e, _, err := newEvaluator(s.network, s.on, Options{}, quick)
+		e, _, err := newEvaluator(convolutions{s.network}, s.on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func (s *scenario) run(t *testing.T, what string, fault func()) (o outcome) {
 	said := newEvents()
 	fakeDriver.Reset()
 	fault()
-	e, _, err := newEvaluator(s.network, s.on, Options{Event: said.say}, quick)
+	e, _, err := newEvaluator(convolutions{s.network}, s.on, Options{Event: said.say}, quick)
 	if o.start = err; err != nil {
 		nothingLeft(t, what+": after it did not start")
 		return o
@@ -186,7 +186,7 @@ func (s *scenario) calls(t *testing.T) map[string]int {
 func (s *scenario) served(t *testing.T) *Backend {
 	t.Helper()
 	fakeDriver.Reset()
-	e, _, err := newEvaluator(s.network, s.on, Options{}, quick)
+	e, _, err := newEvaluator(convolutions{s.network}, s.on, Options{}, quick)
 	if err != nil {
 		t.Fatal(err)
 	}

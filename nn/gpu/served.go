@@ -11,12 +11,11 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda"
-	"github.com/evald/evald/nn/net"
 )
 
 // served is the network of a Backend, with everything that the devices need of it.
 type served struct {
-	network *net.Network
+	network network
 	only    string // the kernel to use; empty: the best
 
 	// What tune has found; it does not change once there are sessions.
@@ -56,7 +55,7 @@ type test struct {
 	want *eval.Batch // some positions with the reference's answers
 }
 
-func newServed(n *net.Network) *served {
+func newServed(n network) *served {
 	return &served{
 		network: n, measured: map[Target]Samples{}, plans: map[planKey]*planned{},
 		weights: map[cuda.Family][]byte{}, tests: map[string]*test{}, wants: map[game.Rules]*eval.Batch{},
@@ -96,7 +95,11 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 // choice is by the measured times on the test board, and by predicted ones on others.
 func (n *served) choice(r game.Rules, on Target) (choice, error) {
 	if n.only != "" {
-		p, err := planOnly(n.only, n.network.Config(), r, on)
+		families, err := n.network.families(r, on)
+		if err != nil {
+			return choice{}, err
+		}
+		p, err := planNamed(n.only, n.network, r, on, families)
 		if err != nil {
 			return choice{}, err
 		}
@@ -117,19 +120,21 @@ func (n *served) choice(r game.Rules, on Target) (choice, error) {
 	return choose(plans, on, measured), nil
 }
 
-// families are the plans of the tower's family, and then of that of Hopper if one fits. Barred kernels are left out, except the
-// tower's first, which is for all sizes.
+// families are those of the network without the barred kernels, except the first, which is for all sizes. A family whose first kernel is
+// barred is left out.
 func (n *served) families(r game.Rules, on Target) ([][]plan, error) {
-	first, err := newPlan(n.network.Config(), r, on)
+	all, err := n.network.families(r, on)
 	if err != nil {
 		return nil, err
 	}
 	barred := func(p plan) bool { return slices.Contains(n.barred, p.Kernel.Name) }
-	all := [][]plan{append([]plan{first}, slices.DeleteFunc(family(first, on)[1:], barred)...)}
-	if h, ok := planHopper(first.config, r, on); ok && !barred(h) {
-		all = append(all, slices.DeleteFunc(family(h, on), barred))
+	left := [][]plan{append(all[0][:1:1], slices.DeleteFunc(all[0][1:], barred)...)}
+	for _, plans := range all[1:] {
+		if !barred(plans[0]) {
+			left = append(left, slices.DeleteFunc(plans, barred))
+		}
 	}
-	return all, nil
+	return left, nil
 }
 
 // variants makes what sessions need for plans on a board.
@@ -140,7 +145,7 @@ func (n *served) variants(board *game.Board, plans []plan) (all []*variant, err 
 		k := p.Kernel
 		v := &variant{p, n.weights[k.Family()], n.tests[k.Name]}
 		if v.weights == nil {
-			if v.weights, err = pack(p, n.network); err != nil {
+			if v.weights, err = n.network.pack(p); err != nil {
 				return nil, err
 			}
 			n.weights[k.Family()] = v.weights
@@ -164,8 +169,8 @@ func (n *served) want(board *game.Board) (*eval.Batch, error) {
 	}
 	b := eval.NewBatch(board, probes)
 	probe(b)
-	if err := net.NewBackend(n.network).Compute(context.Background(), b); err != nil {
-		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network.Config(), err)
+	if err := n.network.reference().Compute(context.Background(), b); err != nil {
+		return nil, fmt.Errorf("gpu: self-test: network %s: %w", n.network, err)
 	}
 	n.wants[board.Rules()] = b
 	return b, nil

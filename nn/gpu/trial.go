@@ -13,7 +13,6 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/nn/net"
 )
 
 // trialRequest is what a process that tries kernels reads: this as a line of JSON, and then the network's file.
@@ -88,7 +87,7 @@ func readTrial(in *bufio.Reader, out *json.Encoder) (*trial, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the network: %w", err)
 	}
-	n, err := net.Parse(file)
+	n, err := parseNetwork(file)
 	if err != nil {
 		return nil, err
 	}

@@ -98,8 +98,8 @@ func named(groups []choice, kernel string) bool {
 // untried says which devices would be faster with a program for trials.
 func (e *Backend) untried(found []driver.Device) (notes []error) {
 	for _, d := range found {
-		if h, ok := planHopper(e.serves.network.Config(), testBoard.Rules(), targetOf(d)); ok {
-			notes = append(notes, fmt.Errorf("GPU %d: kernel %s, which may be faster, is not used: no program for its trial is named (Options.Trial of package gpu, GPUTrial of package open)", d.Index, h.Kernel.Name))
+		if all, err := e.serves.network.families(testBoard.Rules(), targetOf(d)); err == nil && len(all) > 1 {
+			notes = append(notes, fmt.Errorf("GPU %d: kernel %s, which may be faster, is not used: no program for its trial is named (Options.Trial of package gpu, GPUTrial of package open)", d.Index, all[1][0].Kernel.Name))
 		}
 	}
 	return notes

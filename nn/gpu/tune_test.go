@@ -51,7 +51,7 @@ func tuned(t *testing.T, n int, o Options, r retry) (*Backend, []error, error) {
 	if o.Trial == nil {
 		o.Trial = trialProgram(t)
 	}
-	return newEvaluator(scrambled(t, "1x4/3/5", 1), on, o, r)
+	return newEvaluator(convolutions{scrambled(t, "1x4/3/5", 1)}, on, o, r)
 }
 
 // noProcessLeft checks that every process that this one started has ended, and its end was noticed.
@@ -107,7 +107,7 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 	pos := gametest.Positions(gametest.Rand(4), board, 9, true)
 	for name, seconds := range map[string]float64{"hopper_64": 1e-6, "tower_64": 1} {
 		on := devices(t, 1, hopper)
-		e, _, err := newEvaluator(n, on, Options{}, quick)
+		e, _, err := newEvaluator(convolutions{n}, on, Options{}, quick)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestEvaluatorSurvivesKernels(t *testing.T) {
 		on := devices(t, 2, hopper)
 		on[0].Multiprocessors, on[1].Multiprocessors = 1, 2 // of two kinds
 		faults(t, test.kernel, test.code)
-		e, notes, err := newEvaluator(n, on, Options{Trial: trialProgram(t)}, r)
+		e, notes, err := newEvaluator(convolutions{n}, on, Options{Trial: trialProgram(t)}, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestTrialEnds(t *testing.T) {
 	noGoroutineLeft(t)
 	on := devices(t, 1, hopper)
 	on[0].Multiprocessors = 1
-	e := &Backend{serves: newServed(scrambled(t, "1x4/3/5", 1))}
+	e := &Backend{serves: newServed(convolutions{scrambled(t, "1x4/3/5", 1)})}
 	e.serves.barred = strings.Split(few, ",")
 	groups := gametest.Must(e.serves.candidates(targetOf(on[0])))(t)
 	request := gametest.Must(e.request(on[0], groups))(t)
@@ -336,7 +336,7 @@ func TestEvaluatorRefusesWhatHangs(t *testing.T) {
 	faults(t, "", 0)
 	on := devices(t, 1, hopper)
 	fakeDriver.Fail("tower_64", 1, -1, fake.Hang)
-	e, _, err = newEvaluator(scrambled(t, "1x4/3/5", 1), on, Options{}, retry{hang: time.Second})
+	e, _, err = newEvaluator(convolutions{scrambled(t, "1x4/3/5", 1)}, on, Options{}, retry{hang: time.Second})
 	if e != nil || !errors.Is(err, errHung) || !strings.HasPrefix(err.Error(), "GPU 0: ") || !strings.HasSuffix(err.Error(), "a launch does not end: the device is LOST to this process, and only a new one can use it") {
 		t.Errorf("in its self-test: %v", err)
 	}
@@ -346,7 +346,7 @@ func TestEvaluatorRefusesWhatHangs(t *testing.T) {
 	n := scrambled(t, "1x4/3/5", 1)
 	on = devices(t, 2, hopper)
 	fakeDriver.Fail("tower_64", 1, 1, fake.Hang)
-	e, notes, err := newEvaluator(n, on, Options{}, retry{hang: hangTime})
+	e, notes, err := newEvaluator(convolutions{n}, on, Options{}, retry{hang: hangTime})
 	if err != nil || len(notes) != 1 || !errors.Is(notes[0], errHung) || len(e.devices) != 1 {
 		t.Fatalf("%v, notes %v", err, notes)
 	}
@@ -384,7 +384,7 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	on := devices(t, 1, hopper)
 	on[0].Multiprocessors = 4 // one cluster
 	fakeDriver.Fail("cluster", 1, -1, fake.ClusterSize)
-	e, notes, err := newEvaluator(n, on, Options{Trial: trialProgram(t)}, measuring())
+	e, notes, err := newEvaluator(convolutions{n}, on, Options{Trial: trialProgram(t)}, measuring())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,11 +403,11 @@ func TestEvaluatorWithoutClusters(t *testing.T) {
 	}
 	closed(t, e)
 
-	if _, _, err := newEvaluator(n, on, Options{Kernel: kernel}, quick); err == nil || !strings.HasSuffix(err.Error(), refusal) {
+	if _, _, err := newEvaluator(convolutions{n}, on, Options{Kernel: kernel}, quick); err == nil || !strings.HasSuffix(err.Error(), refusal) {
 		t.Errorf("the kernel that is refused alone: %v", err)
 	}
 	fakeDriver.Reset()
-	if e, _, err = newEvaluator(n, on, Options{Kernel: kernel}, quick); err != nil {
+	if e, _, err = newEvaluator(convolutions{n}, on, Options{Kernel: kernel}, quick); err != nil {
 		t.Fatal(err)
 	}
 	if got := evaluate(t, e, board, pos); !sameRows(got, want) {

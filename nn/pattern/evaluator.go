@@ -9,7 +9,6 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
-	"github.com/evald/evald/nn/net"
 )
 
 // Backend evaluates batches of 7x6x4 with a network, with Source eval.Fast.
@@ -83,16 +82,16 @@ func (w *worker) answer(n *kernel.Net, b *eval.Batch, first, last int) {
 
 // answer fills row i of a batch from out, the network's results.
 func answer(b *eval.Batch, i int, out []int32) {
-	var logits [10]float32
-	for k := range logits {
-		logits[k] = float32(out[k]) / kernel.Unit
-	}
-	net.Softmax(b.WDLRow(i), logits[:3])
-	var legal [7]bool
-	playable := b.Board.Legal(b.Pos[i])
-	for ; !playable.IsZero(); playable = playable.WithoutFirst() {
-		legal[b.Board.Action(playable.First())] = true
-	}
-	net.MaskedSoftmax(b.PolicyRow(i), logits[3:], legal[:])
+	all := b.Pos[i].All.Lo
+	Softmax(b.WDLRow(i), out[:3], 1<<3-1)
+	Softmax(b.PolicyRow(i), out[3:10], legal(all))
 	b.Source[i] = eval.Fast
+}
+
+// legal has bit c set if column c has room.
+func legal(all uint64) (columns uint32) {
+	for c := range 7 {
+		columns |= uint32(^all>>(7*c+5)&1) << c
+	}
+	return columns
 }

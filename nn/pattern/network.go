@@ -249,6 +249,23 @@ func (n *Network) format() string {
 	return inBytes
 }
 
+// Bytes returns the table as bytes and the factor of each row, if every row is such a product. If one is not, ok is false.
+func (n *Network) Bytes() (table []int8, factors []uint8, ok bool) {
+	if n.format() != inBytes {
+		return nil, nil, false
+	}
+	lanes := n.Weights.Lanes
+	table, factors = make([]int8, len(n.Weights.Table)), make([]uint8, 0, n.Weights.Rows())
+	for row := range slices.Chunk(n.Weights.Table, lanes) {
+		factor, _ := factorOf(row)
+		for i, x := range row {
+			table[len(factors)*lanes+i] = int8(int(x) / factor)
+		}
+		factors = append(factors, uint8(factor))
+	}
+	return table, factors, true
+}
+
 // maxFactor is the largest factor whose products with all bytes fit into int16.
 const maxFactor = 1<<15/128 - 1
 

@@ -20,6 +20,23 @@ type line struct {
 	mask, magic uint64
 }
 
+// Line is how a row of the board or a diagonal is found in bitboards. For board bits x, its bits in order are
+// x >> Start & Mask * Magic >> 36.
+type Line struct {
+	Mask, Magic   uint64
+	Start, Length int
+	First         int32 // its first row of the table
+}
+
+// Lines returns the rows of the board and the diagonals, and the first rows of the other groups: those of seven columns, of seven columns'
+// threats, and of the number of stones.
+func Lines() (all []Line, others []int32) {
+	for i, l := range lines {
+		all = append(all, Line{l.mask, l.magic, l.start, l.length, groups[i]})
+	}
+	return all, groups[len(lines) : len(groups)-1]
+}
+
 // gatherBit is the position of the gathered bits in the product. It is at least (stride-1) * (length-1), so that all bits of magic have
 // positions of at least 0.
 const gatherBit = 36

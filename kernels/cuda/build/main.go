@@ -40,14 +40,17 @@ var modules = []module{
 	{"tower128", []string{"tower128.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"tower256", []string{"tower256.cu", "wide.h", "tower.h", "heads.h", "board.h", "device.h"}, compiler, everywhere},
 	{"any", []string{"any.cu", "heads.h", "board.h", "device.h"}, compiler, everywhere},
+	{"tables", []string{"tables.cu", "tables.h", "board.h", "device.h"}, tablesCompiler, slices.Concat([]string{"sm_75"}, everywhere[:2], []string{"sm_90"}, everywhere[3:])},
 	{"hopper64", []string{"hopper64.cu", "few.h", "hopper256.h", "tower.h", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 	{"hopper128", []string{"hopper128.cu", "few.h", "hopper256.h", "tower.h", "hopper.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 	{"hopper256", []string{"hopper256.cu", "few.h", "hopper256.h", "hopper.h", "tower.h", "sm90.h", "heads.h", "board.h", "device.h"}, hopperCompiler, []string{"sm_90a"}},
 }
 
-// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch), sm_90a only on Hopper.
+// compiler makes PTX. sm_80 runs on every later GPU (cuda.Kernel.Arch), sm_90a only on Hopper. Tables are compared with the CPU's bits, so
+// no product may be contracted with a sum.
 var (
 	compiler       = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
+	tablesCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -O3 -ffp-contract=off -S")
 	hopperCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a --cuda-feature=+ptx80 -nocudainc -nocudalib -std=c++17 -O3 -S")
 )
 
@@ -154,7 +157,11 @@ func (m module) resources(ptxas, arch string) (string, error) {
 		found[m[1]] = fmt.Sprintf("%9s %12s %11s", m[4], m[2], m[3])
 	}
 	lines := ""
-	for _, k := range cuda.Kernels() {
+	kernels := cuda.Kernels()
+	for _, k := range cuda.TablesKernels() {
+		kernels = append(kernels, k.Kernel(k.Widths([4]int{k.Lanes / 2, 64, 32, 16})))
+	}
+	for _, k := range kernels {
 		if of, ok := found[k.Name]; ok {
 			lines += fmt.Sprintf("%-18s %-7s %s %7d\n", k.Name, arch, of, k.Shared)
 		}
@@ -233,8 +240,11 @@ func writeCubins(ptxas string) error {
 
 // machines returns the architectures for which the module's PTX can be assembled.
 func (m module) machines() []string {
-	if len(m.archs) == 1 {
+	switch {
+	case len(m.archs) == 1:
 		return m.archs
+	case m.archs[0] == "sm_75": // no instruction of one architecture alone
+		return []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
 	}
 	return machines
 }

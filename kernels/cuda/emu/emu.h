@@ -111,6 +111,8 @@ inline u32 relu_f16(float x) {
 	return half >> 15 ? 0 : half;
 }
 
+inline void meet(void *const (&)[WARP]) {}
+
 template <int M, int N>
 struct MultiplyArguments {
 	float (*c)[N][4];
@@ -210,6 +212,7 @@ DEVICE u32 thread_id() { return emu::thread(); }
 DEVICE u32 block_id() { return emu::block(); }
 DEVICE u32 grid_size() { return emu::grid(); }
 DEVICE void sync_block() { emu::wait_block(); }
+DEVICE void sync_warp() { emu::wait(emu::meet, nullptr); }
 
 template <int M>
 DEVICE void ldmatrix(u32 (&a)[M][4], const u32 (&at)[M]) {
@@ -234,6 +237,18 @@ DEVICE u32 relu_f16x2(float low, float high) { return emu::relu_f16(low) | emu::
 DEVICE Floats2 floats(u32 halves) { return {emu::from_f16(halves & 0xffff), emu::from_f16(halves >> 16)}; }
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE int popcount(u64 x) { return std::popcount(x); }
+
+DEVICE Quad read_quad(const void *at) {
+	emu::check_source(at, 16);
+	return *static_cast<const Quad *>(at);
+}
+
+DEVICE int dot(u32 x, u32 w, int sum) {
+	for (int i = 0; i < 32; i += 8) sum += static_cast<int>(x >> i & 255) * static_cast<int8_t>(w >> i);
+	return sum;
+}
+
+DEVICE u32 odd_bytes(u32 x) { return x >> 8 & 0x00ff00ff; }
 DEVICE int opaque(int x) { return x; }
 DEVICE float float_of(u32 bits) { return std::bit_cast<float>(bits); }
 DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
@@ -244,3 +259,4 @@ DEVICE u32 float_bits(float x) { return std::bit_cast<u32>(x); }
 		[](const void *job) { name(*static_cast<const Job *>(job)); });                                       \
 	static void name
 #define KERNEL(name, threads) EMULATED_KERNEL(name, threads, 1)
+#define RESIDENT_KERNEL(name, threads, blocks) EMULATED_KERNEL(name, threads, 1)

@@ -328,8 +328,6 @@ void multiply(float *c, const u32 *a, u64 rows, u64 tile, int outputs) {
 void multiply_fence() { collect(fence); }
 void multiply_commit() { collect(close); }
 void multiply_wait(size_t pending) { collect(finish, &pending); }
-void sync_warp() { collect(together); }
-
 void fence_async() {
 	clear_shadows(thread());
 	for (auto &[at, b] : here().barriers)

@@ -34,7 +34,6 @@ void barrier_arrive_at(u32 rank, u32 barrier);
 void fence_barriers();
 void sync_cluster();
 void sync_some(u32 name, u32 threads);
-void sync_warp();
 void set_registers(u32 n, bool more);
 
 } // namespace emu
@@ -65,7 +64,6 @@ DEVICE void fence_barriers() { emu::fence_barriers(); }
 DEVICE void barrier_arrive_at(u32 rank, u32 barrier) { emu::barrier_arrive_at(rank, barrier); }
 DEVICE void copy_across(u32 rank, u32 offset, u32 bytes, u32 barrier) { emu::copy_across(rank, offset, bytes, barrier); }
 DEVICE void sync_some(u32 name, u32 threads) { emu::sync_some(name, threads); }
-DEVICE void sync_warp() { emu::sync_warp(); }
 
 template <int N>
 DEVICE void fewer_registers() { emu::set_registers(N, false); }

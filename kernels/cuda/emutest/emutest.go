@@ -59,7 +59,7 @@ var ErrNoCompiler = errors.New("no g++ to emulate kernels with")
 // (fake.UseKernels).
 func Library(folder string) (string, error) {
 	return compile(folder, append([]string{"-shared", "-fPIC"}, Optimised...),
-		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
+		[]string{"tower64.cu", "tower128.cu", "tower256.cu", "any.cu", "tables.cu", "hopper64.cu", "hopper128.cu", "hopper256.cu", "emu/emu.cpp", "emu/sm90.cpp", "emu/fake.cpp"})
 }
 
 // compile compiles sources, whose paths start in kernels/cuda, and returns the file in folder. If EVALD_EMULATORS names a folder,

@@ -1,0 +1,75 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
+)
+
+// network is what a Backend evaluates: a network of convolutions, or one of pattern tables.
+type network interface {
+	// families returns the plans for a board by family of kernels, whose answers have the same bits. The first plan is of the kernel
+	// that every device of the target has. A second family is for Hopper alone.
+	families(r game.Rules, on Target) ([][]plan, error)
+	pack(p plan) ([]byte, error)
+	reference() eval.Backend // gives the answers that kernels are tested with
+	Marshal() ([]byte, error)
+	String() string // its shape
+}
+
+// convolutions is a network of convolutions.
+type convolutions struct{ *net.Network }
+
+func (n convolutions) families(r game.Rules, on Target) ([][]plan, error) {
+	first, err := newPlan(n.Config(), r, on)
+	if err != nil {
+		return nil, err
+	}
+	all := [][]plan{family(first, on)}
+	if h, ok := planHopper(n.Config(), r, on); ok {
+		all = append(all, family(h, on))
+	}
+	return all, nil
+}
+
+func (n convolutions) pack(p plan) ([]byte, error) { return pack(p, n.Network) }
+func (n convolutions) reference() eval.Backend     { return net.NewBackend(n.Network) }
+func (n convolutions) String() string              { return n.Config().String() }
+
+// tables is a network of pattern tables.
+type tables struct{ *pattern.Network }
+
+func (n tables) families(r game.Rules, on Target) ([][]plan, error) {
+	p, err := planTables(n.Network, r, on)
+	return [][]plan{{p}}, err
+}
+
+func (n tables) pack(p plan) ([]byte, error) { return packTables(p.tables, n.Network), nil }
+func (n tables) reference() eval.Backend     { return pattern.NewBackend(n.Network) }
+
+// parseNetwork parses a network of either kind.
+func parseNetwork(file []byte) (network, error) {
+	if pattern.Is(file) {
+		n, err := pattern.Parse(file)
+		return tables{n}, err
+	}
+	n, err := net.Parse(file)
+	return convolutions{n}, err
+}
+
+// planNamed returns the plan of families with a kernel's name. The error names the kernels that can be chosen.
+func planNamed(kernel string, n network, r game.Rules, on Target, families [][]plan) (plan, error) {
+	var names []string
+	for _, p := range slices.Concat(families...) {
+		if p.Kernel.Name == kernel {
+			return p, nil
+		}
+		names = append(names, p.Kernel.Name)
+	}
+	return plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, n, r, on, strings.Join(names, ", "))
+}

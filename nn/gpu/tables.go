@@ -1,0 +1,184 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/nn/pattern"
+)
+
+// planTables is the plan for a network of pattern tables: the kernel with the fewest lanes that hold its rows, which are bytes times a
+// factor if all its rows are.
+func planTables(n *pattern.Network, r game.Rules, on Target) (plan, error) {
+	if r != game.Connect4 {
+		return plan{}, fmt.Errorf("gpu: a network of pattern tables knows board %v alone, not %v", game.Connect4, r)
+	}
+	_, _, small := n.Bytes()
+	for _, k := range cuda.TablesKernels() {
+		if k.Lanes < n.Weights.Lanes || k.Words == small {
+			continue
+		}
+		widths := k.Widths(n.Weights.Sizes())
+		p := plan{Kernel: k.Kernel(widths), Boards: cuda.TablesWarps * cuda.TablesGroup, rules: r, tables: k, widths: widths}
+		if p.Kernel.Shared <= on.Shared && on.runs(p.Kernel) {
+			return p, nil
+		}
+	}
+	return plan{}, fmt.Errorf("gpu: no kernel for network %s runs on %v with %d bytes of shared memory: take the CPU", n, on, on.Shared)
+}
+
+// isTables reports whether the plan is for a network of pattern tables.
+func (p plan) isTables() bool { return p.tables.Lanes > 0 }
+
+// tablesResident is the number of blocks of threads of a kernel for tables that a multiprocessor runs at once.
+const tablesResident = 2
+
+// tablesTogether is plan.together for a network of pattern tables: whole positions for each warp.
+func (p plan) tablesTogether(n, processors int) int {
+	each := ceil(ceil(n, max(1, processors*tablesResident)), cuda.TablesWarps)
+	return cuda.TablesWarps * max(1, min(cuda.TablesGroup, each))
+}
+
+// tablesAnswer is the bytes of an answer: three probabilities and seven, as float32.
+const tablesAnswer = 40
+
+// tablesAnswered is set in the first word of an answer (TABLE_ANSWERED in kernels/cuda/tables.h).
+const tablesAnswered = 3 << 30
+
+// readTables is plan.ReadAnswer for a network of pattern tables.
+func readTables(b *eval.Batch, i int, answer []byte) error {
+	first := binary.LittleEndian.Uint32(answer)
+	if first>>30 != tablesAnswered>>30 {
+		return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x", i, first)
+	}
+	const one = 0x3f800000 // of a float32; larger numbers, negative ones and NaN have larger bits
+	wdl, policy := b.WDLRow(i), b.PolicyRow(i)
+	most := uint32(0)
+	for j := range wdl {
+		bits := binary.LittleEndian.Uint32(answer[4*j:])
+		if j == 0 {
+			bits &^= tablesAnswered
+		}
+		most = max(most, bits)
+		wdl[j] = math.Float32frombits(bits)
+	}
+	for a := range policy {
+		bits := binary.LittleEndian.Uint32(answer[12+4*a:])
+		most = max(most, bits)
+		policy[a] = math.Float32frombits(bits)
+	}
+	if most > one {
+		return fmt.Errorf("evaluate: row %d: the device gives probability %g", i, math.Float32frombits(most))
+	}
+	b.Source[i] = eval.GPU
+	return nil
+}
+
+// packTables returns a network of pattern tables in the layout of a kernel (Layout in kernels/cuda/tables.h), the same bytes on every
+// machine. The halves of the accumulator, which the kernel multiplies, are padded with zeros, and so are the hidden layers.
+func packTables(k cuda.TablesKernel, n *pattern.Network) []byte {
+	w := &n.Weights
+	half, inputs := (w.Lanes-results)/2, k.Lanes/2
+	// pair is the lanes of w in the two halves of a sum, or -1 for padding.
+	pair := func(i int) (low, high int) {
+		switch extra := i - (inputs - results/2); {
+		case extra >= 0:
+			return 2*half + 2*extra, 2*half + 2*extra + 1
+		case i < half:
+			return i, half + i
+		}
+		return -1, -1
+	}
+	var b []byte
+	word := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
+	number := func(row []int16, lane int) int32 {
+		if lane < 0 {
+			return 0
+		}
+		return int32(row[lane])
+	}
+	for i := range inputs {
+		low, high := pair(i)
+		word(uint32(number(w.Bias, low) + number(w.Bias, high)<<16))
+	}
+	widths := k.Widths(w.Sizes())
+	for i, l := range w.Dense {
+		in, out := w.Sizes()[i], len(l.Bias)
+		for from := 0; from < widths[i]; from += 16 {
+			for o := range widths[i+1] {
+				for x := from; x < from+16; x++ {
+					if x < in && o < out {
+						b = append(b, byte(l.Weight[o*in+x]))
+					} else {
+						b = append(b, 0)
+					}
+				}
+			}
+		}
+		for o := range widths[i+1] {
+			if o < out {
+				word(uint32(l.Bias[o]))
+			} else {
+				word(0)
+			}
+		}
+	}
+	lines, others := pattern.Lines()
+	for _, l := range lines {
+		b = binary.LittleEndian.AppendUint64(b, l.Mask)
+		b = binary.LittleEndian.AppendUint64(b, l.Magic)
+		for _, x := range [...]int{l.Start, l.Length, int(l.First), 0} {
+			word(uint32(x))
+		}
+	}
+	for i := range 16 {
+		if i < len(others) {
+			word(uint32(others[i]))
+		} else {
+			word(0)
+		}
+	}
+	for _, table := range [...][]float32{pattern.Coarse, pattern.Fine} {
+		for _, x := range table {
+			word(math.Float32bits(x))
+		}
+	}
+	small, factors, _ := n.Bytes()
+	if k.Words {
+		factors = make([]uint8, w.Rows())
+	}
+	b = append(b, factors...)
+	b = append(b, make([]byte, (len(b)+255)/256*256-len(b))...)
+	table := make([]byte, 0, len(b)+w.Rows()*k.RowBytes())
+	table = append(table, b...)
+	for r := range w.Rows() {
+		if k.Words {
+			row := w.Table[r*w.Lanes:][:w.Lanes]
+			for i := range inputs {
+				low, high := pair(i)
+				table = binary.LittleEndian.AppendUint32(table, uint32(number(row, low)+number(row, high)<<16))
+			}
+			continue
+		}
+		row := small[r*w.Lanes:][:w.Lanes]
+		at := func(lane int) byte {
+			if lane < 0 {
+				return 128
+			}
+			return byte(int(row[lane]) + 128)
+		}
+		for i := 0; i < inputs; i += 2 {
+			low, high := pair(i)
+			nextLow, nextHigh := pair(i + 1)
+			table = append(table, at(low), at(nextLow), at(high), at(nextHigh))
+		}
+	}
+	return table
+}
+
+// results is the number of a network's results, padded: the last layer's outputs.
+const results = 16
