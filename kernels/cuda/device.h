@@ -7,6 +7,7 @@
 #pragma once
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
@@ -111,6 +112,12 @@ DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2
 				: "r"(a[m][0]), "r"(a[m][1]), "r"(a[m][2]), "r"(a[m][3]), "r"(b0), "r"(b1));
 		}
 	}
+}
+
+// mma_bytes multiplies 8x16 bytes by 16x8 for the warp, and adds the products to c. The left operand is unsigned, the right one signed. If
+// g = lane/4 and t = lane%4, a thread holds A[g][4t..4t+3], B[4t..4t+3][g] and C[g][2t,2t+1]. It needs sm_75.
+DEVICE void mma_bytes(int (&c)[2], u32 a, u32 b) {
+	asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+r"(c[0]), "+r"(c[1]) : "r"(a), "r"(b));
 }
 
 // copy_async starts a copy of 16 bytes into shared memory. Both addresses are multiples of 16.

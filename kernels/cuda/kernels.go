@@ -227,13 +227,12 @@ const (
 	TablesWarps = 8
 )
 
-// Shared is the bytes of shared memory of a block of threads, for padded widths. It mirrors Layout in tables.h.
+// Shared is the bytes of shared memory of a block of threads, for padded widths. It mirrors tables in tables.h.
 func (k TablesKernel) Shared(widths [4]int) int {
-	const slot, together = 52, 4
-	fixed, activations := 4*widths[0], widths[0]
+	fixed := 4 * widths[0]
 	for i := range 3 {
 		fixed += widths[i]*widths[i+1] + 4*widths[i+1]
-		activations = max(activations, widths[i])
 	}
-	return fixed + TablesWarps*(4*slot*TablesGroup+2*together*activations)
+	slot := max(4*44, widths[1]) + 4*16
+	return fixed + TablesWarps*TablesGroup*(slot+widths[0]+16)
 }

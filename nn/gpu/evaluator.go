@@ -52,7 +52,9 @@ type Backend struct {
 // Before that, a process of the program Options.Trial tries all kernels on a device of each kind, and measures them (tune). A
 // kernel that faults or does not end costs that process alone. Without such a program no kernel is tried: those for every GPU
 // evaluate, chosen by predicted times, and those for Hopper do not.
-func New(n *net.Network, o Options) (e *Backend, notes []error, err error) { return start(convolutions{n}, o) }
+func New(n *net.Network, o Options) (e *Backend, notes []error, err error) {
+	return start(convolutions{n}, o)
+}
 
 // NewTables is New for a network of pattern tables. Answers have the bits of the CPU's, on every device. The kernels run on sm_75 and later.
 // Boards other than 7x6x4 are an error.

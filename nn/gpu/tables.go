@@ -108,13 +108,19 @@ func packTables(k cuda.TablesKernel, n *pattern.Network) []byte {
 	widths := k.Widths(w.Sizes())
 	for i, l := range w.Dense {
 		in, out := w.Sizes()[i], len(l.Bias)
-		for from := 0; from < widths[i]; from += 16 {
-			for o := range widths[i+1] {
-				for x := from; x < from+16; x++ {
-					if x < in && o < out {
-						b = append(b, byte(l.Weight[o*in+x]))
-					} else {
-						b = append(b, 0)
+		at := func(i, o int) int8 {
+			if i >= in || o >= out {
+				return 0
+			}
+			return l.Weight[o*in+i]
+		}
+		for o := 0; o < widths[i+1]; o += 8 {
+			for from := 0; from < widths[i]; from += 32 {
+				for lane := range 32 {
+					for half := range 2 {
+						for k := range 4 {
+							b = append(b, byte(at(from+16*half+lane%4*4+k, o+lane/4)))
+						}
 					}
 				}
 			}
@@ -127,20 +133,15 @@ func packTables(k cuda.TablesKernel, n *pattern.Network) []byte {
 			}
 		}
 	}
-	lines, others := pattern.Lines()
-	for _, l := range lines {
-		b = binary.LittleEndian.AppendUint64(b, l.Mask)
-		b = binary.LittleEndian.AppendUint64(b, l.Magic)
-		for _, x := range [...]int{l.Start, l.Length, int(l.First), 0} {
-			word(uint32(x))
+	for _, g := range pattern.Groups() {
+		b = binary.LittleEndian.AppendUint64(b, g.Mask)
+		b = binary.LittleEndian.AppendUint64(b, g.Magic)
+		for _, x := range [...]uint32{uint32(g.Start), uint32(1)<<g.Length - 1, uint32(g.First), uint32(g.Kind)} {
+			word(x)
 		}
 	}
-	for i := range 16 {
-		if i < len(others) {
-			word(uint32(others[i]))
-		} else {
-			word(0)
-		}
+	for _, x := range [...]int32{pattern.FirstStones(), 0, 0, 0} {
+		word(uint32(x))
 	}
 	for _, table := range [...][]float32{pattern.Coarse, pattern.Fine} {
 		for _, x := range table {

@@ -20,22 +20,39 @@ type line struct {
 	mask, magic uint64
 }
 
-// Line is how a row of the board or a diagonal is found in bitboards. For board bits x, its bits in order are
-// x >> Start & Mask * Magic >> 36.
-type Line struct {
+// Kind says which bitboards the patterns of a group are made of.
+type Kind int
+
+const (
+	LineKind   Kind = iota // a row of the board or a diagonal: own stones or playable cells, and the other side's or playable cells
+	ColumnKind             // own stones and all stones of a column
+	ThreatKind             // the cells of a column in which an own stone wins, and in which one of the other side does
+)
+
+// Group is how the bits of a pattern are found in a bitboard x: x >> Start & Mask * Magic >> 36 has Length of them, in order.
+type Group struct {
 	Mask, Magic   uint64
 	Start, Length int
 	First         int32 // its first row of the table
+	Kind          Kind
 }
 
-// Lines returns the rows of the board and the diagonals, and the first rows of the other groups: those of seven columns, of seven columns'
-// threats, and of the number of stones.
-func Lines() (all []Line, others []int32) {
+// Groups returns all groups of rows of the table but for the last, which is the number of stones (FirstStones).
+func Groups() (all []Group) {
 	for i, l := range lines {
-		all = append(all, Line{l.mask, l.magic, l.start, l.length, groups[i]})
+		all = append(all, Group{l.mask, l.magic, l.start, l.length, groups[i], LineKind})
 	}
-	return all, groups[len(lines) : len(groups)-1]
+	const whole = 127
+	for _, kind := range []Kind{ColumnKind, ThreatKind} {
+		for c := range board.Columns() {
+			all = append(all, Group{whole, 1 << gatherBit, 7 * c, 7, groups[len(all)], kind})
+		}
+	}
+	return all
 }
+
+// FirstStones is the row of the table for no stones. The rows for more stones follow.
+func FirstStones() int32 { return groups[Each-1] }
 
 // gatherBit is the position of the gathered bits in the product. It is at least (stride-1) * (length-1), so that all bits of magic have
 // positions of at least 0.

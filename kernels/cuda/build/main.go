@@ -50,7 +50,7 @@ var modules = []module{
 // no product may be contracted with a sum.
 var (
 	compiler       = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -std=c++17 -O3 -S")
-	tablesCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 -nocudainc -nocudalib -std=c++17 -O3 -ffp-contract=off -S")
+	tablesCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_75 --cuda-feature=+ptx65 -nocudainc -nocudalib -std=c++17 -O3 -ffp-contract=off -S")
 	hopperCompiler = strings.Fields("clang-19 -x cuda --cuda-device-only --cuda-gpu-arch=sm_90a --cuda-feature=+ptx80 -nocudainc -nocudalib -std=c++17 -O3 -S")
 )
 

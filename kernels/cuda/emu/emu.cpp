@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t STACK = 128 << 10;
 constexpr u8 POISON = 0xff;
-typedef uint16_t u16;
 
 enum State { READY, WARP_WAIT, BLOCK_WAIT, UNTIL, DONE };
 

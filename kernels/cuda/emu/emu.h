@@ -157,6 +157,21 @@ void multiply(void *const (&lanes)[WARP]) {
 	}
 }
 
+struct BytesArguments {
+	int *c;
+	u32 a, b;
+};
+
+inline void multiply_bytes(void *const (&lanes)[WARP]) {
+	auto of = [&](int lane) -> BytesArguments & { return *static_cast<BytesArguments *>(lanes[lane]); };
+	for (int lane = 0; lane < WARP; lane++)
+		for (int i = 0; i < 2; i++)
+			for (int k = 0; k < 16; k++) {
+				int column = 2 * (lane % 4) + i, shift = 8 * (k % 4);
+				of(lane).c[i] += int(of(lane / 4 * 4 + k / 4).a >> shift & 255) * static_cast<int8_t>(of(4 * column + k / 4).b >> shift);
+			}
+}
+
 template <int M>
 struct LoadArguments {
 	u32 (*a)[4];
@@ -224,6 +239,11 @@ template <int M, int N>
 DEVICE void mma(float (&c)[M][N][4], const u32 (&a)[M][4], const Quad (&b)[N / 2]) {
 	emu::MultiplyArguments<M, N> arguments{c, a, b};
 	emu::wait(emu::multiply<M, N>, &arguments);
+}
+
+DEVICE void mma_bytes(int (&c)[2], u32 a, u32 b) {
+	emu::BytesArguments arguments{c, a, b};
+	emu::wait(emu::multiply_bytes, &arguments);
 }
 
 DEVICE void copy_async(u32 offset, const void *from) { emu::copy(offset, from); }
