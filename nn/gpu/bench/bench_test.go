@@ -286,10 +286,10 @@ func TestGivesUp(t *testing.T) {
 		}
 	}
 	lines := k.said(t)
-	if len(lines) != 1+5*(4+4+3) || len(order) != 2*15 || order[0] != "6x64 1" || order[4] != "20x256 1" || order[12] != "6x64 65536" || order[28] != "20x256 4096" {
+	if len(lines) != 1+4*(4+4+4) || len(order) != 2*12 || order[0] != "6x64 1" || order[4] != "20x256 1" || order[6] != "6x64 16384" || order[7] != "6x64 1" || order[22] != "20x256 4096" {
 		t.Errorf("started %q\n%s", order, strings.Join(lines, "\n"))
 	}
-	if last := lines[len(lines)-1]; last != "peers: 20x256 tensorrt fp16, batch 1: exit status 1: evald: no" {
+	if last := lines[len(lines)-1]; last != "peers: 20x256 tensorrt fp16, batch 64: exit status 1: evald: no" {
 		t.Errorf("the last row is %q", last)
 	}
 }
@@ -297,7 +297,7 @@ func TestGivesUp(t *testing.T) {
 // What is not there is missing, which is no failure.
 func TestMissing(t *testing.T) {
 	k := newKit(t, `[ $peer = pytorch ] && { for n in $batches; do row $n; done; exit; }; echo "No module named 'tensorrt'" >&2; exit 1`)
-	if out, err := k.run(t, "C", "-batches", "1,2", "-networks", "1x16"); err != nil || !strings.Contains(out, "peers of run C: 4 done, 0 failed, 6 missing") {
+	if out, err := k.run(t, "C", "-batches", "1,2", "-networks", "1x16"); err != nil || !strings.Contains(out, "peers of run C: 2 done, 0 failed, 6 missing") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Setenv("PATH", "/bin:/usr/bin")
@@ -369,18 +369,35 @@ esac`
 // was not measured. What hung is killed.
 func TestDeadlines(t *testing.T) {
 	k := newKit(t, `for n in $batches; do [ $peer-$n = tensorrt-8 ] && sleep 1000; row $n; done`)
-	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8,64", "-step", "2s"); err == nil || !strings.Contains(out, "13 done, 2 failed") {
+	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8,64", "-step", "2s"); err == nil || !strings.Contains(out, "11 done, 1 failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if lines := k.said(t); len(lines) != 16 || lines[15] != "peers: 6x64 tensorrt fp16, batch 1: it took longer than 2s" {
+	if lines := k.said(t); len(lines) != 13 || lines[12] != "peers: 6x64 tensorrt fp16, batch 8: it took longer than 2s" {
 		t.Errorf("%q", lines)
 	}
 	k = newKit(t, "row 1; sleep 1000")
-	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8", "-time", "4s"); err == nil || !strings.Contains(out, "1 done, 9 failed") {
+	if out, err := k.run(t, "C", "-networks", "6x64", "-batches", "1,8", "-time", "4s"); err == nil || !strings.Contains(out, "1 done, 7 failed") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if lines := k.said(t); len(lines) != 11 || lines[10] != "peers: 6x64 tensorrt fp16, batch 1: its time in the run is over" {
+	if lines := k.said(t); len(lines) != 9 || lines[8] != "peers: 6x64 tensorrt fp16, batch 1: its time in the run is over" {
 		t.Errorf("%q", lines)
+	}
+}
+
+// Networks whose compilation takes too long share the time, so that each has its first row.
+func TestShares(t *testing.T) {
+	k := newKit(t, `for n in $batches; do [ $n = 1 ] && sleep 1000; row $n; done`)
+	if out, err := k.run(t, "C", "-peers", "pytorch-compile", "-networks", "1x16,2x16", "-batches", "1,8", "-time", "6s"); err == nil {
+		t.Errorf("no error\n%s", out)
+	}
+	var done []string
+	for _, line := range k.said(t) {
+		if strings.HasSuffix(line, "batch 8") {
+			done = append(done, line)
+		}
+	}
+	if want := []string{"peers: 1x16 pytorch-compile fp16, batch 8", "peers: 2x16 pytorch-compile fp16, batch 8"}; !slices.Equal(done, want) {
+		t.Errorf("the rows with a result are %q, want %q", done, want)
 	}
 }
 
@@ -415,7 +432,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 		k.write(t, "again", "")
-		if out, err := k.run(t, "C", "-batches", "1,8,64", "-networks", "1x16"); err != nil || !strings.Contains(out, "15 done, 0 failed") {
+		if out, err := k.run(t, "C", "-batches", "1,8,64", "-networks", "1x16"); err != nil || !strings.Contains(out, "12 done, 0 failed") {
 			t.Errorf("after %v the run cannot be repeated: %v\n%s", signal, err, out)
 		}
 	}
@@ -431,6 +448,7 @@ func TestRefuses(t *testing.T) {
 		{nil, "which run? canary, A, B, C, D or table"},
 		{[]string{"E"}, `no run "E"`},
 		{[]string{"A", "-batches", "1,x"}, `"x" is no size`},
+		{[]string{"C", "-peers", "pytorch,tensorflow"}, `no program "tensorflow": pytorch, pytorch-compile, onnxruntime or tensorrt`},
 		{[]string{"A", "6x64"}, `unexpected argument "6x64"`},
 		{[]string{"table"}, "has no rows"},
 	} {

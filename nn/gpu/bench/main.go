@@ -29,6 +29,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,7 +53,8 @@ type bench struct {
 	began time.Time     // when the row in progress began
 
 	networks []string
-	sizes    []int // of batches; none: those of the run
+	sizes    []int    // of batches; none: those of the run
+	only     []string // of the peers of run C; nil: all
 	round    time.Duration
 	games    int           // of each kind of play, for run D
 	longest  time.Duration // of a step, in place of its own limit; 0: none
@@ -95,6 +97,7 @@ func start(args []string) error {
 	limit := flags.Duration("time", 0, "of the whole run (canary: 90s; D: 30m; others: 9m)")
 	networks := flags.String("networks", "", "networks, separated by commas: sizes, or names of models")
 	batches := flags.String("batches", "", "sizes of batches, separated by commas")
+	only := flags.String("peers", "", "run C: the other programs, separated by commas, such as pytorch,pytorch-compile")
 	round := flags.Duration("round", 20*time.Millisecond, "time of one round; a figure is the median of five")
 	games := flags.Int("games", 620_000, "run D: games of each of three kinds of play whose positions it solves")
 	longest := flags.Duration("step", 0, "the longest time of one step, in place of what each has")
@@ -129,6 +132,12 @@ func start(args []string) error {
 	b.until, b.step = b.end, time.Until(b.end)
 	if *networks != "" {
 		b.networks = strings.FieldsFunc(*networks, comma)
+	}
+	for _, name := range strings.FieldsFunc(*only, comma) {
+		if !slices.ContainsFunc(peers, func(p peer) bool { return p.name == name }) {
+			return fmt.Errorf("-peers: no program %q: pytorch, pytorch-compile, onnxruntime or tensorrt", name)
+		}
+		b.only = append(b.only, name)
 	}
 	if b.games = *games; b.games < 1 {
 		return fmt.Errorf("-games: %d is below 1", b.games)

@@ -29,7 +29,7 @@ var runs = map[string]run{
 	"canary": {90 * time.Second, []string{"1x16/8/16", "1x128/8/16", "1x256/8/16"}, []int{1}, nil, (*bench).canary},
 	"A":      {9 * time.Minute, []string{"6x64", "10x64", "10x128", "20x256", "default"}, []int{1, 8, 64, 256, 1024, 4096, 16384, 65536}, nil, (*bench).speed},
 	"B":      {9 * time.Minute, []string{"20x256", "10x128", "6x64"}, []int{1, 132, 264, 1056, 8448, 65536}, []int{1, 132, 264, 792, 4096}, (*bench).kernels},
-	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 256, 1024, 65536}, []int{1, 256, 4096}, (*bench).peers},
+	"C":      {9 * time.Minute, []string{"6x64", "10x128", "20x256"}, []int{1, 64, 1024, 16384}, []int{1, 64, 1024, 4096}, (*bench).peers},
 	"D":      {30 * time.Minute, []string{"10x128"}, nil, nil, (*bench).training},
 }
 
@@ -100,21 +100,18 @@ func (b *bench) canary() (plan []step) {
 	if tool == "" {
 		return plan
 	}
-	for _, m := range small {
-		for _, kind := range sanitizers {
-			m.part, m.under = "sanitizer", []string{tool, "--tool", kind, "--error-exitcode", "9"}
+	for _, kind := range []string{"synccheck", "memcheck"} {
+		under := []string{tool, "--tool", kind, "--error-exitcode", "9"}
+		for _, m := range small {
+			m.part, m.under = "sanitizer", under
 			plan = append(plan, b.measures(15*time.Second, m))
 		}
-	}
-	for _, kind := range sanitizers {
 		plan = append(plan, step{"sanitizer: " + kind + " gpu.test", 30 * time.Second, func() {
-			b.tests("sanitizer", "gpu.test", []string{tool, "--tool", kind, "--error-exitcode", "9"}, "-test.run", "^TestGPUSanitize$")
+			b.tests("sanitizer", "gpu.test", under, "-test.run", "^TestGPUSanitize$")
 		}})
 	}
 	return plan
 }
-
-var sanitizers = []string{"synccheck", "memcheck"}
 
 // speed is run A.
 func (b *bench) speed() []step {
@@ -173,28 +170,56 @@ func (b *bench) fastest(network string, most int) string {
 	return best.Kernel
 }
 
-// peers is run C. The cheap ones come first, and what compiles for minutes last.
+// peer is a program of run C; those that compile take minutes.
+type peer struct {
+	name, precision string
+	compiles        bool
+}
+
+var peers = []peer{
+	{"pytorch", "fp16", false},
+	{"pytorch-compile", "fp16", true},
+	{"onnxruntime", "float32", false},
+	{"tensorrt", "fp16", true},
+}
+
+// peers is run C. The cheap ones come first, and what compiles for minutes last. Each step that compiles has its share of the time that is left,
+// so that all networks have rows, and begins with what counts most: the largest batch, then the smallest.
 func (b *bench) peers() (plan []step) {
-	const eager, compile = 40 * time.Second, 150 * time.Second
-	for _, peer := range []struct {
-		name, precision string
-		limit           time.Duration
-	}{
-		{"pytorch", "fp16", eager},
-		{"pytorch", "bf16", eager},
-		{"pytorch-compile", "fp16", compile},
-		{"onnxruntime", "float32", eager},
-		{"tensorrt", "fp16", compile},
-	} {
+	var slow []int // steps that compile
+	for _, peer := range peers {
+		if b.only != nil && !slices.Contains(b.only, peer.name) {
+			continue
+		}
 		for _, network := range b.networks {
 			m := measurement{part: "peers", network: network, peer: peer.name, precision: peer.precision, batches: slices.Clone(b.batches(network)), round: b.round}
-			if peer.limit == compile {
-				slices.Reverse(m.batches) // what counts most comes first, in case the time is over
+			limit := 40 * time.Second
+			if peer.compiles {
+				limit = 150 * time.Second
+				slices.Reverse(m.batches)
+				if last := len(m.batches) - 1; last > 0 {
+					m.batches = slices.Insert(m.batches[:last], 1, m.batches[last])
+				}
+				slow = append(slow, len(plan))
 			}
-			plan = append(plan, b.measures(peer.limit, m))
+			plan = append(plan, b.measures(limit, m))
+		}
+	}
+	for i, at := range slow {
+		do := plan[at].do
+		plan[at].do = func() {
+			b.share(len(slow) - i)
+			do()
 		}
 	}
 	return plan
+}
+
+// share ends the step in progress early if it would take more than its part of the time that is left to the run, of which n steps need some.
+func (b *bench) share(n int) {
+	if part := time.Until(b.end) / time.Duration(n); part < time.Until(b.until) {
+		b.step, b.until = part.Round(time.Second), time.Now().Add(part)
+	}
 }
 
 // leftOut finds the kernels that evald does not use, because they failed.
