@@ -54,3 +54,18 @@ func FuzzShort(f *testing.F) {
 		}
 	})
 }
+
+// The exception of a traceback is found before the advice that follows it; other programs' last line is taken.
+func TestException(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                  "",
+		"a warning\nsegmentation fault\n\n": "segmentation fault",
+		"Traceback (most recent call last):\n  File \"x.py\", line 3\n    raise ValueError(3)\nValueError: 3\n":                                        "ValueError: 3",
+		"torch._dynamo.exc.BackendCompilerFailed: backend raised:\nRuntimeError: no compiler\n\nSet VERBOSE=1 for more (do this to report an Error)\n": "RuntimeError: no compiler",
+	} {
+		var tail Tail
+		if _, err := tail.Write([]byte(in)); err != nil || tail.Exception() != want {
+			t.Errorf("%q: %q, %v, want %q", in, tail.Exception(), err, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package short
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -18,6 +19,20 @@ func (t *Tail) Write(text []byte) (int, error) {
 	t.end = append(t.end, text...)
 	t.end = t.end[max(0, len(t.end)-4096):]
 	return len(text), nil
+}
+
+// exception matches the line of a Python traceback that says what happened.
+var exception = regexp.MustCompile(`(?m)^[\w.]*(Error|Exception|Failed|Unsupported|Interrupt)\b.*`)
+
+// Exception is the last line that names an exception of Python, which advice on what to set may follow; without one, it is LastLine.
+func (t *Tail) Exception() string {
+	t.mu.Lock()
+	all := exception.FindAll(t.end, -1)
+	t.mu.Unlock()
+	if len(all) == 0 {
+		return t.LastLine()
+	}
+	return string(all[len(all)-1])
 }
 
 // LastLine is the last line that is not empty.

@@ -63,7 +63,7 @@ func TestTablesAreTheCPUs(t *testing.T) {
 		for i, pos := range [][]game.Position{
 			gametest.Positions(gametest.Rand(4), board, count, true),
 			gametest.Open(gametest.Rand(5), board, count),
-			slices.Repeat([]game.Position{{}, full(t, board)}, count/2), // the fewest stones and the most
+			late(gametest.Rand(6), board, count),
 		} {
 			sameAsCPU(t, board, n, p, pos, emulate(t, e, p, weights, pos, emulated{blocks: 4, processors: 2, order: uint32(i)}))
 		}
@@ -80,14 +80,15 @@ func shippedTables(t testing.TB) *pattern.Network {
 	return gametest.Must(pattern.Parse(file))(t)
 }
 
-// full returns an unfinished position with one empty cell.
-func full(t testing.TB, board *game.Board) game.Position {
-	t.Helper()
-	for r := gametest.Rand(6); ; {
-		if p := gametest.Position(r, board, board.Cells()-1, true); p.Plies() == board.Cells()-1 {
-			return p
+// late returns unfinished positions with at least 28 stones.
+func late(r *rand.Rand, board *game.Board, n int) []game.Position {
+	all := make([]game.Position, 0, n)
+	for len(all) < n {
+		if p := gametest.Position(r, board, 30+r.IntN(12), true); p.Plies() >= 28 {
+			all = append(all, p)
 		}
 	}
+	return all
 }
 
 // randomTables returns a network with random rows: bytes times factors up to 255, or with words also a row that is no such product.

@@ -162,7 +162,7 @@ func (p *torch) read(numbers any) error {
 	return nil
 }
 
-// died waits until a process that does not answer has ended, and returns an error with the last line of its standard error.
+// died waits until a process that does not answer has ended, and returns an error with the exception that its standard error ends with.
 func (p *torch) died() error {
 	if p.cmd == nil {
 		return p.failed("it has ended")
@@ -170,7 +170,7 @@ func (p *torch) died() error {
 	p.pipe.Close()
 	err := p.cmd.Wait()
 	p.cmd = nil
-	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.LastLine()))
+	return p.failed(fmt.Sprintf("%v: %s", err, p.errors.Exception()))
 }
 
 // failed returns an error of the process that tells the user what to do.
