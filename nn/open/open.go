@@ -33,12 +33,12 @@ import (
 
 // The backends that compute networks. All other backends are heuristics' names, such as "bitsquares".
 const (
-	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares
+	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares; pattern tables: the GPU and the CPU
 	GPU  = "gpu"  // only the GPUs; while none works, batches return errors
 	CPU  = "cpu"  // only the CPU
 
-	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it. ORT uses the provider of Options.ORT; the others use their
-	// own providers.
+	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it; those of pattern tables are an error. ORT uses the provider of
+	// Options.ORT; the others use their own providers.
 	ORTCPU      = "ort-cpu"
 	ORTCUDA     = "ort-cuda"
 	ORTTensorRT = "ort-tensorrt"
