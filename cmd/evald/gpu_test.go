@@ -219,7 +219,7 @@ func testBenchTables(t *testing.T, env []string) {
 func testGPUDevices(t *testing.T, env []string) {
 	env = append(slices.Clone(env), "EVALD_FAKE_DEVICES=2")
 	status, out, said := program(t, "", env, "devices", "-v")
-	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     GPU-00010203-0405-0607-0809-0a0b0c0d0e0[01], PCI ffff:ff:00\.0\n     works: network default by wide_64 up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
+	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     GPU-00010203-0405-0607-0809-0a0b0c0d0e0[01], PCI ffff:ff:00\.0\n     works: network default by wide_64 up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n     works: network default-fast by tables_256, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
 		t.Errorf("status %d, %s%s", status, out, said)
 	}
 	for _, args := range [][]string{

@@ -68,7 +68,8 @@ type Options struct {
 	// the one that a user has named. If Model is empty, it is always set.
 	Substitute bool
 
-	// Backend is one of Backends or a heuristic's name. Empty means Auto.
+	// Backend is one of Backends or a heuristic's name. Empty means Auto. With Auto, a network of pattern tables answers batches of few rows on
+	// the CPU even if a GPU works, where that takes less time. Its answers have the same bits on both.
 	Backend string
 
 	// GPUs are the numbers of the GPUs that the backend uses, as the driver counts them; none means all. GPUs that are named must exist.
