@@ -233,6 +233,6 @@ func (k TablesKernel) Shared(widths [4]int) int {
 	for i := range 3 {
 		fixed += widths[i]*widths[i+1] + 4*widths[i+1]
 	}
-	slot := max(4*44, widths[1]) + 4*16
-	return fixed + TablesWarps*TablesGroup*(slot+widths[0]+16)
+	slot, activations := max(4*44, widths[1])+4*16, max(widths[0], widths[2])+16
+	return fixed + TablesWarps*TablesGroup*(slot+activations)
 }

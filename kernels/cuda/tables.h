@@ -49,7 +49,6 @@ struct TableShape {
 	CONSTANT int PARTS = ROW / (16 * QUADS);  // lanes of the warp that share a position
 	CONSTANT int PAIRS = 16 / (2 * BYTES);    // pairs of numbers in a quad
 	CONSTANT int INPUTS = LANES / 2;          // of the first layer; its last 8 weights are zeros, in place of RESULTS
-	CONSTANT int STRIDE = INPUTS + 16;        // bytes from a position's activations to the next one's: in other banks
 	static_assert(PARTS <= 32 && 32 % PARTS == 0);
 };
 
@@ -178,7 +177,8 @@ DEVICE void layer(const Layer &l, u32 in, u32 stride, Store store) {
 struct Warp {
 	u32 slots, slot; // the first slot, and bytes of a slot
 	u32 masks;       // bytes from a slot to its masks, or to its results
-	u32 activations;
+	u32 activations; // the first position's
+	u32 stride;      // bytes from a position's activations to those of the next one
 
 	DEVICE_MEMBER u32 at(u32 p) const { return slots + p * slot; }
 };
@@ -186,12 +186,11 @@ struct Warp {
 DEVICE u16 hidden(int x, int y) { return clamp(x >> 6, 127) | clamp(y >> 6, 127) << 8; }
 
 // layers computes the results of 8*M positions from their first activations, and adds them to what sums has left in their slots.
-template <class Shape, int M>
+template <int M>
 DEVICE void layers(const Layer (&l)[3], const Warp &w) {
-	CONSTANT int STRIDE = Shape::STRIDE;
-	layer<M, 4>(l[0], w.activations, STRIDE, [&](u32 p, u32 o, int x, int y) { shared<u16>(w.at(p) + o) = hidden(x, y); });
-	layer<M, 4>(l[1], w.slots, w.slot, [&](u32 p, u32 o, int x, int y) { shared<u16>(w.activations + p * STRIDE + o) = hidden(x, y); });
-	layer<M, 2>(l[2], w.activations, STRIDE, [&](u32 p, u32 o, int x, int y) {
+	layer<M, 4>(l[0], w.activations, w.stride, [&](u32 p, u32 o, int x, int y) { shared<u16>(w.at(p) + o) = hidden(x, y); });
+	layer<M, 4>(l[1], w.slots, w.slot, [&](u32 p, u32 o, int x, int y) { shared<u16>(w.activations + p * w.stride + o) = hidden(x, y); });
+	layer<M, 2>(l[2], w.activations, w.stride, [&](u32 p, u32 o, int x, int y) {
 		u32 result = w.at(p) + w.masks + 4 * o;
 		shared<int>(result) += x, shared<int>(result + 4) += y;
 	});
@@ -298,7 +297,8 @@ DEVICE void tables(const Job &job) {
 	w.masks = 4 * SLOT_ROWS;
 	if (l[1].inputs > w.masks) w.masks = l[1].inputs;
 	w.slot = w.masks + 4 * SLOT_MASKS;
-	w.slots = l[2].end() + thread / 32 * GROUP * (w.slot + Shape::STRIDE);
+	w.stride = 16 + (l[2].inputs > u32(Shape::INPUTS) ? l[2].inputs : Shape::INPUTS); // 16 bytes more, so that rows are in other banks
+	w.slots = l[2].end() + thread / 32 * GROUP * (w.slot + w.stride);
 	w.activations = w.slots + GROUP * w.slot;
 	u32 most = job.boards / TABLE_WARPS; // positions for each warp
 	for (u32 first = (block_id() * TABLE_WARPS + thread / 32) * most; first < static_cast<u32>(job.n); first += grid_size() * TABLE_WARPS * most) {
@@ -334,13 +334,13 @@ DEVICE void tables(const Job &job) {
 		for (u32 p = 0; p < count; p += AT_ONCE) {
 			u32 mine = p + lane / Shape::PARTS;
 			if (mine >= count) mine = count - 1; // the warp stays together, and the last position may be added twice
-			sums<Shape>(table, w.at(mine), w.masks, w.activations + mine * Shape::STRIDE, lane % Shape::PARTS);
+			sums<Shape>(table, w.at(mine), w.masks, w.activations + mine * w.stride, lane % Shape::PARTS);
 		}
 		sync_warp();
 		if (count <= 8)
-			layers<Shape, 1>(l, w);
+			layers<1>(l, w);
 		else
-			layers<Shape, 2>(l, w);
+			layers<2>(l, w);
 
 		u32 answer[ANSWER];
 		if (lane < count) {
