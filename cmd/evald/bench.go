@@ -32,7 +32,7 @@ const defaultBenchModel = "seeded-2x16"
 type benchEvalCmd struct {
 	Backend   string        `enum:"cpu,gpu,ort,ort-cpu,ort-cuda,ort-tensorrt" default:"cpu" help:"gpu measures networks on the GPU: launches, whole batches, and with --peer another program beside evald. ort (the provider of --ort), ort-cpu, ort-cuda and ort-tensorrt measure a network with ONNX Runtime, in turns with the backend that evald would choose."`
 	Model     string        `default:"seeded-2x16" placeholder:"NAME|PATH" help:"The network to measure, or grpc://HOST:PORT/NAME for a model of evald serve there (${default})."`
-	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name (${default})."`
+	Networks  []string      `needs:"backend=gpu" default:"6x64,10x64,10x128,20x256" help:"With --backend gpu and no --model: random networks of these sizes, or models by name, such as default-fast (${default})."`
 	Batches   []int         `range:"1 to 1048576" needs:"backend=gpu" default:"1,8,64,256,1024,4096,16384,65536" help:"With --backend gpu: positions in a batch (${default})."`
 	Kernel    string        `needs:"backend=gpu" placeholder:"NAME" help:"With --backend gpu: the kernel to use instead of the fastest. The error for an unknown name lists all kernels."`
 	Peer      string        `enum:",onnxruntime,openvino,pytorch,pytorch-compile,tensorrt" default:"" placeholder:"onnxruntime|openvino|pytorch|pytorch-compile|tensorrt" help:"Measure networks beside other programs, and nothing else. On the CPU: onnxruntime in float32 and int8, and for openvino also OpenVINO in float32, bfloat16 and int8, with the same number of threads and batches of 1 to 256, and the difference of all from the float32 reference; default network: random, 6 blocks of 64 channels. On the GPU, in turns with evald: pytorch (a CUDA graph), pytorch-compile (the same after torch.compile with max-autotune), tensorrt or onnxruntime. Needs a Python (EVALD_PYTHON, or python3) with onnxruntime, onnx and numpy, for openvino also openvino and nncf; for the GPU torch, safetensors, numpy and the peer."`
@@ -163,14 +163,14 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	}
 	work := bench.GPUWork{Device: on[0], Driver: found, Batches: c.Batches, Kernel: c.Kernel, Round: c.Round, Trial: options().GPUTrial, Note: linesTo(s.err)}
 	if c.Model != defaultBenchModel {
-		n, name, err := loadModel(c.Model, s.err)
+		n, err := benchModel(c.Model, s.err)
 		if err != nil {
 			return err
 		}
-		work.Networks, c.Networks = []bench.Named{{Name: name, Network: n}}, nil
+		work.Networks, c.Networks = []bench.Named{n}, nil
 	}
 	for _, text := range c.Networks {
-		n, err := benchNetwork(text, s.err)
+		n, err := benchAny(text, s.err)
 		if err != nil {
 			return usage("--networks: %w", err)
 		}
@@ -199,18 +199,43 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	return err
 }
 
-// benchNetwork returns a random network if text is a size such as 6x64, else the model that text names.
-func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
+// benchModel returns the model that text names, of convolutions or of pattern tables.
+func benchModel(text string, notes io.Writer) (bench.Named, error) {
+	m, n, err := open.Any(text)
+	if err != nil {
+		return bench.Named{}, err
+	}
+	if n.Foreign != nil {
+		return bench.Named{}, fmt.Errorf("model %s is an ONNX file: --backend ort-cuda measures it", text)
+	}
+	if text := m.Warning(); text != "" {
+		linesTo(notes)(text)
+	}
+	return bench.Named{Name: m.Label(), Network: n.Conv, Tables: n.Pattern}, nil
+}
+
+// benchAny returns a random network if text is a size such as 6x64, else the model that text names.
+func benchAny(text string, notes io.Writer) (bench.Named, error) {
 	config, err := net.ParseConfig(text)
 	if err == nil {
 		n, err := net.NewScrambled(config, 1)
 		return bench.Named{Name: text, Network: n}, err
 	}
-	n, _, notModel := loadModel(text, notes)
+	n, notModel := benchModel(text, notes)
 	if notModel != nil {
 		return bench.Named{}, fmt.Errorf("%w; it is not a size either: %w", notModel, err)
 	}
-	return bench.Named{Name: text, Network: n}, nil
+	n.Name = text
+	return n, nil
+}
+
+// benchNetwork is benchAny for callers that need a network of convolutions.
+func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
+	n, err := benchAny(text, notes)
+	if err == nil && n.Tables != nil {
+		err = fmt.Errorf("model %s is a network of pattern tables, and this needs a network of convolutions of evald's own", text)
+	}
+	return n, err
 }
 
 // scrambledOn opens a random network of a size on a backend. Unless path is "", the CPU computes with the instructions of that path.

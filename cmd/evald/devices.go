@@ -26,7 +26,7 @@ import (
 
 type devicesCmd struct {
 	JSON    bool `help:"Write JSON."`
-	Verbose bool `short:"v" help:"Show the speed of each set of the processor's instructions and why one is chosen. Evaluate some positions on each GPU with the network that ships, and show the results. Without a driver, show where evald looked for it."`
+	Verbose bool `short:"v" help:"Show the speed of each set of the processor's instructions and why one is chosen. Evaluate some positions on each GPU with the networks default and default-fast, and show the results. Without a driver, show where evald looked for it."`
 }
 
 // devices describes the processor and the GPUs of this machine.
@@ -66,9 +66,10 @@ func (r *onnxRuntime) String() string {
 	return fmt.Sprintf("onnx ONNX Runtime %s in %s, with %s\n", r.Version, r.Path, strings.Join(r.Providers, ", "))
 }
 
-// tried is the result of evaluating some positions on a GPU, besides its self-test.
+// tried is the result of evaluating some positions on a GPU with a network, besides its self-test.
 type tried struct {
 	GPU      int         `json:"gpu"`
+	Model    string      `json:"model"`
 	Kernel   string      `json:"kernel,omitempty"`
 	Small    []gpu.Sized `json:"small,omitempty"` // other kernels for smaller batches
 	Times    gpu.Samples `json:"times,omitempty"` // of launches by kernel, from which Kernel and Small were chosen; empty if the times were predicted
@@ -175,7 +176,9 @@ func (c *devicesCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.Verbose && found.GPU != nil {
 		for _, d := range found.GPU.Devices {
-			found.Tried = append(found.Tried, try(ctx, d.Index))
+			for _, model := range []string{open.DefaultModel, open.FastModel} {
+				found.Tried = append(found.Tried, try(ctx, d.Index, model))
+			}
 		}
 	}
 	if c.JSON {
@@ -205,11 +208,11 @@ func (d devices) gpus() string {
 // triedRows is the number of positions that try evaluates on a GPU.
 const triedRows = 256
 
-func try(ctx context.Context, index int) tried {
-	t := tried{GPU: index}
+func try(ctx context.Context, index int, model string) tried {
+	t := tried{GPU: index, Model: model}
 	note := func(text string) { t.Notes = append(t.Notes, text) }
 	o := options()
-	o.Backend, o.Model, o.GPUs, o.Note = open.GPU, open.DefaultModel, []int{index}, note
+	o.Backend, o.Model, o.GPUs, o.Note = open.GPU, model, []int{index}, note
 	e, err := open.Open(o)
 	if err != nil {
 		t.Error = err.Error()
@@ -227,10 +230,10 @@ func try(ctx context.Context, index int) tried {
 
 func (t tried) String() string {
 	if t.Error != "" {
-		return "does NOT work: " + t.Error
+		return "network " + t.Model + " does NOT work: " + t.Error
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "works: network %s by ", open.DefaultModel)
+	fmt.Fprintf(&b, "works: network %s by ", t.Model)
 	for _, s := range t.Small {
 		fmt.Fprintf(&b, "%s up to %d, ", s.Kernel, s.Most)
 	}

@@ -63,10 +63,10 @@ func TestDevicesText(t *testing.T) {
 	if got := found.gpus(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	found.Tried = []tried{{GPU: 0, Kernel: "tower_64", Rows: 256, Launches: 2, Busy: 0.0012341, Faults: 1}, {GPU: 1, Error: "GPU 1: it smells"}}
+	found.Tried = []tried{{GPU: 0, Model: "default", Kernel: "tower_64", Rows: 256, Launches: 2, Busy: 0.0012341, Faults: 1}, {GPU: 1, Model: "default-fast", Error: "GPU 1: it smells"}}
 	one, two, _ := strings.Cut(want, "gpu  1")
 	want = one + "     works: network default by tower_64, 256 rows in 2 launches, busy 1.234ms, 1 faults\ngpu  1" +
-		strings.Replace(two, "02:00.0\n", "02:00.0\n     does NOT work: GPU 1: it smells\n", 1)
+		strings.Replace(two, "02:00.0\n", "02:00.0\n     network default-fast does NOT work: GPU 1: it smells\n", 1)
 	if got := found.gpus(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -39,6 +39,7 @@ func TestGPU(t *testing.T) {
 	gametest.Must(fake.Install(folder))(t)
 	env := []string{"EVALD_CUDA_DRIVER=" + os.Getenv("EVALD_CUDA_DRIVER"), "EVALD_FAKE_KERNELS=" + kernels}
 	t.Run("backend", func(t *testing.T) { testGPUBackend(t, env) })
+	t.Run("tables", func(t *testing.T) { testGPUTables(t, env) })
 	t.Run("devices", func(t *testing.T) { testGPUDevices(t, env) })
 	t.Run("serve", func(t *testing.T) { testGPULost(t, env) })
 	t.Run("bench", func(t *testing.T) { testGPUBench(t, env) })
@@ -122,11 +123,103 @@ func testGPUBackend(t *testing.T, env []string) {
 	}
 }
 
+// A network of pattern tables has the CPU's bits on the GPU. gpu sends it all rows, and auto those of large batches. If the GPU fails, gpu
+// refuses with the reason, and the CPU answers for auto.
+func testGPUTables(t *testing.T, env []string) {
+	const rows = 130 // more than the CPU gets in any case
+	var lines strings.Builder
+	for _, p := range gametest.Open(gametest.Rand(1), game.MustBoard(game.Connect4), rows) {
+		lines.WriteString(game.MustBoard(game.Connect4).Text(p) + "\n")
+	}
+	eval := func(env []string, backend string, batch int) (status int, out, said string) {
+		return program(t, lines.String(), env, "eval", "-v", "--backend", backend, "--model", "default-fast", "--batch", fmt.Sprint(batch), "--threads", "1")
+	}
+	_, want, _ := eval(env, "cpu", rows)
+	for name, test := range map[string]struct {
+		env     []string
+		backend string
+		batch   int
+		status  int
+		source  string // of all answers
+		says    string
+	}{
+		"gpu":       {nil, "gpu", rows, exitOK, "gpu", "backend gpu: network pattern256x64x32 on the gpu, tables_256 on 0: Fake GPU 0, sm_90"},
+		"gpu, few":  {nil, "gpu", 1, exitOK, "gpu", "tables_256 on 0: Fake GPU 0"},
+		"auto":      {nil, "auto", rows, exitOK, "gpu", " rows, or should it fail, network pattern256x64x32 on the cpu, path "},
+		"auto, few": {nil, "auto", 1, exitOK, "fast", "tables_256 on 0: Fake GPU 0"},
+		"auto that fails later": {
+			[]string{"EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:719,cuStreamSynchronize:4:-1:719"}, "auto", rows, exitOK, "fast", "evald: GPU 0: cuStream",
+		},
+		"gpu that fails its self-test": {
+			[]string{"EVALD_FAKE_FAULTS=kernel:1:1:-1"}, "gpu", rows, exitBadInput, "", "evald: --backend gpu: GPU 0: kernel tables_256: self-test failed: ",
+		},
+		"auto that fails its self-test": {
+			[]string{"EVALD_FAKE_FAULTS=kernel:1:1:-1"}, "auto", rows, exitOK, "fast", "evald: NO GPU, the CPU evaluates (path ",
+		},
+		"gpu without a driver": {
+			[]string{"EVALD_CUDA_DRIVER=/no/such.so"}, "gpu", rows, exitBadInput, "", "evald: --backend gpu: no CUDA driver library: /no/such.so",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, out, said := eval(append(slices.Clone(env), test.env...), test.backend, test.batch)
+			if status != test.status || strings.Count(said, test.says) != 1 {
+				t.Errorf("status %d, messages %s\nwant %d and once %q", status, said, test.status, test.says)
+			}
+			if test.status != exitOK {
+				return
+			}
+			got, all := strings.Split(out, "\n"), strings.Split(want, "\n")
+			for i, line := range all {
+				if i == rows {
+					break
+				}
+				if line = strings.Replace(line, `"source":"fast"`, `"source":"`+test.source+`"`, 1); len(got) != len(all) || got[i] != line {
+					t.Fatalf("%d answers, want %d\n%s\nwant as on the CPU\n%s", len(got)-1, rows, got[min(i, len(got)-1)], line)
+				}
+			}
+		})
+	}
+	for _, backend := range []string{"gpu", "auto"} {
+		_, out, said := program(t, "8x7x4:44\n", env, "eval", "--backend", backend, "--model", "default-fast")
+		if !strings.Contains(out+said, "model default-fast does not know 8x7x4: it knows 7x6x4 alone") {
+			t.Errorf("%s on another board: %s%s", backend, out, said)
+		}
+	}
+	testBenchTables(t, env)
+}
+
+// bench eval measures a network of pattern tables, by the bytes of its rows.
+func testBenchTables(t *testing.T, env []string) {
+	status, out, said := program(t, "", env, "bench", "eval", "--backend", "gpu", "--networks", "default-fast", "--batches", "1,3", "--round", "1ms", "--json")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if status != exitOK || len(lines) != 2 {
+		t.Fatalf("bench eval: status %d, %s%s", status, out, said)
+	}
+	for i, line := range lines {
+		var r bench.GPURow
+		gametest.OK(t, json.Unmarshal([]byte(line), &r))
+		if r.Network != "default-fast" || r.Batch != 1+2*i || r.Kernel != "tables_256" || r.Launch <= 0 || r.EndToEnd <= 0 || r.Latency <= 0 || r.FLOPs != 0 ||
+			r.Bytes != r.Launch*33*256 {
+			t.Errorf("bench eval: %s", line)
+		}
+	}
+	for _, args := range [][]string{{"--peer", "pytorch"}, {"--kernel", "tower_64"}} {
+		status, out, said := program(t, "", env, append([]string{"bench", "eval", "--backend", "gpu", "--networks", "default-fast"}, args...)...)
+		if status == exitOK || out != "" || !strings.Contains(said, "network default-fast: ") {
+			t.Errorf("bench eval %v: status %d, %s%s", args, status, out, said)
+		}
+	}
+	status, out, said = program(t, "", env, "bench", "eval", "--backend", "cpu", "--peer", "onnxruntime", "--model", "default-fast")
+	if status == exitOK || out != "" || !strings.Contains(said, "is a network of pattern tables, and this needs a network of convolutions") {
+		t.Errorf("bench eval --peer of tables: status %d, %s%s", status, out, said)
+	}
+}
+
 // devices -v lets each GPU work. --gpus takes those that it names, which must be there.
 func testGPUDevices(t *testing.T, env []string) {
 	env = append(slices.Clone(env), "EVALD_FAKE_DEVICES=2")
 	status, out, said := program(t, "", env, "devices", "-v")
-	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     GPU-00010203-0405-0607-0809-0a0b0c0d0e0[01], PCI ffff:ff:00\.0\n     works: network default by wide_64 up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
+	if status != exitOK || said != "" || len(regexp.MustCompile(`gpu  (\d): Fake GPU \d, .*\n     GPU-00010203-0405-0607-0809-0a0b0c0d0e0[01], PCI ffff:ff:00\.0\n     works: network default by wide_64 up to 8, tower_64, 256 rows in \d+ launches, busy \d.*s, 0 faults\n     works: network default-fast by tables_256, 256 rows in \d+ launches, busy \d.*s, 0 faults\n`).FindAllString(out, -1)) != 2 {
 		t.Errorf("status %d, %s%s", status, out, said)
 	}
 	for _, args := range [][]string{

@@ -33,7 +33,7 @@ type trainCmd struct {
 	Out   string   `short:"o" required:"" type:"path" placeholder:"DIR" run:"-" help:"The run's folder. An interrupted or killed run is resumed, and its files and other flags may then be left out. --trainer, --test, --save and --plot may be given anew, and the files, if they have moved; other flags with another value are an error."`
 	Task  string   `run:"fixed" enum:"all,exact,gameover" default:"all" help:"all: learn from records, with all losses. exact: the same from exact scores. gameover: only the gameover head, from random positions."`
 
-	Network string `run:"fixed" default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables for machines without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
+	Network string `run:"fixed" default:"6x64" help:"Shape of the network: blocks x channels, such as 6x64, or with the heads, such as 6x64/32/64; or pattern tables, which are fast also without a GPU, lanes x hidden x hidden, such as pattern128x64x32."`
 	Init    string `run:"fixed" type:"existingfile" placeholder:"F" help:"Begin with this network's weights (safetensors) instead of random ones; it may have fewer blocks."`
 	Rules   string `run:"fixed" default:"7x6x4" help:"The game: columns x rows x in-a-row; or several, each with its share of the steps, such as 5x4x4,6x5x4=2,7x6x4=2.5; or any: 48 games. Each step uses one game."`
 	Batch   int    `run:"fixed" range:"1 to 65536" default:"1024" help:"Positions per step."`

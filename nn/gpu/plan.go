@@ -1,6 +1,7 @@
 // Package gpu evaluates networks on GPUs, with the kernels of kernels/cuda.
 //
 //	plan.go, pack.go, rows.go   a kernel for a network and a board, its weights, positions in and answers out
+//	network.go, tables.go       the two kinds of network; plan, weights and answers of pattern tables
 //	choice.go                   which kernel for how many positions, by measured or predicted times
 //	evaluator.go                Backend: the batches of callers; none.go: without GPU support
 //	slot.go                     a batch cut into launches, and the place of one: pinned memory and a stream

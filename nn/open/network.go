@@ -83,8 +83,7 @@ func (e *Opened) mirror(o Options) {
 	e.How += ", the mean of each position and its mirror image"
 }
 
-// fastest tries the GPU, then the CPU, then FastModel, and last bitsquares. It notes a GPU that exists but fails, because without the GPU,
-// work may take hours instead of seconds.
+// fastest tries the GPU, then the CPU, then FastModel, and last bitsquares.
 func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	c, err := onCPU(n, name, o)
 	if err != nil {
@@ -92,23 +91,28 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	}
 	stages := eval.Fallback{{Name: "cpu", Backend: c.Backend()}, {Name: "fast", Backend: newFast()}, {Name: "bitsquares", Backend: bitsquares()}}
 	e := &Opened{Model: name, Network: true, How: c.How, CPUPath: c.CPUPath, choice: c.choice}
-	g, err := fastestGPU(n, name, o)
-	why := err
-	if none := (*NoGPUError)(nil); errors.As(err, &none) {
-		why = none.Err
-	}
-	switch {
-	case err == nil:
+	if g, err := fastestGPU(n, name, o); err == nil {
 		e.How, e.OnGPU, e.gpu, e.ort = g.How+"; should it fail, "+c.How, true, g.gpu, g.ort
 		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Backend: g.Backend()})
-	case errors.Is(err, driver.ErrNone):
-		e.How += "; no GPU: " + why.Error()
-	default:
+	} else {
 		of := c.Backend().(*cpu.Backend)
-		o.note("NO GPU, the CPU evaluates (path %s, %d threads): %v", of.Path(), of.Threads(), why)
+		o.withoutGPU(e, err, fmt.Sprintf("path %s, %d threads", of.Path(), of.Threads()))
 	}
 	e.Evaluator = evaluator(stages)
 	return e, nil
+}
+
+// withoutGPU says why the CPU alone evaluates, how being its path. A GPU that exists but fails is a note, because without the GPU, work may
+// take hours instead of seconds.
+func (o Options) withoutGPU(e *Opened, why error, how string) {
+	if none := (*NoGPUError)(nil); errors.As(why, &none) {
+		why = none.Err
+	}
+	if errors.Is(why, driver.ErrNone) {
+		e.How += "; no GPU: " + why.Error()
+		return
+	}
+	o.note("NO GPU, the CPU evaluates (%s): %v", how, why)
 }
 
 // fastestGPU opens the network on GPUs: with evald's own kernels, or with ONNX Runtime where that is faster.
@@ -127,18 +131,28 @@ func fastestGPU(n *net.Network, name string, o Options) (*Opened, error) {
 
 // onGPU opens the network on those GPUs of the options that work. Errors are of type *NoGPUError.
 func onGPU(n *net.Network, name string, o Options) (*Opened, error) {
+	e, notes, err := gpu.New(n, o.ofGPUs())
+	return o.openedGPU(e, notes, err, name, name)
+}
+
+// ofGPUs returns the options for package gpu.
+func (o Options) ofGPUs() gpu.Options {
 	options := gpu.Options{Devices: o.GPUs, Trial: o.GPUTrial, Event: o.Event}
 	if o.Backend == GPU {
 		options.Lost = o.GPULost
 	}
-	e, notes, err := gpu.New(n, options)
+	return options
+}
+
+// openedGPU describes what gpu.New or gpu.NewTables has returned; network is the network's name in How.
+func (o Options) openedGPU(e *gpu.Backend, notes []error, err error, name, network string) (*Opened, error) {
 	if err != nil {
 		return nil, &NoGPUError{err}
 	}
 	for _, note := range notes {
 		o.note("%v", note)
 	}
-	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", name, e), gpu: e}, nil
+	return &Opened{Evaluator: evaluator(e), Model: name, Network: true, OnGPU: true, How: fmt.Sprintf("network %s on the gpu, %v", network, e), gpu: e}, nil
 }
 
 // onCPU opens the network on the CPU, with the path that the options or the environment name, or else with the one that cpu.Choose chooses.

@@ -33,12 +33,12 @@ import (
 
 // The backends that compute networks. All other backends are heuristics' names, such as "bitsquares".
 const (
-	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares
+	Auto = "auto" // the GPU, then the CPU, then the network FastModel, and last bitsquares; pattern tables: the GPU and the CPU
 	GPU  = "gpu"  // only the GPUs; while none works, batches return errors
 	CPU  = "cpu"  // only the CPU
 
-	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it. ORT uses the provider of Options.ORT; the others use their
-	// own providers.
+	// Only ONNX Runtime (nn/ort). Networks of convolutions are exported for it; those of pattern tables are an error. ORT uses the provider of
+	// Options.ORT; the others use their own providers.
 	ORTCPU      = "ort-cpu"
 	ORTCUDA     = "ort-cuda"
 	ORTTensorRT = "ort-tensorrt"
@@ -68,7 +68,8 @@ type Options struct {
 	// the one that a user has named. If Model is empty, it is always set.
 	Substitute bool
 
-	// Backend is one of Backends or a heuristic's name. Empty means Auto.
+	// Backend is one of Backends or a heuristic's name. Empty means Auto. With Auto, a network of pattern tables answers batches of few rows on
+	// the CPU even if a GPU works, where that takes less time. Its answers have the same bits on both.
 	Backend string
 
 	// GPUs are the numbers of the GPUs that the backend uses, as the driver counts them; none means all. GPUs that are named must exist.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/pattern"
 )
 
@@ -16,20 +19,102 @@ const FastModel = "default-fast"
 
 // ofTables opens a network of pattern tables, which supports only 7x6x4.
 func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
+	if err := o.findGPUs(); err != nil {
+		return nil, err
+	}
+	var e *Opened
+	var err error
 	switch o.Backend {
 	case GPU:
-		return nil, fmt.Errorf("model %s: a network of pattern tables is computed by the backend cpu alone", name)
-	case CPU, Auto, "":
+		e, err = tablesOnGPU(n, name, o)
+	case CPU:
+		e, _ = tablesOnCPU(n, name)
+	case Auto, "":
+		e = fastestTables(n, name, o)
+	case ORTCPU, ORTCUDA, ORTTensorRT, ORT:
+		err = fmt.Errorf("model %s: backend %s does not compute networks of pattern tables: choose %s, %s or %s", name, o.Backend, Auto, GPU, CPU)
 	default:
-		return nil, notOfNetworks(o.Backend)
+		err = notOfNetworks(o.Backend)
 	}
-	of := pattern.NewBackend(n)
-	e := &Opened{
-		Evaluator: evaluator(of), Model: name, Network: true,
-		How: fmt.Sprintf("network %s on the cpu, path %s", n, of.Path()),
+	if err != nil {
+		return nil, err
 	}
 	e.mirror(o)
 	return e, e.elsewhere([]game.Rules{game.Connect4}, o)
+}
+
+func tablesOnCPU(n *pattern.Network, name string) (*Opened, *pattern.Backend) {
+	of := pattern.NewBackend(n)
+	return &Opened{
+		Evaluator: evaluator(of), Model: name, Network: true,
+		How: fmt.Sprintf("network %s on the cpu, path %s", n, of.Path()),
+	}, of
+}
+
+// tablesOnGPU is onGPU for a network of pattern tables.
+func tablesOnGPU(n *pattern.Network, name string, o Options) (*Opened, error) {
+	e, notes, err := gpu.NewTables(n, o.ofGPUs())
+	return o.openedGPU(e, notes, err, name, n.String())
+}
+
+// fastestTables uses the GPU if there is one, and the CPU for batches of few rows and if the GPU fails. Which of them answers makes no
+// difference to the answers, which have the same bits.
+func fastestTables(n *pattern.Network, name string, o Options) *Opened {
+	e, of := tablesOnCPU(n, name)
+	g, err := tablesOnGPU(n, name, o)
+	if err != nil {
+		o.withoutGPU(e, err, fmt.Sprintf("path %s", of.Path()))
+		return e
+	}
+	s := bySize{few: of, many: eval.Fallback{{Name: "gpu", Backend: g.gpu}, {Name: "cpu", Backend: of}}, from: crossing(of, g.gpu)}
+	e.How = fmt.Sprintf("%s; fewer than %d rows, or should it fail, %s", g.How, s.from, e.How)
+	e.Evaluator, e.OnGPU, e.gpu = evaluator(s), true, g.gpu
+	return e
+}
+
+// bySize sends batches of fewer rows than from to one backend, and others to another. The answers of both must have the same bits.
+type bySize struct {
+	few, many eval.Backend
+	from      int
+}
+
+// Attributes are those of the backend for few rows, because no caller needs to wait for others to fill a batch.
+func (s bySize) Attributes() eval.Attributes { return s.few.Attributes() }
+
+// Compute implements eval.Backend.
+func (s bySize) Compute(ctx context.Context, b *eval.Batch) error {
+	if len(b.Pos) < s.from {
+		return s.few.Compute(ctx, b)
+	}
+	return s.many.Compute(ctx, b)
+}
+
+// Limits of crossing.
+const (
+	crossingRows  = 32  // rows that the CPU computes to measure its time for one
+	crossingCalls = 20  // the shortest of them counts
+	mostCrossing  = 128 // above this, the CPU uses several cores for a batch, which callers need for other work
+)
+
+// crossing measures from how many rows a call of the GPU takes less time than one core. The GPU's time hardly depends on so few rows.
+func crossing(onCPU, onGPU eval.Backend) int {
+	of := raceBatch(game.MustBoard(game.Connect4))
+	row := shortest(onCPU, of.Slice(0, crossingRows)) / crossingRows
+	call := shortest(onGPU, of.Slice(0, 1))
+	return int(min(mostCrossing, max(1, math.Ceil(call/row))))
+}
+
+// shortest returns the seconds of the fastest of some calls. If one fails, it is infinite.
+func shortest(of eval.Backend, b eval.Batch) float64 {
+	least := math.Inf(1)
+	for range crossingCalls {
+		start := time.Now()
+		if of.Compute(context.Background(), &b) != nil {
+			return math.Inf(1)
+		}
+		least = min(least, time.Since(start).Seconds())
+	}
+	return least
 }
 
 // fast is FastModel as a fallback. It is read on first use, which is rare. If it returns an error, for example because of another board,

@@ -1,5 +1,5 @@
-// Package pattern is a second kind of network, for CPUs: a table of patterns and small dense layers. It supports one board,
-// 7x6x4. Package kernels/cpu/pattern computes it with integers.
+// Package pattern is a second kind of network, which needs little arithmetic: a table of patterns and small dense layers. It supports one
+// board, 7x6x4. Packages kernels/cpu/pattern and kernels/cuda compute it with integers, and give the same bits.
 //
 // # Rows of the table
 //

@@ -162,6 +162,23 @@ exit 0
 	}
 }
 
+// Run A measures the network of pattern tables in batches of its own, but not by ONNX Runtime, which does not compute it.
+func TestTables(t *testing.T) {
+	k := newKit(t, "for n in $batches; do row $n; done")
+	k.write(t, "gpu.test", "#!/bin/sh\n")
+	if out, err := k.run(t, "A"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	got := slices.DeleteFunc(k.said(t), func(line string) bool { return !strings.Contains(line, "default-fast") })
+	var want []string
+	for _, n := range []string{"1", "64", "1024", "16384", "65536", "262144", "1048576"} {
+		want = append(want, "speeds: default-fast, batch "+n)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Run A leaves out the kernels that failed in evald's own trial.
 func TestTrialFails(t *testing.T) {
 	k := newKit(t, `[ "$EVALD_GPU_WITHOUT" = few_64 ] || exit 5; for n in $batches; do row $n; done`)
@@ -190,6 +207,8 @@ row 1`)
 		"self-tests: 1x16/8/16 hopper_64, batch 1\n",
 		"self-tests: 1x128/8/16 hopper_128, batch 1: it took longer than 3s",
 		"self-tests: 1x256/8/16 hopper_256, batch 1: exit status 1: evald: lost",
+		"self-tests: default-fast, batch 1\n",
+		"sanitizer: default-fast synccheck, batch 1\n",
 		"sanitizer: 1x16/8/16 hopper_64 synccheck, batch 1\n",
 		"sanitizer: 1x16/8/16 hopper_64 memcheck, batch 1: exit status 9\n",
 		"sanitizer: 1x128/8/16 hopper_128 memcheck, batch 1: left out: it failed before",

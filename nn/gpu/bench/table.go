@@ -18,7 +18,7 @@ type speed struct {
 	Network, Kernel, Device, Driver string
 	Emulated                        bool
 	Batch, Waves                    int
-	Launch, FLOPs                   float64
+	Launch, FLOPs, Bytes            float64
 	EndToEnd                        float64 `json:"end_to_end"`
 	Latency                         float64 `json:"latency_seconds"`
 	Peer                            *struct {
@@ -122,7 +122,11 @@ func figures(w io.Writer, rows []row) {
 			}
 			fmt.Fprintln(t)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.4g\t%.4g\t%.4g\t%v\t", s.Network, s.Kernel, s.Batch, s.Waves, s.Launch/1e6, s.FLOPs/1e12, s.EndToEnd/1e6,
+		work := fmt.Sprintf("%.4g", s.FLOPs/1e12)
+		if s.Bytes > 0 {
+			work = fmt.Sprintf("%.4g TB/s", s.Bytes/1e12)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.4g\t%s\t%.4g\t%v\t", s.Network, s.Kernel, s.Batch, s.Waves, s.Launch/1e6, work, s.EndToEnd/1e6,
 			time.Duration(s.Latency*1e9).Round(time.Microsecond))
 		if c := x.Clocks; c != nil {
 			fmt.Fprintf(t, "%.0f\t%.0f\t%s\t", c.MHz, c.Watts, strings.Join(c.Reasons, ", "))

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/pattern"
 )
 
 // GPURow is the measurement of one network with one batch size, on 7x6. Rates are positions per second, medians of the rounds.
@@ -28,6 +30,7 @@ type GPURow struct {
 	Waves    int     `json:"waves,omitempty"`           // number of waves over all multiprocessors for a batch
 	Launch   float64 `json:"launch,omitempty"`          // rate of launches alone, with positions and answers in the device's memory
 	FLOPs    float64 `json:"flops,omitempty"`           // floating-point operations per second of the network's convolutions in these launches
+	Bytes    float64 `json:"bytes,omitempty"`           // of rows of pattern tables that these launches read per second, from any memory
 	EndToEnd float64 `json:"end_to_end,omitempty"`      // rate of Evaluate with gpuCallers concurrent callers
 	Latency  float64 `json:"latency_seconds,omitempty"` // of Evaluate with a single caller
 
@@ -50,7 +53,8 @@ type GPUPeer struct {
 // Named is a network with a name for reports.
 type Named struct {
 	Name    string
-	Network *net.Network
+	Network *net.Network     // nil: Tables
+	Tables  *pattern.Network // of pattern tables
 }
 
 // GPUWork describes what GPU measures.
@@ -76,6 +80,9 @@ func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress Progr
 	m.empty = GPURow{Device: w.Device.String(), Driver: fmt.Sprintf("%s, CUDA %d", w.Driver.Library, w.Driver.Version), Emulated: w.Device.Emulated()}
 	m.some = playedPositions(m.board, 1024)
 	for _, n := range w.Networks {
+		if n.Tables != nil && m.distinct == nil {
+			m.distinct = distinctPositions(m.board, min(mostDistinct, slices.Max(w.Batches)))
+		}
 		if err := m.network(n); err != nil {
 			return fmt.Errorf("network %s: %w", n.Name, err)
 		}
@@ -88,15 +95,45 @@ type gpuBench struct {
 	ctx      context.Context
 	board    *game.Board
 	some     []game.Position
-	empty    GPURow // a row with the fields that all rows have in common
+	distinct []game.Position // for pattern tables
+	empty    GPURow          // a row with the fields that all rows have in common
 	done     func(GPURow) error
 	progress Progress
 	failed   error // first error of a peer
 }
 
+// mostDistinct is the number of different positions in larger batches for pattern tables. Their speed depends on the caches, and repeated
+// positions would find their rows of the table there. So many positions of random games read most of the rows that such games need.
+const mostDistinct = 1 << 18
+
+// distinctPositions returns n different unfinished positions of random games, in random order.
+func distinctPositions(b *game.Board, n int) []game.Position {
+	known := make(map[game.Position]bool, n)
+	ps := make([]game.Position, 0, n)
+	for drawn := n; len(ps) < n; drawn *= 2 {
+		for _, p := range playedPositions(b, drawn) {
+			if !known[p] && len(ps) < n {
+				known[p], ps = true, append(ps, p)
+			}
+		}
+	}
+	return ps
+}
+
 func (m *gpuBench) network(n Named) error {
 	m.progress.show("%s: self-test", n.Name)
-	e, notes, err := gpu.New(n.Network, gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel, Trial: m.Trial})
+	options := gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel, Trial: m.Trial}
+	var e *gpu.Backend
+	var notes []error
+	var err error
+	if n.Tables != nil {
+		if m.Peer != nil {
+			return fmt.Errorf("--peer %s computes networks of convolutions, and this is one of pattern tables", m.Peer.Way)
+		}
+		e, notes, err = gpu.NewTables(n.Tables, options)
+	} else {
+		e, notes, err = gpu.New(n.Network, options)
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +152,16 @@ func (m *gpuBench) network(n Named) error {
 		m.progress.show("%s: batch %d", n.Name, size)
 		row := m.empty
 		row.Network, row.Batch = n.Name, size
-		err := m.measure(e, &row, flops(n.Network.Config(), m.board), peak)
+		pos := m.some
+		if n.Tables != nil {
+			pos = m.distinct
+		}
+		err := m.measure(e, &row, pos, peak)
+		if n.Tables != nil {
+			row.Bytes = row.Launch * tableBytes(row.Kernel)
+		} else {
+			row.FLOPs = row.Launch * flops(n.Network.Config(), m.board)
+		}
 		if err != nil {
 			err = fmt.Errorf("batch %d: %w", size, err)
 			row.Error = err.Error()
@@ -151,8 +197,8 @@ func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
 }
 
 // measure measures evald and the peer in turns, or evald alone if there is no peer or it fails, and fills the row.
-func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) error {
-	b := newBatch(m.board, m.some, row.Batch)
+func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, pos []game.Position, peak float64) error {
+	b := newBatch(m.board, pos, row.Batch)
 	first, err := e.Time(m.board, b.Pos, 1)
 	if err != nil {
 		return err
@@ -195,8 +241,17 @@ func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, work, peak float64) erro
 		return err
 	}
 	row.Launch, row.Latency, row.EndToEnd = median(ours[0].rates), float64(row.Batch)/median(ours[1].rates), median(ours[2].rates)
-	row.FLOPs = row.Launch * work
 	return failed
+}
+
+// tableBytes returns the bytes of the rows that a kernel for pattern tables reads for a position.
+func tableBytes(kernel string) float64 {
+	for _, k := range cuda.TablesKernels() {
+		if k.Name == kernel {
+			return float64(pattern.Each * k.RowBytes())
+		}
+	}
+	return 0
 }
 
 // flops returns the floating-point operations of all convolutions for one position, two per multiply-add. They include those on the padding
@@ -230,7 +285,11 @@ func GPUTable(w io.Writer, rows []GPURow) error {
 		if p := row.Peer; p != nil {
 			theirs = fmt.Sprintf("%s\t%s\t%.2f (%.2f-%.2f)\t", si(p.Launch), si(p.EndToEnd), p.Ratio, p.Least, p.Most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%v\t%s\n", row.Network, row.Kernel, row.Batch, row.Waves, si(row.Launch), si(row.FLOPs),
+		work := si(row.FLOPs)
+		if row.Bytes > 0 {
+			work = si(row.Bytes) + "B/s"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\t%s\t%v\t%s\n", row.Network, row.Kernel, row.Batch, row.Waves, si(row.Launch), work,
 			si(row.EndToEnd), time.Duration(row.Latency*1e9).Round(time.Microsecond), theirs)
 	}
 	if err := t.Flush(); err != nil {
