@@ -119,7 +119,7 @@ def cross_entropy(logits, targets, taste):
     together = torch.where(several, log.masked_fill(~right, -1e30).logsumexp(1), 0)
     apart = torch.where(several[:, None], -taste * given, given)
     loss = -((apart * log).sum() + ((1 - taste) * weights * together).sum()) / weights.sum().clamp(min=1e-300)
-    classes = torch.arange(targets.shape[1])
+    classes = torch.arange(targets.shape[1], device=targets.device)  # compiled, it would be on the CPU otherwise
     wanted = torch.where(several, log.masked_fill(~right, -torch.inf).argmax(1), given.argmax(1))
     counted = (classes == wanted[:, None]) & (weights > 0)[:, None]
     hit = counted & (log.argmax(1) == wanted)[:, None]
