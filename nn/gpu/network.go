@@ -2,8 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -16,6 +14,7 @@ type network interface {
 	// families returns the plans for a board by family of kernels, whose answers have the same bits. The first plan is of the kernel
 	// that every device of the target has. A second family is for Hopper alone.
 	families(r game.Rules, on Target) ([][]plan, error)
+	named(kernel string, r game.Rules, on Target) (plan, error) // the error names the kernels that can be chosen
 	pack(p plan) ([]byte, error)
 	reference() eval.Backend // gives the answers that kernels are tested with
 	Marshal() ([]byte, error)
@@ -37,6 +36,10 @@ func (n convolutions) families(r game.Rules, on Target) ([][]plan, error) {
 	return all, nil
 }
 
+func (n convolutions) named(kernel string, r game.Rules, on Target) (plan, error) {
+	return planOnly(kernel, n.Config(), r, on)
+}
+
 func (n convolutions) pack(p plan) ([]byte, error) { return pack(p, n.Network) }
 func (n convolutions) reference() eval.Backend     { return net.NewBackend(n.Network) }
 func (n convolutions) String() string              { return n.Config().String() }
@@ -47,6 +50,14 @@ type tables struct{ *pattern.Network }
 func (n tables) families(r game.Rules, on Target) ([][]plan, error) {
 	p, err := planTables(n.Network, r, on)
 	return [][]plan{{p}}, err
+}
+
+func (n tables) named(kernel string, r game.Rules, on Target) (plan, error) {
+	p, err := planTables(n.Network, r, on)
+	if err == nil && p.Kernel.Name != kernel {
+		err = fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, n, r, on, p.Kernel.Name)
+	}
+	return p, err
 }
 
 func (n tables) pack(p plan) ([]byte, error) { return packTables(p.tables, n.Network), nil }
@@ -60,16 +71,4 @@ func parseNetwork(file []byte) (network, error) {
 	}
 	n, err := net.Parse(file)
 	return convolutions{n}, err
-}
-
-// planNamed returns the plan of families with a kernel's name. The error names the kernels that can be chosen.
-func planNamed(kernel string, n network, r game.Rules, on Target, families [][]plan) (plan, error) {
-	var names []string
-	for _, p := range slices.Concat(families...) {
-		if p.Kernel.Name == kernel {
-			return p, nil
-		}
-		names = append(names, p.Kernel.Name)
-	}
-	return plan{}, fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, n, r, on, strings.Join(names, ", "))
 }

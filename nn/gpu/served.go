@@ -95,11 +95,7 @@ func (n *served) planned(board *game.Board, on Target) (*planned, error) {
 // choice is by the measured times on the test board, and by predicted ones on others.
 func (n *served) choice(r game.Rules, on Target) (choice, error) {
 	if n.only != "" {
-		families, err := n.network.families(r, on)
-		if err != nil {
-			return choice{}, err
-		}
-		p, err := planNamed(n.only, n.network, r, on, families)
+		p, err := n.network.named(n.only, r, on)
 		if err != nil {
 			return choice{}, err
 		}
