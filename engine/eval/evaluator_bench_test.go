@@ -37,21 +37,29 @@ func BenchmarkEvaluator(b *testing.B) {
 		copy(answers.WDLRow(i), []float32{0.5, 0.25, 0.25})
 		answers.Source[i] = eval.GPU
 	}
-	e := eval.New(copying{answers}, eval.Options{})
-	for _, kind := range []string{"open", "random", "leaves"} {
+	plain := eval.New(copying{answers}, eval.Options{})
+	fallback := eval.New(eval.Fallback{{Name: "gpu", Backend: copying{answers}}}, eval.Options{})
+	for _, kind := range []string{"open", "random", "leaves", "fallback"} {
 		for _, rows := range []int{64, 1024, most} {
 			for _, callers := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/rows=%d/callers=%d", kind, rows, callers), func(b *testing.B) {
+					ask, batches := plain.Evaluate, make([]*eval.Batch, callers)
+					for i := range batches {
+						batches[i] = batch(kinds["open"][:rows]...)
+						switch kind {
+						case "random":
+							copy(batches[i].Pos, kinds["random"])
+						case "leaves":
+							ask = plain.Leaves
+						case "fallback":
+							ask = fallback.Evaluate
+						}
+						gametest.OK(b, ask(b.Context(), batches[i])) // the first call allocates memory
+					}
 					b.ReportAllocs()
+					b.ResetTimer()
 					var all sync.WaitGroup
-					for range callers {
-						own, ask := batch(kinds["random"][:rows]...), e.Evaluate
-						if kind == "open" {
-							copy(own.Pos, kinds["open"])
-						}
-						if kind == "leaves" {
-							ask = e.Leaves
-						}
+					for _, own := range batches {
 						all.Go(func() {
 							for n := 0; n < b.N; n += rows {
 								if err := ask(b.Context(), own); err != nil {
