@@ -58,23 +58,26 @@ func prove(_ int, of proving, first, last int) error {
 
 // prove answers the rows of b that the backend proves, and keeps the other rows in w.
 func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
-	if exact == nil || len(w.rows) == 0 {
+	if exact == nil || len(w.open) == 0 {
 		return nil
 	}
 	if err := compute(ctx, exact, &w.batch); err != nil {
 		return err
 	}
 	n := 0
-	for j, i := range w.rows {
-		o := w.outlooks[j]
-		if w.batch.Source[j] == None || o.Plies == 0 && slices.Max(w.batch.PolicyRow(j)) == 0 {
-			w.rows[n], w.outlooks[n], w.batch.Pos[n] = i, o, o.Next
+	for j, o := range w.open {
+		if w.batch.Source[j] == None || o.plies == 0 && slices.Max(w.batch.PolicyRow(j)) == 0 {
+			w.open[n], w.batch.Pos[n] = o, w.batch.Pos[j]
 			n++
 			continue
 		}
-		b.answerOpen(i, o, &w.batch, j) // the policy of a lost row omits moves that lose at once
-		b.Source[i] = Solved
+		copy(b.WDLRow(o.row), w.batch.WDLRow(j))
+		copy(b.PolicyRow(o.row), w.batch.PolicyRow(j))
+		if !o.plain {
+			b.applyRules(&o) // the policy of a lost row omits moves that lose at once
+		}
+		b.Source[o.row] = Solved
 	}
-	w.rows, w.outlooks, w.batch = w.rows[:n], w.outlooks[:n], w.memory.Slice(0, n)
+	w.open, w.batch = w.open[:n], w.memory.Slice(0, n)
 	return nil
 }

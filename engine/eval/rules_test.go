@@ -84,6 +84,67 @@ func TestRulesMask(t *testing.T) {
 	}
 }
 
+// Each row of a large batch has the bits that the rules and the backend give to its position alone,
+// with the rules and without them.
+func TestRulesRows(t *testing.T) {
+	stub := &evaltest.Stub{Source: eval.CPU}
+	for i, b := range gametest.Boards() {
+		for _, own := range []bool{false, true} {
+			got, want := eval.NewBatch(b, 1000), eval.NewBatch(b, 1)
+			copy(got.Pos, gametest.Positions(gametest.Rand(uint64(i)), b, 1000, false))
+			copy(got.Pos[300:], gametest.Open(gametest.Rand(9), b, 200)) // more neighbours than are copied at a time
+			gametest.OK(t, eval.New(stub, eval.Options{OwnRules: own}).Evaluate(t.Context(), got))
+			for i, p := range got.Pos {
+				evaluateSlowly(t, stub, want, p, own)
+				if row := got.Slice(i, i+1); !sameAnswers(&row, want) || row.Source[0] != want.Source[0] {
+					t.Fatalf("%v row %d: %v %v by %v, want %v %v by %v", b.Rules(), i, row.WDL, row.Policy, row.Source, want.WDL, want.Policy, want.Source)
+				}
+			}
+		}
+	}
+}
+
+// evaluateSlowly answers p in the only row of b, as rules.go describes it.
+func evaluateSlowly(t *testing.T, backend eval.Backend, b *eval.Batch, p game.Position, ownRules bool) {
+	if b.Pos[0] = p; b.AnswerTerminal(0) {
+		return
+	}
+	o := game.Outlook{Next: p, Moves: b.Board.Legal(p)}
+	if !ownRules {
+		o = b.Board.Outlook(p)
+	}
+	if o.Result != game.Ongoing {
+		wdl := o.Result.WDL()
+		copy(b.WDL, wdl[:])
+		b.SharePolicy(0, o.Moves)
+		b.Source[0] = eval.Rules
+		return
+	}
+	b.Pos[0] = o.Next
+	gametest.OK(t, backend.Compute(t.Context(), b))
+	if b.Pos[0] = p; o.Plies > 0 {
+		if o.Plies%2 == 1 {
+			b.WDL[0], b.WDL[2] = b.WDL[2], b.WDL[0]
+		}
+		b.SharePolicy(0, o.Moves)
+		b.Source[0] = eval.Forced
+		return
+	}
+	if o.Moves == b.Board.Legal(p) {
+		return
+	}
+	total := float32(0)
+	for a := range b.Policy {
+		if b.Board.Cell(p, a).And(o.Moves).IsZero() {
+			b.Policy[a] = 0
+		}
+		total += b.Policy[a]
+	}
+	for a := range b.Policy {
+		b.Policy[a] /= total
+	}
+}
+
 func TestRulesAllocate(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the race detector allocates")

@@ -386,6 +386,9 @@ func TestCellNumbers(t *testing.T) {
 
 // outlook is Board.Outlook written for clarity alone: it makes moves and looks at results.
 func outlook(b *game.Board, p game.Position) game.Outlook {
+	if r := b.Result(p); r != game.Ongoing {
+		return game.Outlook{Result: r, Next: p}
+	}
 	wins := func(p game.Position) (cells game.Bits) {
 		for a := range b.Actions() {
 			if b.CanPlay(p, a) && b.Result(b.Play(p, a)) == game.Loss {
@@ -423,23 +426,36 @@ func outlook(b *game.Board, p game.Position) game.Outlook {
 func TestOutlook(t *testing.T) {
 	r := gametest.Rand(18)
 	for _, b := range gametest.Boards() {
-		seen := map[game.Result]int{}
+		seen, over := map[game.Result]int{}, map[game.Result]int{}
 		forced := 0
-		for _, p := range gametest.Positions(r, b, 3000, true) {
-			if b.Result(p) != game.Ongoing {
-				continue
-			}
+		positions := gametest.Positions(r, b, 3000, true)
+		for _, p := range gametest.Positions(r, b, 1000, false) { // and some with a line of the side to move
+			positions = append(positions, p, game.Position{Own: p.Other(), All: p.All}, game.Position{Own: p.All, All: p.All})
+		}
+		all := make([]game.Outlook, len(positions)+1)
+		for i := range all {
+			all[i] = game.Outlook{Result: game.Win, Moves: b.Full(), Next: game.Position{Own: b.Full()}, Plies: 3}
+		}
+		b.Outlooks(all, positions)
+		if last := all[len(positions)]; last.Plies != 3 {
+			t.Errorf("%v: Outlooks writes beyond its positions: %+v", b.Rules(), last)
+		}
+		for i, p := range positions {
 			got, want := b.Outlook(p), outlook(b, p)
-			if got != want {
-				t.Fatalf("%v: %+v: outlook %+v, want %+v", b.Rules(), p, got, want)
+			if got != want || all[i] != want {
+				t.Fatalf("%v: %+v: outlook %+v, among others %+v, want %+v", b.Rules(), p, got, all[i], want)
+			}
+			if got.Moves.IsZero() {
+				over[got.Result]++
+				continue
 			}
 			seen[got.Result]++
 			if got.Plies > 0 {
 				forced++
 			}
 		}
-		if seen[game.Win] < 10 || seen[game.Ongoing] < 10 || forced < 10 {
-			t.Errorf("%v: results %v, %d forced: too few to tell", b.Rules(), seen, forced)
+		if seen[game.Win] < 10 || seen[game.Ongoing] < 10 || forced < 10 || over[game.Win] < 10 || over[game.Loss] < 10 {
+			t.Errorf("%v: results %v, %d forced, over %v: too few to tell", b.Rules(), seen, forced, over)
 		}
 	}
 }

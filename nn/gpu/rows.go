@@ -29,16 +29,27 @@ func (p plan) RowBytes() int {
 }
 
 // PutPosition writes a position into dst in the kernels' format.
-func (p plan) PutPosition(dst []byte, at game.Position) {
-	put := binary.LittleEndian.PutUint64
-	put(dst, at.Own.Lo)
+func (p plan) PutPosition(dst []byte, at game.Position) { p.PutPositions(dst, []game.Position{at}) }
+
+// PutPositions writes positions into dst, one behind the other.
+func (p plan) PutPositions(dst []byte, all []game.Position) {
+	little := binary.LittleEndian
 	if p.words() == 2 {
-		put(dst[8:], at.All.Lo)
+		dst = dst[:16*len(all)]
+		for i := range all {
+			to := (*[16]byte)(dst[16*i:])
+			little.PutUint64(to[:8], all[i].Own.Lo)
+			little.PutUint64(to[8:], all[i].All.Lo)
+		}
 		return
 	}
-	put(dst[8:], at.Own.Hi)
-	put(dst[16:], at.All.Lo)
-	put(dst[24:], at.All.Hi)
+	for i := range all {
+		at, to := &all[i], (*[32]byte)(dst[32*i:])
+		little.PutUint64(to[:8], at.Own.Lo)
+		little.PutUint64(to[8:16], at.Own.Hi)
+		little.PutUint64(to[16:24], at.All.Lo)
+		little.PutUint64(to[24:], at.All.Hi)
+	}
 }
 
 // The status in the first word of an answer (see answer in kernels/cuda/heads.h).
@@ -50,26 +61,47 @@ const (
 // ReadAnswer fills row i of the batch from an answer of the device, RowBytes long. The error says what is wrong with the
 // answer; it wraps eval.ErrNotFinite if the kernel says so, which is no fault of the device.
 func (p plan) ReadAnswer(b *eval.Batch, i int, answer []byte) error {
+	return p.ReadAnswers(b, i, i+1, answer)
+}
+
+// ReadAnswers is ReadAnswer for rows first up to last, whose answers are one behind the other.
+func (p plan) ReadAnswers(b *eval.Batch, first, last int, answers []byte) error {
 	if p.isTables() {
-		return readTables(b, i, answer)
+		return readTables(b, first, last, answers)
 	}
-	word := func(i int) uint32 { return binary.LittleEndian.Uint32(answer[4*i:]) }
+	size := p.RowBytes()
+	for i := first; i < last; i++ {
+		if err := readConvolutions(b, i, answers[(i-first)*size:][:size]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readConvolutions is ReadAnswer for a network of convolutions.
+func readConvolutions(b *eval.Batch, i int, answer []byte) error {
+	little := binary.LittleEndian
 	const one = 1 << 24
-	win, draw := word(0)&(2*one-1), word(1)
-	switch status := word(0) >> 28; {
+	first, draw, rest := little.Uint32(answer), little.Uint32(answer[4:]), answer[8:]
+	win := first & (2*one - 1)
+	switch status := first >> 28; {
 	case status == notFinite:
 		return fmt.Errorf("evaluate: row %d: %w", i, b.NotFinite(i, "an output of the network, or above 65504 in a layer, which float16 cannot hold"))
 	case status != answered || win > one || draw > one-win:
-		return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x %#x", i, word(0), draw)
+		return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x %#x", i, first, draw)
 	}
-	wdl, policy := b.WDLRow(i), b.PolicyRow(i)
-	for j, units := range [...]uint32{win, draw, one - win - draw} {
-		wdl[j] = float32(units) / one
-	}
+	wdl, policy, most := b.WDLRow(i), b.PolicyRow(i), uint32(0)
+	wdl[0], wdl[1], wdl[2] = float32(win)/one, float32(draw)/one, float32(one-win-draw)/one
 	for a := range policy {
-		policy[a] = math.Float32frombits(word(2 + a))
-		if !(policy[a] >= 0 && policy[a] <= 1) {
-			return fmt.Errorf("evaluate: row %d: the device gives action %d probability %g", i, a, policy[a])
+		bits := little.Uint32(rest)
+		rest, most = rest[4:], max(most, bits)
+		policy[a] = math.Float32frombits(bits)
+	}
+	if most > math.Float32bits(1) { // as are the bits of larger numbers, of negative ones and of NaN
+		for a, x := range policy {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("evaluate: row %d: the device gives action %d probability %g", i, a, x)
+			}
 		}
 	}
 	b.Source[i] = eval.GPU

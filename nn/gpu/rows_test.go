@@ -1,8 +1,11 @@
 package gpu
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -111,27 +114,89 @@ func TestJobLayout(t *testing.T) {
 	}
 }
 
-// BenchmarkRow is the host's work for a position: the rules, writing it for the device and reading the answer.
-func BenchmarkRow(b *testing.B) {
-	board := game.MustBoard(game.Connect4)
-	p, err := newPlan(config(b, "6x64"), game.Connect4, hopper)
-	if err != nil {
-		b.Fatal(err)
-	}
-	const n = 1024
-	batch := eval.NewBatch(board, n)
-	copy(batch.Pos, gametest.Positions(gametest.Rand(1), board, n, false))
-	in, out := make([]byte, n*p.PositionBytes()), make([]byte, n*p.RowBytes())
-	for i := range n {
-		binary.LittleEndian.PutUint32(out[i*p.RowBytes():], answered<<28)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i = (i + 1) % n {
-		if !batch.AnswerTerminal(i) {
-			p.PutPosition(in[i*p.PositionBytes():], batch.Pos[i])
-			if err := p.ReadAnswer(batch, i, out[i*p.RowBytes():(i+1)*p.RowBytes()]); err != nil {
-				b.Fatal(err)
+// Positions and answers of many rows are those of each row, and nothing is written beyond them. An
+// error names its row.
+func TestRowsTogether(t *testing.T) {
+	const n = 100
+	wide := game.Rules{Rows: 9, Columns: 9, InARow: 5, Gravity: true}
+	for name, p := range map[string]plan{
+		"convolutions": planFor(t, config(t, "1x16"), game.Connect4, hopper, "tower_64"),
+		"wide":         gametest.Must(newPlan(config(t, "1x16"), wide, hopper))(t),
+		"tables":       gametest.Must(planTables(emptyTables(t, 64, 16, 16), game.Connect4, hopper))(t),
+	} {
+		board, random := game.MustBoard(p.rules), gametest.Rand(1)
+		in, rows, size := p.PositionBytes(), answers(p, n), p.RowBytes()
+		got, want := eval.NewBatch(board, n), eval.NewBatch(board, n)
+		for i := range got.Policy {
+			got.Policy[i], want.Policy[i] = -1, -1
+		}
+		copy(got.Pos, gametest.Positions(random, board, n, true))
+		all, each := bytes.Repeat([]byte{0xcd}, (n+1)*in), bytes.Repeat([]byte{0xcd}, (n+1)*in)
+		p.PutPositions(all, got.Pos)
+		gametest.OK(t, p.ReadAnswers(got, 10, 90, rows[10*size:]))
+		for i := range n {
+			p.PutPosition(each[i*in:], got.Pos[i])
+			if i >= 10 && i < 90 {
+				gametest.OK(t, p.ReadAnswer(want, i, rows[i*size:][:size]))
 			}
 		}
+		want.Pos = got.Pos
+		if diff := cmp.Diff(each, all); diff != "" {
+			t.Errorf("%s: positions (-want +got):\n%s", name, diff)
+		}
+		if !slices.Equal(got.WDL, want.WDL) || !slices.Equal(got.Policy, want.Policy) || !slices.Equal(got.Source, want.Source) {
+			t.Errorf("%s: other answers together than alone", name)
+		}
+		if got.Policy[10*board.Actions()-1] != -1 || got.Policy[90*board.Actions()] != -1 || got.Policy[10*board.Actions()] == -1 {
+			t.Errorf("%s: other rows than 10 to 90 are answered", name)
+		}
+		clear(rows[70*size:][:size])
+		if err := p.ReadAnswers(got, 10, 90, rows[10*size:]); err == nil || !strings.Contains(err.Error(), "row 70:") {
+			t.Errorf("%s: error %v, want one of row 70", name, err)
+		}
+	}
+}
+
+// answers are n possible answers of a device.
+func answers(p plan, n int) []byte {
+	random := gametest.Rand(2)
+	var rows []byte
+	for range n {
+		if p.isTables() {
+			rows = binary.LittleEndian.AppendUint32(rows, tablesAnswered|math.Float32bits(random.Float32()))
+		} else {
+			rows = binary.LittleEndian.AppendUint32(rows, answered<<28|random.Uint32N(1<<23))
+			rows = binary.LittleEndian.AppendUint32(rows, random.Uint32N(1<<23))
+		}
+		for len(rows)%p.RowBytes() != 0 {
+			rows = binary.LittleEndian.AppendUint32(rows, math.Float32bits(random.Float32()))
+		}
+	}
+	return rows
+}
+
+// BenchmarkRows is the host's time for a row of a launch: writing its position for the device, and
+// reading its answer.
+func BenchmarkRows(b *testing.B) {
+	const n = 4096
+	for name, p := range map[string]plan{
+		"convolutions": planFor(b, config(b, "6x64"), game.Connect4, hopper, "tower_64"),
+		"tables":       gametest.Must(planTables(emptyTables(b, 64, 16, 16), game.Connect4, hopper))(b),
+	} {
+		board := game.MustBoard(game.Connect4)
+		batch, in, out := eval.NewBatch(board, n), make([]byte, n*p.PositionBytes()), answers(p, n)
+		copy(batch.Pos, gametest.Positions(gametest.Rand(1), board, n, true))
+		b.Run(name+"/put", func(b *testing.B) {
+			for done := 0; done < b.N; done += n {
+				p.PutPositions(in, batch.Pos)
+			}
+		})
+		b.Run(name+"/read", func(b *testing.B) {
+			for done := 0; done < b.N; done += n {
+				if err := p.ReadAnswers(batch, 0, n, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -126,22 +126,13 @@ func (s *slot) fill(n *served, b *eval.Batch, first, devices int) (err error) {
 		return err
 	}
 	s.first, s.n = first, s.plan.share(len(b.Pos)-first, devices)
-	size, to := s.plan.PositionBytes(), s.hostIn.Bytes()
-	for i, at := range b.Pos[first : first+s.n] {
-		s.plan.PutPosition(to[i*size:], at)
-	}
+	s.plan.PutPositions(s.hostIn.Bytes(), b.Pos[first:first+s.n])
 	return nil
 }
 
 // read fills the batch rows that fill took with their answers.
 func (s *slot) read(b *eval.Batch) error {
-	size, from := s.plan.RowBytes(), s.hostOut.Bytes()
-	for i := range s.n {
-		if err := s.plan.ReadAnswer(b, s.first+i, from[i*size:(i+1)*size]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.plan.ReadAnswers(b, s.first, s.first+s.n, s.hostOut.Bytes())
 }
 
 // submit passes the slot to the device; the result comes through done.

@@ -49,32 +49,38 @@ const tablesAnswer = 40
 // tablesAnswered is set in the first word of an answer (TABLE_ANSWERED in kernels/cuda/tables.h).
 const tablesAnswered = 3 << 30
 
-// readTables is plan.ReadAnswer for a network of pattern tables.
-func readTables(b *eval.Batch, i int, answer []byte) error {
-	first := binary.LittleEndian.Uint32(answer)
-	if first>>30 != tablesAnswered>>30 {
-		return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x", i, first)
-	}
+// readTables is plan.ReadAnswers for a network of pattern tables.
+func readTables(b *eval.Batch, first, last int, answers []byte) error {
 	const one = 0x3f800000 // of a float32; larger numbers, negative ones and NaN have larger bits
-	wdl, policy := b.WDLRow(i), b.PolicyRow(i)
-	most := uint32(0)
-	for j := range wdl {
-		bits := binary.LittleEndian.Uint32(answer[4*j:])
-		if j == 0 {
-			bits &^= tablesAnswered
+	n := last - first
+	answers, wdls, policies := answers[:tablesAnswer*n], b.WDL[3*first:3*last], b.Policy[7*first:7*last]
+	for i := range n {
+		answer := (*[tablesAnswer]byte)(answers[tablesAnswer*i:])
+		wdl, policy := (*[3]float32)(wdls[3*i:]), (*[7]float32)(policies[7*i:])
+		status := binary.LittleEndian.Uint32(answer[:])
+		if status>>30 != tablesAnswered>>30 {
+			return fmt.Errorf("evaluate: row %d: the device left no answer, but %#x", first+i, status)
 		}
-		most = max(most, bits)
-		wdl[j] = math.Float32frombits(bits)
+		most := status &^ tablesAnswered
+		wdl[0] = math.Float32frombits(most)
+		for j := 1; j < len(wdl); j++ {
+			bits := binary.LittleEndian.Uint32(answer[4*j:])
+			most = max(most, bits)
+			wdl[j] = math.Float32frombits(bits)
+		}
+		for a := range policy {
+			bits := binary.LittleEndian.Uint32(answer[12+4*a:])
+			most = max(most, bits)
+			policy[a] = math.Float32frombits(bits)
+		}
+		if most > one {
+			return fmt.Errorf("evaluate: row %d: the device gives probability %g", first+i, math.Float32frombits(most))
+		}
 	}
-	for a := range policy {
-		bits := binary.LittleEndian.Uint32(answer[12+4*a:])
-		most = max(most, bits)
-		policy[a] = math.Float32frombits(bits)
+	sources := b.Source[first:last]
+	for i := range sources {
+		sources[i] = eval.GPU
 	}
-	if most > one {
-		return fmt.Errorf("evaluate: row %d: the device gives probability %g", i, math.Float32frombits(most))
-	}
-	b.Source[i] = eval.GPU
 	return nil
 }
 

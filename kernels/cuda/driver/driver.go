@@ -17,7 +17,14 @@
 //
 // The tag is gpu, because cuda is gorgonia's own and needs cuDNN. Without the tag, plain go build and go test work everywhere.
 // The Worker is ours, because cu's Ctx panics if a context cannot be made, frees by finalizers, and destroys the context on
-// another thread. The calls are cu's functions, except the five that it lacks.
+// another thread. The calls are cu's functions, except these:
+//
+//   - cuFuncSetAttribute, cuMemHostAlloc, cuMemHostGetDevicePointer, cuDeviceGetUuid_v2, cuGetErrorName
+//     and cuGetErrorString. cu lacks them.
+//   - cuLaunchKernel. cu passes eight bytes of each argument, and the only argument of our kernels is a
+//     struct. It also allocates twice for each launch.
+//   - cuStreamQuery. cu allocates its error NotReady, the usual answer to a thread that polls
+//     (TestIdleAllocatesNothing, BenchmarkIdle).
 package driver
 
 import (

@@ -71,7 +71,7 @@ func run(m *testing.M) int {
 }
 
 // start returns a worker on the fake device, with all counts at zero.
-func start(t *testing.T) *driver.Worker {
+func start(t testing.TB) *driver.Worker {
 	t.Helper()
 	found := gametest.Must(driver.Find())(t)
 	device.Reset()
