@@ -245,7 +245,7 @@ func TestIdleTimeout(t *testing.T) {
 	if _, err := s.api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for state := s.conn.GetState(); state != connectivity.Idle; state = s.conn.GetState() {
 		if !s.conn.WaitForStateChange(ctx, state) {
