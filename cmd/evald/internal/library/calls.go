@@ -288,14 +288,6 @@ type call struct {
 	found Result
 }
 
-// ask returns the batch that the last Wait has returned, unless it is answered.
-func (w *call) ask() (*Ask, error) {
-	if w.found.Ask == nil {
-		return nil, errors.New("the call has not asked for answers, or has got them: call wait")
-	}
-	return w.found.Ask, nil
-}
-
 // start starts a Work with an evaluator or, if its number is 0, with the caller's function, and returns the Work's number.
 func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error)) (int64, error) {
 	var e *Evaluator
@@ -422,57 +414,56 @@ func fits(rows int64, b *eval.Batch) error {
 	return nil
 }
 
-// Batch writes the positions of the batch that a Work has asked for. If the search has ended meanwhile, the error is ErrLost, and the next Wait
-// returns the reason.
-func (c *Calls) Batch(number, rows int64, positions Memory) error {
+// asked calls f with the Work of this number, locked, and the batch that its last Wait has returned, unless
+// that is answered.
+func (c *Calls) asked(number int64, f func(*call, *Ask) error) error {
 	w, err := kept[*call](c, number)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ask, err := w.ask()
-	if err != nil {
-		return err
+	if w.found.Ask == nil {
+		return errors.New("the call has not asked for answers, or has got them: call wait")
 	}
-	err = ErrLost
-	ask.Use(func(b *eval.Batch) {
-		if err = fits(rows, b); err == nil {
-			copy(slice[game.Position](positions, len(b.Pos)), b.Pos)
-		}
-	})
-	return err
+	return f(w, w.found.Ask)
 }
 
-// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this error. After the end of the search it
-// does nothing.
-func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
-	w, err := kept[*call](c, number)
-	if err != nil {
+// Batch writes the positions of the batch that a Work has asked for. If the search has ended meanwhile, the
+// error is ErrLost, and the next Wait returns the reason.
+func (c *Calls) Batch(number, rows int64, positions Memory) error {
+	return c.asked(number, func(_ *call, ask *Ask) error {
+		err := ErrLost
+		ask.Use(func(b *eval.Batch) {
+			if err = fits(rows, b); err == nil {
+				copy(slice[game.Position](positions, len(b.Pos)), b.Pos)
+			}
+		})
 		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ask, err := w.ask()
-	if err != nil {
-		return err
-	}
-	if failed != "" {
-		w.found.Ask = nil
-		ask.Answer(errors.New(failed)) // returns the same error
-		return nil
-	}
-	ask.Use(func(b *eval.Batch) {
-		if err = fits(rows, b); err == nil {
-			copy(b.WDL, slice[float32](wdl, 3*len(b.Pos)))
-			copy(b.Policy, slice[float32](policy, len(b.Pos)*b.Board.Actions()))
-		}
 	})
-	if err != nil {
-		return err
-	}
-	w.found.Ask = nil
-	return ask.Answer(nil)
+}
+
+// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this
+// error. After the end of the search it does nothing.
+func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
+	return c.asked(number, func(w *call, ask *Ask) (err error) {
+		if failed != "" {
+			w.found.Ask = nil
+			ask.Answer(errors.New(failed)) // returns the same error
+			return nil
+		}
+		ask.Use(func(b *eval.Batch) {
+			if err = fits(rows, b); err == nil {
+				copy(b.WDL, slice[float32](wdl, 3*len(b.Pos)))
+				copy(b.Policy, slice[float32](policy, len(b.Pos)*b.Board.Actions()))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		w.found.Ask = nil
+		return ask.Answer(nil)
+	})
 }
 
 // Game writes the game that the last Wait returned; see GameRows.
