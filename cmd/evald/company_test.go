@@ -71,9 +71,9 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// A tree of many visits has room for all of them behind every door, even in forced lines: the command line, scripts,
-// the service, and Python with the library and with the program. The first search has long forced lines, the second
-// one needs more than two million nodes.
+// A tree of many visits has room for all of them behind every door, even in forced lines: the
+// command line, scripts, the service, and Python with the library and with the program. The first
+// search has long forced lines, the second one needs more than two million nodes.
 func TestRoom(t *testing.T) {
 	searches := []roomy{{"9x9x5free:55", "9x9x5free", 16_000, true}}
 	if gametest.Soak() {

@@ -152,7 +152,8 @@ func overflow(n *net.Network, bias string) {
 	}
 }
 
-// A panic in any worker is an error of its batch. The worker's memory is made anew, so that the next batch has the same answers as before.
+// A panic in any worker is an error of its batch. The worker's memory is made anew, so that the
+// next batch has the same answers as before.
 func TestPanics(t *testing.T) {
 	manyThreads(t)
 	e := evaluator(t, network(t, "1x16", 3), kernel.Go)

@@ -40,8 +40,8 @@ type serving struct {
 	ended chan error
 }
 
-// testConfig serves a stub under the name "stub".
-// A slow machine under the race detector keeps within a minute. Tests of what a limit does set their own.
+// testConfig serves a stub under the name "stub". A slow machine under the race detector keeps
+// within a minute. Tests of what a limit does set their own.
 func testConfig(b eval.Backend) Config {
 	limits := DefaultLimits
 	limits.Timeout, limits.Receive = time.Minute, time.Minute

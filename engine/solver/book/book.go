@@ -356,8 +356,8 @@ func (l *Lazy) Positions(stones int) iter.Seq[game.Position] {
 	}
 }
 
-// read prepares the positions of up to n stones, and reports whether the book has that many plies. The
-// tenth ply of 7x6 takes a tenth of a second, all earlier ones together a third of that.
+// read prepares the positions of up to n stones, and reports whether the book has that many plies.
+// The tenth ply of 7x6 takes a tenth of a second, all earlier ones together a third of that.
 func (l *Lazy) read(n int) bool {
 	if n > l.plies || n < int(l.ready.Load()) {
 		return n <= l.plies

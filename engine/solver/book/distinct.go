@@ -2,8 +2,8 @@ package book
 
 import "slices"
 
-// distinct sorts keys and removes repetitions. The result may be in their memory. It sorts by 11 bits
-// at a time, from the lowest on, which takes a third of the time of slices.Sort.
+// distinct sorts keys and removes repetitions. The result may be in their memory. It sorts by 11
+// bits at a time, from the lowest on, which takes a third of the time of slices.Sort.
 //
 //go:norace
 func distinct(keys []uint64) []uint64 {

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// The tests in Python pass. They need EVALD_LIBRARY, which make test sets, and a Python with numpy; those of frameworks
-// skip what that Python has not. make soak runs all of them by the program too.
+// The tests in Python pass. They need EVALD_LIBRARY, which make test sets, and a Python with numpy;
+// those of frameworks skip what that Python has not. make soak runs all of them by the program too.
 func TestPython(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the library is built without the race detector")
