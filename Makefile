@@ -84,10 +84,9 @@ endif
 	./bin/evald devices
 
 # .ci/run gives SKIPPED, a pattern of tests' names, and IN, their packages.
-# The tests of the page mostly wait for the browser, so the race detector runs beside them.
 test-skipped: build library
-	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE)) & raced=$$!; \
-	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(SLOW)) $(IN); status=$$?; wait $$raced && exit $$status
+	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(SLOW)) $(IN)
+	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE))
 
 SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service
 
