@@ -85,7 +85,7 @@ endif
 
 # .ci/run gives SKIPPED, a pattern of tests' names, and IN, their packages.
 test-skipped: build library
-	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(IN)
+	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(SLOW)) $(IN)
 	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE))
 
 SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service

@@ -71,9 +71,9 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// A tree of many visits has room for all of them behind every door, even in forced lines: the command line, scripts,
-// the service, and Python with the library and with the program. The first search has long forced lines, the second
-// one needs more than two million nodes.
+// A tree of many visits has room for all of them behind every door, even in forced lines: the
+// command line, scripts, the service, and Python with the library and with the program. The first
+// search has long forced lines, the second one needs more than two million nodes.
 func TestRoom(t *testing.T) {
 	searches := []roomy{{"9x9x5free:55", "9x9x5free", 16_000, true}}
 	if gametest.Soak() {
@@ -153,9 +153,7 @@ func (q roomy) byPython(t *testing.T, env ...string) (got searchNumbers) {
 position, rules, visits, exact = json.loads(sys.argv[1])
 s = evald.search(position, rules, network=evald.Evaluator(backend="bitsquares"), visits=visits, exact=exact)
 print(json.dumps(dict(visits=s.visits[0].tolist(), policy=s.policy[0].tolist(), wdl=s.wdl[0].tolist())))`
-	if os.Getenv("EVALD_LIBRARY") == "" || os.Getenv("EVALD_PROGRAM") == "" {
-		t.Skip("EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
-	}
+	need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
 	c := exec.Command(python3(t), "-c", script, string(gametest.Must(json.Marshal([]any{q.position, q.rules, q.visits, q.exact}))(t)))
 	c.Env = append(append(os.Environ(), "PYTHONPATH=client/python"), env...)
 	out, err := c.CombinedOutput()

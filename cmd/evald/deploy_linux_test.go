@@ -22,8 +22,9 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// The commands of all manifests start as their users, on files with the owners and modes that a kubelet, Docker or systemd gives them. Each
-// runs in a root folder of its own, which belongs to root, so that it can write only where the manifest lets it.
+// The commands of all manifests start as their users, on files with the owners and modes that a
+// kubelet, Docker or systemd gives them. Each runs in a root folder of its own, which belongs to
+// root, so that it can write only where the manifest lets it.
 
 // podSpec is the part of a pod's template that decides who runs what, and on which files.
 type podSpec struct {
@@ -215,8 +216,8 @@ func (r *container) file(path, text string, uid, gid int, mode fs.FileMode) {
 	gametest.OK(r.t, os.Chmod(r.dir+path, mode))
 }
 
-// mount makes a volume as a kubelet does. A volume belongs to root; fsGroup makes it one of that group, which may read it and, unless its
-// files are a secret's or a ConfigMap's, write it.
+// mount makes a volume as a kubelet does. A volume belongs to root; fsGroup makes it one of that
+// group, which may read it and, unless its files are a secret's or a ConfigMap's, write it.
 func (r *container) mount(at string, v podVolume) {
 	r.t.Helper()
 	gid, shared := 0, len(r.groups) > 0

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// harmless are goroutines and callbacks of calls of the library that need not recover: file and function, and why.
+// harmless are goroutines and callbacks of calls of the library that need not recover: file and
+// function, and why.
 var harmless = map[string]string{
 	"engine/eval/batcher.go dispatch":          "ring is the state machine of the batcher, which the library does not use",
 	"engine/jobs/jobs.go Do":                   "help is join, whose run recovers",
@@ -26,9 +27,10 @@ var harmless = map[string]string{
 	"cmd/evald/internal/library/pipe.go Serve": "answers by call, which recovers",
 }
 
-// Every goroutine that a call of the library can start recovers, because a panic in another one ends the process of another program. The test
-// finds all places that start one in the packages of the library. The function that is started, or one in the same package that it names,
-// refers to package fault, perhaps a call deeper; or the place is in harmless, with the reason.
+// Every goroutine that a call of the library can start recovers, because a panic in another one
+// ends the process of another program. The test finds all places that start one in the packages of
+// the library. The function that is started, or one in the same package that it names, refers to
+// package fault, perhaps a call deeper; or the place is in harmless, with the reason.
 func TestGoroutinesRecover(t *testing.T) {
 	out, err := exec.Command("go", "list", "-tags", "gpu", "-deps", "-f", "{{.ImportPath}} {{.Dir}}", module+"cmd/evald/internal/library").CombinedOutput()
 	if err != nil {
@@ -111,7 +113,8 @@ func starts(n ast.Node) ast.Expr {
 	return nil
 }
 
-// recovers reports whether a function refers to package fault, or calls a function of its package that does or calls one.
+// recovers reports whether a function refers to package fault, or calls a function of its package
+// that does or calls one.
 func recovers(f ast.Expr, functions map[string][]*ast.FuncDecl) (found bool) {
 	var look func(n ast.Node, deeper int)
 	look = func(n ast.Node, deeper int) {
@@ -133,7 +136,8 @@ func recovers(f ast.Expr, functions map[string][]*ast.FuncDecl) (found bool) {
 	return found
 }
 
-// group reports whether a node calls Go or Run of a fault.Group that its function or a struct of its package declares.
+// group reports whether a node calls Go or Run of a fault.Group that its function or a struct of
+// its package declares.
 func group(n ast.Node, in *ast.FuncDecl, files map[string]*ast.File) (found bool) {
 	c, ok := n.(*ast.CallExpr)
 	if !ok {

@@ -246,7 +246,8 @@ func (c *learnCmd) config() (learn.Config, error) {
 	return config, c.choosePath(&config, begun)
 }
 
-// defaultGenerations is for runs that an older version of this program began, which did not keep --generations.
+// defaultGenerations is for runs that an older version of this program began, which did not keep
+// --generations.
 const defaultGenerations = 10
 
 // begin returns the configuration of a new run, with the defaults for its games.

@@ -100,7 +100,8 @@ func TestLearn(t *testing.T) {
 	refuses(t, exitUsage, "opponent: agent", "", "learn", "-o", t.TempDir(), "--opponent", "nobody")
 }
 
-// checkAccuracies compares the accuracies of a run's first network with what evald score measures on the same positions.
+// checkAccuracies compares the accuracies of a run's first network with what evald score measures
+// on the same positions.
 func checkAccuracies(t *testing.T, dir string) {
 	t.Helper()
 	var learned struct{ Accuracy []learn.Accuracy }

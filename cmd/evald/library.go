@@ -44,8 +44,9 @@ func say(err error, into *C.char) C.int {
 	return C.int(library.Status(err))
 }
 
-// guarded makes a call and returns its status, number its result or, if it failed, minus its status. All functions below use one of the two,
-// because a panic must not end the caller's process.
+// guarded makes a call and returns its status, number its result or, if it failed, minus its
+// status. All functions below use one of the two, because a panic must not end the caller's
+// process.
 func guarded(err *C.char, call func() error) C.int {
 	_, problem := calls.Try(func() (int64, error) { return 0, call() })
 	return say(problem, err)

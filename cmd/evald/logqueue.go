@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// logQueue passes the lines of a log on to a writer. A writer that blocks, such as a pipe that no program reads or a terminal that is
-// stopped, must not block the service: when linesWaiting lines wait, further ones are dropped and counted.
+// logQueue passes the lines of a log on to a writer. A writer that blocks, such as a pipe that no
+// program reads or a terminal that is stopped, must not block the service: when linesWaiting lines
+// wait, further ones are dropped and counted.
 type logQueue struct {
 	w       io.Writer
 	report  func(lost uint64) // writes a record about lost lines to w
@@ -37,7 +38,8 @@ func (q *logQueue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// run writes lines until close is called. Once no line waits, it reports those that were lost meanwhile.
+// run writes lines until close is called. Once no line waits, it reports those that were lost
+// meanwhile.
 func (q *logQueue) run() {
 	defer close(q.written)
 	reported := uint64(0)

@@ -18,7 +18,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// piped serves with a standard error of which the test reads only the addresses. err is the end that the test can read further or close.
+// piped serves with a standard error of which the test reads only the addresses. err is the end
+// that the test can read further or close.
 func piped(t *testing.T, start func(stderr *os.File, args []string)) (address map[string]string, err *os.File) {
 	t.Helper()
 	reader, writer, fail := os.Pipe()
@@ -55,8 +56,8 @@ func answers(t *testing.T, address string, n int) {
 	}
 }
 
-// A standard error that no program reads blocks neither requests nor the end of the service. Lines that find no room are counted, and the log
-// says so once it is read again.
+// A standard error that no program reads blocks neither requests nor the end of the service. Lines
+// that find no room are counted, and the log says so once it is read again.
 func TestUnreadLog(t *testing.T) {
 	for name, again := range map[string]bool{"read again": true, "never read": false} {
 		t.Run(name, func(t *testing.T) {

@@ -53,14 +53,24 @@ func byProgram(t *testing.T, goldenName, program string, args ...string) {
 	golden(t, goldenName, string(out))
 }
 
-// python3 is that Python; without one the test is skipped.
+// python3 is that Python. Without one the test is skipped.
 func python3(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("EVALD_PYTHON")
-	if path == "" {
-		t.Skip("EVALD_PYTHON names no Python with the packages of .ci/requirements.txt")
-	}
+	need(t, path != "", "EVALD_PYTHON names no Python with the packages of .ci/requirements.txt")
 	return path
+}
+
+// need skips the test if a tool is missing. With EVALD_REQUIRE_TOOLS=1 the test fails instead.
+func need(t *testing.T, there bool, missing string) {
+	t.Helper()
+	switch {
+	case there:
+	case os.Getenv("EVALD_REQUIRE_TOOLS") == "1":
+		t.Fatal("EVALD_REQUIRE_TOOLS=1, but ", missing)
+	default:
+		t.Skip(missing)
+	}
 }
 
 var fraction = regexp.MustCompile(`\d+\.\d+(e-\d+)?|\d+e-\d+`)

@@ -297,8 +297,8 @@ func (r *matchRun) verdict() arena.Verdict {
 	return r.test().Verdict(r.ratio())
 }
 
-// typed returns the text by which the user named each player: a level, or an agent without the network that evald chose.
-// Repeated texts are numbered.
+// typed returns the text by which the user named each player: a level, or an agent without the
+// network that evald chose. Repeated texts are numbered.
 func (r *matchRun) typed() map[string]string {
 	typed, number := map[string]string{}, map[string]int{}
 	for i, p := range r.match.Players {

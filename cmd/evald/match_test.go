@@ -207,7 +207,8 @@ func TestMatchHelp(t *testing.T) {
 	}
 }
 
-// Below the table is the network that plays short moves. A search that counts visits keeps the network that ships.
+// Below the table is the network that plays short moves. A search that counts visits keeps the
+// network that ships.
 func TestMatchShortMoves(t *testing.T) {
 	out := must(t, "", "match", "mcts:time=2ms", "mcts:visits=2", "--games", "2", "--threads", "1")
 	const chosen = ": mcts:model=default-fast,time=2ms\n"

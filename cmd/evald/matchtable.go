@@ -29,11 +29,12 @@ type sprtReport struct {
 	Verdict arena.Verdict `json:"verdict"`
 }
 
-// mostName is the length in runes at which a player's name is cut, so that tables have at most 80 columns.
+// mostName is the length in runes at which a player's name is cut, so that tables have at most 80
+// columns.
 const mostName = 18
 
-// write writes the report as JSON, or as tables of at most 80 columns: the standings, then the score of each player
-// against each other. names are what the user calls the players.
+// write writes the report as JSON, or as tables of at most 80 columns: the standings, then the
+// score of each player against each other. names are what the user calls the players.
 func (r *matchReport) write(w io.Writer, names map[string]string, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, r)

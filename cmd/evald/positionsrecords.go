@@ -173,8 +173,8 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	return err
 }
 
-// openAdviser opens the network that a flag names, which must support the boards, and returns it with the checksum of its file. adviser is
-// nil if model is "". close is never nil.
+// openAdviser opens the network that a flag names, which must support the boards, and returns it
+// with the checksum of its file. adviser is nil if model is "". close is never nil.
 func openAdviser(flag, model string, boards []*game.Board, notes io.Writer) (adviser *eval.Evaluator, checksum string, close func() error, err error) {
 	close = func() error { return nil }
 	if model == "" {

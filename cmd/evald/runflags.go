@@ -17,18 +17,20 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// Commands that resume a run say of each flag, in the struct tag run, what a resumed run may do with it:
+// Commands that resume a run say of each flag, in the struct tag run, what a resumed run may do
+// with it:
 //
 //	run:"fixed"   it determines the results: the run's configuration refuses another value
 //	run:"flag"    the same, but the configuration does not have it: flagsFile has
 //	run:"change"  it may change
 //	run:"-"       it is not part of the run, such as the devices and the form of the output
 //
-// Flags that a resumed run leaves out have their values from the run: evald learn keeps them in its configuration (nn/learn), and evald
-// train in the file flagsFile, from which runReader passes them to kong. All other commands need the same flags again.
+// Flags that a resumed run leaves out have their values from the run: evald learn keeps them in its
+// configuration (nn/learn), and evald train in the file flagsFile, from which runReader passes them
+// to kong. All other commands need the same flags again.
 
-// flagsFile is a file in a run's folder with the values of the flags, as text, by name. Paths are relative to the folder, so that it can be
-// moved together with its records.
+// flagsFile is a file in a run's folder with the values of the flags, as text, by name. Paths are
+// relative to the folder, so that it can be moved together with its records.
 const flagsFile = "flags.json"
 
 // keptFlags is the content of flagsFile.
@@ -62,8 +64,8 @@ type runReader struct {
 // Validate implements kong.Resolver.
 func (*runReader) Validate(*kong.Application) error { return nil }
 
-// Resolve implements kong.Resolver. The command line and the environment take precedence, and so does the configuration file, whose reader
-// comes later.
+// Resolve implements kong.Resolver. The command line and the environment take precedence, and so
+// does the configuration file, whose reader comes later.
 func (r *runReader) Resolve(c *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if !keepsFlags(c) || !partOfRun(flag) || inEnvironment(flag) {
 		return nil, nil
@@ -153,8 +155,8 @@ func resolvePaths(dir string, relative []string) (paths []string) {
 	return paths
 }
 
-// keepFlags writes the command's flags into the folder of its run, if they are not there. files are its arguments. The caller holds the
-// folder's lock.
+// keepFlags writes the command's flags into the folder of its run, if they are not there. files are
+// its arguments. The caller holds the folder's lock.
 func keepFlags(c *kong.Context, dir string, files []string) error {
 	kept := keptFlags{map[string][]string{"files": relativePaths(dir, files)}}
 	for _, f := range c.Flags() {
@@ -178,7 +180,8 @@ func keepFlags(c *kong.Context, dir string, files []string) error {
 	return durable.WriteFile(filepath.Join(dir, flagsFile), text)
 }
 
-// flagText returns the value of a flag as text that kong reads, one for each element of a list; none if it has no value.
+// flagText returns the value of a flag as text that kong reads, one for each element of a list;
+// none if it has no value.
 func flagText(v reflect.Value) (text []string) {
 	for _, one := range elements(v) {
 		switch x := one.Interface().(type) {

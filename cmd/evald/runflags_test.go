@@ -21,7 +21,8 @@ const (
 	apart  = "not a part" // of the run, such as devices and the form of the output
 )
 
-// runFlagsOf classifies the flags of the commands that resume. With fixed and change, a flag may have another value than the tested run's.
+// runFlagsOf classifies the flags of the commands that resume. With fixed and change, a flag may
+// have another value than the tested run's.
 var runFlagsOf = map[string]map[string]string{
 	"learn": {
 		apart:  "out preset gpus ort cluster listen nats nats-creds tls-ca worker-password tls-cert tls-key metrics json",
@@ -98,7 +99,8 @@ func TestRunFlags(t *testing.T) {
 	}
 }
 
-// A run of evald learn keeps its flags: another value is an error with both values, or it is kept from then on.
+// A run of evald learn keeps its flags: another value is an error with both values, or it is kept
+// from then on.
 func TestLearnKeepsFlags(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	must(t, "", learnArgs(dir, "--generations", "0", "--cpu-path", "go")...)
@@ -137,7 +139,8 @@ func TestLearnKeepsFlags(t *testing.T) {
 	}
 }
 
-// A run of evald train keeps its flags and files: another value is an error with both values, and a flag that is left out has the run's.
+// A run of evald train keeps its flags and files: another value is an error with both values, and a
+// flag that is left out has the run's.
 func TestTrainKeepsFlags(t *testing.T) {
 	path := recordsFile(t, 400, nil)
 	dir := filepath.Join(t.TempDir(), "run")

@@ -172,8 +172,8 @@ func (c *serveCmd) serve(ctx context.Context, out io.Writer, log serveLog) error
 	return err
 }
 
-// reload reloads the server at each signal, until hangup is closed. At a signal, and as often as --watch says, it reports files that only a
-// restart reads again.
+// reload reloads the server at each signal, until hangup is closed. At a signal, and as often as
+// --watch says, it reports files that only a restart reads again.
 func (c *serveCmd) reload(hangup <-chan os.Signal, server *service.Server, log *slog.Logger) {
 	var look <-chan time.Time
 	if c.Watch > 0 {

@@ -101,9 +101,7 @@ func TestServeKServeClient(t *testing.T) {
 // perf_analyzer, which older packages of tritonclient contain, measures the service over both transports.
 func TestServePerfAnalyzer(t *testing.T) {
 	program := os.Getenv("EVALD_PERF_ANALYZER")
-	if program == "" {
-		t.Skip("EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
-	}
+	need(t, program != "", "EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
 	dir := t.TempDir()
 	// It is linked with libraries that it does not use here.
 	for library, script := range map[string]string{"libb64.so.0d": "", "libcudart.so.12": "libcudart.so.12 { global: *; };"} {

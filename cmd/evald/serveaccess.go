@@ -16,7 +16,8 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// fileFlags says of each flag of evald serve that names files what becomes of a file that changes while the service runs.
+// fileFlags says of each flag of evald serve that names files what becomes of a file that changes
+// while the service runs.
 var fileFlags = map[string]fileUse{
 	"tokens": readTogether, "tls-cert": readTogether, "tls-key": readTogether, "tls-client-ca": readTogether,
 	"models": readWithModels, "model": readWithModels,
@@ -34,7 +35,8 @@ const (
 	readAtStart                       // at the start alone; a reload only reports that it has changed
 )
 
-// accessReader returns a function that reads the files that decide who may call, for service.Config.ReadAccess.
+// accessReader returns a function that reads the files that decide who may call, for
+// service.Config.ReadAccess.
 func (c *serveCmd) accessReader(log *slog.Logger) func() (service.Access, any, error) {
 	var warned any
 	return func() (service.Access, any, error) {
@@ -60,8 +62,9 @@ func (c *serveCmd) accessReader(log *slog.Logger) func() (service.Access, any, e
 	}
 }
 
-// accessTexts is the texts of the files, in the order of the fields of serveCmd; nil for a flag that is not given. Two readings in a row are
-// equal, so that all texts are of one version if the files are exchanged by one rename, as Kubernetes exchanges those of a secret.
+// accessTexts is the texts of the files, in the order of the fields of serveCmd; nil for a flag
+// that is not given. Two readings in a row are equal, so that all texts are of one version if the
+// files are exchanged by one rename, as Kubernetes exchanges those of a secret.
 func (c *serveCmd) accessTexts() (texts [4][]byte, err error) {
 	for range 10 {
 		before := texts

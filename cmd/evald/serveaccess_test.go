@@ -24,7 +24,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// flagsOfFiles are the flags of evald serve that name files, as its types, placeholders and help say.
+// flagsOfFiles are the flags of evald serve that name files, as its types, placeholders and help
+// say.
 func flagsOfFiles(t *testing.T) (names []string) {
 	t.Helper()
 	var c cli
@@ -45,7 +46,8 @@ func flagsOfFiles(t *testing.T) (names []string) {
 	return names
 }
 
-// The service knows of each file that a flag names what becomes of it at a reload, and the manual says it.
+// The service knows of each file that a flag names what becomes of it at a reload, and the manual
+// says it.
 func TestFileFlags(t *testing.T) {
 	names := flagsOfFiles(t)
 	if len(names) < 8 {
@@ -124,8 +126,9 @@ func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// Certificates and tokens in a volume of Kubernetes, whose files are links through ..data, are reloaded when that link is exchanged: all of
-// them, or none if one of them is damaged, and the log then names its flag and file.
+// Certificates and tokens in a volume of Kubernetes, whose files are links through ..data, are
+// reloaded when that link is exchanged: all of them, or none if one of them is damaged, and the log
+// then names its flag and file.
 func TestServeAccessReload(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no symbolic links")

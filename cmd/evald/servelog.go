@@ -14,9 +14,10 @@ import (
 	"github.com/evald/evald/cmd/evald/service"
 )
 
-// logger returns the service's log, with the form and level of the flags. The log does not wait for w; close writes what waits, and lost
-// counts lines that w has not accepted in time. On a terminal a line of text replaces the first records: only warnings are logged until
-// started is called with that line.
+// logger returns the service's log, with the form and level of the flags. The log does not wait for
+// w; close writes what waits, and lost counts lines that w has not accepted in time. On a terminal
+// a line of text replaces the first records: only warnings are logged until started is called with
+// that line.
 func (c *serveCmd) logger(w io.Writer) (l serveLog) {
 	var level slog.LevelVar
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // cannot fail: the flag's enum has only known levels

@@ -22,14 +22,15 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// unknown is a game that no network of unknowing supports. Nothing is decided on its board, and it has records of exact results soon.
+// unknown is a game that no network of unknowing supports. Nothing is decided on its board, and it
+// has records of exact results soon.
 const unknown = "9x5x4"
 
 // refusal is what every command says of it.
 const refusal = "does not know " + unknown + ": it knows 7x6x4 alone; name another, such as any (--model any"
 
-// unknowing are networks for 7x6x4 alone: of tables, as default-fast is, but small and so opened at once, and with ONNX Runtime one of
-// another program.
+// unknowing are networks for 7x6x4 alone: of tables, as default-fast is, but small and so opened at
+// once, and with ONNX Runtime one of another program.
 func unknowing(t *testing.T) []string {
 	t.Helper()
 	weights := kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)
@@ -42,7 +43,8 @@ func unknowing(t *testing.T) []string {
 	return []string{path, foreignFile(t, "lightzero", "")}
 }
 
-// elsewhere are the flags and arguments with networks that are evaluated on no other board, with the reason.
+// elsewhere are the flags and arguments with networks that are evaluated on no other board, with
+// the reason.
 var elsewhere = map[string]string{
 	"bench eval --model":     "measures on 7x6x4",
 	"bench serve --model":    "measures on 7x6x4",
@@ -55,8 +57,9 @@ var elsewhere = map[string]string{
 	"kaggle serve --agent": "its requests name boards, see its package",
 }
 
-// Whatever command evaluates a network that the user has named says that it does not know the board, instead of answering with another
-// network. The flags and arguments that name networks or agents are those of the program.
+// Whatever command evaluates a network that the user has named says that it does not know the
+// board, instead of answering with another network. The flags and arguments that name networks or
+// agents are those of the program.
 func TestUnsupported(t *testing.T) {
 	ownStore(t)
 	records := filepath.Join(t.TempDir(), "records")
@@ -156,7 +159,8 @@ func TestUnsupported(t *testing.T) {
 		t.Errorf("%d commands were tried", tried)
 	}
 
-	// Of networks that ship the same holds by their names. Those that evald itself has chosen leave such boards to others, and say so.
+	// Of networks that ship the same holds by their names. Those that evald itself has chosen leave
+	// such boards to others, and say so.
 	refuses(t, exitBadInput, refusal, "", "match", "policy:model=default-fast", "random", "--rules", unknown)
 	level := play.Levels[0]
 	must(t, "", "match", "mcts:time=20ms", level.Name, level.Agent.String(), "--rules", unknown, "--games", "2")
@@ -181,7 +185,8 @@ func agentsWith(model string) (all []string) {
 	return all
 }
 
-// The service refuses such a request over REST and gRPC, to the model and to the search with it. The page reports the same.
+// The service refuses such a request over REST and gRPC, to the model and to the search with it.
+// The page reports the same.
 func TestUnsupportedRequests(t *testing.T) {
 	ownStore(t)
 	for _, network := range unknowing(t) {

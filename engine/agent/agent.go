@@ -48,8 +48,8 @@ type Shared struct {
 	FastBelow time.Duration
 }
 
-// Supports returns nil if an agent plays on a board, and otherwise an error that names its network. Callers ask before a game begins; a move
-// on such a board is the same error.
+// Supports returns nil if an agent plays on a board, and otherwise an error that names its network.
+// Callers ask before a game begins; a move on such a board is the same error.
 func Supports(a Agent, b *game.Board) error {
 	if s, ok := a.(interface{ Supports(*game.Board) error }); ok {
 		return s.Supports(b)

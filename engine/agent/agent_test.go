@@ -205,8 +205,8 @@ func (l *limited) Attributes() eval.Attributes {
 	return a
 }
 
-// Each agent with a network refuses a board that the network does not support, also where it need not ask the network. If the program has
-// chosen the network, the agent gets another evaluator.
+// Each agent with a network refuses a board that the network does not support, also where it need
+// not ask the network. If the program has chosen the network, the agent gets another evaluator.
 func TestSupports(t *testing.T) {
 	b, found := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}), 0
 	one, _, err := b.ParseMoves("121212") // the next stone wins

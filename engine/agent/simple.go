@@ -136,8 +136,8 @@ func newPolicy(s Spec, shared Shared) (Agent, error) {
 	return policy{e, s.Exact}, nil
 }
 
-// evaluator returns the heuristic or the network that Model names. Without a name, it returns the default network, or bitsquares if the
-// program has no networks.
+// evaluator returns the heuristic or the network that Model names. Without a name, it returns the
+// default network, or bitsquares if the program has no networks.
 func (s Spec) evaluator(shared Shared) (*eval.Evaluator, error) {
 	name := s.Model
 	if name == "" && shared.Models == nil {

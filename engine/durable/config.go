@@ -37,8 +37,8 @@ func KeepConfigIn[C any](files FS, path string, c C) error {
 	return nil
 }
 
-// DecodeConfig decodes the content of a configuration's file into c. Fields that are missing from it stay as they are; a field that c does
-// not have is an error. Errors name the file.
+// DecodeConfig decodes the content of a configuration's file into c. Fields that are missing from
+// it stay as they are; a field that c does not have is an error. Errors name the file.
 func DecodeConfig[C any](path string, text []byte, c *C) error {
 	content, err := checkedJSON(text)
 	if err == nil {
@@ -61,14 +61,15 @@ func SameConfig[C any](was, is C) error {
 	return nil
 }
 
-// Difference is a field in which two configurations differ, with both values. The name of a field of an inner struct begins with the
-// struct's: selfplay.visits.
+// Difference is a field in which two configurations differ, with both values. The name of a field
+// of an inner struct begins with the struct's: selfplay.visits.
 type Difference struct {
 	Field   string
 	Was, Is json.RawMessage
 }
 
-// Differences lists the fields in which two configurations, structs, differ. Fields that JSON omits are not compared.
+// Differences lists the fields in which two configurations, structs, differ. Fields that JSON omits
+// are not compared.
 func Differences[C any](was, is C) []Difference {
 	return differences("", reflect.ValueOf(was), reflect.ValueOf(is))
 }

@@ -51,8 +51,9 @@ func beside(path, suffix string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+suffix)
 }
 
-// Create starts writing a file. The new file gets the permissions of the existing file of that name, or 0644. If path is
-// a symbolic link, the file that it points to is written, and the link stays. Errors name the file.
+// Create starts writing a file. The new file gets the permissions of the existing file of that
+// name, or 0644. If path is a symbolic link, the file that it points to is written, and the link
+// stays. Errors name the file.
 func Create(path string) (*File, error) { return CreateIn(OS, path) }
 
 // CreateIn is Create in any file system.
@@ -91,7 +92,8 @@ func create(files FS, path string, mode fs.FileMode) (*File, error) {
 // mostLinks is the number of links after which a path is taken for a loop, as in Linux.
 const mostLinks = 40
 
-// target follows the symbolic links of the operating system from path to the file that they point to, which need not exist.
+// target follows the symbolic links of the operating system from path to the file that they point
+// to, which need not exist.
 func target(files FS, path string) (string, error) {
 	if files != OS {
 		return path, nil

@@ -43,7 +43,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A file is written through symbolic links, also if it does not exist yet, and links in a circle are an error.
+// A file is written through symbolic links, also if it does not exist yet, and links in a circle
+// are an error.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

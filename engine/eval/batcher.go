@@ -232,7 +232,8 @@ func (b *batcher) ring() {
 	b.dispatch()
 }
 
-// run evaluates one merged batch and distributes its answers. A panic becomes the error of its requests.
+// run evaluates one merged batch and distributes its answers. A panic becomes the error of its
+// requests.
 func (b *batcher) run(x sending) {
 	defer func() {
 		if value := recover(); value != nil {

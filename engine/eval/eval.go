@@ -51,12 +51,13 @@ type Attributes struct {
 	Invariant bool    // a row's answer is bit for bit the same in every batch
 	Search    *Search // nil: searches use the default constants of their selection rule
 
-	// Supports returns nil for a board that the backend answers, and otherwise an *UnsupportedError. If it is nil, the backend answers
-	// every board.
+	// Supports returns nil for a board that the backend answers, and otherwise an
+	// *UnsupportedError. If it is nil, the backend answers every board.
 	Supports func(*game.Board) error
 }
 
-// UnsupportedError means that a network does not support a board, and that no other evaluator may answer in its place.
+// UnsupportedError means that a network does not support a board, and that no other evaluator may
+// answer in its place.
 type UnsupportedError struct {
 	Model   string     // the network's name
 	Rules   game.Rules // of the board
@@ -183,7 +184,8 @@ func (b *Batch) Finite() error {
 	return nil
 }
 
-// NotFinite returns an error that wraps ErrNotFinite and names the position of row i as users write it, and why, unless that is "".
+// NotFinite returns an error that wraps ErrNotFinite and names the position of row i as users write
+// it, and why, unless that is "".
 func (b *Batch) NotFinite(i int, why string) error { return &notFinite{b.Board, b.Pos[i], why} }
 
 func infinite(x float32) bool { return math.Float32bits(x)&0x7f800000 == 0x7f800000 }

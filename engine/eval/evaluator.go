@@ -21,7 +21,8 @@ import (
 //	batch     the remaining rows join those of other callers, with Options.Batch
 //	backend   computes; a Fallback asks its stages in turn
 //
-// A panic of a backend is an error, a *fault.Error, of each caller whose rows it had. The Evaluator continues to answer.
+// A panic of a backend is an error, a *fault.Error, of each caller whose rows it had. The Evaluator
+// continues to answer.
 type Evaluator struct {
 	backend Backend
 	options Options
@@ -67,8 +68,9 @@ func New(b Backend, o Options) *Evaluator {
 // Backend returns the wrapped backend, so that callers can make an Evaluator with other options.
 func (e *Evaluator) Backend() Backend { return e.backend }
 
-// Supports returns nil if the backend answers positions of the board, and otherwise an *UnsupportedError. Callers that play or search ask
-// first, because positions that the rules decide do not reach the backend.
+// Supports returns nil if the backend answers positions of the board, and otherwise an
+// *UnsupportedError. Callers that play or search ask first, because positions that the rules decide
+// do not reach the backend.
 func (e *Evaluator) Supports(b *game.Board) error {
 	if e.boards == nil {
 		return nil

@@ -59,7 +59,8 @@ func (f Fallback) from(ctx context.Context, b *Batch, errs []error) error {
 // ErrNotFinite means that an answer contains a NaN or an infinity.
 var ErrNotFinite = errors.New("answer is not finite")
 
-// notFinite is the error of Batch.NotFinite. It writes the position only if it is shown, because a Fallback drops most of these errors.
+// notFinite is the error of Batch.NotFinite. It writes the position only if it is shown, because a
+// Fallback drops most of these errors.
 type notFinite struct {
 	board    *game.Board
 	position game.Position

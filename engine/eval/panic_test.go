@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// A panic of a backend, or of a step that its damaged answers break, is an error of its callers alone: the evaluator answers the next ones as
-// if there had been none, and closes.
+// A panic of a backend, or of a step that its damaged answers break, is an error of its callers
+// alone: the evaluator answers the next ones as if there had been none, and closes.
 func TestPanics(t *testing.T) {
 	var broken atomic.Bool
 	before := &evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
@@ -69,7 +69,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// caught calls f as a caller that recovers: the panic of a step in the caller's own goroutine is the caller's to handle.
+// caught calls f as a caller that recovers: the panic of a step in the caller's own goroutine is
+// the caller's to handle.
 func caught(f func() error) (err error) {
 	defer fault.Catch(&err)
 	return f()

@@ -63,7 +63,8 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	return taken, dropped
 }
 
-// gather appends the part's positions to those of m and returns their board, or nil if the caller does not wait any more.
+// gather appends the part's positions to those of m and returns their board, or nil if the caller
+// does not wait any more.
 func (p part) gather(m *Batch, now time.Time) *game.Board {
 	p.mu.Lock()
 	defer p.mu.Unlock()

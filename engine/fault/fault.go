@@ -1,8 +1,11 @@
-// Package fault turns panics into errors. A panic is a mistake in this program, never in its input. Only the goroutine that panics can
-// recover, and otherwise the whole process ends, which may be a Python that belongs to somebody else. So each goroutine that a call starts
-// recovers its panic, and hands it as an Error to the goroutine that waits. An Error is never ignored, and nothing is tried again after it.
+// Package fault turns panics into errors. A panic is a mistake in this program, never in its input.
+// Only the goroutine that panics can recover, and otherwise the whole process ends, which may be a
+// Python that belongs to somebody else. So each goroutine that a call starts recovers its panic,
+// and hands it as an Error to the goroutine that waits. An Error is never ignored, and nothing is
+// tried again after it.
 //
-// A process still ends if Go's runtime stops it (no memory, a stack without end, concurrent writes to a map), or on a fault in C code.
+// A process still ends if Go's runtime stops it (no memory, a stack without end, concurrent writes
+// to a map), or on a fault in C code.
 package fault
 
 import (
@@ -25,14 +28,15 @@ type Error struct {
 	told  atomic.Bool
 }
 
-// Error returns the panic's text and the innermost functions. It does not unwrap to Value: a panic with the error of an ended context must
-// not count as an interrupt.
+// Error returns the panic's text and the innermost functions. It does not unwrap to Value: a panic
+// with the error of an ended context must not count as an interrupt.
 func (e *Error) Error() string {
 	return fmt.Sprintf("evald has a fault: %v (at %s)", e.Value, e.at)
 }
 
-// Tell writes the panic with its whole stack to w, unless it was told before. Each program tells the faults that it gets, on standard error
-// or in its log, because an error's text has room for the innermost functions alone.
+// Tell writes the panic with its whole stack to w, unless it was told before. Each program tells
+// the faults that it gets, on standard error or in its log, because an error's text has room for
+// the innermost functions alone.
 func (e *Error) Tell(w io.Writer, version string) {
 	if !e.told.Swap(true) {
 		fmt.Fprintf(w, "evald %s has a fault: %v\n\n%s\n", version, e.Value, strings.TrimSpace(e.Stack))
@@ -45,15 +49,17 @@ func In(err error) *Error {
 	return e
 }
 
-// Catch is to be deferred: it makes a panic the error *err. It allocates nothing unless there is a panic.
+// Catch is to be deferred: it makes a panic the error *err. It allocates nothing unless there is a
+// panic.
 func Catch(err *error) {
 	if value := recover(); value != nil {
 		*err = New(value)
 	}
 }
 
-// New returns the Error of a recovered value, with the stack of this goroutine. It must be called in the deferred function that recovers,
-// where the frames of the panic are still on the stack. A panic with an Error, which repeats another goroutine's, keeps that one.
+// New returns the Error of a recovered value, with the stack of this goroutine. It must be called
+// in the deferred function that recovers, where the frames of the panic are still on the stack. A
+// panic with an Error, which repeats another goroutine's, keeps that one.
 func New(value any) *Error {
 	if err, ok := value.(error); ok {
 		if e := In(err); e != nil {
@@ -131,8 +137,8 @@ func (g *Group) keep(e *Error) {
 	}
 }
 
-// Wait waits as sync.WaitGroup does, and then panics with the first Error, if there is one. So the panic continues in the goroutine
-// that waits, which has the means to recover.
+// Wait waits as sync.WaitGroup does, and then panics with the first Error, if there is one. So the
+// panic continues in the goroutine that waits, which has the means to recover.
 func (g *Group) Wait() {
 	g.wait.Wait()
 	g.mu.Lock()

@@ -46,7 +46,8 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// A panic that is repeated in another goroutine keeps the stack of the first. One with the error of an ended context is no interrupt.
+// A panic that is repeated in another goroutine keeps the stack of the first. One with the error of
+// an ended context is no interrupt.
 func TestRepeated(t *testing.T) {
 	first := caught(func() { outOfRange(nil) })
 	again := caught(func() { panic(fmt.Errorf("solver: %w", first)) })

@@ -86,8 +86,8 @@ func FormatNotation(r Rules, actions []int) string {
 // textSteps is the maximum number of positions at which Text looks for a game.
 const textSteps = 1 << 12
 
-// Text returns a position as a line of input: the notation of a game that leads to it or, if none is found soon, Kaggle's observation. Its
-// game must not be over.
+// Text returns a position as a line of input: the notation of a game that leads to it or, if none
+// is found soon, Kaggle's observation. Its game must not be over.
 func (b *Board) Text(p Position) string {
 	first := p.Own
 	if p.Plies()%2 == 1 {
@@ -140,8 +140,8 @@ type Parser struct {
 	boards      Boards
 }
 
-// Parse reads one position: moves ("44554", "4,4,5,5,4", "-"), rules and moves ("9x5x4:4455", "3x3x3free:51"), or a JSON object with Kaggle's
-// board and mark. Errors are of type *ParseError.
+// Parse reads one position: moves ("44554", "4,4,5,5,4", "-"), rules and moves ("9x5x4:4455",
+// "3x3x3free:51"), or a JSON object with Kaggle's board and mark. Errors are of type *ParseError.
 func (p *Parser) Parse(s string) (State, error) {
 	if strings.HasPrefix(s, "{") {
 		return p.parseObservation(s)
@@ -257,8 +257,8 @@ func (b *Board) nextMove(s string) (a int, token, rest string) {
 	return n - 1, token, rest
 }
 
-// nextListed is nextMove for moves between commas, of which each is a symbol or, on boards with more than nine actions, also a number:
-// 4,4,5,5.
+// nextListed is nextMove for moves between commas, of which each is a symbol or, on boards with
+// more than nine actions, also a number: 4,4,5,5.
 func (b *Board) nextListed(s string) (a int, token, rest string) {
 	token, rest, comma := strings.Cut(s, ",")
 	n, err := strconv.Atoi(token)

@@ -64,7 +64,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// Text writes a position so that Parse reads the same position: as moves if a game leads to it, and otherwise as an observation.
+// Text writes a position so that Parse reads the same position: as moves if a game leads to it, and
+// otherwise as an observation.
 func TestText(t *testing.T) {
 	r := gametest.Rand(6)
 	for _, b := range gametest.Boards() {

@@ -8,8 +8,9 @@
 //
 // Each worker has a number, so that callers can give each worker its own memory without a lock.
 //
-// A panic of an item is its error, of type *fault.Error, because it would end the process in a goroutine that the caller cannot recover. What
-// the worker had in its memory then is not sound: work makes it anew.
+// A panic of an item is its error, of type *fault.Error, because it would end the process in a
+// goroutine that the caller cannot recover. What the worker had in its memory then is not sound:
+// work makes it anew.
 package jobs
 
 import (

@@ -19,7 +19,8 @@ func broken(t *testing.T, err error, says string) {
 	}
 }
 
-// A panic in the caller's goroutine or in a helper's is an error of Do. The pool keeps all its workers and answers the next call.
+// A panic in the caller's goroutine or in a helper's is an error of Do. The pool keeps all its
+// workers and answers the next call.
 func TestPoolPanics(t *testing.T) {
 	const workers = 3
 	var helped atomic.Bool

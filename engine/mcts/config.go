@@ -138,8 +138,8 @@ func DefaultConfig(s Selection) Config {
 }
 
 // Options are what the callers of a search choose. Callers that choose the same get the same
-// configuration, whichever command, service or language they come from. The zero value of each field
-// but Visits stands for its default.
+// configuration, whichever command, service or language they come from. The zero value of each
+// field but Visits stands for its default.
 type Options struct {
 	Selection Selection
 	Explore   float64      // Config.C; 0 is the constant of the backend, or else of DefaultConfig
@@ -148,7 +148,8 @@ type Options struct {
 	Seed      uint64
 }
 
-// Config returns the configuration of searches with a backend. Their trees have room for all visits.
+// Config returns the configuration of searches with a backend. Their trees have room for all
+// visits.
 func (o Options) Config(b eval.Backend) Config {
 	c := DefaultConfig(o.Selection).For(b)
 	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed

@@ -49,9 +49,10 @@ func stub(before func()) *eval.Evaluator {
 	}})
 }
 
-// A panic in any goroutine of a search is its error, and no goroutine waits for the one that panicked: in the evaluator, called by the worker
-// (one tree) or in flight (many); in the driver, for the first goal or a later one; in a worker that visits trees or gives them their answers;
-// in the helpers with which it probes; and in those that probe roots.
+// A panic in any goroutine of a search is its error, and no goroutine waits for the one that
+// panicked: in the evaluator, called by the worker (one tree) or in flight (many); in the driver,
+// for the first goal or a later one; in a worker that visits trees or gives them their answers; in
+// the helpers with which it probes; and in those that probe roots.
 func TestSearchPanics(t *testing.T) {
 	c := DefaultConfig(PUCT)
 	limits := Limits{Visits: 20, Batch: 16}
@@ -81,7 +82,8 @@ func TestSearchPanics(t *testing.T) {
 	}
 }
 
-// However a job of a scheduler panics, each job ends once. The fault is an error of jobs, or Wait repeats it.
+// However a job of a scheduler panics, each job ends once. The fault is an error of jobs, or Wait
+// repeats it.
 func TestSchedulerPanics(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	const n = 300

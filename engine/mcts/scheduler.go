@@ -94,7 +94,8 @@ const NodesAtOnce = 1 << 24
 // AtOnce is the number of positions of a board that are searched at once if memory permits: enough for two full batches.
 func AtOnce(batch int) int { return max(256, 2*batch) }
 
-// Add adds all jobs, or none if it returns an error: that of begin, of a configuration, or of a board that the evaluator does not support.
+// Add adds all jobs, or none if it returns an error: that of begin, of a configuration, or of a
+// board that the evaluator does not support.
 func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		room := NodesFor(j.Board, j.Visits)
@@ -163,8 +164,8 @@ func (s *Scheduler) withdraw(match func(*Job) bool) (withdrawn []*Job) {
 	return withdrawn
 }
 
-// Wait waits until all jobs have ended and their Done has returned. No job may be added afterwards. A panic of a Done does not keep other jobs
-// from ending; Wait repeats it.
+// Wait waits until all jobs have ended and their Done has returned. No job may be added afterwards.
+// A panic of a Done does not keep other jobs from ending; Wait repeats it.
 func (s *Scheduler) Wait() {
 	s.jobs.Wait()
 	s.release()
@@ -276,8 +277,8 @@ func (g *group) unseat(t *Tree) {
 	g.trees = g.trees[:last]
 }
 
-// run searches the trees of a group until none has a job. After a panic in this goroutine all jobs of the group and all waiting ones end with
-// its error.
+// run searches the trees of a group until none has a job. After a panic in this goroutine all jobs
+// of the group and all waiting ones end with its error.
 func (g *group) run() {
 	defer func() {
 		if value := recover(); value != nil {
@@ -363,7 +364,8 @@ func (g *group) fail(err error) {
 	g.dispatch(nil)
 }
 
-// abort ends all jobs of the group and the waiting ones of all groups, and lets none begin any more.
+// abort ends all jobs of the group and the waiting ones of all groups, and lets none begin any
+// more.
 func (g *group) abort(err error) {
 	g.mu.Lock()
 	ended := append(slices.Clone(g.trees), g.fresh...)

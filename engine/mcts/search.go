@@ -53,10 +53,12 @@ func (l Limits) validate() error {
 // A tree chooses Limits.Leaves leaves, or fewer if every line leads to one of them, and waits until all are answered. So its visits depend
 // only on its root, configuration and limits, and not on other trees, batches or cores.
 //
-// One batch is filled while others are evaluated or wait for that; with enough trees, each core has batches of its own. Root probes
-// (Config.RootNodes) run beside all this. If ctx ends, the trees keep their results, and the error wraps ctx.Err(). If ctx's deadline has
-// passed, the error wraps context.DeadlineExceeded even if ctx itself has not ended yet. An error of the evaluator ends the search too. So
-// does a panic in any of its goroutines, whose error is a *fault.Error; the trees must not be used any more.
+// One batch is filled while others are evaluated or wait for that; with enough trees, each core has
+// batches of its own. Root probes (Config.RootNodes) run beside all this. If ctx ends, the trees
+// keep their results, and the error wraps ctx.Err(). If ctx's deadline has passed, the error wraps
+// context.DeadlineExceeded even if ctx itself has not ended yet. An error of the evaluator ends the
+// search too. So does a panic in any of its goroutines, whose error is a *fault.Error; the trees
+// must not be used any more.
 func Search(ctx context.Context, e *eval.Evaluator, trees []*Tree, limits Limits) error {
 	if err := limits.validate(); err != nil {
 		return err
@@ -199,8 +201,8 @@ func (s *search) leave(failed error, over bool) bool {
 	return true
 }
 
-// fail ends the search with an error, unless err is nil or another one came first: the other workers fail only because this cancels them. mu
-// must be held.
+// fail ends the search with an error, unless err is nil or another one came first: the other
+// workers fail only because this cancels them. mu must be held.
 func (s *search) fail(err error) {
 	if err != nil && s.failed == nil {
 		s.failed = err
@@ -501,8 +503,8 @@ func (w *wave) push(t *Tree, leaf *Leaf) {
 	w.trees, w.leaves = append(w.trees, t), append(w.leaves, leaf)
 }
 
-// alone calls f while no other goroutine changes rows and free leaves. A panic does not leave the lock behind, on which the others would wait
-// without end.
+// alone calls f while no other goroutine changes rows and free leaves. A panic does not leave the
+// lock behind, on which the others would wait without end.
 func (w *wave) alone(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -364,7 +364,8 @@ func TestUnknownSource(t *testing.T) {
 	}
 }
 
-// A panic of a network, or of what counts and takes the games, is the play's error, and does not keep other seats waiting.
+// A panic of a network, or of what counts and takes the games, is the play's error, and does not
+// keep other seats waiting.
 func TestPanics(t *testing.T) {
 	for _, what := range []string{"network", "next", "done"} {
 		batches, games := atomic.Int64{}, 0

@@ -152,7 +152,8 @@ func overflow(n *net.Network, bias string) {
 	}
 }
 
-// A panic in any worker is an error of its batch. The worker's memory is made anew, so that the next batch has the same answers as before.
+// A panic in any worker is an error of its batch. The worker's memory is made anew, so that the
+// next batch has the same answers as before.
 func TestPanics(t *testing.T) {
 	manyThreads(t)
 	e := evaluator(t, network(t, "1x16", 3), kernel.Go)
@@ -160,6 +161,7 @@ func TestPanics(t *testing.T) {
 	want := eval.NewBatch(board, 100)
 	copy(want.Pos, gametest.Open(gametest.Rand(4), board, len(want.Pos)))
 	gametest.OK(t, e.Compute(t.Context(), want))
+	damaged := func(w *worker) bool { return w != nil && w.planes == nil }
 	for k := range e.workers {
 		e.workers = make([]*worker, len(e.workers))
 		for other := range e.workers {
@@ -169,7 +171,10 @@ func TestPanics(t *testing.T) {
 				e.workers[other].planes = nil
 			}
 		}
-		for fault.In(e.Compute(t.Context(), want)) != nil { // until all damaged workers had their turn
+		for slices.ContainsFunc(e.workers, damaged) { // a batch need not reach all workers
+			if err := e.Compute(t.Context(), want); err != nil && fault.In(err) == nil {
+				t.Fatal(err)
+			}
 		}
 		got := eval.NewBatch(board, len(want.Pos))
 		copy(got.Pos, want.Pos)

@@ -69,7 +69,8 @@ type Description struct {
 	Policy Policy   `yaml:"policy,flow"`
 }
 
-// Hints returns sentences about valid fields that probably mean something else than their author thinks.
+// Hints returns sentences about valid fields that probably mean something else than their author
+// thinks.
 func (d Description) Hints() (all []string) {
 	for _, text := range d.Planes {
 		if p, err := parsePlane(text); err == nil && p.quartered() {

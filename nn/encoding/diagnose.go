@@ -54,10 +54,13 @@ const (
 	minSum        = 0.4 // by which both scores together exceed those of a network that knows nothing
 )
 
-// Diagnose compares a description with likely mistakes: own and other exchanged, or first and second; sides to move in place of players, or
-// the reverse; the opposite order of rows; a quarter of inarow, which is a quarter already; values from another perspective; and all combinations. For each, the network evaluates some
-// hundred positions whose results the solver proves quickly. If another description is clearly better, the error is a *MisfitError with the
-// fields to change. For a network that has learned nothing, every description passes. Answers that are not finite are an error too.
+// Diagnose compares a description with likely mistakes: own and other exchanged, or first and
+// second; sides to move in place of players, or the reverse; the opposite order of rows; a quarter
+// of inarow, which is a quarter already; values from another perspective; and all combinations. For
+// each, the network evaluates some hundred positions whose results the solver proves quickly. If
+// another description is clearly better, the error is a *MisfitError with the fields to change. For
+// a network that has learned nothing, every description passes. Answers that are not finite are an
+// error too.
 func Diagnose(ctx context.Context, d Description, board *game.Board, run Run) (Report, error) {
 	all, err := findKnown(ctx, board)
 	if err != nil {

@@ -203,7 +203,8 @@ func TestDiagnoseOurs(t *testing.T) {
 	}
 }
 
-// A quarter of inarow, which is a quarter of the number in a row already, has a hint, and the network finds it if it makes a difference.
+// A quarter of inarow, which is a quarter of the number in a row already, has a hint, and the
+// network finds it if it makes a difference.
 func TestDiagnoseQuarter(t *testing.T) {
 	d := ofConvolutions()
 	if hints := d.Hints(); len(hints) > 0 {

@@ -123,7 +123,8 @@ func (p plane) relative() plane {
 	return p
 }
 
-// quartered reports whether a quarter of inarow is in the plane. Its author probably means a quarter of the number in a row, which inarow is.
+// quartered reports whether a quarter of inarow is in the plane. Its author probably means a
+// quarter of the number in a row, which inarow is.
 func (p plane) quartered() bool { return math.Abs(p[fInARow]) == 0.25 }
 
 // unquartered returns the plane with inarow in place of a quarter of it.

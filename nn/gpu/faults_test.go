@@ -190,7 +190,8 @@ func TestEvaluatorHangs(t *testing.T) {
 	nothingLeft(t, "after a device that hung has come back")
 }
 
-// A panic in a device's thread is an error of the batch that it had, which no other evaluator answers in its place. The device serves again.
+// A panic in a device's thread is an error of the batch that it had, which no other evaluator
+// answers in its place. The device serves again.
 func TestEvaluatorPanics(t *testing.T) {
 	noGoroutineLeft(t)
 	s, said := newScenario(t, fewRows), newEvents()

@@ -17,7 +17,8 @@ import (
 	"github.com/evald/evald/nn/net"
 )
 
-// An answer that is not finite costs a launch and nothing else: the device is asked again for halves of its batch.
+// An answer that is not finite costs a launch and nothing else: the device is asked again for
+// halves of its batch.
 func TestEvaluatorNotFinite(t *testing.T) {
 	noGoroutineLeft(t)
 	s := newScenario(t, fewRows)
@@ -119,8 +120,8 @@ func TestEvaluatorOverflows(t *testing.T) {
 	nothingLeft(t, "after a network that is never finite")
 }
 
-// A position with an activation that fp16 cannot hold is answered by the next evaluator, as often as it comes. The positions beside it keep
-// the device's answers, bit for bit.
+// A position with an activation that fp16 cannot hold is answered by the next evaluator, as often
+// as it comes. The positions beside it keep the device's answers, bit for bit.
 func TestEvaluatorFloat16Overflows(t *testing.T) {
 	noGoroutineLeft(t)
 	n, board := scrambled(t, "1x16/8/16", 1), game.MustBoard(game.Connect4)

@@ -14,12 +14,14 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// midway lists the settings of Config that a resumed run may change, by their names in config.json. Those with true hold from the first
-// generation on that has not begun, so that a run depends only on its configuration and its changes, whenever it was killed. The others
-// hold at once: they do not change the numbers of a generation, or differ between machines in any case.
+// midway lists the settings of Config that a resumed run may change, by their names in config.json.
+// Those with true hold from the first generation on that has not begun, so that a run depends only
+// on its configuration and its changes, whenever it was killed. The others hold at once: they do
+// not change the numbers of a generation, or differ between machines in any case.
 //
-// Other settings are fixed. Without the same rules, network, seed or labels it would be another run. Accuracies and ratings compare all
-// generations, so these have the same positions, opponents and visits.
+// Other settings are fixed. Without the same rules, network, seed or labels it would be another
+// run. Accuracies and ratings compare all generations, so these have the same positions, opponents
+// and visits.
 var midway = map[string]bool{
 	"generations": false, "backend": false, "trainer": false,
 	"games": true, "selfplay.visits": true, "selfplay.fast_visits": true, "selfplay.full_share": true, "selfplay.selection": true,
@@ -27,7 +29,8 @@ var midway = map[string]bool{
 	"gate_games": true, "opponent_games": true,
 }
 
-// Change is a setting that a resumed run has changed. From is the first generation with the new value.
+// Change is a setting that a resumed run has changed. From is the first generation with the new
+// value.
 type Change struct {
 	Setting string          `json:"setting"` // its name in config.json: lr, selfplay.visits
 	Was     json.RawMessage `json:"was"`
@@ -57,10 +60,12 @@ const (
 	changesFile = "changes.jsonl"
 )
 
-// NotKept is the value of Config.Generations in a run of an older version of this program, which did not keep the number.
+// NotKept is the value of Config.Generations in a run of an older version of this program, which
+// did not keep the number.
 const NotKept = -1
 
-// ReadConfig returns the configuration of the run in a folder, with all changes. begun is false if the folder has no run.
+// ReadConfig returns the configuration of the run in a folder, with all changes. begun is false if
+// the folder has no run.
 func ReadConfig(dir string) (c Config, begun bool, err error) {
 	c, _, err = readConfig(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +74,8 @@ func ReadConfig(dir string) (c Config, begun bool, err error) {
 	return c, true, err
 }
 
-// readConfig is ReadConfig with the lines of changes.jsonl. If there is no run, the error wraps fs.ErrNotExist.
+// readConfig is ReadConfig with the lines of changes.jsonl. If there is no run, the error wraps
+// fs.ErrNotExist.
 func readConfig(dir string) (c Config, lines []changed, err error) {
 	path := filepath.Join(dir, configFile)
 	text, err := os.ReadFile(path)
@@ -123,8 +129,8 @@ func (c *Config) apply(setting string, value json.RawMessage) error {
 	return nil
 }
 
-// keepConfig writes the configuration of a new run. In a resumed run it adds a line to changes.jsonl if settings have changed that may, and
-// returns an error if others differ.
+// keepConfig writes the configuration of a new run. In a resumed run it adds a line to
+// changes.jsonl if settings have changed that may, and returns an error if others differ.
 func (r *Run) keepConfig() error {
 	was, lines, err := readConfig(r.path())
 	if errors.Is(err, fs.ErrNotExist) {

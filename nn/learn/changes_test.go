@@ -16,7 +16,8 @@ import (
 	"github.com/evald/evald/nn/train"
 )
 
-// changedRun begins a run, stops it in the games of generation 1, and resumes it with other settings.
+// changedRun begins a run, stops it in the games of generation 1, and resumes it with other
+// settings.
 func changedRun(t *testing.T, dir string) learn.Config {
 	t.Helper()
 	c := tiny(t)
@@ -33,8 +34,9 @@ func changedRun(t *testing.T, dir string) learn.Config {
 	return c
 }
 
-// Settings that a resumed run changes hold from the first generation that has not begun, and the run records them. From then on it resumes
-// with them, and ends with the same files however often it is interrupted.
+// Settings that a resumed run changes hold from the first generation that has not begun, and the
+// run records them. From then on it resumes with them, and ends with the same files however often
+// it is interrupted.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	c := changedRun(t, dir)
@@ -81,7 +83,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A setting that may not change is an error with both values, and changes nothing. A damaged record of changes is one, too.
+// A setting that may not change is an error with both values, and changes nothing. A damaged record
+// of changes is one, too.
 func TestChangesRefused(t *testing.T) {
 	dir := t.TempDir()
 	good := tiny(t)
@@ -133,7 +136,8 @@ func TestChangesRefused(t *testing.T) {
 	}
 }
 
-// A run of an older version, whose configuration lacks the number of generations, resumes with a number that it then keeps.
+// A run of an older version, whose configuration lacks the number of generations, resumes with a
+// number that it then keeps.
 func TestOlderRun(t *testing.T) {
 	dir, c := t.TempDir(), tiny(t)
 	run := gametest.Must(learn.Open(dir, c, onCPU, train.Compute{Threads: 1}, nil))(t)

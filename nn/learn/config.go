@@ -2,8 +2,9 @@
 // plays games against itself, a new network is trained on the latest games, and exact scores and matches measure the new network. It is
 // promoted if it beats the best network.
 //
-// A run is a folder. Its contents depend only on the configuration and its recorded changes, so a run that was killed at any time can be
-// resumed, and ends with the same networks, bit for bit. In a continuous run (Config.Continuous), the number of games also depends on time.
+// A run is a folder. Its contents depend only on the configuration and its recorded changes, so a
+// run that was killed at any time can be resumed, and ends with the same networks, bit for bit. In
+// a continuous run (Config.Continuous), the number of games also depends on time.
 //
 //	config.json            the effective configuration with which the run began
 //	changes.jsonl          a line for each time that a resumed run changed settings, with the first generation that has the new values
@@ -79,8 +80,9 @@ type Config struct {
 
 	Generations int `json:"generations"` // number of generations of the whole run
 
-	// Backend and Trainer are names of what computes the networks' answers and the training steps. The caller of Open interprets them; the
-	// run only keeps them, so that a program can resume it with the same.
+	// Backend and Trainer are names of what computes the networks' answers and the training steps.
+	// The caller of Open interprets them; the run only keeps them, so that a program can resume it
+	// with the same.
 	Backend string `json:"backend"`
 	Trainer string `json:"trainer"`
 

@@ -48,8 +48,8 @@ type ahead struct {
 	err    error         // valid once done is closed
 }
 
-// playAhead starts to play a generation's games in the background, if the run is continuous, has a Player and does not play them already. If the play fails, it cancels
-// ctx.
+// playAhead starts to play a generation's games in the background, if the run is continuous, has a
+// Player and does not play them already. If the play fails, it cancels ctx.
 func (r *Run) playAhead(ctx context.Context, generation int) error {
 	if !r.Config.Continuous || r.player == nil || r.ahead != nil {
 		return nil

@@ -363,12 +363,21 @@ func TestContinuousFails(t *testing.T) {
 	}
 }
 
-// One line of progress has both what is played and what is learned.
+// One line of progress has both what is played and what is learned. The games of generation 1 wait for
+// the training of generation 0, and its measures for two series of them.
 func TestContinuousProgress(t *testing.T) {
 	c, p := tiny(t), newPlayers(t)
 	c.Continuous = true
 	var mu sync.Mutex
 	var lines []string
+	training := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(training) })
+	p.fail = func(number int) error {
+		if number == numbers {
+			<-training
+		}
+		return nil
+	}
 	gametest.OK(t, p.learn(t.Context(), t.TempDir(), c, 2, func(network string) {
 		if network == "000" {
 			p.wait(numbers + 1)
@@ -378,6 +387,9 @@ func TestContinuousProgress(t *testing.T) {
 		defer mu.Unlock()
 		if !strings.HasPrefix(text, "positions") {
 			lines = append(lines, text)
+		}
+		if strings.HasPrefix(text, "generation 0, training") {
+			begun()
 		}
 	}))
 	has := func(parts ...string) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/nn/learn"
 )
 
-// The disk becomes full while positions are solved, games played, a network trained, and matches played. The run says so, waits, and ends
-// with the same files as one whose disk had room.
+// The disk becomes full while positions are solved, games played, a network trained, and matches
+// played. The run says so, waits, and ends with the same files as one whose disk had room.
 func TestFullDisk(t *testing.T) {
 	dir := durabletest.SmallDisk(t, "size=32m")
 	c := tiny(t)

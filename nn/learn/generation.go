@@ -158,7 +158,8 @@ func (r *Run) measure(ctx context.Context, g *Generation) error {
 	return nil
 }
 
-// measureAccuracy adds the accuracies of the network, or of a search with it, on the run's positions. a has the Visits and the Solver.
+// measureAccuracy adds the accuracies of the network, or of a search with it, on the run's
+// positions. a has the Visits and the Solver.
 func (r *Run) measureAccuracy(ctx context.Context, g *Generation, candidate *eval.Evaluator, a Accuracy) error {
 	e, err := searching(candidate, a)
 	if err != nil {
@@ -187,7 +188,8 @@ func (r *Run) measureAccuracy(ctx context.Context, g *Generation, candidate *eva
 	return nil
 }
 
-// searching returns the evaluator whose answers a is about: the network without the rules step, or the search of evald score.
+// searching returns the evaluator whose answers a is about: the network without the rules step, or
+// the search of evald score.
 func searching(candidate *eval.Evaluator, a Accuracy) (*eval.Evaluator, error) {
 	if a.Visits == 0 {
 		return eval.New(candidate.Backend(), eval.Options{OwnRules: true}), nil

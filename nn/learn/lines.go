@@ -20,7 +20,8 @@ func (r *Run) writeLines() error {
 	return durable.WriteFile(r.path("generations.jsonl"), text.Bytes())
 }
 
-// openCurves begins a TensorBoard file with the points of all complete generations, which replaces earlier files.
+// openCurves begins a TensorBoard file with the points of all complete generations, which replaces
+// earlier files.
 func (r *Run) openCurves() (*tensorboard.Writer, error) {
 	var points []tensorboard.Point
 	for _, g := range r.generations {

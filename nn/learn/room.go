@@ -9,7 +9,8 @@ import (
 	"github.com/evald/evald/engine/durable"
 )
 
-// A full disk does not end a run: the part of the work that failed begins again, as after a kill, once there is room.
+// A full disk does not end a run: the part of the work that failed begins again, as after a kill,
+// once there is room.
 
 // The pauses between looks for room grow from firstPause to longestPause.
 const (
@@ -17,8 +18,8 @@ const (
 	longestPause = 10 * time.Second
 )
 
-// withRoom calls do until it returns another error than a full disk, or nil. Between the calls it waits for room. If ctx ends meanwhile, it
-// returns its error.
+// withRoom calls do until it returns another error than a full disk, or nil. Between the calls it
+// waits for room. If ctx ends meanwhile, it returns its error.
 func (r *Run) withRoom(ctx context.Context, do func() error) error {
 	pause := firstPause
 	for {

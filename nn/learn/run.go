@@ -46,9 +46,9 @@ type Run struct {
 	both  *both                   // nil if the run is not continuous
 }
 
-// Open begins a run, or resumes the run in the folder, which must have the same configuration except for settings that may change, whose
-// changes it records. progress is called with descriptions of the
-// current work. by selects what computes the training steps.
+// Open begins a run, or resumes the run in the folder, which must have the same configuration
+// except for settings that may change, whose changes it records. progress is called with
+// descriptions of the current work. by selects what computes the training steps.
 func Open(dir string, c Config, evaluators Evaluators, by train.Compute, progress func(string)) (r *Run, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -171,9 +171,10 @@ func (r *Run) readGenerations() error {
 	}
 }
 
-// Learn runs until Config.Generations are complete, and calls report for each one. If ctx ends, Learn stops; only unfinished
-// games and the training steps since the last checkpoint are lost. If the disk is full, Learn waits for room and continues; if it was full
-// when report was called, it calls report again.
+// Learn runs until Config.Generations are complete, and calls report for each one. If ctx ends,
+// Learn stops; only unfinished games and the training steps since the last checkpoint are lost. If
+// the disk is full, Learn waits for room and continues; if it was full when report was called, it
+// calls report again.
 func (r *Run) Learn(ctx context.Context, report func(Generation) error) error {
 	inner, fail := context.WithCancelCause(ctx)
 	r.fail = fail
@@ -196,7 +197,8 @@ func (r *Run) learn(ctx context.Context, report func(Generation) error) (err err
 			err = errors.Join(err, events.Close())
 		}
 	}()
-	// keep writes everything that follows from the complete generations. A killed process may not have done so.
+	// keep writes everything that follows from the complete generations. A killed process may not
+	// have done so.
 	keep := func() (err error) {
 		if err := r.promote(); err != nil {
 			return err

@@ -60,8 +60,9 @@ type Answerer struct {
 	legal  []bool    // [A]
 }
 
-// Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source eval.CPU. If a logit is not finite, it
-// returns an error that wraps eval.ErrNotFinite and names the position and the logit, and leaves the row unchanged.
+// Answer fills row i of a batch from its logits wdl [3], gameover [4] and cells [H,W], with Source
+// eval.CPU. If a logit is not finite, it returns an error that wraps eval.ErrNotFinite and names
+// the position and the logit, and leaves the row unchanged.
 func (a *Answerer) Answer(b *eval.Batch, i int, wdl, gameover, cells []float32) error {
 	for _, out := range [...]struct {
 		name   string

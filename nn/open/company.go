@@ -14,12 +14,14 @@ import (
 // companyRows is the number of positions with which company asks a network.
 const companyRows = 16
 
-// mostCompany is the largest difference between two answers to a position, as probabilities, that company accepts. Another order of sums
-// changes answers by 1e-5 in float32 and by at most 0.003 in float16 (nn/gpu), with any number of threads. Statistics over the rows of a
-// batch change some of these answers by a hundredth or more.
+// mostCompany is the largest difference between two answers to a position, as probabilities, that
+// company accepts. Another order of sums changes answers by 1e-5 in float32 and by at most 0.003 in
+// float16 (nn/gpu), with any number of threads. Statistics over the rows of a batch change some of
+// these answers by a hundredth or more.
 const mostCompany = 0.005
 
-// company returns an error if the answer to a position depends on the other rows of its batch, or on earlier batches.
+// company returns an error if the answer to a position depends on the other rows of its batch, or
+// on earlier batches.
 func (f *Foreign) company(name string, o Options) error {
 	e, err := f.by(ORTCPU, name, o)
 	if err != nil {
@@ -44,8 +46,9 @@ func (f *Foreign) company(name string, o Options) error {
 	return nil
 }
 
-// mostApartIn returns the largest difference between the answers to a position of different games alone, alone once more, in a pair, and with
-// all others in two orders. So with a fixed batch too, each position has several places and companions.
+// mostApartIn returns the largest difference between the answers to a position of different games
+// alone, alone once more, in a pair, and with all others in two orders. So with a fixed batch too,
+// each position has several places and companions.
 func mostApartIn(of eval.Backend, board *game.Board) (most float64, p game.Position, err error) {
 	pos := companyPositions(board)
 	alone, other := eval.NewBatch(board, companyRows), eval.NewBatch(board, companyRows)
@@ -92,7 +95,8 @@ func inParts(of eval.Backend, b *eval.Batch, rows int) error {
 	return nil
 }
 
-// companyPositions returns an unfinished position of each of some random games, from the empty board to almost full ones.
+// companyPositions returns an unfinished position of each of some random games, from the empty
+// board to almost full ones.
 func companyPositions(board *game.Board) []game.Position {
 	all := make([]game.Position, companyRows)
 	for i := range all {

@@ -17,7 +17,8 @@ import (
 	"github.com/evald/evald/nn/open"
 )
 
-// A graph is a network under construction, as an ONNX file. Numbers of fields are those of onnx.proto.
+// A graph is a network under construction, as an ONNX file. Numbers of fields are those of
+// onnx.proto.
 type graph []byte
 
 func nest(m []byte, field protowire.Number, inner []byte) []byte {
@@ -28,7 +29,8 @@ func number(m []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)
 }
 
-// node adds op(in) = out with attributes of one whole number, or of a list with one for the names that begin with +.
+// node adds op(in) = out with attributes of one whole number, or of a list with one for the names
+// that begin with +.
 func (g *graph) node(op, in, out string, attributes map[string]uint64) {
 	var n []byte
 	for _, name := range strings.Fields(in) {
@@ -107,8 +109,8 @@ func norm(training uint64) func(*graph) {
 	}
 }
 
-// A network whose answers depend on the other rows of a batch is refused, and the likely reason is named. Networks that compute the same per
-// position are not, with any batch.
+// A network whose answers depend on the other rows of a batch is refused, and the likely reason is
+// named. Networks that compute the same per position are not, with any batch.
 func TestCompanyOfForeignRows(t *testing.T) {
 	needRuntime(t)
 	layers := map[string]func(*graph){

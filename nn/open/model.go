@@ -98,8 +98,8 @@ func parse(content []byte) (p Parsed, err error) {
 	return p, err
 }
 
-// Open opens a network of any kind; see Network. If it is of pattern tables or in an ONNX file, it may not support all games; see
-// Options.Substitute.
+// Open opens a network of any kind; see Network. If it is of pattern tables or in an ONNX file, it
+// may not support all games; see Options.Substitute.
 func (p Parsed) Open(name string, o Options) (*Opened, error) {
 	switch {
 	case p.Pattern != nil:

@@ -186,7 +186,8 @@ func (o Options) suggestInt8(e *Opened) {
 	}
 }
 
-// ModelOn returns the name, as in answers, of the model that answers a game: Model or, with Options.Substitute, AnyModel or bitsquares.
+// ModelOn returns the name, as in answers, of the model that answers a game: Model or, with
+// Options.Substitute, AnyModel or bitsquares.
 func (o *Opened) ModelOn(r game.Rules) string {
 	switch {
 	case o.any == nil || slices.Contains(o.Games, r):

@@ -3,9 +3,10 @@
 //
 // Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in addition to the default. model.go and search.go:
-// files, their names and metadata. foreign.go, onnxruntime.go: ONNX files. trial.go (trial_*.go), company.go, race.go: checks and
-// measurements that are made once for a file or a GPU.
+// Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in
+// addition to the default. model.go and search.go: files, their names and metadata. foreign.go,
+// onnxruntime.go: ONNX files. trial.go (trial_*.go), company.go, race.go: checks and measurements
+// that are made once for a file or a GPU.
 //
 // Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
 // Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its
@@ -63,9 +64,10 @@ type Options struct {
 	// it must be empty.
 	Model string
 
-	// Substitute makes AnyModel, or bitsquares outside its range, answer the games that the network does not support. Without it they are an
-	// *eval.UnsupportedError. It is for names that the program has chosen, because answers of another network must not count as those of
-	// the one that a user has named. If Model is empty, it is always set.
+	// Substitute makes AnyModel, or bitsquares outside its range, answer the games that the network
+	// does not support. Without it they are an *eval.UnsupportedError. It is for names that the
+	// program has chosen, because answers of another network must not count as those of the one
+	// that a user has named. If Model is empty, it is always set.
 	Substitute bool
 
 	// Backend is one of Backends or a heuristic's name. Empty means Auto. With Auto, a network of pattern tables answers batches of few rows on
@@ -123,8 +125,9 @@ type Opened struct {
 	How     string // text for users: how answers are computed
 	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
 
-	// Games are the games that the model answers, in the order of its manifest; nil means every game whose shapes fit. Other games are an
-	// error or, with Options.Substitute, AnyModel answers those in its range, and bitsquares the rest.
+	// Games are the games that the model answers, in the order of its manifest; nil means every
+	// game whose shapes fit. Other games are an error or, with Options.Substitute, AnyModel answers
+	// those in its range, and bitsquares the rest.
 	Games []game.Rules
 
 	mirrored bool // Model also contains this

@@ -59,7 +59,8 @@ func TestFallsBack(t *testing.T) {
 	}
 }
 
-// A file of pattern tables is opened by its path as others are. With Substitute the network any answers the boards that it does not know.
+// A file of pattern tables is opened by its path as others are. With Substitute the network any
+// answers the boards that it does not know.
 func TestPattern(t *testing.T) {
 	n := quick(t)
 	path := filepath.Join(t.TempDir(), "quick.safetensors")

@@ -12,8 +12,8 @@ import (
 
 // This file decides what happens with games that a network does not support.
 
-// elsewhere limits the network to some games. Others are an error or, with Options.Substitute, AnyModel answers them, and bitsquares those
-// outside its range.
+// elsewhere limits the network to some games. Others are an error or, with Options.Substitute,
+// AnyModel answers them, and bitsquares those outside its range.
 func (o *Opened) elsewhere(games []game.Rules, options Options) (err error) {
 	o.Games = games
 	if !options.Substitute {
@@ -42,7 +42,8 @@ func list(games []game.Rules) string {
 	return strings.Join(names, ", ") + map[bool]string{true: " alone"}[len(games) == 1]
 }
 
-// limit makes boards an *eval.UnsupportedError for which knows returns a text, which says what the network supports.
+// limit makes boards an *eval.UnsupportedError for which knows returns a text, which says what the
+// network supports.
 func (o *Opened) limit(knows func(*game.Board) string) {
 	o.Evaluator = evaluator(limited{o.Backend(), func(b *game.Board) error {
 		games := knows(b)
@@ -78,7 +79,8 @@ func (l limited) Compute(ctx context.Context, b *eval.Batch) error {
 	return l.Backend.Compute(ctx, b)
 }
 
-// trained answers the games on which the network was trained with the network, and all others with another backend.
+// trained answers the games on which the network was trained with the network, and all others with
+// another backend.
 type trained struct {
 	network, other eval.Backend
 	games          []game.Rules // on which the network was trained

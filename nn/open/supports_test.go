@@ -23,8 +23,9 @@ func described(t *testing.T, name, description string) (path string) {
 	return path
 }
 
-// Games that a named network does not support are an error that says what it supports and what else may answer, also for positions that the
-// rules decide and for games that are over. With Substitute another evaluator answers, and under its own name.
+// Games that a named network does not support are an error that says what it supports and what else
+// may answer, also for positions that the rules decide and for games that are over. With Substitute
+// another evaluator answers, and under its own name.
 func TestSupports(t *testing.T) {
 	const of = "planes: [0.5*own, 0.5*other, 0.5*ones+0.5*player], value: {kind: linear}}"
 	small := inFile(t, "quick.safetensors", gametest.Must(quick(t).Marshal())(t))

@@ -20,8 +20,9 @@ import (
 	"github.com/evald/evald/nn/ort"
 )
 
-// check determines whether a file can be opened without harm, whether its answers depend on their batch, and whether its description fits.
-// The results are stored in the user's cache for each version of the library.
+// check determines whether a file can be opened without harm, whether its answers depend on their
+// batch, and whether its description fits. The results are stored in the user's cache for each
+// version of the library.
 func (f *Foreign) check(name string, o Options) error {
 	l, err := ort.Open(o.ORT)
 	if err != nil {

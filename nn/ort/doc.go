@@ -31,9 +31,10 @@
 // Inputs and outputs are values in main memory that are made once and passed to each run. With the library's bindings (IoBinding), an input
 // would be copied to the GPU only when it is bound.
 //
-// Attributes().Invariant is false. On CPUs, no row depended on its batch, in the networks that were tried with thirteen versions of the
-// library; but this depends on a model's operators, and package open refuses models whose rows depend on their batch by more than the last
-// bits. On GPUs, the last bits of answers differ between batch sizes.
+// Attributes().Invariant is false. On CPUs, no row depended on its batch, in the networks that were
+// tried with thirteen versions of the library; but this depends on a model's operators, and package
+// open refuses models whose rows depend on their batch by more than the last bits. On GPUs, the
+// last bits of answers differ between batch sizes.
 //
 // A provider that does not work is not replaced: New fails, and its error names the missing dependency. The library decides for each
 // operator where it runs: operators that CUDA lacks run on the CPU, and those that TensorRT lacks run on CUDA or the CPU.

@@ -100,7 +100,8 @@ func OpenFolder(dir string, c Config, steps Steps) (folder *Folder, err error) {
 	return f, f.openMetrics()
 }
 
-// openMetrics removes lines of steps after the checkpoint from the metrics and from TensorBoard's file.
+// openMetrics removes lines of steps after the checkpoint from the metrics and from TensorBoard's
+// file.
 func (f *Folder) openMetrics() error {
 	path := f.dir.Path(MetricsFile)
 	old, err := ReadMetrics(path)

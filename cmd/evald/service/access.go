@@ -8,14 +8,16 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Access decides who may call. It is exchanged as a whole, so that no call meets the tokens of one version and the certificate of another.
+// Access decides who may call. It is exchanged as a whole, so that no call meets the tokens of one
+// version and the certificate of another.
 type Access struct {
 	TLS    *tls.Config // of both ports; nil: no encryption
 	Tokens *Tokens     // the calls that each token opens; nil: every client may call everything
 }
 
-// ReadTLS returns the configuration of a certificate and its key (PEM). If clients is not nil, clients must present a certificate signed by
-// an authority in it (PEM). If only the clients' authorities are wrong, the error is ErrAuthorities.
+// ReadTLS returns the configuration of a certificate and its key (PEM). If clients is not nil,
+// clients must present a certificate signed by an authority in it (PEM). If only the clients'
+// authorities are wrong, the error is ErrAuthorities.
 func ReadTLS(certificate, key, clients []byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -35,8 +37,8 @@ func ReadTLS(certificate, key, clients []byte) (*tls.Config, error) {
 // ErrAuthorities is the error of ReadTLS for authorities without a certificate.
 var ErrAuthorities = errors.New("has no certificate")
 
-// tlsConfig returns the TLS configuration of a port, or nil without encryption. Each new connection uses the certificate and the authorities
-// in force when it begins.
+// tlsConfig returns the TLS configuration of a port, or nil without encryption. Each new connection
+// uses the certificate and the authorities in force when it begins.
 func (s *Server) tlsConfig(protocols ...string) *tls.Config {
 	if s.access.Load().TLS == nil {
 		return nil
@@ -53,7 +55,8 @@ func (s *Server) tlsConfig(protocols ...string) *tls.Config {
 	}
 }
 
-// allow sets the request's token, or returns an error if the access in force does not open the call to its client.
+// allow sets the request's token, or returns an error if the access in force does not open the call
+// to its client.
 func (s *Server) allow(r *request, token string) (err error) {
 	now := s.access.Load()
 	r.access, r.secret = now, token
@@ -64,8 +67,8 @@ func (s *Server) allow(r *request, token string) (err error) {
 	return err
 }
 
-// trusts returns an error if the client's certificate was accepted when its connection began, but is signed by none of the authorities of
-// today.
+// trusts returns an error if the client's certificate was accepted when its connection began, but
+// is signed by none of the authorities of today.
 func (a *Access) trusts(r *request) error {
 	if r.tls == nil || a.TLS == nil || a.TLS.ClientCAs == nil || r.conn.trusted.Load() == a {
 		return nil
@@ -92,8 +95,9 @@ type accessReload struct {
 	tried any // the files that are in force, or that were refused last
 }
 
-// refreshAccess exchanges the access if its files have changed. Unless at once, it waits for files that are the same at two looks, because
-// a file may be written, and a certificate exchanged before its key, during the first. The caller holds loading.
+// refreshAccess exchanges the access if its files have changed. Unless at once, it waits for files
+// that are the same at two looks, because a file may be written, and a certificate exchanged before
+// its key, during the first. The caller holds loading.
 func (s *Server) refreshAccess(atOnce bool) {
 	if s.config.ReadAccess == nil {
 		return

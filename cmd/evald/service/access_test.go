@@ -67,8 +67,9 @@ func (s *serving) refreshed() {
 	s.refresh(false)
 }
 
-// A reload exchanges certificate, key, client authorities and tokens together. Open connections continue with the old certificate, but each
-// of their calls, and each request of their streams, needs a token and a client certificate of today.
+// A reload exchanges certificate, key, client authorities and tokens together. Open connections
+// continue with the old certificate, but each of their calls, and each request of their streams,
+// needs a token and a client certificate of today.
 func TestAccessReload(t *testing.T) {
 	cert1, key1, _ := person(t, "first")
 	cert2, key2, _ := person(t, "second")
@@ -178,7 +179,8 @@ func (b bearerToken) GetRequestMetadata(ctx context.Context, _ ...string) (map[s
 }
 func (bearerToken) RequireTransportSecurity() bool { return true }
 
-// With --watch a change is in force once two looks have found the same files, so that no half of it ever is. A wrong one is reported once.
+// With --watch a change is in force once two looks have found the same files, so that no half of it
+// ever is. A wrong one is reported once.
 func TestAccessWatch(t *testing.T) {
 	f := &files{tokens: "inference old\n"}
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
@@ -224,8 +226,8 @@ func TestAccessWrong(t *testing.T) {
 	}
 }
 
-// Connections without requests stay open for Limits.Idle, over HTTP and gRPC, which by default is longer than the 60 s for which common load
-// balancers keep theirs.
+// Connections without requests stay open for Limits.Idle, over HTTP and gRPC, which by default is
+// longer than the 60 s for which common load balancers keep theirs.
 func TestIdleTimeout(t *testing.T) {
 	if DefaultLimits.Idle <= time.Minute {
 		t.Errorf("the default is %v", DefaultLimits.Idle)
@@ -245,7 +247,7 @@ func TestIdleTimeout(t *testing.T) {
 	if _, err := s.api.ServerLive(t.Context(), &kserve.ServerLiveRequest{}); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for state := s.conn.GetState(); state != connectivity.Idle; state = s.conn.GetState() {
 		if !s.conn.WaitForStateChange(ctx, state) {

@@ -35,6 +35,7 @@ func searchCompany(t *testing.T, exact any) {
 			got, err := s.api.ModelInfer(t.Context(), r)
 			if err != nil {
 				t.Error(err)
+				return make([]string, len(pos))
 			}
 			return rowsOf(raws(got), len(pos))
 		},

@@ -101,8 +101,9 @@ type Config struct {
 	Access                 // of a server without ReadAccess, for good
 	Origins *origin.Policy // sites whose pages may call the service from browsers; nil: only its own
 
-	// ReadAccess returns the Access at the start and at a reload, and a comparable value that differs after one of its files has changed,
-	// also if the error is not nil. If a reload fails, the old Access stays. It may be nil.
+	// ReadAccess returns the Access at the start and at a reload, and a comparable value that
+	// differs after one of its files has changed, also if the error is not nil. If a reload fails,
+	// the old Access stays. It may be nil.
 	ReadAccess func() (Access, any, error)
 
 	Log       *slog.Logger         // nil: no log

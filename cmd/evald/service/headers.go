@@ -16,8 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Long headers end one call, not the connection, on which a proxy may send the calls of many clients. So the limits of the libraries, which
-// close the connection or answer unseen, are above longestHeaders, where a call is refused, counted and logged.
+// Long headers end one call, not the connection, on which a proxy may send the calls of many
+// clients. So the limits of the libraries, which close the connection or answer unseen, are above
+// longestHeaders, where a call is refused, counted and logged.
 
 const (
 	longestHeaders     = 64 << 10  // bytes of a call's headers, with 32 for each field, as HTTP/2 counts them; proxies allow about as much
@@ -27,7 +28,8 @@ const (
 	readingHeadersCost = mostGRPCHeaders / 2 * 5
 )
 
-// takeHeaders refuses headers of size bytes if they are too long, and otherwise reserves memory for them until the request ends.
+// takeHeaders refuses headers of size bytes if they are too long, and otherwise reserves memory for
+// them until the request ends.
 func (s *Server) takeHeaders(r *request, size int) error {
 	if size > longestHeaders {
 		s.longHeaders.Add(1)
@@ -63,8 +65,8 @@ func (s *Server) closedFor(protocol, remote, why string) {
 	}
 }
 
-// closeLog is the error log of net/http, whose lines have level debug. HTTP/2 closes a connection for headers beyond
-// mostHTTPHeaders and for other violations of the protocol.
+// closeLog is the error log of net/http, whose lines have level debug. HTTP/2 closes a connection
+// for headers beyond mostHTTPHeaders and for other violations of the protocol.
 type closeLog struct{ *Server }
 
 // Write implements io.Writer.
@@ -78,7 +80,8 @@ func (l closeLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// watchedCredentials wraps a port's credentials, so that a headerReader sees the frames of each connection, decrypted.
+// watchedCredentials wraps a port's credentials, so that a headerReader sees the frames of each
+// connection, decrypted.
 type watchedCredentials struct {
 	credentials.TransportCredentials
 	server *Server
@@ -101,8 +104,8 @@ func (w watchedCredentials) Clone() credentials.TransportCredentials {
 // preface is what a client of HTTP/2 sends before its first frame.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// headerReader reserves memory for headers that take several frames, while gRPC reads them, and limits the time that they may take. It
-// parses no more than the heads of frames.
+// headerReader reserves memory for headers that take several frames, while gRPC reads them, and
+// limits the time that they may take. It parses no more than the heads of frames.
 type headerReader struct {
 	net.Conn
 	server  *Server
@@ -176,13 +179,15 @@ func (h *headerReader) frame(kind, flags byte) error {
 	return nil
 }
 
-// Close implements net.Conn. If gRPC calls it while headers arrive, they are longer than mostGRPCHeaders, or malformed.
+// Close implements net.Conn. If gRPC calls it while headers arrive, they are longer than
+// mostGRPCHeaders, or malformed.
 func (h *headerReader) Close() error {
 	h.end(fmt.Sprintf("headers of more than %d bytes, or malformed", mostGRPCHeaders))
 	return h.Conn.Close()
 }
 
-// end releases the memory of headers that have not arrived completely. why is the reason for the log, or "" if the client has left.
+// end releases the memory of headers that have not arrived completely. why is the reason for the
+// log, or "" if the client has left.
 func (h *headerReader) end(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

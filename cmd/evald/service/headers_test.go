@@ -26,7 +26,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Long headers end their own call, and other calls of the connection are answered. The call is counted and logged.
+// Long headers end their own call, and other calls of the connection are answered. The call is
+// counted and logged.
 func TestLongHeaders(t *testing.T) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 1)
 	c := testConfig(&evaltest.Stub{Source: eval.CPU, Before: func(context.Context, *eval.Batch) error {
@@ -107,8 +108,8 @@ func frames(t *testing.T, s *serving) (conn net.Conn, framer *http2.Framer, call
 	return conn, framer, call, b.Bytes()
 }
 
-// Headers that take more memory than a connection may have end it, and so do headers that never end; both are counted and logged. Their memory
-// is reserved while they arrive, and returned.
+// Headers that take more memory than a connection may have end it, and so do headers that never
+// end; both are counted and logged. Their memory is reserved while they arrive, and returned.
 func TestEndlessHeaders(t *testing.T) {
 	log := new(safeBuffer)
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})

@@ -209,16 +209,18 @@ func (s *Server) unload(name string) error {
 	return s.exchange(stay, first.Ref())
 }
 
-// Reload reads the access and loads every model again, for new weights under the same names. The models of Config.Reread are replaced
-// together; other models one by one. If a model cannot be loaded, the old ones stay in service. The access does not depend on the models,
-// so that a damaged network does not keep a revoked token in force.
+// Reload reads the access and loads every model again, for new weights under the same names. The
+// models of Config.Reread are replaced together; other models one by one. If a model cannot be
+// loaded, the old ones stay in service. The access does not depend on the models, so that a damaged
+// network does not keep a revoked token in force.
 func (s *Server) Reload() {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	s.refresh(true)
 }
 
-// watch reloads the access and models whenever the result of Config.Reread, or a file of either, has changed, until ctx ends.
+// watch reloads the access and models whenever the result of Config.Reread, or a file of either,
+// has changed, until ctx ends.
 func (s *Server) watch(ctx context.Context) {
 	for tick := time.Tick(s.config.Watch); ; {
 		select {

@@ -168,7 +168,8 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 	return m, nil
 }
 
-// warmUp evaluates Settings.WarmUp rows of the empty board, unless the model does not support the board of requests that name none.
+// warmUp evaluates Settings.WarmUp rows of the empty board, unless the model does not support the
+// board of requests that name none.
 func (s *Server) warmUp(m *model) error {
 	if m.evaluator.Supports(s.board) != nil {
 		return nil
@@ -241,7 +242,8 @@ type newest struct {
 	attributes eval.Attributes
 }
 
-// Attributes returns the attributes of the model that was served first, but Supports asks the current one.
+// Attributes returns the attributes of the model that was served first, but Supports asks the
+// current one.
 func (n newest) Attributes() eval.Attributes { return n.attributes }
 
 func (n newest) supports(b *game.Board) error {

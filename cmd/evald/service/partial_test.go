@@ -32,7 +32,11 @@ func TestPartial(t *testing.T) {
 	planes := make([]float32, nets.PlanesSize(connect4, n))
 	nets.Planes(connect4, pos, planes)
 	size := len(planes) / n
-	for range 40 {
+	rounds := 40
+	if testing.Short() { // the race detector finds nothing more in repetitions
+		rounds = 5
+	}
+	for range rounds {
 		bad := make([]bool, n) // the row is wrong
 		for i := range bad {
 			bad[i] = r.IntN(3) == 0

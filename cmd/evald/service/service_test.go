@@ -40,10 +40,11 @@ type serving struct {
 	ended chan error
 }
 
-// testConfig serves a stub under the name "stub".
+// testConfig serves a stub under the name "stub". A slow machine under the race detector keeps
+// within a minute. Tests of what a limit does set their own.
 func testConfig(b eval.Backend) Config {
 	limits := DefaultLimits
-	limits.Timeout, limits.Receive = 10*time.Second, 2*time.Second
+	limits.Timeout, limits.Receive = time.Minute, time.Minute
 	return Config{
 		Version: "test", Rules: game.Connect4, Models: []Model{{Name: "stub"}},
 		Load: func(m Model) (Loaded, error) {
@@ -53,7 +54,7 @@ func testConfig(b eval.Backend) Config {
 			return Loaded{Backend: b, Version: "1", Platform: NetworkPlatform, Describe: "a stub"}, nil
 		},
 		Available: func() []string { return []string{"stub", "other"} },
-		Settings:  DefaultSettings, Limits: limits, DrainTime: 10 * time.Second,
+		Settings:  DefaultSettings, Limits: limits, DrainTime: time.Minute,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// SmallDisk mounts a disk in memory with these options (size=8m) on a folder of a test, and returns the folder. Without the right to mount, the
-// test is skipped.
+// SmallDisk mounts a disk in memory with these options (size=8m) on a folder of a test, and returns
+// the folder. Without the right to mount, the test is skipped.
 func SmallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

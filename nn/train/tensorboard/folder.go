@@ -12,7 +12,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The names of event files contain a number between prefix and suffix; those of other programs have another suffix.
+// The names of event files contain a number between prefix and suffix; those of other programs have
+// another suffix.
 const prefix, suffix = "events.out.tfevents.", ".evald"
 
 // eventFiles lists the names of all event files in a folder, in order.
@@ -26,7 +27,8 @@ func eventFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
-// laterName returns the name of a new file, which is later than names. It contains the time in milliseconds, or a larger number.
+// laterName returns the name of a new file, which is later than names. It contains the time in
+// milliseconds, or a larger number.
 func laterName(names []string, now time.Time) string {
 	name := func(number int64) string { return fmt.Sprintf("%s%d%s", prefix, number, suffix) }
 	next := now.UnixMilli()
@@ -42,8 +44,9 @@ func laterName(names []string, now time.Time) string {
 	return name(next)
 }
 
-// forget empties files of this package, and removes those that were emptied before. A running TensorBoard stays at a file that is removed
-// while it reads it, and never reads the next one. Errors do not matter: the newest file makes TensorBoard ignore the points of all others.
+// forget empties files of this package, and removes those that were emptied before. A running
+// TensorBoard stays at a file that is removed while it reads it, and never reads the next one.
+// Errors do not matter: the newest file makes TensorBoard ignore the points of all others.
 func forget(dir string, names []string) {
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -58,7 +61,8 @@ func forget(dir string, names []string) {
 	}
 }
 
-// readTimes adds the times of a file's points to times, by step. It reads up to the first damaged or partial event: times are for display.
+// readTimes adds the times of a file's points to times, by step. It reads up to the first damaged
+// or partial event: times are for display.
 func readTimes(path string, times map[int]time.Time) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

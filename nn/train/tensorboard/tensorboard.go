@@ -52,11 +52,14 @@ const (
 	sessionStart        = 1
 )
 
-// Open begins the event file of a run, which the run's process then appends to. points are those of the run so far, in the order of steps.
+// Open begins the event file of a run, which the run's process then appends to. points are those of
+// the run so far, in the order of steps.
 //
-// The folder's earlier files of this package are emptied. TensorBoard reads a folder in the order of names, which may not be the order in
-// which processes wrote the files: clocks differ between machines, and are set. So a single file has all points, and each keeps the time at
-// which it was first written. The file's name is later than all others in the folder, so that a running TensorBoard reads it next.
+// The folder's earlier files of this package are emptied. TensorBoard reads a folder in the order
+// of names, which may not be the order in which processes wrote the files: clocks differ between
+// machines, and are set. So a single file has all points, and each keeps the time at which it was
+// first written. The file's name is later than all others in the folder, so that a running
+// TensorBoard reads it next.
 func Open(dir string, points []Point) (*Writer, error) { return open(dir, points, time.Now) }
 
 func open(dir string, points []Point, now func() time.Time) (*Writer, error) {
@@ -105,7 +108,8 @@ func open(dir string, points []Point, now func() time.Time) (*Writer, error) {
 	return t, nil
 }
 
-// begin writes the events with which a file begins. TensorBoard then ignores points that it has read from earlier files.
+// begin writes the events with which a file begins. TensorBoard then ignores points that it has
+// read from earlier files.
 func (t *Writer) begin(at time.Time) error {
 	version := protowire.AppendString(protowire.AppendTag(nil, eventVersion, protowire.BytesType), "brain.Event:2")
 	if err := t.event(at, 0, version); err != nil {
@@ -115,8 +119,8 @@ func (t *Writer) begin(at time.Time) error {
 	return t.event(at, 0, protowire.AppendBytes(protowire.AppendTag(nil, eventSession, protowire.BytesType), start))
 }
 
-// Scalars writes the values of the next step. Its time never precedes that of the previous step, even if the clock was set back: TensorBoard
-// draws curves over the time since their first point.
+// Scalars writes the values of the next step. Its time never precedes that of the previous step,
+// even if the clock was set back: TensorBoard draws curves over the time since their first point.
 func (t *Writer) Scalars(step int, values ...Scalar) error {
 	now := t.now()
 	later := t.last.Add(max(0, now.Sub(t.read)))

@@ -28,7 +28,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// process is one process of a run, whose machine shows a time: it resumes the run after the step done, and writes the steps up to last.
+// process is one process of a run, whose machine shows a time: it resumes the run after the step
+// done, and writes the steps up to last.
 func process(t *testing.T, dir string, clock time.Time, done, last int) {
 	t.Helper()
 	var points []Point
@@ -49,8 +50,9 @@ func process(t *testing.T, dir string, clock time.Time, done, last int) {
 	}
 }
 
-// A folder has the points of its run, whatever the clocks of its processes: in one file, with a name later than all before, in which no time
-// precedes the one before. Points that were written after the step at which a process resumed are replaced, and no others.
+// A folder has the points of its run, whatever the clocks of its processes: in one file, with a
+// name later than all before, in which no time precedes the one before. Points that were written
+// after the step at which a process resumed are replaced, and no others.
 func TestClocks(t *testing.T) {
 	dir := t.TempDir()
 	theirs := filepath.Join(dir, prefix+"1700000000.other")
@@ -92,7 +94,8 @@ func TestClocks(t *testing.T) {
 	checkTensorBoard(t, dir, 71)
 }
 
-// A folder of an older version, in which each process wrote a file of its own, is repaired: also if the clock was set back between them.
+// A folder of an older version, in which each process wrote a file of its own, is repaired: also if
+// the clock was set back between them.
 func TestOlderFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, steps := range map[string][2]int{"7200000": {1, 60}, "3600000": {51, 70}} { // the second process had the earlier clock
@@ -115,7 +118,8 @@ func TestOlderFiles(t *testing.T) {
 	checkTensorBoard(t, dir, 66)
 }
 
-// onlyFile returns the name of the folder's only event file of this package that is not empty. At most one other is empty.
+// onlyFile returns the name of the folder's only event file of this package that is not empty. At
+// most one other is empty.
 func onlyFile(t *testing.T, dir string) (name string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, prefix+"*"+suffix))
@@ -130,7 +134,8 @@ func onlyFile(t *testing.T, dir string) (name string) {
 	return filepath.Base(files[len(files)-1])
 }
 
-// checkTensorBoard checks that TensorBoard reads one point for each step up to last, in the order of their times, and that it removes none.
+// checkTensorBoard checks that TensorBoard reads one point for each step up to last, in the order
+// of their times, and that it removes none.
 func checkTensorBoard(t *testing.T, dir string, last int) {
 	t.Helper()
 	python := os.Getenv("EVALD_PYTHON")

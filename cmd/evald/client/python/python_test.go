@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// The tests in Python pass, one file after the other. They need EVALD_LIBRARY, which make test sets, and a Python with numpy; those of frameworks
-// skip what that Python has not. make soak runs all of them by the program too.
+// The tests in Python pass. They need EVALD_LIBRARY, which make test sets, and a Python with numpy;
+// those of frameworks skip what that Python has not. make soak runs all of them by the program too.
 func TestPython(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the library is built without the race detector")
@@ -35,6 +35,7 @@ func TestPython(t *testing.T) {
 	suite := func(t *testing.T, set ...string) {
 		for _, file := range files {
 			t.Run(filepath.Base(file), func(t *testing.T) {
+				t.Parallel() // they start processes of their own, and wait for them
 				c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
 				c.Dir, c.Env = filepath.Join(here, "tests"), append(append(os.Environ(), "PYTHONPATH="+here), set...)
 				out, err := c.CombinedOutput()

@@ -29,7 +29,8 @@ func (l *limited) Attributes() eval.Attributes {
 	return a
 }
 
-// A board that the agent's network does not support is the client's mistake, and the agent plays on elsewhere.
+// A board that the agent's network does not support is the client's mistake, and the agent plays on
+// elsewhere.
 func TestUnsupported(t *testing.T) {
 	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&limited{}), nil }}
 	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy:model=limited", 1, shared), Log: log.New(io.Discard, "", 0)})

@@ -1,8 +1,9 @@
 // Package library provides evald inside another program's process: evaluators, searches, self-play, the solver and the rules, on memory that
 // the caller owns. library.go of package main exports the calls to C; the Python package in cmd/evald/client/python is built on them.
 //
-// Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls), function.go (a function of the caller as a network),
-// search.go, games.go, solve.go, records.go; then calls.go (the calls for other languages) and pipe.go (for another process).
+// Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls),
+// function.go (a function of the caller as a network), search.go, games.go, solve.go, records.go;
+// then calls.go (the calls for other languages) and pipe.go (for another process).
 //
 // # Decisions
 //
@@ -192,9 +193,10 @@ func Results(b *game.Board, positions []game.Position, results []int8) {
 	}
 }
 
-// Step plays an action in each position. It writes into rewards [N] 1 if the action won, else 0, and into done [N] 1 if the game is over
-// now, else 0. With reset a position whose game is over becomes the empty board. If an action is illegal, Step returns a *RowError and
-// changes nothing. Actions have 64 bits, so that a caller's number is refused and never cut to a legal one.
+// Step plays an action in each position. It writes into rewards [N] 1 if the action won, else 0,
+// and into done [N] 1 if the game is over now, else 0. With reset a position whose game is over
+// becomes the empty board. If an action is illegal, Step returns a *RowError and changes nothing.
+// Actions have 64 bits, so that a caller's number is refused and never cut to a legal one.
 func Step(b *game.Board, positions []game.Position, actions []int64, rewards []float32, done []uint8, reset bool) error {
 	for i, a := range actions {
 		if a < 0 || a >= int64(b.Actions()) || !b.CanPlay(positions[i], int(a)) || b.Result(positions[i]) != game.Ongoing {

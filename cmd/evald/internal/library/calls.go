@@ -30,7 +30,8 @@ const anySize = -1
 // At returns the memory at an address, which must be as large as the call needs.
 func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
 
-// most is the maximum number of positions of a call and of bytes of a text, so that no size overflows.
+// most is the maximum number of positions of a call and of bytes of a text, so that no size
+// overflows.
 const most = 1 << 32
 
 // Text returns the text of size bytes at an address.
@@ -44,8 +45,8 @@ func Text(p unsafe.Pointer, size int64) (string, error) {
 // wrongMemory is the panic of slice, which Try makes an error.
 type wrongMemory struct{ error }
 
-// slice returns memory as an array of n elements. It panics with wrongMemory if the memory is missing, or its size is known and wrong, which
-// only a caller of another version causes.
+// slice returns memory as an array of n elements. It panics with wrongMemory if the memory is
+// missing, or its size is known and wrong, which only a caller of another version causes.
 func slice[T any](m Memory, n int) []T {
 	var one T
 	if size := n * int(unsafe.Sizeof(one)); m.size != anySize && m.size != size || m.at == nil && size > 0 {
@@ -78,8 +79,9 @@ type Calls struct {
 	last    atomic.Int64
 }
 
-// Try makes a call. A panic in it, or in a goroutine that it has started, is an error that asks for a report, because a panic would end the
-// process of another program. Its stack goes to standard error.
+// Try makes a call. A panic in it, or in a goroutine that it has started, is an error that asks for
+// a report, because a panic would end the process of another program. Its stack goes to standard
+// error.
 func (c *Calls) Try(call func() (int64, error)) (result int64, err error) {
 	defer func() {
 		switch value := recover().(type) {
@@ -150,8 +152,8 @@ func on(board, n int64, positions Memory, f func(b *game.Board, positions []game
 	return f(b, slice[game.Position](positions, int(n)))
 }
 
-// checked is on for positions that the caller may have changed: those that no game reaches are an error, because functions of package game
-// expect valid ones.
+// checked is on for positions that the caller may have changed: those that no game reaches are an
+// error, because functions of package game expect valid ones.
 func checked(board, n int64, positions Memory, f func(b *game.Board, positions []game.Position) error) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		if err := Check(b, positions); err != nil {
@@ -230,8 +232,8 @@ func (c *Calls) Results(board, n int64, positions, results Memory) error {
 	})
 }
 
-// Step calls Step; reset is 0 for false. It does not check the positions, which are usually those of the last Step: a check would take a sixth
-// of its time. Callers check others by Check.
+// Step calls Step; reset is 0 for false. It does not check the positions, which are usually those
+// of the last Step: a check would take a sixth of its time. Callers check others by Check.
 func (c *Calls) Step(board, n int64, positions, actions, rewards, done Memory, reset int64) error {
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		return Step(b, positions, slice[int64](actions, int(n)), slice[float32](rewards, int(n)), slice[uint8](done, int(n)), reset != 0)
@@ -247,7 +249,8 @@ func (c *Calls) Open(options string) (int64, error) {
 	return c.keep(e), nil
 }
 
-// Evaluator writes the description of an evaluator as JSON, and returns the size that the text needs.
+// Evaluator writes the description of an evaluator as JSON, and returns the size that the text
+// needs.
 func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) (int64, error) {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
@@ -286,14 +289,6 @@ type call struct {
 
 	mu    sync.Mutex
 	found Result
-}
-
-// ask returns the batch that the last Wait has returned, unless it is answered.
-func (w *call) ask() (*Ask, error) {
-	if w.found.Ask == nil {
-		return nil, errors.New("the call has not asked for answers, or has got them: call wait")
-	}
-	return w.found.Ask, nil
 }
 
 // start starts a Work with an evaluator or, if its number is 0, with the caller's function, and returns the Work's number.
@@ -372,7 +367,8 @@ type report struct {
 // longest is the longest wait in milliseconds: a day.
 const longest = 24 * 60 * 60 * 1000
 
-// Wait waits for an event of a Work, for ms milliseconds at most, and writes a report. Until a batch is answered, it is the event again.
+// Wait waits for an event of a Work, for ms milliseconds at most, and writes a report. Until a
+// batch is answered, it is the event again.
 func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	w, err := kept[*call](c, number)
 	if err != nil {
@@ -404,7 +400,8 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	return found.Event, nil
 }
 
-// unanswered is the result of the last Wait if it is a batch without answers that a search still wants.
+// unanswered is the result of the last Wait if it is a batch without answers that a search still
+// wants.
 func (w *call) unanswered() (found Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -422,57 +419,56 @@ func fits(rows int64, b *eval.Batch) error {
 	return nil
 }
 
-// Batch writes the positions of the batch that a Work has asked for. If the search has ended meanwhile, the error is ErrLost, and the next Wait
-// returns the reason.
-func (c *Calls) Batch(number, rows int64, positions Memory) error {
+// asked calls f with the Work of this number, locked, and the batch that its last Wait has
+// returned, unless that is answered.
+func (c *Calls) asked(number int64, f func(*call, *Ask) error) error {
 	w, err := kept[*call](c, number)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ask, err := w.ask()
-	if err != nil {
-		return err
+	if w.found.Ask == nil {
+		return errors.New("the call has not asked for answers, or has got them: call wait")
 	}
-	err = ErrLost
-	ask.Use(func(b *eval.Batch) {
-		if err = fits(rows, b); err == nil {
-			copy(slice[game.Position](positions, len(b.Pos)), b.Pos)
-		}
-	})
-	return err
+	return f(w, w.found.Ask)
 }
 
-// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with this error. After the end of the search it
-// does nothing.
-func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
-	w, err := kept[*call](c, number)
-	if err != nil {
+// Batch writes the positions of the batch that a Work has asked for. If the search has ended
+// meanwhile, the error is ErrLost, and the next Wait returns the reason.
+func (c *Calls) Batch(number, rows int64, positions Memory) error {
+	return c.asked(number, func(_ *call, ask *Ask) error {
+		err := ErrLost
+		ask.Use(func(b *eval.Batch) {
+			if err = fits(rows, b); err == nil {
+				copy(slice[game.Position](positions, len(b.Pos)), b.Pos)
+			}
+		})
 		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ask, err := w.ask()
-	if err != nil {
-		return err
-	}
-	if failed != "" {
-		w.found.Ask = nil
-		ask.Answer(errors.New(failed)) // returns the same error
-		return nil
-	}
-	ask.Use(func(b *eval.Batch) {
-		if err = fits(rows, b); err == nil {
-			copy(b.WDL, slice[float32](wdl, 3*len(b.Pos)))
-			copy(b.Policy, slice[float32](policy, len(b.Pos)*b.Board.Actions()))
-		}
 	})
-	if err != nil {
-		return err
-	}
-	w.found.Ask = nil
-	return ask.Answer(nil)
+}
+
+// Answer answers the batch of a Work. If failed is not empty, the caller's function has failed with
+// this error. After the end of the search it does nothing.
+func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) error {
+	return c.asked(number, func(w *call, ask *Ask) (err error) {
+		if failed != "" {
+			w.found.Ask = nil
+			ask.Answer(errors.New(failed)) // returns the same error
+			return nil
+		}
+		ask.Use(func(b *eval.Batch) {
+			if err = fits(rows, b); err == nil {
+				copy(b.WDL, slice[float32](wdl, 3*len(b.Pos)))
+				copy(b.Policy, slice[float32](policy, len(b.Pos)*b.Board.Actions()))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		w.found.Ask = nil
+		return ask.Answer(nil)
+	})
 }
 
 // Game writes the game that the last Wait returned; see GameRows.

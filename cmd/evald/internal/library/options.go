@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// decode reads options, a JSON object, into a struct. Its errors name the option and the value in the caller's words: callers pass options
-// as arguments, and do not know that they travel as JSON.
+// decode reads options, a JSON object, into a struct. Its errors name the option and the value in
+// the caller's words: callers pass options as arguments, and do not know that they travel as JSON.
 func decode[T any](options string, into *T) error {
 	if strict(options, into) == nil {
 		return nil

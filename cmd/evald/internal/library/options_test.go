@@ -12,7 +12,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// A wrong value of any option is refused by an error that names option and value, in no words of JSON or Go.
+// A wrong value of any option is refused by an error that names option and value, in no words of
+// JSON or Go.
 func TestOptionTypes(t *testing.T) {
 	refused := func(options any, decoded func(string) error) {
 		fields := 0

@@ -69,8 +69,8 @@ func (l *local) end(number int64, err error) error {
 	return errors.Join(err, released)
 }
 
-// A panic in a goroutine of each kind is an error of its call that asks for a report. The next call has the answers of an evaluator that never
-// panicked, and everything closes.
+// A panic in a goroutine of each kind is an error of its call that asks for a report. The next call
+// has the answers of an evaluator that never panicked, and everything closes.
 func TestPanics(t *testing.T) {
 	var broken atomic.Bool
 	open := func(name string) *Evaluator {
@@ -161,7 +161,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// Calls in the wrong order, twice, and by several threads at once are errors, which cost no batch and leave nothing behind.
+// Calls in the wrong order, twice, and by several threads at once are errors, which cost no batch
+// and leave nothing behind.
 func TestWrongOrder(t *testing.T) {
 	l := newLocal(t)
 	board, _, err := Board("5x4x4")

@@ -217,7 +217,8 @@ func (p *pipe) answer(r *request) {
 	_ = p.out.Flush() // after an error the caller is gone, and in ends, too
 }
 
-// call executes a call. Arguments that are missing, which a package of another version causes, are a fault.
+// call executes a call. Arguments that are missing, which a package of another version causes, are
+// a fault.
 func (p *pipe) call(r *request) (result int64, err error) {
 	f, ok := table[r.name]
 	if !ok {

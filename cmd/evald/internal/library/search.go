@@ -125,8 +125,8 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 	}), nil
 }
 
-// asks returns the evaluator of a call on a board, which it must support, and which stays open until done is called. If e is nil, it is an
-// evaluator on the caller's function.
+// asks returns the evaluator of a call on a board, which it must support, and which stays open
+// until done is called. If e is nil, it is an evaluator on the caller's function.
 func asks(e *Evaluator, b *game.Board, batch int) (evaluator *eval.Evaluator, function *Function, done func(), err error) {
 	if e != nil {
 		if done, err = e.use(); err != nil {

@@ -13,8 +13,8 @@ type list struct {
 	rows    int // number of inner lists; 0: none
 }
 
-// readList reads numbers between commas or in brackets, also in the brackets of rows, as Python, numpy and JSON write them. It reports
-// whether the text is such a list.
+// readList reads numbers between commas or in brackets, also in the brackets of rows, as Python,
+// numpy and JSON write them. It reports whether the text is such a list.
 func readList(text string) (l list, ok bool) {
 	for _, name := range []string{"np.array", "array"} {
 		if inner, found := strings.CutPrefix(text, name+"("); found {
@@ -54,8 +54,8 @@ func readList(text string) (l list, ok bool) {
 	return l, depth == 0
 }
 
-// isBoard reports whether the numbers are the cells of a board rather than moves. No move is 0, and no game on a board has as many moves
-// as it has cells and all of them in the first two columns.
+// isBoard reports whether the numbers are the cells of a board rather than moves. No move is 0, and
+// no game on a board has as many moves as it has cells and all of them in the first two columns.
 func (l list) isBoard(b *game.Board) bool {
 	all := true // cells
 	for _, n := range l.numbers {
@@ -76,7 +76,8 @@ func (l list) moves() string {
 	return strings.Join(all, ",")
 }
 
-// rules returns the rules of a board that is given without any: those of Connect Four, of the size that its rows have.
+// rules returns the rules of a board that is given without any: those of Connect Four, of the size
+// that its rows have.
 func (l list) rules() game.Rules {
 	r := game.Connect4
 	if l.rows > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// readObject reads an observation, alone or beside the configuration of its game, an answer of evald or a replay; of a list of objects the
-// first one.
+// readObject reads an observation, alone or beside the configuration of its game, an answer of
+// evald or a replay; of a list of objects the first one.
 func readObject(text string) (Game, error) {
 	text = asJSON(text)
 	if strings.HasPrefix(text, "[") {
@@ -54,8 +54,8 @@ func asJSON(text string) string {
 	return text
 }
 
-// readObservation reads the board, the mark and the rules of an observation from objects, of which later ones come first and some may be
-// nil.
+// readObservation reads the board, the mark and the rules of an observation from objects, of which
+// later ones come first and some may be nil.
 func readObservation(objects ...jsontext.Value) (Game, error) {
 	var o struct {
 		Board   jsontext.Value `json:"board"`

@@ -2,7 +2,8 @@ package pasted
 
 import "github.com/evald/evald/engine/game"
 
-// mostOrders is the maximum number of positions from which order goes back in vain before it gives up.
+// mostOrders is the maximum number of positions from which order goes back in vain before it gives
+// up.
 const mostOrders = 1 << 16
 
 // orders looks for moves that lead to a position, backwards from the position.
@@ -13,8 +14,8 @@ type orders struct {
 	moves  []int              // the moves found, from the empty board on
 }
 
-// order returns moves that lead to a position in which the sides have taken turns and the side to move has no line. If it finds none, the
-// error says so.
+// order returns moves that lead to a position in which the sides have taken turns and the side to
+// move has no line. If it finds none, the error says so.
 func order(s game.State) ([]int, error) {
 	b := s.Board
 	o := &orders{board: b, stacks: make([][]game.Bits, b.Actions()), vain: map[game.Bits]bool{}}
@@ -29,8 +30,8 @@ func order(s game.State) ([]int, error) {
 	return o.moves, nil
 }
 
-// back takes stones back, of the two sides in turn, until the board is empty. It reports whether it has succeeded. Only the last move may
-// complete a line.
+// back takes stones back, of the two sides in turn, until the board is empty. It reports whether it
+// has succeeded. Only the last move may complete a line.
 func (o *orders) back(p game.Position) bool {
 	if p.All.IsZero() {
 		return true

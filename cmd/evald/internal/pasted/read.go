@@ -1,4 +1,5 @@
-// Package pasted reads games and positions in the forms in which people have them, for the fields of the page.
+// Package pasted reads games and positions in the forms in which people have them, for the fields
+// of the page.
 //
 // Read the files in this order:
 //
@@ -18,8 +19,8 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// MaxText is the maximum length of a game's text in bytes. The longest replay on a board of 128 bits is shorter, unless it has superfluous
-// spaces.
+// MaxText is the maximum length of a game's text in bytes. The longest replay on a board of 128
+// bits is shorter, unless it has superfluous spaces.
 const MaxText = 128 << 10
 
 // Game is a game, or a position with moves that lead to it.
@@ -38,7 +39,8 @@ type Game struct {
 //   - a replay of Kaggle
 //   - the file of a game (package gamefile)
 //
-// If a move is illegal, Read returns the game up to that move beside the error. Errors are of type *game.ParseError.
+// If a move is illegal, Read returns the game up to that move beside the error. Errors are of type
+// *game.ParseError.
 func Read(text string) (Game, error) {
 	if len(text) > MaxText {
 		return Game{}, &game.ParseError{Field: "game", Value: text, Reason: fmt.Sprintf("is longer than %d bytes", MaxText)}
@@ -64,8 +66,9 @@ func Read(text string) (Game, error) {
 	return readMoves(place)
 }
 
-// cutLink returns the position of a link: #7x6x4:4455&red=person&yellow=strong, the same with a view (#explore=7x6x4:4455) or after an address,
-// or the address of a picture (/ui/position.svg?position=7x6x4:4455). It returns other texts unchanged.
+// cutLink returns the position of a link: #7x6x4:4455&red=person&yellow=strong, the same with a
+// view (#explore=7x6x4:4455) or after an address, or the address of a picture
+// (/ui/position.svg?position=7x6x4:4455). It returns other texts unchanged.
 func cutLink(text string) (string, error) {
 	address, place, link := strings.Cut(text, "#")
 	if !link {
@@ -90,7 +93,8 @@ func cutLink(text string) (string, error) {
 	return place, nil
 }
 
-// letters reports whether a text consists of small letters, as the names of the page's views do. It may be empty.
+// letters reports whether a text consists of small letters, as the names of the page's views do. It
+// may be empty.
 func letters(text string) bool {
 	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == ""
 }

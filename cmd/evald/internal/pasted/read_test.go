@@ -13,7 +13,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// read returns the rules and moves of a text, as text, with a star if their order is not the text's.
+// read returns the rules and moves of a text, as text, with a star if their order is not the
+// text's.
 func read(text string) (string, error) {
 	g, err := Read(text)
 	if err != nil {
@@ -26,7 +27,8 @@ func read(text string) (string, error) {
 	return g.Board.Rules().String() + ":" + game.FormatMoves(g.Board.Rules(), g.Moves) + star, nil
 }
 
-// cells is a board of 7x6 with the stones of 4455 in its lowest rows, and commas or other characters between the cells.
+// cells is a board of 7x6 with the stones of 4455 in its lowest rows, and commas or other
+// characters between the cells.
 func cells(between string) string {
 	all := slices.Repeat([]string{"0"}, 42)
 	all[38], all[31], all[39], all[32] = "1", "2", "1", "2"
@@ -126,7 +128,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Replays that kaggle-environments 1.33.2 has written; in the last one an agent makes no legal move, which ends the game.
+// Replays that kaggle-environments 1.33.2 has written; in the last one an agent makes no legal
+// move, which ends the game.
 func TestReplay(t *testing.T) {
 	for name, want := range map[string]string{
 		"7x6x4":   "7x6x4:7371311325657771745663464",
@@ -150,7 +153,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Every board that a game reaches has an order of moves, which is found without many attempts, and one that no game reaches has none.
+// Every board that a game reaches has an order of moves, which is found without many attempts, and
+// one that no game reaches has none.
 func TestOrder(t *testing.T) {
 	r := gametest.Rand(3)
 	for _, b := range gametest.Boards() {

@@ -54,8 +54,9 @@ var others = []struct {
 	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Exact: solver.MoveNodes}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
 }
 
-// ParseAgent returns the agent with a name, of a level or another one, or else parses the text in the grammar of package agent. The text of
-// such an agent, as in records and links, is that agent, so evald has chosen its network.
+// ParseAgent returns the agent with a name, of a level or another one, or else parses the text in
+// the grammar of package agent. The text of such an agent, as in records and links, is that agent,
+// so evald has chosen its network.
 func ParseAgent(text string) (agent.Spec, error) {
 	for _, l := range Levels {
 		if l.Name == text || l.Agent.String() == text {
@@ -100,7 +101,8 @@ func nearest(text string, names []string) string {
 	return near
 }
 
-// distance returns the number of bytes that must be inserted, removed or replaced to make b of a (Levenshtein, 1966).
+// distance returns the number of bytes that must be inserted, removed or replaced to make b of a
+// (Levenshtein, 1966).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1) // of the prefixes of b, from the prefix of a so far
 	for j := range row {

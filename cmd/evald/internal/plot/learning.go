@@ -66,8 +66,8 @@ func Learning(w io.Writer, title string, generations []learn.Generation) error {
 func good(a learn.Accuracy) score.Mean    { return a.Good }
 func perfect(a learn.Accuracy) score.Mean { return a.Perfect }
 
-// accuracies returns a rate of the accuracies that are about the same as a, in those generations that have one: older versions measured
-// less.
+// accuracies returns a rate of the accuracies that are about the same as a, in those generations
+// that have one: older versions measured less.
 func accuracies(generations []learn.Generation, a learn.Accuracy, rate func(learn.Accuracy) score.Mean) (points []point) {
 	for _, g := range generations {
 		for _, other := range g.Accuracy {

@@ -193,8 +193,8 @@ func (l *Line) Parse(parser *game.Parser) (game.State, error) {
 	return state, err
 }
 
-// checkNumbers refuses numbers behind a position that may be further moves: a position with such a score has a score
-// that is impossible, or has one stone and scores that are numbers of moves.
+// checkNumbers refuses numbers behind a position that may be further moves: a position with such a
+// score has a score that is impossible, or has one stone and scores that are numbers of moves.
 func (l *Line) checkNumbers(state game.State) error {
 	b := state.Board
 	reason := ""

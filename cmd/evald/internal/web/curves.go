@@ -125,8 +125,9 @@ func flattenObject(row map[string]number, prefix string, fields map[string]any, 
 	}
 }
 
-// label returns a text that distinguishes object i of a list from the others: the fields against, name and visits, which it removes from
-// the object so that they are not drawn, and whether a search had no solver, or the object's number from 1.
+// label returns a text that distinguishes object i of a list from the others: the fields against,
+// name and visits, which it removes from the object so that they are not drawn, and whether a
+// search had no solver, or the object's number from 1.
 func label(object map[string]any, i int) string {
 	var parts []string
 	visits, _ := object["visits"].(float64)

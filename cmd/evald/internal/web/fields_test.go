@@ -22,7 +22,8 @@ import (
 // otherFields are the page's fields for text that is no position.
 var otherFields = []string{"rules-text", "agent-text", "explore-note"}
 
-// forms returns texts that lead to positions: the forms in which people have them. Each text but the last is of another position.
+// forms returns texts that lead to positions: the forms in which people have them. Each text but
+// the last is of another position.
 func forms(t *testing.T, url string) []string {
 	t.Helper()
 	var p game.Parser
@@ -45,7 +46,8 @@ func forms(t *testing.T, url string) []string {
 	}
 }
 
-// Every field for positions reads every form of them. A text field is one for positions, unless it is one of otherFields.
+// Every field for positions reads every form of them. A text field is one for positions, unless it
+// is one of otherFields.
 func TestPageFields(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: 5 * time.Second, Review: time.Second / 10}}, "/#puzzles") // a view whose elements come late
 	b.until("document.querySelector('#puzzle-board button')")

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed page
@@ -25,12 +26,13 @@ type file struct {
 	kind, tag string // media type; ETag without its quotes
 }
 
-// remark matches a line of a script that is a comment. Browsers get an empty line in its place, so that the page loads faster and errors still
-// name the right lines.
+// remark matches a line of a script that is a comment. Browsers get an empty line in its place, so
+// that the page loads faster and errors still name the right lines.
 var remark = regexp.MustCompile(`(?m)^[ \t]*//.*$`)
 
-// load returns the files of the page by URL path.
-func load() (map[string]file, error) {
+// load returns the files of the page by URL path. They are the program's own, and are prepared
+// once.
+var load = sync.OnceValues(func() (map[string]file, error) {
 	files := map[string]file{}
 	err := fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -53,7 +55,7 @@ func load() (map[string]file, error) {
 		return err
 	})
 	return files, err
-}
+})
 
 // mediaType returns the media type of a file. It does not use package mime's table, which depends on the machine.
 func mediaType(name string) string {

@@ -157,8 +157,9 @@ func TestPageShared(t *testing.T) {
 	}
 }
 
-// A move on the board of a link continues the game, by any device: the agent moves first if it is its turn, and then the visitor's move is
-// made. If the link does not say who plays, the visitor moves for the side to move.
+// A move on the board of a link continues the game, by any device: the agent moves first if it is
+// its turn, and then the visitor's move is made. If the link does not say who plays, the visitor
+// moves for the side to move.
 func TestPageSharedMove(t *testing.T) {
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/#7x6x4:-", chromedp.EmulateViewport(1280, 1000, chromedp.EmulateTouch))
 	b.at("7x6x4:-")

@@ -6,7 +6,8 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 )
 
-// serveRead answers with the address of a game or position that a visitor has typed or pasted into a field.
+// serveRead answers with the address of a game or position that a visitor has typed or pasted into
+// a field.
 func (h *Handler) serveRead(w http.ResponseWriter, r *http.Request) error {
 	var q struct {
 		Text string `json:"text"` // in any form that package pasted reads

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/evald/evald/engine/puzzle"
 )
 
 // loadPuzzles prepares the file of puzzles, which the page fetches when its view of puzzles is opened.
-func loadPuzzles() (file, error) {
+// Like load, it works once.
+var loadPuzzles = sync.OnceValues(func() (file, error) {
 	packed := puzzle.Shipped()
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -25,7 +27,7 @@ func loadPuzzles() (file, error) {
 	}
 	sum := sha256.Sum256(packed)
 	return file{text, packed, "text/plain; charset=utf-8", hex.EncodeToString(sum[:8])}, nil
-}
+})
 
 func (h *Handler) servePuzzles(w http.ResponseWriter, r *http.Request) error {
 	h.puzzles.serve(w, r)

@@ -97,7 +97,8 @@ func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error 
 	return bad(wrong.Field, "%v", wrong)
 }
 
-// parsePosition parses a game or a position in any form that package pasted reads. The page itself sends rules and moves: 9x5x4:4455.
+// parsePosition parses a game or a position in any form that package pasted reads. The page itself
+// sends rules and moves: 9x5x4:4455.
 func parsePosition(text string) (*game.Board, []int, error) {
 	b, actions, wrong, err := parseLink(text)
 	if err == nil && wrong != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// twoTabs has, for each of the page's stores, what a visitor does in one tab and then in another that was opened before, and an expression
-// that is true of the stored value if neither is lost.
+// twoTabs has, for each of the page's stores, what a visitor does in one tab and then in another
+// that was opened before, and an expression that is true of the stored value if neither is lost.
 var twoTabs = map[string]struct {
 	one, two func(b *tab)
 	both     string
@@ -143,8 +143,8 @@ func TestPageTwoTabs(t *testing.T) {
 	one.says("#drill-due", "None")
 }
 
-// A browser whose storage is full or turned off is said to store nothing, once. What it did not store is shown, and stored with the next change
-// that it accepts.
+// A browser whose storage is full or turned off is said to store nothing, once. What it did not
+// store is shown, and stored with the next change that it accepts.
 func TestPageFull(t *testing.T) {
 	b := open(t, Config{}, "/#explore=7x6x4:12")
 	b.says("#explore-status", "Red to move")

@@ -42,7 +42,8 @@ func sources(t *testing.T, start string) map[string]string {
 	return texts
 }
 
-// variables returns the variables that a text's :root rules define, outside of media queries if query is "", else in those of that query.
+// variables returns the variables that a text's :root rules define, outside of media queries if
+// query is "", else in those of that query.
 func variables(text, query string) map[string]string {
 	parts := media.ReplaceAllString(text, "")
 	if query != "" {
@@ -62,7 +63,8 @@ func variables(text, query string) map[string]string {
 	return found
 }
 
-// Every variable that a page's styles, scripts or pictures use is defined on that page, and every colour in every theme.
+// Every variable that a page's styles, scripts or pictures use is defined on that page, and every
+// colour in every theme.
 func TestThemes(t *testing.T) {
 	index := string(gametest.Must(page.ReadFile("page/index.html"))(t))
 	for name, start := range map[string]string{"index.html": index, "cluster.html": clusterPage} {

@@ -29,8 +29,9 @@
 // game (page/address.js): a person's move pushes an entry, the agent's reply and a new game replace one, and Undo and Redo go to an existing
 // entry, so that they agree with the browser's Back. The state of each entry has the addresses before it.
 //
-// All of the page's data in the browser's storage are in stores of page/storage.js, which apply changes to what is stored at that moment,
-// because several tabs share it. Fields for positions send their text to /ui/read, so that all read the same forms.
+// All of the page's data in the browser's storage are in stores of page/storage.js, which apply
+// changes to what is stored at that moment, because several tabs share it. Fields for positions
+// send their text to /ui/read, so that all read the same forms.
 //
 // The page groups metrics by words in their names (batch, source, reason, queue) and by Triton's names, so that it needs no list of the
 // service's metrics. For training runs it draws every number in the JSON lines; page/names.js has names for some of them.

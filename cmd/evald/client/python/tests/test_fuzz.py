@@ -27,7 +27,7 @@ from evald._library import CALLS, ERROR_SIZE, Event, library
 
 SEED = int(os.environ.get("EVALD_SEED") or random.randrange(1 << 32))
 PAGE = 1 << 12
-NOBODY = 1 << 20  # below it are the handles of this process's own evaluators
+UNUSED = 1 << 20  # from here on, numbers are no handles of this process
 CALL_TIME = 4  # seconds after which a long call is released
 
 
@@ -237,8 +237,8 @@ class Fuzz:
                     value = self.number()
                     if kind == "i":
                         value = ctypes.c_int(value & 0xFFFFFFFF).value
-                    if value in range(NOBODY) and numbers == 1:
-                        value += NOBODY  # not the number of another board, for which the arrays may be too small
+                    if value in range(UNUSED) and numbers == 1:
+                        value += UNUSED  # not the number of another board, for which the arrays may be too small
             elif kind == "s":
                 value = {"board": r.choice([b"7x6x4", b"99x99x9", b"", b"x", b"3x3x3free", b"6x5x4"]), "parse": lines, "planes": description, "answer": r.choice([None, None, None, b"no memory"])}.get(name, options)
                 if r.random() < 0.02 and name not in ("parse", "planes"):  # there it would be another size of arrays
@@ -295,14 +295,14 @@ class Fuzz:
         r = self.random
         if r.random() < 0.1:
             number = self.number()
-            return number if not 0 <= number < NOBODY else NOBODY
+            return number if not 0 <= number < UNUSED else UNUSED
         if name in ("evaluator", "close", "evaluate"):
-            return r.choice(self.evaluators or [NOBODY])
+            return r.choice(self.evaluators or [UNUSED])
         if name in ("search", "selfplay"):
             return r.choice([0, *self.evaluators])
         if name in ("batch", "answer", "game") and self.asked and r.random() < 0.9:
             return r.choice(list(self.asked))
-        return r.choice(list(self.works) or [NOBODY])
+        return r.choice(list(self.works) or [UNUSED])
 
     def harmless(self, name: str, numbers: int) -> bool:
         """Whether a wrong number must be noticed. A number of positions, or of bytes, that is larger than the array is the caller's mistake."""
