@@ -12,7 +12,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	kernel "github.com/evald/evald/kernels/cpu"
-	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/ort"
 )
@@ -143,18 +142,6 @@ func noGPU(err error) error {
 // linesTo returns a function that writes a text to w as one line that begins with "evald: ".
 func linesTo(w io.Writer) func(text string) {
 	return func(text string) { fmt.Fprintf(w, "evald: %s\n", text) }
-}
-
-// loadModel reads a network by its name or path, and returns the name that answers report for it.
-func loadModel(nameOrPath string, notes io.Writer) (n *net.Network, name string, err error) {
-	m, n, err := open.Model(nameOrPath)
-	if err != nil {
-		return nil, "", err
-	}
-	if text := m.Warning(); text != "" {
-		linesTo(notes)(text)
-	}
-	return n, m.Label(), nil
 }
 
 // boardOf parses the value of --rules.
