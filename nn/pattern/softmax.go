@@ -22,7 +22,7 @@ func exponentials(step, n int) []float32 {
 }
 
 // Softmax writes the probabilities of logits, a network's results, into p. Entries whose bit of legal is not set get 0. The sum is 1 within
-// 1e-6.
+// 1e-6, or 0 if no entry is legal.
 //
 // Each operation is rounded to float32 once, in the order of the code, and none is contracted with another. So every processor gets the
 // same bits, and a GPU too (probabilities in kernels/cuda/tables.h).
@@ -42,6 +42,9 @@ func Softmax(p []float32, logits []int32, legal uint32) {
 		}
 		p[i] = float32(Coarse[d/256] * Fine[d%256])
 		sum = float32(sum + p[i])
+	}
+	if sum == 0 { // no entry is legal
+		return
 	}
 	for i := range logits {
 		p[i] = float32(p[i] / sum)
