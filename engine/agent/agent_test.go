@@ -191,27 +191,13 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// limited is a network for 7x6x4 alone.
-type limited struct{ evaltest.Stub }
-
-func (l *limited) Attributes() eval.Attributes {
-	a := l.Stub.Attributes()
-	a.Supports = func(b *game.Board) error {
-		if b.Rules() == game.Connect4 {
-			return nil
-		}
-		return &eval.UnsupportedError{Model: "limited", Rules: b.Rules(), Games: "7x6x4 alone", Instead: "name another"}
-	}
-	return a
-}
-
 // Each agent with a network refuses a board that the network does not support, also where it need
 // not ask the network. If the program has chosen the network, the agent gets another evaluator.
 func TestSupports(t *testing.T) {
 	b, found := game.MustBoard(game.Rules{Rows: 5, Columns: 9, InARow: 4, Gravity: true}), 0
 	one, _, err := b.ParseMoves("121212") // the next stone wins
 	gametest.OK(t, err)
-	shared := agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&limited{}), nil }}
+	shared := agent.Shared{Memory: 1 << 20, Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&evaltest.Limited{}), nil }}
 	for _, name := range agent.Names() {
 		text := name + ":model=x"
 		if _, err := agent.Parse(text); err != nil {

@@ -59,7 +59,7 @@ func New(n *net.Network, o Options) (e *Backend, notes []error, err error) {
 // NewTables is New for a network of pattern tables. Answers have the bits of the CPU's, on every device. The kernels run on sm_75 and later.
 // Boards other than 7x6x4 are an error.
 func NewTables(n *pattern.Network, o Options) (e *Backend, notes []error, err error) {
-	return start(tables{n}, o)
+	return start(ofTables(n), o)
 }
 
 func start(n network, o Options) (e *Backend, notes []error, err error) {

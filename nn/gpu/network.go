@@ -45,15 +45,23 @@ func (n convolutions) reference() eval.Backend     { return net.NewBackend(n.Net
 func (n convolutions) String() string              { return n.Config().String() }
 
 // tables is a network of pattern tables.
-type tables struct{ *pattern.Network }
+type tables struct {
+	*pattern.Network
+	words bool // some row is not bytes times a factor: found once, because it needs the whole table
+}
+
+func ofTables(n *pattern.Network) tables {
+	_, _, small := n.Bytes()
+	return tables{n, !small}
+}
 
 func (n tables) families(r game.Rules, on Target) ([][]plan, error) {
-	p, err := planTables(n.Network, r, on)
+	p, err := planTables(n, r, on)
 	return [][]plan{{p}}, err
 }
 
 func (n tables) named(kernel string, r game.Rules, on Target) (plan, error) {
-	p, err := planTables(n.Network, r, on)
+	p, err := planTables(n, r, on)
 	if err == nil && p.Kernel.Name != kernel {
 		err = fmt.Errorf("gpu: kernel %q does not evaluate network %s on board %s on %v: choose one of %s", kernel, n, r, on, p.Kernel.Name)
 	}
@@ -67,7 +75,10 @@ func (n tables) reference() eval.Backend     { return pattern.NewBackend(n.Netwo
 func parseNetwork(file []byte) (network, error) {
 	if pattern.Is(file) {
 		n, err := pattern.Parse(file)
-		return tables{n}, err
+		if err != nil {
+			return nil, err
+		}
+		return ofTables(n), nil
 	}
 	n, err := net.Parse(file)
 	return convolutions{n}, err

@@ -122,7 +122,7 @@ func TestRowsTogether(t *testing.T) {
 	for name, p := range map[string]plan{
 		"convolutions": planFor(t, config(t, "1x16"), game.Connect4, hopper, "tower_64"),
 		"wide":         gametest.Must(newPlan(config(t, "1x16"), wide, hopper))(t),
-		"tables":       gametest.Must(planTables(emptyTables(t, 64, 16, 16), game.Connect4, hopper))(t),
+		"tables":       gametest.Must(planTables(ofTables(emptyTables(t, 64, 16, 16)), game.Connect4, hopper))(t),
 	} {
 		board, random := game.MustBoard(p.rules), gametest.Rand(1)
 		in, rows, size := p.PositionBytes(), answers(p, n), p.RowBytes()
@@ -181,7 +181,7 @@ func BenchmarkRows(b *testing.B) {
 	const n = 4096
 	for name, p := range map[string]plan{
 		"convolutions": planFor(b, config(b, "6x64"), game.Connect4, hopper, "tower_64"),
-		"tables":       gametest.Must(planTables(emptyTables(b, 64, 16, 16), game.Connect4, hopper))(b),
+		"tables":       gametest.Must(planTables(ofTables(emptyTables(b, 64, 16, 16)), game.Connect4, hopper))(b),
 	} {
 		board := game.MustBoard(game.Connect4)
 		batch, in, out := eval.NewBatch(board, n), make([]byte, n*p.PositionBytes()), answers(p, n)

@@ -7,19 +7,19 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	kernel "github.com/evald/evald/kernels/cpu/pattern"
 	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/nn/pattern"
 )
 
 // planTables is the plan for a network of pattern tables: the kernel with the fewest lanes that hold its rows, which are bytes times a
 // factor if all its rows are.
-func planTables(n *pattern.Network, r game.Rules, on Target) (plan, error) {
+func planTables(n tables, r game.Rules, on Target) (plan, error) {
 	if r != game.Connect4 {
 		return plan{}, fmt.Errorf("gpu: a network of pattern tables knows board %v alone, not %v", game.Connect4, r)
 	}
-	_, _, small := n.Bytes()
 	for _, k := range cuda.TablesKernels() {
-		if k.Lanes < n.Weights.Lanes || k.Words == small {
+		if k.Lanes < n.Weights.Lanes || k.Words != n.words {
 			continue
 		}
 		widths := k.Widths(n.Weights.Sizes())
@@ -88,10 +88,10 @@ func readTables(b *eval.Batch, first, last int, answers []byte) error {
 // machine. The halves of the accumulator, which the kernel multiplies, are padded with zeros, and so are the hidden layers.
 func packTables(k cuda.TablesKernel, n *pattern.Network) []byte {
 	w := &n.Weights
-	half, inputs := (w.Lanes-results)/2, k.Lanes/2
+	half, inputs := (w.Lanes-kernel.Outputs)/2, k.Lanes/2
 	// pair is the lanes of w in the two halves of a sum, or -1 for padding.
 	pair := func(i int) (low, high int) {
-		switch extra := i - (inputs - results/2); {
+		switch extra := i - (inputs - kernel.Outputs/2); {
 		case extra >= 0:
 			return 2*half + 2*extra, 2*half + 2*extra + 1
 		case i < half:
@@ -186,6 +186,3 @@ func packTables(k cuda.TablesKernel, n *pattern.Network) []byte {
 	}
 	return table
 }
-
-// results is the number of a network's results, padded: the last layer's outputs.
-const results = 16

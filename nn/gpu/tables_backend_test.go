@@ -26,7 +26,7 @@ func TestTablesBackend(t *testing.T) {
 	on, said := devices(t, 2, turing), newEvents()
 	n := randomTables(t, 1, 64, 16, 16, false)
 	fakeDriver.Reset()
-	e, notes, err := newEvaluator(tables{n}, on, Options{Event: said.say}, quick)
+	e, notes, err := newEvaluator(ofTables(n), on, Options{Event: said.say}, quick)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
@@ -76,8 +76,8 @@ func TestTablesBackend(t *testing.T) {
 // A kernel whose self-test is one bit off is not used: its answers must be the CPU's.
 func TestTablesSelfTest(t *testing.T) {
 	n := randomTables(t, 1, 64, 16, 16, false)
-	p := gametest.Must(planTables(n, game.Connect4, turing))(t)
-	served := newServed(tables{n})
+	p := gametest.Must(planTables(ofTables(n), game.Connect4, turing))(t)
+	served := newServed(ofTables(n))
 	v := gametest.Must(served.planned(testBoard, turing))(t).variants[0]
 	rows := make([]byte, 0, probes*tablesAnswer)
 	for i := range probes {

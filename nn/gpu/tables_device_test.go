@@ -19,7 +19,7 @@ import (
 // serveTables is serve for a network of tables.
 func serveTables(t testing.TB, n *pattern.Network, d driver.Device) *Backend {
 	t.Helper()
-	e, notes, err := newEvaluator(tables{n}, []driver.Device{d}, Options{Trial: trialProgram(t)}, limitsOf([]driver.Device{d}))
+	e, notes, err := newEvaluator(ofTables(n), []driver.Device{d}, Options{Trial: trialProgram(t)}, limitsOf([]driver.Device{d}))
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}

@@ -40,7 +40,7 @@ func TestTablesAreTheCPUs(t *testing.T) {
 	} {
 		t.Run(test.kernel, func(t *testing.T) {
 			n := randomTables(t, uint64(i), test.lanes, test.h1, test.h2, test.words)
-			p := gametest.Must(planTables(n, game.Connect4, test.on))(t)
+			p := gametest.Must(planTables(ofTables(n), game.Connect4, test.on))(t)
 			if p.Kernel.Name != test.kernel {
 				t.Fatalf("%s is planned for %s, want %s", n, p.Kernel.Name, test.kernel)
 			}
@@ -58,7 +58,7 @@ func TestTablesAreTheCPUs(t *testing.T) {
 		if gametest.Soak() {
 			count = 340_000
 		}
-		p := gametest.Must(planTables(n, game.Connect4, hopper))(t)
+		p := gametest.Must(planTables(ofTables(n), game.Connect4, hopper))(t)
 		weights := packTables(p.tables, n)
 		for i, pos := range [][]game.Position{
 			gametest.Positions(gametest.Rand(4), board, count, true),
@@ -139,7 +139,7 @@ func sameBits(a, b []float32) bool {
 
 // Answers that no kernel gives are errors that name the row: memory that was not written, and numbers that are no probabilities.
 func TestTablesAnswersDamaged(t *testing.T) {
-	p := gametest.Must(planTables(emptyTables(t, 64, 16, 16), game.Connect4, turing))(t)
+	p := gametest.Must(planTables(ofTables(emptyTables(t, 64, 16, 16)), game.Connect4, turing))(t)
 	board := game.MustBoard(game.Connect4)
 	whole := make([]byte, tablesAnswer)
 	whole[3] = 0xc0 // a probability of 0, with the mark
@@ -177,7 +177,7 @@ func TestTablesWithoutKernel(t *testing.T) {
 		"too few bytes":       {emptyTables(t, 64, 256, 256), game.Connect4, turing},
 		"more lanes than any": {emptyTables(t, 544, 16, 16), game.Connect4, hopper},
 	} {
-		if p, err := planTables(test.n, test.r, test.on); err == nil {
+		if p, err := planTables(ofTables(test.n), test.r, test.on); err == nil {
 			t.Errorf("%s: %s", name, p.Kernel.Name)
 		}
 	}

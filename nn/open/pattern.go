@@ -40,7 +40,10 @@ func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
 		return nil, err
 	}
 	e.mirror(o)
-	return e, e.elsewhere([]game.Rules{game.Connect4}, o)
+	if err := e.elsewhere([]game.Rules{game.Connect4}, o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 func tablesOnCPU(n *pattern.Network, name string) (*Opened, *pattern.Backend) {

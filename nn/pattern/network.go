@@ -242,7 +242,7 @@ func (n *Network) fileMetadata(format string) map[string]string {
 func (n *Network) format() string {
 	lanes := n.Weights.Lanes
 	for row := range slices.Chunk(n.Weights.Table, lanes) {
-		if factor, most := factorOf(row); most > 127*factor || factor > maxFactor {
+		if _, fits := byteFactor(row); !fits {
 			return inWords
 		}
 	}
@@ -251,13 +251,13 @@ func (n *Network) format() string {
 
 // Bytes returns the table as bytes and the factor of each row, if every row is such a product. If one is not, ok is false.
 func (n *Network) Bytes() (table []int8, factors []uint8, ok bool) {
-	if n.format() != inBytes {
-		return nil, nil, false
-	}
 	lanes := n.Weights.Lanes
 	table, factors = make([]int8, len(n.Weights.Table)), make([]uint8, 0, n.Weights.Rows())
 	for row := range slices.Chunk(n.Weights.Table, lanes) {
-		factor, _ := factorOf(row)
+		factor, fits := byteFactor(row)
+		if !fits {
+			return nil, nil, false
+		}
 		for i, x := range row {
 			table[len(factors)*lanes+i] = int8(int(x) / factor)
 		}
@@ -268,6 +268,12 @@ func (n *Network) Bytes() (table []int8, factors []uint8, ok bool) {
 
 // maxFactor is the largest factor whose products with all bytes fit into int16.
 const maxFactor = 1<<15/128 - 1
+
+// byteFactor returns the factor of a row, and whether the row is that factor times bytes.
+func byteFactor(row []int16) (factor int, fits bool) {
+	factor, most := factorOf(row)
+	return factor, most <= 127*factor && factor <= maxFactor
+}
 
 // factorOf returns the greatest common divisor of a row's numbers (1 if all are 0) and the largest absolute value.
 func factorOf(row []int16) (factor, most int) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 )
 
 // Stub is a Backend for tests. Its answers are quick and depend on the position alone.
@@ -83,4 +84,19 @@ func normalise(row []float32) {
 	for i := range row {
 		row[i] /= total
 	}
+}
+
+// Limited is a Stub of a network that supports 7x6x4 alone. Its name in errors is "limited".
+type Limited struct{ Stub }
+
+// Attributes implements eval.Backend.
+func (l *Limited) Attributes() eval.Attributes {
+	a := l.Stub.Attributes()
+	a.Supports = func(b *game.Board) error {
+		if b.Rules() == game.Connect4 {
+			return nil
+		}
+		return &eval.UnsupportedError{Model: "limited", Rules: b.Rules(), Games: "7x6x4 alone", Instead: "name another"}
+	}
+	return a
 }

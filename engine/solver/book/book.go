@@ -119,7 +119,7 @@ func (b *Book) check(plies int) error {
 
 // next lists the positions of n stones whose game is not over. The positions of fewer stones must already be listed.
 // The race detector does not watch it: it would take seconds in every test program that searches,
-// and nobody else has its memory.
+// and no other goroutine has access to its memory.
 //
 //go:norace
 func (b *Book) next(n int) ([]uint64, error) {

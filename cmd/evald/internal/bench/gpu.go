@@ -103,7 +103,7 @@ type gpuBench struct {
 }
 
 // mostDistinct is the number of different positions in larger batches for pattern tables. Their speed depends on the caches, and repeated
-// positions would find their rows of the table there. So many positions of random games read most of the rows that such games need.
+// positions would find their rows of the table there. 262,144 positions of random games read most of the rows that such games need.
 const mostDistinct = 1 << 18
 
 // distinctPositions returns n different unfinished positions of random games, in random order.

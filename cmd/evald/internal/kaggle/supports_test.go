@@ -11,28 +11,13 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
-
-// limited is a network for 7x6x4 alone.
-type limited struct{ evaltest.Stub }
-
-func (l *limited) Attributes() eval.Attributes {
-	a := l.Stub.Attributes()
-	a.Supports = func(b *game.Board) error {
-		if b.Rules() == game.Connect4 {
-			return nil
-		}
-		return &eval.UnsupportedError{Model: "limited", Rules: b.Rules(), Games: "7x6x4 alone", Instead: "name another"}
-	}
-	return a
-}
 
 // A board that the agent's network does not support is the client's mistake, and the agent plays on
 // elsewhere.
 func TestUnsupported(t *testing.T) {
-	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&limited{}), nil }}
+	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return evaltest.Raw(&evaltest.Limited{}), nil }}
 	server := httptest.NewServer(Handler{Players: newPlayers(t, "policy:model=limited", 1, shared), Log: log.New(io.Discard, "", 0)})
 	defer server.Close()
 	for size, want := range map[string]int{`"rows":5,"columns":9`: http.StatusBadRequest, `"rows":6,"columns":7`: http.StatusOK} {
