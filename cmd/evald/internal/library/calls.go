@@ -379,11 +379,11 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 		return 0, errors.New("another thread waits for this call")
 	}
 	defer w.waiting.Unlock()
-	found := w.unanswered()
-	if found.Ask == nil {
-		found, err = w.Wait(time.Duration(min(max(ms, 0), longest)) * time.Millisecond)
+	defer func() { r.done, r.all = w.Progress() }()
+	if again := w.unanswered(r); again {
+		return Asked, nil
 	}
-	r.done, r.all = w.Progress()
+	found, err := w.Wait(time.Duration(min(max(ms, 0), longest)) * time.Millisecond)
 	if err != nil {
 		return 0, err
 	}
@@ -400,15 +400,16 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	return found.Event, nil
 }
 
-// unanswered is the result of the last Wait if it is a batch without answers that a search still
-// wants.
-func (w *call) unanswered() (found Result) {
+// unanswered reports whether the last Wait has returned a batch without answers that a search still
+// wants, and writes its rows into r. It is one step: another thread may answer the batch just then,
+// and the search would use its memory again.
+func (w *call) unanswered(r *report) (again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ask := w.found.Ask; ask != nil {
-		ask.Use(func(*eval.Batch) { found = w.found })
+	if w.found.Ask != nil {
+		w.found.Ask.Use(func(b *eval.Batch) { again, r.rows = true, int64(len(b.Pos)) })
 	}
-	return found
+	return again
 }
 
 // fits is an error if a caller's number of rows is not that of a batch.
