@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
+	"github.com/evald/evald/engine/ask"
 )
 
 type analyzeCmd struct {
 	backend
-	searching
+	ask.Search
 	anyPosition
 	outFile
 	AtOnce int    `range:"1 to 1048576" aliases:"parallel" default:"512" help:"Maximum number of positions searched at once. Together their trees have at most 16 million nodes."`
@@ -19,13 +22,12 @@ type analyzeCmd struct {
 }
 
 func (*analyzeCmd) Help() string {
-	return `A query is a JSON object on a line of its own:
+	return fmt.Sprintf(`A query is a JSON object on a line of its own:
   - id: text that is repeated in the answers
   - moves: the position, columns in the order of play, such as "44554", "-" or "9x5x4:4455"
   - rules: the game of moves without a prefix, such as "9x5x4"
   - board, mark: Kaggle's observation, instead of moves; rows, columns, inarow, gravity if they differ from 7x6x4
-  - visits: visits of the root, instead of --visits
-  - exact: how leaves are proved, instead of --exact: true, false, or a number of nodes
+  - %s: of this search, instead of the flags of these names
   - seconds: a time limit of the search
   - priority: a whole number; queries with a higher one begin first
   - report_every: seconds between reports of the search so far
@@ -37,7 +39,7 @@ why the search ended in "ended": visits, seconds, proved, game over, or terminat
 A tree has room for all visits of its query, or for a million nodes if the query has seconds. When it is full, further
 visits count, but add no nodes.
 
-An interrupt drops the queries that wait, and terminates the others a second later.`
+An interrupt drops the queries that wait, and terminates the others a second later.`, strings.Join(ask.Names(ask.Queries), ", "))
 }
 
 func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
@@ -48,7 +50,7 @@ func (c *analyzeCmd) Run(ctx context.Context, s streams) error {
 	defer e.Close()
 	return c.answer(ctx, s, c.File, "queries", func(in io.Reader, out io.Writer) (tally, error) {
 		done, err := analyze.Run(ctx, analyze.Config{
-			Evaluator: e.Evaluator, Model: e.ModelOn, Search: c.config(e.Evaluator), Parallel: c.AtOnce, Batch: c.Batch, Leaves: c.Leaves, Queue: c.Queue,
+			Evaluator: e.Evaluator, Model: e.ModelOn, Search: c.Search, Parallel: c.AtOnce, Queue: c.Queue,
 			Table: c.Format == "table", AnyPosition: c.AnyPosition,
 		}, in, out)
 		return tally{done.Queries, done.Refused, done.GivenUp}, err

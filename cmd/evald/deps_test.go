@@ -28,10 +28,11 @@ var layers = []struct{ pkg, may string }{
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/mcts", "engine/fault engine/game engine/eval engine/solver engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},
+	{"engine/ask", "engine/short engine/eval engine/solver engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
 	{"engine/record", "engine/game engine/eval engine/heuristic engine/score engine/durable"},
 	{"engine/record/recordtest", "engine/record"},
-	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/solver/book engine/mcts engine/mcts/opening"},
+	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/solver/book engine/mcts engine/mcts/opening engine/ask"},
 	{"engine/arena", "engine/game engine/jobs engine/agent engine/durable"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/solver/book engine/score engine/sample engine/record"},
 	{"engine/puzzle", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/mcts engine/sample"},
@@ -57,7 +58,7 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/ask engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

@@ -12,17 +12,18 @@ import (
 
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/durable"
+	"github.com/evald/evald/engine/solver"
 )
 
 type evalCmd struct {
 	backend
 	anyPosition
 	outFile
-	File    string     `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), rules and moves (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Default, or -: standard input."`
-	Format  string     `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
-	Batch   int        `range:"1 to 1048576" default:"1024" help:"Positions per batch."`
-	Exact   exactNodes `help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES."`
-	Verbose bool       `short:"v" help:"Show the configuration in force, and a summary at the end."`
+	File    string       `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), rules and moves (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Default, or -: standard input."`
+	Format  string       `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
+	Batch   int          `range:"1 to 1048576" default:"1024" help:"Positions per batch."`
+	Exact   solver.Nodes `help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES."`
+	Verbose bool         `short:"v" help:"Show the configuration in force, and a summary at the end."`
 }
 
 func (c *evalCmd) Run(ctx context.Context, s streams) error {
@@ -32,8 +33,8 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer e.Close()
-	if c.Exact.Nodes > 0 {
-		e.Prove(c.Exact.Nodes)
+	if c.Exact > 0 {
+		e.Prove(c.Exact)
 	}
 	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
 		return usage("--format parquet is not for a terminal: name a file with -o FILE")

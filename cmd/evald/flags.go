@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -72,7 +73,12 @@ func holds(c *kong.Context, flags map[string]*kong.Flag, condition string) bool 
 	if withValue {
 		return slices.Contains(strings.Split(values, "|"), fmt.Sprint(c.FlagValue(flag)))
 	}
-	return inEnvironment(flag) || slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag == flag })
+	return inEnvironment(flag) || flagGiven(c, name)
+}
+
+// flagGiven reports whether the command line has a flag of this name.
+func flagGiven(c *kong.Context, name string) bool {
+	return slices.ContainsFunc(c.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
 // given reports whether the command line has positional arguments of this name.
@@ -141,20 +147,37 @@ func inRange(v reflect.Value, text string) bool {
 	return x >= parse(low) && x <= parse(high)
 }
 
-// exactNodes is the value of --exact[=NODES].
-type exactNodes struct{ solver.Nodes }
-
-// Decode implements kong.MapperValue.
-func (n *exactNodes) Decode(ctx *kong.DecodeContext) error {
-	text := ""
-	if ctx.Scan.Peek().Type == kong.FlagValueToken {
-		text = fmt.Sprint(ctx.Scan.Pop().Value)
-	}
-	return n.UnmarshalText([]byte(text))
+// mappers read flags of types that are not kong's own.
+var mappers = []kong.Option{
+	kong.TypeMapper(reflect.TypeFor[mcts.Selection](), kong.MapperFunc(func(c *kong.DecodeContext, to reflect.Value) error {
+		var name string
+		if err := c.Scan.PopValueInto("selection", &name); err != nil {
+			return err
+		}
+		rule, ok := mcts.ParseSelection(name)
+		if !ok {
+			return fmt.Errorf("must be %s", strings.ReplaceAll(c.Value.Enum, ",", ", "))
+		}
+		to.Set(reflect.ValueOf(rule))
+		return nil
+	})),
+	kong.TypeMapper(reflect.TypeFor[solver.Nodes](), nodesMapper{}),
 }
 
-// IsBool allows the flag without a value.
-func (*exactNodes) IsBool() bool { return true }
+// nodesMapper reads --exact[=NODES].
+type nodesMapper struct{}
+
+// Decode implements kong.Mapper.
+func (nodesMapper) Decode(c *kong.DecodeContext, to reflect.Value) error {
+	text := ""
+	if c.Scan.Peek().Type == kong.FlagValueToken {
+		text = fmt.Sprint(c.Scan.Pop().Value)
+	}
+	return to.Addr().Interface().(*solver.Nodes).UnmarshalText([]byte(text))
+}
+
+// IsBool implements kong.BoolMapper: it allows the flag without a value.
+func (nodesMapper) IsBool() bool { return true }
 
 // fitsMemory refuses a flag that asks for n things of the given number of bytes if this machine has too little memory for them.
 func fitsMemory(flag string, n, bytes int) error {

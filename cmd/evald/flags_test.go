@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -284,6 +285,9 @@ func TestAbsurdFlags(t *testing.T) {
 			values := absurd[kind.Kind()]
 			if kind == reflect.TypeFor[memory]() {
 				values = []string{"1", "0x", "-1MiB", "64MiB", "999999999TiB", "9223372036854775807", "512 bytes"}
+			}
+			if kind == reflect.TypeFor[mcts.Selection]() {
+				values = []string{"", "PUCT", "puct,uct", "3", "\x00"}
 			}
 			if k := kind.Kind(); k >= reflect.Int && k <= reflect.Float64 && values == nil && f.Name != "seed" {
 				t.Errorf("%v --%s is of type %v, which nothing is tried with", path, f.Name, kind)

@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/solver"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/cpu"
@@ -41,7 +42,7 @@ type learnCmd struct {
 	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
 	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
 
-	Exact *exactNodes `help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES; =false plays to the end."`
+	Exact *solver.Nodes `help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES; =false plays to the end."`
 
 	Window *int     `range:"1 to 1000000000" placeholder:"N" help:"Learn from the last N games, or from the last half of all games if that is more."`
 	Passes *float64 `range:"0.001 to 1000" placeholder:"X" help:"Number of times that training uses each new position."`
@@ -225,7 +226,7 @@ func (c *learnCmd) config() (learn.Config, error) {
 	set(&config.SelfPlay.FullShare, c.FullShare)
 	set(&config.SelfPlay.Selection, c.Selection)
 	if c.Exact != nil {
-		config.SelfPlay.Exact = max(0, c.Exact.Nodes)
+		config.SelfPlay.Exact = max(0, *c.Exact)
 	}
 	set(&config.Labels, c.Labels)
 	set(&config.Window, c.Window)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -147,7 +148,7 @@ func run(ctx context.Context, args []string, s streams) int {
 
 // newParser returns the parser of the command line; it writes the values into c.
 func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kong.Kong {
-	parser, err := kong.New(c, append(more,
+	parser, err := kong.New(c, append(slices.Concat(mappers, more),
 		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
 		kong.Vars{"version": version(), "exactNodes": fmt.Sprint(solver.ProbeNodes)}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),

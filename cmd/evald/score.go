@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/cmd/evald/internal/stream"
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -30,29 +31,23 @@ type scoreCmd struct {
 	backend
 	anyPosition
 	outFile
-	Files     []string   `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved, which takes a minute for the hardest of his sets. - is standard input. Each file is a kind of positions, with a row of its own."`
-	All       string     `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: all unfinished positions that a game can reach, counting mirror images once. Their scores are computed first."`
-	Sample    *int       `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Take only this number of positions of each game of --all, for games with too many; all positions are equally likely."`
-	Seed      uint64     `needs:"sample" default:"1" help:"The same seed draws the same sample."`
-	Visits    []int      `range:"0 to 67108864" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy without a search, after the rules. Each of several numbers has a table: 0,100,800."`
-	Raw       bool       `without:"agent" help:"Measure the network or heuristic without the rules, as users of its ONNX file do. Searches apply the rules in any case."`
-	Selection string     `needs:"visits" without:"agent" enum:"puct,uct,gumbel" default:"puct" help:"How the searches' visits choose among moves: ${enum}."`
-	Explore   float64    `range:"0 to 1000" needs:"visits" without:"agent,selection=gumbel" help:"Exploration constant of the searches, as for evald search."`
-	Leaves    int        `range:"1 to 4096" needs:"visits" without:"agent" default:"1" help:"Leaves of one position that the searches evaluate at once, as for evald search."`
-	Exact     exactNodes `needs:"visits" without:"agent" help:"Prove leaves of the searches, as for evald search."`
-	Agent     []string   `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
-	JSON      bool       `help:"Write JSON instead of a table."`
-	Boards    string     `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page (Markdown) with a row for each game: good moves, good moves on critical positions, and results foretold."`
-	Plot      string     `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
+	Files  []string `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved, which takes a minute for the hardest of his sets. - is standard input. Each file is a kind of positions, with a row of its own."`
+	All    string   `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: all unfinished positions that a game can reach, counting mirror images once. Their scores are computed first."`
+	Sample *int     `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Take only this number of positions of each game of --all, for games with too many; all positions are equally likely."`
+	Seed   uint64   `needs:"sample" default:"1" help:"The same seed draws the same sample."`
+	Visits []int    `range:"0 to 1073741824" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy without a search, after the rules. Each of several numbers has a table: 0,100,800."`
+	Raw    bool     `without:"agent" help:"Measure the network or heuristic without the rules, as users of its ONNX file do. Searches apply the rules in any case."`
+	ask.How
+	Agent  []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
+	JSON   bool     `help:"Write JSON instead of a table."`
+	Boards string   `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page (Markdown) with a row for each game: good moves, good moves on critical positions, and results foretold."`
+	Plot   string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
 }
-
-// mostVisits is the limit of --visits.
-const mostVisits = 1 << 26
 
 func (c *scoreCmd) Validate() error {
 	for _, visits := range c.Visits {
-		if visits != 0 && (visits < 2 || visits > mostVisits) {
-			return fmt.Errorf("--visits %d: must be 0, for the policy itself, or 2 to %d", visits, mostVisits)
+		if visits == 1 {
+			return errors.New("--visits 1: must be 0, for the policy itself, or 2 and more")
 		}
 	}
 	if len(c.Files) == 0 && c.All == "" {
@@ -63,6 +58,9 @@ func (c *scoreCmd) Validate() error {
 
 // Run compares an evaluator's likeliest moves and values, or an agent's moves, with exact scores.
 func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error {
+	if err := c.ofSearches(line); err != nil {
+		return err
+	}
 	subjects, closeAll, err := c.subjects(s.err)
 	if err != nil {
 		return err
@@ -98,6 +96,20 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 		}
 		return c.show(out, subjects, reports)
 	})
+}
+
+// ofSearches refuses flags of searches if nothing searches.
+func (c *scoreCmd) ofSearches(line *kong.Context) error {
+	for _, f := range ask.Fields(ask.Python) { // which may set all
+		switch {
+		case f.Name == "visits" || f.Name == "seed" || !flagGiven(line, f.Name): // which score has for itself
+		case len(c.Agent) > 0:
+			return usage("--%s does nothing with --agent", f.Name)
+		case !flagGiven(line, "visits"):
+			return usage("--%s does nothing without --visits", f.Name)
+		}
+	}
+	return nil
 }
 
 func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions scoreSet) (reports []namedReport, err error) {
@@ -351,22 +363,12 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 			all = append(all, policy)
 			continue
 		}
-		options := searchOptions(c.Selection, c.Explore, c.Exact, visits)
-		search, err := mcts.NewEvaluator(e, options.Config(e.Backend()), mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
+		asked := ask.Search{Visits: visits, How: c.How}
+		search, err := mcts.NewEvaluator(e, asked.Config(e.Backend()), mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)
 		}
-		name := fmt.Sprintf("%s, %s of %d visits", model, c.Selection, visits)
-		if c.Explore > 0 {
-			name += fmt.Sprintf(", explore %v", c.Explore)
-		}
-		if c.Leaves > 1 {
-			name += fmt.Sprintf(", %d leaves", c.Leaves)
-		}
-		if c.Exact.Nodes != 0 {
-			name += fmt.Sprintf(", exact %v", c.Exact)
-		}
-		all = append(all, subject{name: name, Evaluator: search})
+		all = append(all, subject{name: model + ", " + asked.String(), Evaluator: search})
 	}
 	return all, nil
 }

@@ -12,49 +12,16 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/cmd/evald/internal/searchtree"
 	"github.com/evald/evald/cmd/evald/internal/stream"
-	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/nn/open"
 )
 
-// searching has the flags of commands that search with PUCT, UCT or Gumbel.
-type searching struct {
-	Visits    int    `range:"1 to 67108864" default:"800" help:"Visits of each position's root."`
-	Selection string `enum:"puct,uct,gumbel" default:"puct" help:"How visits choose among moves: ${enum}."`
-	explore
-	exactly
-	Batch  int    `range:"1 to 1048576" default:"256" help:"Leaves of all positions that are evaluated together. It changes no answer."`
-	Leaves int    `range:"1 to 4096" default:"1" help:"Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers."`
-	Seed   uint64 `needs:"selection=uct|gumbel" help:"Random seed of uct and gumbel."`
-}
-
-func (f searching) config(e *eval.Evaluator) mcts.Config {
-	o := searchOptions(f.Selection, f.Explore, f.Exact, f.Visits)
-	o.Seed = f.Seed
-	return o.Config(e.Backend())
-}
-
-// exactly has the flag of commands whose searches can prove leaves with the solver.
-type exactly struct {
-	Exact exactNodes `help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity."`
-}
-
-// explore has the flag of commands that offer several selection rules.
-type explore struct {
-	Explore float64 `range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else 1.5 for puct and 1.41 for uct."`
-}
-
-// searchOptions returns what the flags of a command choose of its searches.
-func searchOptions(selection string, explore float64, exact exactNodes, visits int) mcts.Options {
-	rule, _ := mcts.ParseSelection(selection) // cannot fail: the flag's enum has no other values
-	return mcts.Options{Selection: rule, Explore: explore, Exact: exact.Nodes, Visits: visits}
-}
-
 type searchCmd struct {
 	backend
-	searching
+	ask.Search
 	anyPosition
 	outFile
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
@@ -213,7 +180,7 @@ func (r *searchRun) begin(l *searchLine, parser *game.Parser) (err error) {
 		return fmt.Errorf("line %d: --tree is for one position, which is that of line %d", l.Number, r.treed)
 	}
 	r.treed = l.Number
-	c := r.config(r.evaluator.Evaluator)
+	c := r.Config(r.evaluator.Backend())
 	c.Reserve = min(mcts.NodesFor(l.state.Board, r.Visits), mcts.NodesAtOnce) / 2
 	return r.scheduler.Add(&mcts.Job{
 		Board: l.state.Board, Position: l.state.Position, Visits: r.Visits, Config: c,

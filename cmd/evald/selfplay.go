@@ -12,6 +12,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/solver"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/open"
 )
@@ -46,7 +47,7 @@ type selfplayFlags struct {
 
 	Remember int `without:"join" range:"0 to 1073741824" default:"${remembered}" help:"Number of the network's answers that are cached; 0 is none. It does not change the games. With a small network on a fast GPU, 0 can be faster."`
 
-	Exact exactNodes `without:"join" help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES. The last record has the exact result and the moves that keep it."`
+	Exact solver.Nodes `without:"join" help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES. The last record has the exact result and the moves that keep it."`
 }
 
 // selfplayVars returns the defaults as variables for kong.
@@ -75,7 +76,7 @@ func (f selfplayFlags) config(network string, board *game.Board) selfplay.Config
 	if c.TemperaturePlies < 0 {
 		c.TemperaturePlies = temperature
 	}
-	c.Exact, c.Parallel, c.Batch = max(0, f.Exact.Nodes), f.AtOnce, f.Batch
+	c.Exact, c.Parallel, c.Batch = max(0, f.Exact), f.AtOnce, f.Batch
 	return c
 }
 

@@ -38,7 +38,7 @@ type modelSettings struct {
 	MaxVisits *int            `name:"max-visits" range:"1 to 67108864" placeholder:"100000" help:"Maximum number of visits that a request may ask for."`
 	Nodes     *int            `name:"nodes" range:"1 to 1000000000000" placeholder:"1000000" help:"Nodes that the model solver searches for a position if the request names no number."`
 	MaxNodes  *int            `name:"max-nodes" range:"1 to 1000000000000" placeholder:"10000000" help:"Maximum number of nodes that a request may ask for."`
-	Exact     *exactNodes     `name:"exact" help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES. A request may say otherwise."`
+	Exact     *solver.Nodes   `name:"exact" help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES. A request may say otherwise."`
 }
 
 // onto overwrites s with the settings that are given.
@@ -64,7 +64,7 @@ func (m *modelSettings) onto(s *service.Settings) {
 		}
 	}
 	if m.Exact != nil {
-		s.Exact = max(0, m.Exact.Nodes)
+		s.Exact = max(0, *m.Exact)
 	}
 	if m.MaxWait != nil {
 		copy(s.MaxWait[:], m.MaxWait)
@@ -74,7 +74,7 @@ func (m *modelSettings) onto(s *service.Settings) {
 // settingsOf is the inverse of onto. No setting of the result is nil.
 func settingsOf(s service.Settings) modelSettings {
 	return modelSettings{
-		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes, &exactNodes{s.Exact},
+		&s.MaxRows, &s.MaxDelay, &s.MaxQueued, s.MaxWait[:], &s.InFlight, &s.Timeout, &s.Cache, &s.WarmUp, &s.Visits, &s.MaxVisits, &s.Nodes, &s.MaxNodes, &s.Exact,
 	}
 }
 

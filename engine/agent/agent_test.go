@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -134,13 +135,13 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q): error %v, want %s", text, err, want)
 		}
 	}
-	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Visits: 5}, stub); err == nil {
+	if _, err := agent.New(agent.Spec{Name: "mcts", Model: "nope", Search: ask.Search{Visits: 5}}, stub); err == nil {
 		t.Error("an unknown model: no error")
 	}
 	if _, err := agent.New(agent.Spec{Name: "solver", Model: "stub"}, stub); err == nil || !strings.Contains(err.Error(), `model="stub" does nothing: give a time too`) {
 		t.Errorf("a model for a solver that needs none: error %v", err)
 	}
-	if _, err := agent.New(agent.Spec{Name: "solver", Exact: 1000}, stub); err == nil || !strings.Contains(err.Error(), `exact=1000 does nothing: give a time too`) {
+	if _, err := agent.New(agent.Spec{Name: "solver", Search: ask.Search{How: ask.How{Exact: 1000}}}, stub); err == nil || !strings.Contains(err.Error(), `exact=1000 does nothing: give a time too`) {
 		t.Errorf("probes for a solver that needs none: error %v", err)
 	}
 	if _, err := agent.New(agent.Spec{Name: "policy", Model: "nope"}, agent.Shared{}); err == nil {
@@ -284,7 +285,7 @@ var written = []string{
 func TestSpecJSON(t *testing.T) {
 	var s agent.Spec
 	const typed = `"mcts:visits=9"`
-	if err := json.Unmarshal([]byte(typed), &s); err != nil || s != (agent.Spec{Name: "mcts", Visits: 9}) {
+	if err := json.Unmarshal([]byte(typed), &s); err != nil || s != (agent.Spec{Name: "mcts", Search: ask.Search{Visits: 9}}) {
 		t.Errorf("%s is read as %+v (%v)", typed, s, err)
 	}
 	if text, err := json.Marshal(s); err != nil || string(text) != typed {

@@ -43,7 +43,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	e := &exact{time: s.Time, solved: cmp.Or(shared.Solved, new(Solved)), memory: shared.Memory}
 	if s.Time > 0 {
 		var err error
-		rest := Spec{Name: "mcts", Model: s.Model, Chosen: s.Chosen, Time: s.Time / 2, Seed: s.Seed, Exact: s.Exact}
+		rest := Spec{Name: "mcts", Model: s.Model, Chosen: s.Chosen, Time: s.Time / 2, Search: s.Search}
 		if e.instead, err = puct(shared.Choose(rest), shared); err != nil {
 			return nil, err
 		}

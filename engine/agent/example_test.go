@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -15,7 +16,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	written := agent.Spec{Name: "mcts", Model: "bitsquares", Visits: 100}
+	written := agent.Spec{Name: "mcts", Model: "bitsquares", Search: ask.Search{Visits: 100}}
 
 	board := game.MustBoard(game.Connect4)
 	position, _, err := board.ParseMoves("121212") // three in column 1, and it is that side's turn

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
@@ -18,9 +18,13 @@ import (
 // Spec is the name of an agent and its parameters. Parse reads one from a user's text; code writes it as a literal. Only Parse fills in
 // defaults, so a literal for a searching agent must set Visits, Games or Time.
 type Spec struct {
-	Name   string
-	Visits int           // mcts and uct: visits per move; 0: limited by Time
-	Leaves int           // mcts and uct: mcts.Limits.Leaves; 0 means 1 with Visits, TimedLeaves without
+	Name string
+
+	// Search has, of mcts and uct, the visits per move (0: limited by Time), the leaves (0: 1 with visits, TimedLeaves without), and what
+	// else a search has. Exact 0 means none for uct, and solver.ByBoard for the others; it is also that of solver with a time, and for
+	// policy the maximum number of nodes of all probes of a move together, up to solver.MostMoveNodes, 0 for none. Seed is that of all agents.
+	ask.Search
+
 	Games  int           // flat: random games for each legal move
 	Time   time.Duration // per move; 0: limited by Visits or Games
 	Model  string        // mcts, policy, human, solver with a time: a network or a heuristic; "" is the default of Shared.Models
@@ -28,18 +32,11 @@ type Spec struct {
 	Power  float64       // uct-bitsquares: a line with n stones counts n^Power
 	Book   string        // path of a tree's opening book; solver: path of its book of exact scores
 	Random bool          // solver: plays any of the best moves, by Seed
-	Seed   uint64
-
-	// Exact is mcts.Config.Exact of mcts, uct, and solver with a time; 0 means none for uct, and solver.ByBoard for the others. For policy,
-	// it is the maximum number of nodes of all probes of a move together, up to solver.MostMoveNodes; 0 means none.
-	Exact solver.Nodes
 
 	Ahead       int     // human: number of stones that it looks ahead, including its own next stone
 	Threats     float64 // human: probability that it ignores the other side's threats at a move
 	Diagonals   float64 // human: probability that it sees no diagonals at a move
 	Temperature float64 // human: it draws moves by the model's policy to the power 1/Temperature; 0 plays the likeliest move
-
-	Explore float64 // mcts and uct: exploration constant, mcts.Config.C; 0 means the network's (eval.Search) or that of mcts.DefaultConfig
 }
 
 func (s Spec) limited() bool { return s.Visits > 0 || s.Games > 0 || s.Time > 0 }
@@ -98,14 +95,11 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxCount and maxTime are the maxima of a move's limits, maxPower that of a line's weight, maxExplore that of the exploration constant,
-// maxAhead and maxTemperature those of human.
+// maxGames and maxTime are the maxima of a move's limits, maxPower that of a line's weight, maxAhead and maxTemperature those of human.
 const (
-	maxCount = 1 << 30
+	maxGames = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
 	maxPower = 8
-
-	maxExplore = 1000
 
 	maxAhead       = 128 // no board has more cells
 	maxTemperature = 1000
@@ -121,10 +115,6 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Time > maxTime {
 			return fmt.Errorf("want at most %v", maxTime)
 		}
-	case "seed":
-		if s.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
-			return errors.New("want a whole number")
-		}
 	case "model":
 		if s.Model = value; value == "" {
 			return errors.New("want a name or a path")
@@ -137,19 +127,9 @@ func (s *Spec) set(key, value string) (err error) {
 		if s.Random, err = strconv.ParseBool(value); err != nil {
 			return errors.New("want true or false")
 		}
-	case "exact":
-		usual, most := solver.Nodes(solver.ProbeNodes), solver.Nodes(solver.MostNodes)
-		if s.Name == "policy" {
-			usual, most = solver.MoveNodes, solver.MostMoveNodes
-		}
-		s.Exact, err = solver.ParseNodes(value, usual, most)
 	case "power":
 		if s.Power, err = strconv.ParseFloat(value, 64); err != nil || !(s.Power >= 0 && s.Power <= maxPower) {
 			return fmt.Errorf("want a number from 0 to %d", maxPower)
-		}
-	case "explore":
-		if s.Explore, err = strconv.ParseFloat(value, 64); err != nil || !(s.Explore > 0 && s.Explore <= maxExplore) {
-			return fmt.Errorf("want a number above 0, up to %d", maxExplore)
 		}
 	case "ahead":
 		if s.Ahead, err = strconv.Atoi(value); err != nil || s.Ahead < 0 || s.Ahead > maxAhead {
@@ -161,16 +141,29 @@ func (s *Spec) set(key, value string) (err error) {
 		s.Diagonals, err = upTo(value, 1)
 	case "temperature":
 		s.Temperature, err = upTo(value, maxTemperature)
-	case "leaves":
-		s.Leaves, err = count(value, mcts.MaxLeaves)
-	case "sims", "visits":
-		to := &s.Visits
-		if s.Name == "flat" {
-			to = &s.Games
+	default:
+		if s.Name == "flat" && key == "sims" {
+			s.Games, err = count(value, maxGames)
+			return err
 		}
-		*to, err = count(value, maxCount)
+		if s.Name == "policy" && key == "exact" {
+			s.Exact, err = solver.ParseNodes(value, solver.MoveNodes, solver.MostMoveNodes)
+			return err
+		}
+		if f := parameter(key); !f.SetText(&s.Search, value) {
+			return errors.New("want " + f.Must())
+		}
 	}
 	return err
+}
+
+// parameter is the parameter of searches that a key sets.
+func parameter(key string) ask.Field {
+	if key == "sims" {
+		key = "visits"
+	}
+	f, _ := ask.Named(key, ask.Agents) // cannot fail: kinds has no other keys
+	return f
 }
 
 func count(value string, most int) (int, error) {
@@ -193,18 +186,17 @@ func upTo(value string, most float64) (float64, error) {
 // String is the form that Parse reads, with every parameter.
 func (s Spec) String() string {
 	values := map[string]any{
-		"time": s.Time, "seed": s.Seed, "leaves": s.Leaves, "model": s.Model, "book": s.Book, "random": s.Random, "explore": s.Explore, "exact": s.Exact,
-		"power": s.Power, "visits": s.Visits, "sims": s.Visits + s.Games,
+		"time": s.Time, "model": s.Model, "book": s.Book, "random": s.Random, "power": s.Power, "sims": s.Visits + s.Games,
 		"ahead": s.Ahead, "threats": s.Threats, "diagonals": s.Diagonals, "temperature": s.Temperature,
 	}
 	var items []string
 	for _, key := range kinds[s.Name].keys {
-		none := reflect.ValueOf(values[key]).IsZero()
-		if key == "power" {
-			none = s.Power == kinds[s.Name].defaults.Power
+		value, known := values[key]
+		if !known {
+			value = parameter(key).Text(&s.Search)
 		}
-		if !none {
-			items = append(items, fmt.Sprintf("%s=%v", key, values[key]))
+		if !reflect.ValueOf(value).IsZero() && !(key == "power" && s.Power == kinds[s.Name].defaults.Power) {
+			items = append(items, fmt.Sprintf("%s=%v", key, value))
 		}
 	}
 	if len(items) == 0 {

@@ -61,6 +61,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 
 // uct returns the agent that searches by UCT and evaluates leaves with a backend.
 func uct(s Spec, leaves eval.Backend, shared Shared) (*searcher, error) {
+	s.Exact = cmp.Or(s.Exact, solver.NoProbes)
 	return newSearcher(s, eval.New(leaves, eval.Options{}), mcts.UCT, shared)
 }
 
@@ -80,18 +81,16 @@ func puct(s Spec, shared Shared) (*searcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Exact = cmp.Or(s.Exact, solver.ByBoard)
 	return newSearcher(s, e, mcts.PUCT, shared)
 }
 
 func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
-	c := mcts.DefaultConfig(rule).For(e.Backend())
-	c.C, c.Seed, c.Exact = cmp.Or(s.Explore, c.C), s.Seed, s.Exact
+	s.Selection = rule
+	c := s.Config(e.Backend())
 	c.MaxNodes = 1 << 23   // 256 MiB
 	if shared.Memory > 0 { // half of it, because a growing slice exists twice
 		c.MaxNodes = min(c.MaxNodes, max(1<<12, int(shared.Memory/64)))
 	}
-	c.RootNodes = mcts.RootNodesFor(s.Visits)
 	leaves := 1
 	c.Reserve = min(s.Visits, c.MaxNodes) * nodesPerVisit
 	if s.Visits == 0 {

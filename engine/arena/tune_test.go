@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -118,8 +119,8 @@ func TestTune(t *testing.T) {
 		Constants: []Constant{{Name: "x", Low: 0.25, High: 4, Usual: 0.5, Log: true}},
 		New: func(values []float64) Player {
 			return Player{Name: fmt.Sprint("x=", values[0]), New: func(seed uint64) (agent.Agent, error) {
-				random := gametest.Must(agent.New(agent.Spec{Name: "random", Seed: seed}, agent.Shared{}))(t)
-				best := gametest.Must(agent.New(agent.Spec{Name: "solver", Seed: seed, Random: true}, agent.Shared{}))(t)
+				random := gametest.Must(agent.New(agent.Spec{Name: "random", Search: ask.Search{Seed: seed}}, agent.Shared{}))(t)
+				best := gametest.Must(agent.New(agent.Spec{Name: "solver", Search: ask.Search{Seed: seed}, Random: true}, agent.Shared{}))(t)
 				return erring{best, random, min(1, math.Abs(math.Log(values[0]/2))), gametest.Rand(seed)}, nil
 			}}
 		},

@@ -37,7 +37,6 @@
 package mcts
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -134,27 +133,6 @@ func DefaultConfig(s Selection) Config {
 	if s == UCT {
 		c.C = math.Sqrt2
 	}
-	return c
-}
-
-// Options are what the callers of a search choose. Callers that choose the same get the same
-// configuration, whichever command, service or language they come from. The zero value of each
-// field but Visits stands for its default.
-type Options struct {
-	Selection Selection
-	Explore   float64      // Config.C; 0 is the constant of the backend, or else of DefaultConfig
-	Visits    int          // of the root, 1 or more
-	Exact     solver.Nodes // Config.Exact; 0 is solver.ByBoard
-	Seed      uint64
-}
-
-// Config returns the configuration of searches with a backend. Their trees have room for all
-// visits.
-func (o Options) Config(b eval.Backend) Config {
-	c := DefaultConfig(o.Selection).For(b)
-	c.C, c.Visits, c.Seed = cmp.Or(o.Explore, c.C), o.Visits, o.Seed
-	c.Exact, c.RootNodes = cmp.Or(o.Exact, solver.ByBoard), RootNodesFor(o.Visits)
-	c.MaxNodes = 0
 	return c
 }
 

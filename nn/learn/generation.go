@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/mcts"
@@ -194,7 +195,7 @@ func searching(candidate *eval.Evaluator, a Accuracy) (*eval.Evaluator, error) {
 	if a.Visits == 0 {
 		return eval.New(candidate.Backend(), eval.Options{OwnRules: true}), nil
 	}
-	o := mcts.Options{Visits: a.Visits, Exact: solver.NoProbes}
+	o := ask.Search{Visits: a.Visits, How: ask.How{Exact: solver.NoProbes}}
 	if a.Solver {
 		o.Exact = solver.ByBoard
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
@@ -122,7 +123,7 @@ type part struct {
 // spec returns the agent that plays with a network on a board.
 func (r *Run) spec(network string, b *game.Board) agent.Spec {
 	// No probes, because they would decide many games for both sides.
-	return agent.Spec{Name: "mcts", Model: network, Visits: r.Config.on(b.Rules()).GateVisits, Exact: solver.NoProbes}
+	return agent.Spec{Name: "mcts", Model: network, Search: ask.Search{Visits: r.Config.on(b.Rules()).GateVisits, How: ask.How{Exact: solver.NoProbes}}}
 }
 
 // batcher returns an evaluator that combines the requests of many games into batches, if that is faster.

@@ -123,15 +123,15 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 	m, work := r.served, 0
 	switch {
 	case m.searches:
-		r.visits = cmp.Or(r.visits, m.Visits)
-		work = min(r.rows, mcts.AtOnce(max(1, min(m.MaxRows, r.rows)))) * mcts.TreeBytes(r.board, r.visits)
+		r.search.Visits = cmp.Or(r.search.Visits, m.Visits)
+		work = min(r.rows, mcts.AtOnce(max(1, min(m.MaxRows, r.rows)))) * mcts.TreeBytes(r.board, r.search.Visits)
 		if most := s.memory.limit() / 2; int64(work) > most {
-			return invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", r.rows, r.visits, work>>20, most>>20)
+			return invalid("%d positions of %d visits take %d MiB, more than the %d that a request may have: ask for fewer", r.rows, r.search.Visits, work>>20, most>>20)
 		}
 	case m.solves():
 		work = r.rows * (2*4*r.board.Actions() + 256) // of solveJob.found
 	default:
-		if r.exact = cmp.Or(r.exact, m.Exact); r.exact > 0 {
+		if r.search.Exact = cmp.Or(r.search.Exact, m.Exact); r.search.Exact > 0 {
 			work = r.rows * rowSize(r.board) // of exactStep's batch
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			return err
 		}
 	}
-	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.turn {
+	if m.searches && (r.rows >= largeSearch || r.search.Exact > solver.ProbeNodes) && !r.turn {
 		select {
 		case s.large <- struct{}{}:
 			r.turn = true

@@ -72,10 +72,10 @@ func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
 // evaluateRows evaluates the rows of a batch with a network or heuristic, after the exact step if the request has one.
 func (s *Server) evaluateRows(ctx context.Context, m *model, r *request, b *eval.Batch) (eval.Timing, error) {
 	caller, e, step := r.caller(false), m.evaluator, eval.Timing{}
-	if r.exact > 0 {
+	if r.search.Exact > 0 {
 		charged := caller
-		charged.Cost = max(leastCost, float64(r.exact)/solver.ProbeNodes)
-		e = e.WithExact(exactStep{queue: s.prover.For(charged), nodes: r.exact, timing: &step})
+		charged.Cost = max(leastCost, float64(r.search.Exact)/solver.ProbeNodes)
+		e = e.WithExact(exactStep{queue: s.prover.For(charged), nodes: r.search.Exact, timing: &step})
 	}
 	t, err := e.For(caller).Submit(ctx, b, r.raw)
 	t.Queued, t.Computed = t.Queued+step.Queued, t.Computed+step.Computed

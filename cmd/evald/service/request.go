@@ -3,9 +3,9 @@ package service
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/solver"
 )
 
 // request is a request in progress over either transport, with its connection, parameters, memory and answer. It is not safe for
@@ -74,9 +74,9 @@ func (s *Server) knows(r *request) {
 // parameters are the parameters of a request. They have the same names in both transports.
 type parameters struct {
 	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
-	visits      int           // "visits" of a search
+	search      ask.Search    // parameters of a search by their names; Exact is also that of the exact step
+	searches    string        // one of these that only searches have, "" if none is given
 	nodes       int           // "nodes" of the solver
-	exact       solver.Nodes  // "exact": nodes for proving each leaf of a search, or each row in the exact step
 	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
 	timeout     time.Duration // "timeout" in microseconds
 	anyPosition bool          // "any_position": accept positions that no game reaches
@@ -107,11 +107,6 @@ func (s *Server) set(p *parameters, name string, value any) error {
 		return nil
 	case "raw", "progress", "partial", "any_position":
 		return setBool(map[string]*bool{"raw": &p.raw, "progress": &p.progress, "partial": &p.partial, "any_position": &p.anyPosition}[name], name, value)
-	case "exact":
-		if _, ok := value.(string); ok || p.exact.UnmarshalText(fmt.Append(nil, value)) != nil {
-			return invalid("parameter %q: %v, must be true (%d nodes a position), false or a number of nodes from 0 to %d", name, value, solver.ProbeNodes, solver.MostNodes)
-		}
-		return nil
 	case "visits", "nodes":
 		largest = math.MaxInt64 >> 1 // evaluate checks the model's maximum
 	case "priority":
@@ -123,7 +118,17 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "triton_enable_empty_final_response": // tritonclient sends it on streams; it has no effect, because no answer is empty
 		return nil
 	default:
-		return invalid("parameter %q: must be board, visits, nodes, exact, priority, timeout, progress, partial, raw or any_position", name)
+		f, ok := ask.Named(name, ask.Service)
+		if !ok {
+			return invalid("parameter %q: must be board, %s, nodes, priority, timeout, progress, partial, raw or any_position", name, strings.Join(ask.Names(ask.Service), ", "))
+		}
+		if !f.Set(&p.search, value) {
+			return invalid("parameter %q: %v, must be %s", name, value, f.Must())
+		}
+		if name != "exact" {
+			p.searches = name
+		}
+		return nil
 	}
 	number, ok := int64(0), true
 	switch v := value.(type) {
@@ -142,7 +147,9 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	}
 	switch name {
 	case "visits":
-		p.visits = int(number)
+		if p.search.Visits = int(number); number > 0 {
+			p.searches = name
+		}
 	case "nodes":
 		p.nodes = int(number)
 	case "priority":
@@ -211,17 +218,17 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		r.board = s.board
 	}
 	switch {
-	case r.visits > m.MaxVisits:
-		return notInRange("visits", r.visits, m.MaxVisits)
-	case r.visits > 0 && !m.searches:
-		return invalid("parameter \"visits\": model %s does not search; %q does", m.name, searchModel)
+	case r.search.Visits > m.MaxVisits:
+		return notInRange("visits", r.search.Visits, m.MaxVisits)
+	case r.searches != "" && !m.searches:
+		return invalid("parameter %q: model %s does not search; %q does", r.searches, m.name, searchModel)
 	case r.nodes > m.MaxNodes:
 		return notInRange("nodes", r.nodes, m.MaxNodes)
 	case r.nodes > 0 && !m.solves():
 		return invalid("parameter \"nodes\": model %s does not solve", m.name)
-	case r.exact > 0 && m.solves():
+	case r.search.Exact > 0 && m.solves():
 		return invalid("parameter \"exact\": model %s solves by itself", m.name)
-	case r.exact > 0 && r.raw && !m.searches:
+	case r.search.Exact > 0 && r.raw && !m.searches:
 		return invalid("parameter \"exact\": does nothing with \"raw\", which asks for the model's own answers: leave one out")
 	case r.progress && !m.searches:
 		return invalid("parameter \"progress\": model %s does not search; %q does", m.name, searchModel)

@@ -22,9 +22,9 @@ const firstReport = 64
 // search searches each position of a batch in a tree of its own, and writes the answers into the batch's rows. The leaves of all searches
 // share batches. With r.progress it also reports intermediate results; rows that have not begun have no visits.
 func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch, names []string) (*found, error) {
-	visits, actions := r.visits, b.Board.Actions()
+	visits, actions := r.search.Visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf in progress
-	config := mcts.Options{Visits: visits, Exact: r.exact}.Config(m.evaluator.Backend())
+	config := r.search.Config(m.evaluator.Backend())
 	f := founds.Get().(*found)
 	f.visits, f.q = zeros(f.visits, actions*len(b.Pos)), zeros(f.q, actions*len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)

@@ -48,7 +48,7 @@ func Run(ctx context.Context, c Config, in io.Reader, out io.Writer) (Summary, e
 	}
 	written := make(chan error, 1)
 	go func() { written <- write(replies, out, c.Table, abandon) }()
-	r := &run{engine: engine, parser: parser{Visits: c.Search.Visits, positions: game.Parser{AnyPosition: c.AnyPosition}}}
+	r := &run{engine: engine, parser: parser{Search: c.Search, positions: game.Parser{AnyPosition: c.AnyPosition}}}
 	defer context.AfterFunc(ctx, r.engine.close)()
 	defer context.AfterFunc(finishing, func() {
 		r.engine.terminate("", true)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval/evaltest"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,8 +40,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func config(t *testing.T, parallel int) Config {
 	t.Helper()
 	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
-	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Search: mcts.DefaultConfig(mcts.PUCT), Parallel: parallel, Batch: 16, Queue: 1000}
-	c.Search.Visits = 100
+	c := Config{Evaluator: e, Model: func(game.Rules) string { return "bitsquares" }, Parallel: parallel, Queue: 1000}
+	c.Search = ask.Search{Visits: 100, How: ask.How{Exact: solver.NoProbes}, Batch: 16}
 	return c
 }
 
@@ -108,9 +109,8 @@ func company(t *testing.T, selection mcts.Selection) {
 		id, text := strconv.Itoa(i), game.FormatNotation(b.Rules(), moves)
 		alone := c.Search
 		alone.Visits, alone.Exact = 1+random.IntN(200), []solver.Nodes{solver.NoProbes, 300}[i/3%2]
-		alone.RootNodes = mcts.RootNodesFor(alone.Visits)
 		fmt.Fprintf(&queries, "{\"id\":%q,\"moves\":%q,\"visits\":%d,\"exact\":%v,\"priority\":%d}\n", id, text, alone.Visits, alone.Exact, random.IntN(3))
-		tree := gametest.Must(mcts.New(b, alone))(t)
+		tree := gametest.Must(mcts.New(b, alone.Config(c.Evaluator.Backend())))(t)
 		tree.Reset(p)
 		gametest.OK(t, mcts.Search(t.Context(), c.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: alone.Visits, Batch: 1}))
 		want[id] = Describe(text, "bitsquares", game.State{Board: b, Position: p, Mark: p.Mover()}, tree)
@@ -315,15 +315,15 @@ func TestEvaluatorFails(t *testing.T) {
 	}
 }
 
-// A board that needs more memory than a tree may have fails only its own query.
+// A board that the evaluator does not support fails only its own query.
 func TestTreeFails(t *testing.T) {
 	c := config(t, 1)
-	c.Search.MaxNodes = 8 // seven moves and the root
+	c.Evaluator = eval.New(new(evaltest.Limited), eval.Options{})
 	d := talk(t.Context(), t, c)
 	d.say(`{"id":"a","moves":"9x5x4:-"}`, `{"id":"b","moves":"-"}`)
 	rest, err := d.end()
 	slices.SortFunc(rest, func(a, b reply) int { return strings.Compare(a.ID, b.ID) })
-	if err != nil || len(rest) != 2 || !strings.Contains(rest[0].Error, "MaxNodes is 8") || rest[1].Ended != byVisits {
+	if err != nil || len(rest) != 2 || !strings.Contains(rest[0].Error, "7x6x4 alone") || rest[1].Ended != byVisits {
 		t.Errorf("%v, %+v", err, rest)
 	}
 }
@@ -421,7 +421,7 @@ func TestQueueIsBounded(t *testing.T) {
 		go func() {
 			for i := range 5 {
 				b := game.MustBoard(game.Connect4)
-				accepted <- e.accept(query{ID: strconv.Itoa(i), State: game.State{Board: b, Mark: 1}, Text: "-", Visits: 2})
+				accepted <- e.accept(query{ID: strconv.Itoa(i), State: game.State{Board: b, Mark: 1}, Text: "-", Search: ask.Search{Visits: 2}})
 			}
 		}()
 		synctest.Wait()
@@ -444,7 +444,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(strings.TrimSpace(line))
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		p := parser{Visits: 1}
+		p := parser{Search: ask.Search{Visits: 1}}
 		q, err := p.Parse(line)
 		switch {
 		case err != nil:
@@ -453,7 +453,7 @@ func FuzzParse(f *testing.F) {
 			}
 		case q.ID == "" || len(q.ID) > maxID:
 			t.Errorf("id %q", q.ID)
-		case q.Action == "" && (q.State.Board == nil || q.Visits < 1 || q.Visits > maxVisits || q.Limit < 0 || q.Limit > maxTime || q.Every < 0):
+		case q.Action == "" && (q.State.Board == nil || q.Visits < 1 || q.Visits > 1<<30 || q.Limit < 0 || q.Limit > maxTime || q.Every < 0):
 			t.Errorf("%+v", q)
 		case q.Action == "":
 			if again, err := new(game.Parser).Parse(q.Text); err != nil || again.Position != q.State.Position || again.Board.Rules() != q.State.Board.Rules() {

@@ -1,13 +1,13 @@
 package analyze
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
@@ -17,10 +17,8 @@ import (
 type Config struct {
 	Evaluator   *eval.Evaluator
 	Model       func(game.Rules) string // returns the evaluator's name for a game, for the answers
-	Search      mcts.Config             // Visits is for queries without visits
+	Search      ask.Search              // of queries that do not say otherwise; Batch and Leaves are of all
 	Parallel    int                     // maximum number of concurrent searches, 1 or more; fewer if their trees would have more than mcts.NodesAtOnce nodes
-	Batch       int                     // leaves evaluated together, 1 or more
-	Leaves      int                     // mcts.Limits.Leaves
 	AnyPosition bool                    // accept positions that no game reaches
 	Queue       int                     // maximum number of queries that wait, 1 or more; reading pauses at this number
 	Table       bool                    // write a table instead of JSON
@@ -74,7 +72,7 @@ func newEngine(begin, ctx context.Context, c Config, send func(reply)) (*engine,
 	e := &engine{config: c, ctx: ctx, send: send, live: map[string]*search{}}
 	e.room.L = &e.mu
 	var err error
-	e.scheduler, err = mcts.NewScheduler(begin, ctx, c.Evaluator, c.Batch, c.Leaves, c.Parallel)
+	e.scheduler, err = mcts.NewScheduler(begin, ctx, c.Evaluator, c.Search.Batch, c.Search.Leaves, c.Parallel)
 	return e, err
 }
 
@@ -99,12 +97,11 @@ func (e *engine) accept(q query) bool {
 	}
 	s := &search{query: q}
 	s.job = mcts.Job{
-		Board: q.State.Board, Position: q.State.Position, Visits: q.Visits, Config: e.config.Search, Priority: q.Priority,
+		Board: q.State.Board, Position: q.State.Position, Visits: q.Visits, Config: q.Search.Config(e.config.Evaluator.Backend()), Priority: q.Priority,
 		Next: func(_ *mcts.Job, t *mcts.Tree) mcts.Goal { return e.next(s, t) },
 		Done: func(_ *mcts.Job, t *mcts.Tree, err error) { e.done(s, t, err) },
 	}
-	s.job.Config.Exact, s.job.Config.RootNodes = cmp.Or(q.Exact, s.job.Config.Exact), mcts.RootNodesFor(q.Visits)
-	if s.job.Config.Visits = q.Visits; q.Limit > 0 {
+	if q.Limit > 0 {
 		s.job.Config.MaxNodes = timedNodes
 	}
 	e.live[q.ID] = s

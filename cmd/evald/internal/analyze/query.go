@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/solver"
 )
 
 // query is one line of input: a position to search, or an action.
@@ -21,10 +21,9 @@ type query struct {
 	Action string // empty for a search, else one of the actions below
 
 	// Fields of a search.
-	State    game.State
-	Text     string // the position's text in the answer
-	Visits   int
-	Exact    solver.Nodes  // for proving leaves; 0: as in Config.Search
+	State game.State
+	Text  string // the position's text in the answer
+	ask.Search
 	Limit    time.Duration // 0: none
 	Every    time.Duration // between reports before the answer; 0: none
 	Priority int           // higher ones are searched first
@@ -42,10 +41,9 @@ const (
 
 // Limits of a query.
 const (
-	maxID     = 256 // bytes
-	maxVisits = 1 << 30
-	maxTime   = 7 * 24 * time.Hour
-	minEvery  = 10 * time.Millisecond
+	maxID    = 256 // bytes
+	maxTime  = 7 * 24 * time.Hour
+	minEvery = 10 * time.Millisecond
 )
 
 // queryError names the wrong field of a query.
@@ -59,7 +57,7 @@ func wrong(field, format string, args ...any) error {
 
 // parser reads queries. It is not safe for concurrent use.
 type parser struct {
-	Visits int // for queries without visits
+	Search ask.Search // for what a query does not say
 
 	positions game.Parser
 	fields    map[string]json.RawMessage // not read yet
@@ -109,11 +107,14 @@ func (p *parser) Parse(line string) (q query, err error) {
 
 // search reads the fields of a search.
 func (p *parser) search(q *query, line string) {
-	q.Visits = p.Visits
-	if p.read("visits", &q.Visits, "a whole number") && (q.Visits < 1 || q.Visits > maxVisits) {
-		p.fail(wrong("visits", "is %d, must be 1 to %d", q.Visits, maxVisits))
+	q.Search = p.Search
+	for _, f := range ask.Fields(ask.Queries) {
+		raw, ok := p.fields[f.Name]
+		if ok && !f.SetJSON(&q.Search, raw) {
+			p.fail(wrong(f.Name, "is %s, must be %s", short.To(string(raw), 42), f.Must()))
+		}
+		delete(p.fields, f.Name)
 	}
-	p.read("exact", &q.Exact, fmt.Sprintf("true, false or a number of nodes from 0 to %d", solver.MostNodes))
 	p.read("priority", &q.Priority, "a whole number")
 	q.Limit = p.seconds("seconds", time.Millisecond)
 	q.Every = p.seconds("report_every", minEvery)

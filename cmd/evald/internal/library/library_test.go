@@ -254,7 +254,7 @@ func TestOptions(t *testing.T) {
 	_, b, err := Board("7x6x4")
 	gametest.OK(t, err)
 	for options, says := range map[string]string{
-		`{"visits":0}`: "visits is 0", `{"visits":1e9}`: "visits", `{"selection":"x"}`: `selection is "x"`, `{"batch":0}`: "batch is 0",
+		`{"visits":0}`: "visits is 0", `{"visits":2e9}`: "visits", `{"selection":"x"}`: `selection is "x"`, `{"batch":0}`: "batch is 0",
 		`{"leaves":0}`: "leaves is 0", `{"explore":-1}`: "explore is -1", `{"depth":3}`: "depth", `{`: "options of the search",
 	} {
 		if _, err := Search(nil, b, nil, options, Found{}); err == nil || !strings.Contains(err.Error(), says) {

@@ -50,15 +50,9 @@ func TestOptionTypes(t *testing.T) {
 		}
 	}
 	refused(Options{}, func(s string) error { return decode(s, new(Options)) })
-	refused(SearchOptions{}, func(s string) error { return decode(s, new(SearchOptions)) })
 	refused(SolveOptions{}, func(s string) error { return decode(s, new(SolveOptions)) })
 	refused(GameOptions{}, func(s string) error { return decode(s, new(GameOptions)) })
 	refused(RecordPaths{}, func(s string) error { return decode(s, new(RecordPaths)) })
-	var o SearchOptions
-	gametest.OK(t, decode(`{"visits": 9, "seed": 18446744073709551615, "exact": false}`, &o))
-	if o.Visits != 9 || o.Seed != math.MaxUint64 {
-		t.Errorf("%+v", o)
-	}
 }
 
 // Every call that reads the caller's positions refuses those that no game reaches.

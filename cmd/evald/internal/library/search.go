@@ -1,27 +1,15 @@
 package library
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
-	"github.com/evald/evald/engine/solver"
 )
-
-// SearchOptions are the flags of `evald search`, as JSON. Zero values stand for the same defaults.
-type SearchOptions struct {
-	Visits    int          `json:"visits"`
-	Selection string       `json:"selection"` // puct, uct or gumbel
-	Explore   float64      `json:"explore"`
-	Exact     solver.Nodes `json:"exact"`
-	Leaves    int          `json:"leaves"`
-	Batch     int          `json:"batch"` // number of rows that are evaluated together
-	Seed      uint64       `json:"seed"`
-}
 
 // Found is memory for the results of N searches. Values are for the side to move.
 type Found struct {
@@ -33,37 +21,12 @@ type Found struct {
 	Proved []int8    // [N] the proved result 1, 0 or -1, else 2
 }
 
-const (
-	usualVisits = 800
-	usualBatch  = 256
-	mostVisits  = 1 << 26
-)
-
-// config checks the options and returns the configuration of a search with e.
-func (o SearchOptions) config(e *eval.Evaluator) (mcts.Config, error) {
-	selection, ok := mcts.ParseSelection(cmp.Or(o.Selection, mcts.PUCT.String()))
-	switch {
-	case !ok:
-		return mcts.Config{}, fmt.Errorf("selection is %q, must be puct, uct or gumbel", o.Selection)
-	case o.Visits < 1 || o.Visits > mostVisits:
-		return mcts.Config{}, fmt.Errorf("visits is %d, must be 1 to %d", o.Visits, mostVisits)
-	case o.Batch < 1 || o.Batch > 1<<20:
-		return mcts.Config{}, fmt.Errorf("batch is %d, must be 1 to %d", o.Batch, 1<<20)
-	case o.Leaves < 1 || o.Leaves > mcts.MaxLeaves:
-		return mcts.Config{}, fmt.Errorf("leaves is %d, must be 1 to %d", o.Leaves, mcts.MaxLeaves)
-	case !(o.Explore >= 0 && o.Explore <= 1000):
-		return mcts.Config{}, fmt.Errorf("explore is %v, must be 0 to 1000", o.Explore)
-	}
-	options := mcts.Options{Selection: selection, Explore: o.Explore, Visits: o.Visits, Exact: o.Exact, Seed: o.Seed}
-	return options.Config(e.Backend()), nil
-}
-
 // Search searches each position in a tree of its own. e or, if it is nil, the caller's function evaluates the leaves. A position whose game
-// is over gets no visits, and the game's result as its value. options is SearchOptions as JSON. positions and found must stay valid until
+// is over gets no visits, and the game's result as its value. options is JSON with what ask.Python may set. positions and found must stay valid until
 // Release.
 func Search(e *Evaluator, b *game.Board, positions []game.Position, options string, found Found) (work *Work, err error) {
-	o := SearchOptions{Visits: usualVisits, Batch: usualBatch, Leaves: 1}
-	if err := decode(options, &o); err != nil {
+	o, err := ask.Decode(options, ask.Python)
+	if err != nil {
 		return nil, fmt.Errorf("options of the search: %w", err)
 	}
 	if err := Check(b, positions); err != nil {
@@ -78,10 +41,7 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 			done()
 		}
 	}()
-	config, err := o.config(evaluator)
-	if err != nil {
-		return nil, err
-	}
+	config := o.Config(evaluator.Backend())
 	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {
 		defer done()
 		trees := 0

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
@@ -45,7 +46,7 @@ type Analyst struct {
 // Search searches p, whose game must not be over, until it is proved, has the given number of visits, or ctx ends. It calls report about once
 // per searchEvery, more often in the beginning. The last report is Finished unless ctx ended the search.
 func (s *Analyst) Search(ctx context.Context, p game.Position, visits int, report func(Report)) {
-	c := mcts.Options{Visits: visits, Exact: s.Exact}.Config(s.Evaluator.Backend())
+	c := ask.Search{Visits: visits, How: ask.How{Exact: s.Exact}}.Config(s.Evaluator.Backend())
 	c.MaxNodes = searchNodes
 	step, start := firstVisits, time.Now()
 	job := mcts.Job{Board: s.Board, Position: p, Visits: visits, Config: c}

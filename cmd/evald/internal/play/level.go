@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/open"
@@ -35,7 +36,7 @@ var Levels = []Level{
 	{"strong", mistakes(0, 0, 4, 1.5), 990, "looks only 4 stones ahead, and often plays another move than it likes best"},
 	{"expert", mistakes(0, 0, 6, 1.1), 1100, "looks only 6 stones ahead, and at times plays another move than it likes best"},
 	{"master", mistakes(0, 0, 8, 0.6), 1220, "looks only 8 stones ahead, and may not see who wins a long endgame"},
-	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Exact: solver.MostMoveNodes}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
+	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MostMoveNodes}}}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
 
 // mistakes returns an agent human that overlooks threats and diagonals with the given probabilities, looks ahead stones ahead, and draws its
@@ -51,7 +52,7 @@ var others = []struct {
 	about string
 }{
 	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Exact: solver.MoveNodes}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
+	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MoveNodes}}}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
 }
 
 // ParseAgent returns the agent with a name, of a level or another one, or else parses the text in

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/agent"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -94,7 +95,7 @@ func within[T any](t *testing.T, c <-chan T) (v T) {
 // random is a player of random moves.
 func random(t *testing.T, seed int) *Player {
 	t.Helper()
-	a := gametest.Must(agent.New(agent.Spec{Name: "random", Seed: uint64(seed)}, agent.Shared{}))(t)
+	a := gametest.Must(agent.New(agent.Spec{Name: "random", Search: ask.Search{Seed: uint64(seed)}}, agent.Shared{}))(t)
 	return &Player{"random", a}
 }
 

@@ -39,7 +39,7 @@ type line struct {
 // analyse returns the lines of an answer to a request.
 func analyse(t testing.TB, h *Handler, body string) (all []line) {
 	t.Helper()
-	for s := bufio.NewScanner(ask(t, h, "/ui/analyze", body).Body); s.Scan(); {
+	for s := bufio.NewScanner(asked(t, h, "/ui/analyze", body).Body); s.Scan(); {
 		var l line
 		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
 			t.Fatalf("%v: %s", err, s.Bytes())
@@ -307,7 +307,7 @@ func TestClose(t *testing.T) {
 // An evaluator's failure is a server error, and its time is limited.
 func TestEvaluatorFails(t *testing.T) {
 	h := handler(t, Config{Evaluator: evaltest.Raw(&evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return io.ErrUnexpectedEOF }})})
-	if r := ask(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
+	if r := asked(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
 		t.Errorf("status %d", r.StatusCode)
 	}
 	_, _, server := stuck(t, Limits{Time: time.Minute})

@@ -22,7 +22,7 @@ import (
 // Metrics are drawn in their panels, except for counters that have counted nothing.
 func TestMetrics(t *testing.T) {
 	h := handler(t, Config{Metrics: services()})
-	s := answered[sample](t, ask(t, h, "/ui/metrics", ""))
+	s := answered[sample](t, asked(t, h, "/ui/metrics", ""))
 	got := map[string][]value{}
 	for _, p := range s.Panels {
 		got[p.Title+" ("+p.Kind+")"] = p.Series
@@ -112,7 +112,7 @@ func TestSampling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &counted{}
 		h := handler(t, Config{Metrics: from})
-		read := func() sample { return answered[sample](t, ask(t, h, "/ui/metrics", "")) }
+		read := func() sample { return answered[sample](t, asked(t, h, "/ui/metrics", "")) }
 		for range 10 {
 			got := read()
 			if len(got.Panels) != 1 || got.Panels[0].Series[0].Value != 1 || got.Error != "one collector failed" {
@@ -139,7 +139,7 @@ func TestRuns(t *testing.T) {
 	listed := answered[struct {
 		Runs []run
 		Left []string
-	}](t, ask(t, h, "/ui/runs", ""))
+	}](t, asked(t, h, "/ui/runs", ""))
 	for _, r := range listed.Runs {
 		names[r.Name] = r.Files
 	}
@@ -150,7 +150,7 @@ func TestRuns(t *testing.T) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
 	}
-	got := answered[struct{ Files []curves }](t, ask(t, h, "/ui/run?name=loop", "")).Files
+	got := answered[struct{ Files []curves }](t, asked(t, h, "/ui/run?name=loop", "")).Files
 	if len(got) != 1 || got[0].X != "generation" || got[0].Rows != 12 || got[0].Skipped != 1 || got[0].Cut {
 		t.Errorf("loop is %+v", got)
 	}
@@ -158,11 +158,11 @@ func TestRuns(t *testing.T) {
 		t.Errorf("the first group is %+v", p)
 	}
 	// A folder that contains metrics itself is a run too.
-	if got := answered[struct{ Files []curves }](t, ask(t, handler(t, Config{Runs: filepath.Join(dir, "loop")}), "/ui/run?name=.", "")).Files; len(got) != 1 || got[0].Rows != 12 {
+	if got := answered[struct{ Files []curves }](t, asked(t, handler(t, Config{Runs: filepath.Join(dir, "loop")}), "/ui/run?name=.", "")).Files; len(got) != 1 || got[0].Rows != 12 {
 		t.Errorf("the folder itself is %+v", got)
 	}
 	for _, name := range []string{"", ".", "..", "../..", "/etc", "first/..", "first/metrics.jsonl", ".hidden", "a"} {
-		if r := ask(t, h, "/ui/run?name="+name, ""); r.StatusCode != http.StatusNotFound {
+		if r := asked(t, h, "/ui/run?name="+name, ""); r.StatusCode != http.StatusNotFound {
 			t.Errorf("run %q: status %d", name, r.StatusCode)
 		}
 	}

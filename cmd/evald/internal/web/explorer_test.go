@@ -13,6 +13,7 @@ import (
 
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
@@ -53,14 +54,14 @@ func TestPlayed(t *testing.T) {
 		"5x4x4:31": {3: {1, 1, 0, 0}, 1: {1, 0, 0, 1}},                  // after 35 it was 2, the mirror image of 4
 		"7x6x4:3":  {},
 	} {
-		got := answered[answer](t, ask(t, h, "/ui/played", `{"position":"`+position+`"}`))
+		got := answered[answer](t, asked(t, h, "/ui/played", `{"position":"`+position+`"}`))
 		for a, c := range got.Moves {
 			if c != want[a] {
 				t.Errorf("%s: move %d: %+v, want %+v", position, a+1, c, want[a])
 			}
 		}
 	}
-	if r := ask(t, handler(t, Config{}), "/ui/played", `{"position":"-"}`); r.StatusCode != 404 {
+	if r := asked(t, handler(t, Config{}), "/ui/played", `{"position":"-"}`); r.StatusCode != 404 {
 		t.Errorf("without games the status is %d", r.StatusCode)
 	}
 	if _, err := ReadGames(context.Background(), file, "missing.parquet"); err == nil || !strings.Contains(err.Error(), "missing.parquet") {
@@ -72,7 +73,7 @@ func TestPlayed(t *testing.T) {
 func TestPlayedMatch(t *testing.T) {
 	b := gametest.Must(game.NewBoard(gametest.Must(game.ParseRules("5x4x4"))(t)))(t)
 	m := &arena.Match{
-		Board: b, Players: arena.Players([]agent.Spec{{Name: "random", Seed: 1}, {Name: "random", Seed: 2}}, agent.Shared{}),
+		Board: b, Players: arena.Players([]agent.Spec{{Name: "random"}, {Name: "random", Search: ask.Search{Seed: 2}}}, agent.Shared{}),
 		Openings: [][]int{{2, 2}}, Concurrency: 1,
 	}
 	path := filepath.Join(t.TempDir(), "match.parquet")
@@ -128,7 +129,7 @@ func TestPageExplorer(t *testing.T) {
 	b.until(`document.querySelectorAll("#explore-tree button[data-position]").length === 2`)
 	for id, kind := range map[string]string{"svg": "image/svg+xml", "png": "image/png", "file": "text/plain"} {
 		link := valueOf[string](b, fmt.Sprintf(`new URL(document.getElementById("explore-%s").href).pathname + new URL(document.getElementById("explore-%s").href).search`, id, id))
-		if r := ask(t, b.h, link, ""); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), kind) {
+		if r := asked(t, b.h, link, ""); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), kind) {
 			t.Errorf("%s: status %d, %s", link, r.StatusCode, r.Header.Get("Content-Type"))
 		}
 	}

@@ -96,7 +96,7 @@ func TestRead(t *testing.T) {
 		Ordered  bool
 	}
 	for text, want := range map[string]read{"4, 4": {"7x6x4:44", true}, "[[0,0,0],[0,0,0],[0,0,0]]": {}, strings.Repeat(" ", maxBody) + "5": {"7x6x4:5", true}} {
-		r := ask(t, h, "/ui/read", string(gametest.Must(json.Marshal(map[string]string{"text": text}))(t)))
+		r := asked(t, h, "/ui/read", string(gametest.Must(json.Marshal(map[string]string{"text": text}))(t)))
 		if want == (read{}) {
 			if body := string(gametest.Must(io.ReadAll(r.Body))(t)); r.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"field":"text"`) {
 				t.Errorf("%.40q: status %d, %s", text, r.StatusCode, body)

@@ -18,15 +18,15 @@ import (
 
 func TestPictures(t *testing.T) {
 	h := handler(t, Config{})
-	r := ask(t, h, "/ui/position.svg?position=7x6x4:4455&numbers=1&size=200", "")
+	r := asked(t, h, "/ui/position.svg?position=7x6x4:4455&numbers=1&size=200", "")
 	svg := string(gametest.Must(io.ReadAll(r.Body))(t))
 	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(svg, `<title id="title">7x6x4:4455, Red to move</title>`) || !strings.Contains(svg, `width="200"`) {
 		t.Errorf("status %d, %v: %s", r.StatusCode, r.Header, svg)
 	}
-	if plain := string(gametest.Must(io.ReadAll(ask(t, h, "/ui/position.svg?position=7x6x4:4455&size=200", "").Body))(t)); plain == svg {
+	if plain := string(gametest.Must(io.ReadAll(asked(t, h, "/ui/position.svg?position=7x6x4:4455&size=200", "").Body))(t)); plain == svg {
 		t.Error("numbers=1 changes nothing")
 	}
-	r = ask(t, h, "/ui/position.png?position=3x3x3free:51&size=90", "")
+	r = asked(t, h, "/ui/position.png?position=3x3x3free:51&size=90", "")
 	m, err := png.Decode(r.Body)
 	if err != nil || r.Header.Get("Content-Type") != "image/png" || m.Bounds().Dx() != 90 {
 		t.Errorf("status %d, %v: %v", r.StatusCode, r.Header, err)
@@ -57,7 +57,7 @@ func TestPictureRefusals(t *testing.T) {
 		"/ui/game.txt?position=4&second=a%0a7x6x4:1":                      "one line of text",
 		"/ui/position.svg?position=" + url.QueryEscape("<script>x:4</x>"): "position",
 	} {
-		r := ask(t, h, path, "")
+		r := asked(t, h, path, "")
 		text := string(gametest.Must(io.ReadAll(r.Body))(t))
 		if r.StatusCode != http.StatusBadRequest || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, `"`, `\"`)) || len(text) > 1000 {
 			t.Errorf("%.80s: status %d, %s, want %s", path, r.StatusCode, text, want)
@@ -67,7 +67,7 @@ func TestPictureRefusals(t *testing.T) {
 
 func TestGameFile(t *testing.T) {
 	h := handler(t, Config{})
-	r := ask(t, h, "/ui/game.txt?"+url.Values{"position": {"7x6x4:4151617"}, "first": {"Zoë"}, "second": {"uct:sims=5"}}.Encode(), "")
+	r := asked(t, h, "/ui/game.txt?"+url.Values{"position": {"7x6x4:4151617"}, "first": {"Zoë"}, "second": {"uct:sims=5"}}.Encode(), "")
 	g, err := gamefile.Read(r.Body)
 	if err != nil || g.First != "Zoë" || g.Second != "uct:sims=5" || g.Result() != "first wins" || game.FormatMoves(g.Board.Rules(), g.Moves) != "4151617" || g.Date.IsZero() || !strings.HasPrefix(r.Header.Get("Content-Disposition"), "attachment") {
 		t.Errorf("status %d, %+v, %v", r.StatusCode, g, err)

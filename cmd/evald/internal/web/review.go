@@ -9,6 +9,7 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/review"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
@@ -152,7 +153,7 @@ func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, v
 	for k, i := range open {
 		batch.Pos[k] = g.Positions[i]
 	}
-	c := mcts.DefaultConfig(mcts.PUCT).For(h.config.Evaluator.Backend())
+	c := ask.Search{Visits: opinionVisits}.Config(h.config.Evaluator.Backend())
 	limits := mcts.Limits{Visits: opinionVisits, Batch: mostOpinions}
 	if mcts.SearchBatch(ctx, h.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
 		for k, i := range open {

@@ -20,7 +20,7 @@ import (
 func reviewOf(t testing.TB, h http.Handler, text string) reviewed {
 	t.Helper()
 	body := gametest.Must(json.Marshal(map[string]string{"game": text}))(t)
-	return answered[reviewed](t, ask(t, h, "/ui/review", string(body)))
+	return answered[reviewed](t, asked(t, h, "/ui/review", string(body)))
 }
 
 // A game is read in all its forms, and its marks are those of the review.
@@ -105,7 +105,7 @@ func TestReviewBoards(t *testing.T) {
 		}
 		last := slices.IndexFunc(g.Moves, func(m reviewedMove) bool { return m.Mark != review.Best })
 		if last >= 0 {
-			e := answered[explained](t, ask(t, h, "/ui/why", fmt.Sprintf(`{"position":%q,"move":%d}`, g.Position, last)))
+			e := answered[explained](t, asked(t, h, "/ui/why", fmt.Sprintf(`{"position":%q,"move":%d}`, g.Position, last)))
 			if e.Move != last {
 				t.Errorf("%v: %+v", b.Rules(), e)
 			}
@@ -119,11 +119,11 @@ func TestReviewBoards(t *testing.T) {
 // Why a move is a mistake: a best move, and the line that refutes it.
 func TestWhy(t *testing.T) {
 	h := handler(t, Config{})
-	e := answered[explained](t, ask(t, h, "/ui/why", `{"position":"7x6x4:4455667","move":5}`)) // yellow does not see 4, 5, 6, 7
+	e := answered[explained](t, asked(t, h, "/ui/why", `{"position":"7x6x4:4455667","move":5}`)) // yellow does not see 4, 5, 6, 7
 	if e.After.How != review.AtOnce || !e.After.Proved || e.After.Result != 1 || e.After.Side != 0 || len(e.After.Moves) != 1 || len(e.After.Winning) != 4 {
 		t.Errorf("%+v", e)
 	}
-	e = answered[explained](t, ask(t, h, "/ui/why", `{"position":"4x5x4:11223","move":4}`))
+	e = answered[explained](t, asked(t, h, "/ui/why", `{"position":"4x5x4:11223","move":4}`))
 	if !e.After.Proved || len(e.Best) == 0 || len(e.After.Moves) == 0 || len(e.After.Moves[0].Threats) != 2 {
 		t.Errorf("%+v", e)
 	}
@@ -152,7 +152,7 @@ func TestReviewRefusals(t *testing.T) {
 		{"/ui/why", `{"position":"-","move":0}`, 400, "move is 0"},
 		{"/ui/why", `{"position":"448","move":0}`, 400, "move 3"},
 	} {
-		r := ask(t, h, c.path, c.body)
+		r := asked(t, h, c.path, c.body)
 		var e struct{ Error string }
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || r.StatusCode != c.status || !strings.Contains(e.Error, c.says) {
 			t.Errorf("%s %.60s: status %d, %q, %v; want %d, %q", c.path, c.body, r.StatusCode, e.Error, err, c.status, c.says)
@@ -160,7 +160,7 @@ func TestReviewRefusals(t *testing.T) {
 	}
 	release := gametest.Must(h.slots.acquire(t.Context()))(t)
 	defer release()
-	if r := ask(t, h, "/ui/review", long); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
+	if r := asked(t, h, "/ui/review", long); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
 		t.Errorf("without a slot: status %d", r.StatusCode)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/evald/evald/cmd/evald/internal/searchtree"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
 )
@@ -64,7 +65,7 @@ func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer end()
-	t, err := mcts.New(b, mcts.Options{Visits: q.Visits}.Config(h.config.Evaluator.Backend()))
+	t, err := mcts.New(b, ask.Search{Visits: q.Visits}.Config(h.config.Evaluator.Backend()))
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestTree(t *testing.T) {
 	h := handler(t, Config{})
-	tree := answered[searchtree.Tree](t, ask(t, h, "/ui/tree", `{"position":"7x6x4:445","visits":300,"nodes":20,"depth":3,"least":2}`))
+	tree := answered[searchtree.Tree](t, asked(t, h, "/ui/tree", `{"position":"7x6x4:445","visits":300,"nodes":20,"depth":3,"least":2}`))
 	if tree.Visits != 300 || tree.ToMove != 2 || len(tree.Moves) == 0 || !tree.Moves[0].Line || tree.Shown != (searchtree.Bounds{Depth: 3, Visits: 2, Nodes: 20}) {
 		t.Errorf("%+v", tree)
 	}
@@ -27,7 +27,7 @@ func TestTree(t *testing.T) {
 		`{"position":"4151617"}`:            "the game is over",
 		`{"position":"4","deep":1}`:         "unknown field",
 	} {
-		r := ask(t, h, "/ui/tree", body)
+		r := asked(t, h, "/ui/tree", body)
 		if text := string(gametest.Must(io.ReadAll(r.Body))(t)); r.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) {
 			t.Errorf("%s: status %d, %s, want %s", body, r.StatusCode, text, want)
 		}

@@ -51,8 +51,8 @@ func handler(t testing.TB, c Config) *Handler {
 	return h
 }
 
-// ask sends a request to the handler; a body makes it a POST of JSON.
-func ask(t testing.TB, h http.Handler, path, body string) *http.Response {
+// asked sends a request to the handler; a body makes it a POST of JSON.
+func asked(t testing.TB, h http.Handler, path, body string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if body != "" {
@@ -79,7 +79,7 @@ func TestFiles(t *testing.T) {
 	for path, kind := range map[string]string{
 		"/": "text/html", "/ui/style.css": "text/css", "/ui/main.js": "text/javascript", "/ui/icon.svg": "image/svg+xml",
 	} {
-		r := ask(t, h, path, "")
+		r := asked(t, h, path, "")
 		if got := r.Header.Get("Content-Type"); r.StatusCode != http.StatusOK || got != kind+"; charset=utf-8" {
 			t.Errorf("%s: status %d, type %q", path, r.StatusCode, got)
 		}
@@ -94,7 +94,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s again: status %d", path, w.Code)
 		}
 	}
-	page, err := io.ReadAll(ask(t, h, "/", "").Body)
+	page, err := io.ReadAll(asked(t, h, "/", "").Body)
 	if err != nil || strings.Contains(string(page), "http:") || strings.Contains(string(page), "https:") || strings.Contains(string(page), " style=") || strings.Contains(string(page), " on") && strings.Contains(string(page), "onclick=") {
 		t.Errorf("the page has what its policy forbids: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 		{"/ui/analyze", `{"position":"4","seconds":-1}`, 400, "seconds", "0 to 1"},
 		{"/ui/analyze", `{"position":"4","seconds":2}`, 400, "seconds", "0 to 1"},
 	} {
-		r := ask(t, h, c.path, c.body)
+		r := asked(t, h, c.path, c.body)
 		var e struct{ Error, Field string }
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || r.StatusCode != c.status || e.Field != c.field || !strings.Contains(e.Error, c.says) {
 			t.Errorf("%s %.100s: status %d, %+v, %v; want %d, field %q, %q", c.path, c.body, r.StatusCode, e, err, c.status, c.field, c.says)
@@ -174,7 +174,7 @@ func TestGame(t *testing.T) {
 		{`{"position":"9x5x4:44","human":[true,true],"do":"new"}`, "9x5x4:- of 9x5x4:-, stuck"},
 		{`{"position":"3x3x3free:51","made":0}`, "3x3x3free:- of 3x3x3free:51, stuck, redo"},
 	} {
-		s := answered[gameState](t, ask(t, h, "/ui/game", c.body))
+		s := answered[gameState](t, asked(t, h, "/ui/game", c.body))
 		got := s.Position + " of " + s.Line
 		if !s.Undo {
 			got += ", stuck"
@@ -186,11 +186,11 @@ func TestGame(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.body, got, c.want)
 		}
 	}
-	s := answered[gameState](t, ask(t, h, "/ui/game", `{"position":"1212121"}`))
+	s := answered[gameState](t, asked(t, h, "/ui/game", `{"position":"1212121"}`))
 	if s.Result != "won" || s.Side != 1 || s.Last != 14 || s.Played != "1" || !cmp.Equal(s.Winning, []int{14, 21, 28, 35}) || slices.Contains(s.Legal, true) {
 		t.Errorf("a won game is %+v", s)
 	}
-	if s = answered[gameState](t, ask(t, h, "/ui/game", `{"position":"2x1x2:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
+	if s = answered[gameState](t, asked(t, h, "/ui/game", `{"position":"2x1x2:12"}`)); s.Result != "draw" || len(s.Winning) > 0 {
 		t.Errorf("a drawn game is %+v", s)
 	}
 }
@@ -207,11 +207,11 @@ func TestGameOpen(t *testing.T) {
 		"7x6x4:-;red=x": {"7x6x4:-", "no move is kept"},
 		"7x6x4:-&red=x": {"7x6x4:-", ""}, // the page's own link
 	} {
-		s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"open"}`, position)))
+		s := answered[gameState](t, asked(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"open"}`, position)))
 		if s.Position != want[0] || (s.Dropped == "") != (want[1] == "") || !strings.Contains(s.Dropped, want[1]) {
 			t.Errorf("%s opens %s, %q; want %s, %q", position, s.Position, s.Dropped, want[0], want[1])
 		}
-		if want[1] != "" && ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"undo"}`, position)).StatusCode != http.StatusBadRequest {
+		if want[1] != "" && asked(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"undo"}`, position)).StatusCode != http.StatusBadRequest {
 			t.Errorf("a move is taken back in %s", position)
 		}
 	}
@@ -221,7 +221,7 @@ func TestGameOpen(t *testing.T) {
 func TestLevels(t *testing.T) {
 	type config struct{ Levels []play.Level }
 	shared := agent.Shared{Models: func(string) (*eval.Evaluator, error) { return heuristic.New(eval.OddEven) }}
-	c := answered[config](t, ask(t, handler(t, Config{Agents: shared}), "/ui/config", ""))
+	c := answered[config](t, asked(t, handler(t, Config{Agents: shared}), "/ui/config", ""))
 	for i := range c.Levels {
 		c.Levels[i].Agent.Chosen = true // which a spec's text does not say
 	}
@@ -234,10 +234,10 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s plays %q, want 1, which wins", level, got)
 		}
 	}
-	if got := ask(t, h, "/ui/move", `{"position":"4","agent":"policy:model=default-fast"}`); got.StatusCode != http.StatusBadRequest {
+	if got := asked(t, h, "/ui/move", `{"position":"4","agent":"policy:model=default-fast"}`); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("a network that is not served, for an agent that is no level: status %d", got.StatusCode)
 	}
-	if c = answered[config](t, ask(t, handler(t, Config{}), "/ui/config", "")); len(c.Levels) > 0 {
+	if c = answered[config](t, asked(t, handler(t, Config{}), "/ui/config", "")); len(c.Levels) > 0 {
 		t.Errorf("these levels have no network, and are offered: %v", c.Levels)
 	}
 }
@@ -248,7 +248,7 @@ func TestValues(t *testing.T) {
 	h := handler(t, Config{})
 	b := game.MustBoard(game.Connect4)
 	for moves, result := range map[string]float32{"1212121": 1, "44": 0, "71212121": -1} {
-		got := answered[values](t, ask(t, h, "/ui/values", fmt.Sprintf(`{"position":%q}`, moves))).Values
+		got := answered[values](t, asked(t, h, "/ui/values", fmt.Sprintf(`{"position":%q}`, moves))).Values
 		_, actions, err := b.ParseMoves(moves)
 		if err != nil || len(got) != len(actions)+1 {
 			t.Fatalf("%s: %v, %d values", moves, err, len(got))
@@ -283,7 +283,7 @@ func TestValuesExact(t *testing.T) {
 		}
 		b, moves, err := parsePosition(c.position)
 		gametest.OK(t, err)
-		got := answered[values](t, ask(t, h, "/ui/values", fmt.Sprintf(`{"position":%q,"solve":[%s]}`, c.position, c.solve))).Values
+		got := answered[values](t, asked(t, h, "/ui/values", fmt.Sprintf(`{"position":%q,"solve":[%s]}`, c.position, c.solve))).Values
 		s := gametest.Must(solver.New(b, solver.Options{Book: solver.ShippedBook(b.Rules())}))(t)
 		var p game.Position
 		for i := range got {
@@ -299,7 +299,7 @@ func TestValuesExact(t *testing.T) {
 		}
 	}
 	// The solver's time is bounded, and what it does not find stays an estimate.
-	if got := answered[values](t, ask(t, h, "/ui/values", `{"position":"9x7x5:12345","solve":[0,1,2,3,4,5]}`)).Values; len(got) != 6 || got[0].Exact {
+	if got := answered[values](t, asked(t, h, "/ui/values", `{"position":"9x7x5:12345","solve":[0,1,2,3,4,5]}`)).Values; len(got) != 6 || got[0].Exact {
 		t.Errorf("a large board: %+v", got)
 	}
 }
@@ -318,7 +318,7 @@ func TestGameShows(t *testing.T) {
 			p, moves = b.Play(p, a), append(moves, a)
 		}
 		text := b.Rules().String() + ":" + game.FormatMoves(b.Rules(), moves)
-		s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q}`, text)))
+		s := answered[gameState](t, asked(t, h, "/ui/game", fmt.Sprintf(`{"position":%q}`, text)))
 		var legal []bool
 		for a := range b.Actions() {
 			legal = append(legal, b.Result(p) == game.Ongoing && b.CanPlay(p, a))
@@ -337,7 +337,7 @@ func TestGameShows(t *testing.T) {
 // move is an agent's move.
 func move(t *testing.T, h *Handler, position, agent string) string {
 	t.Helper()
-	return answered[struct{ Move string }](t, ask(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, agent))).Move
+	return answered[struct{ Move string }](t, asked(t, h, "/ui/move", fmt.Sprintf(`{"position":%q,"agent":%q}`, position, agent))).Move
 }
 
 // Every agent moves, on any board.
@@ -349,7 +349,7 @@ func TestMove(t *testing.T) {
 		}
 		for _, position := range []string{"4444", "4x4x3:1", "3x3x3free:5"} {
 			got := move(t, h, position, name)
-			if s := answered[gameState](t, ask(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"play","move":%q}`, position, got))); s.Played != got {
+			if s := answered[gameState](t, asked(t, h, "/ui/game", fmt.Sprintf(`{"position":%q,"do":"play","move":%q}`, position, got))); s.Played != got {
 				t.Errorf("%s at %s plays %q", name, position, got)
 			}
 		}
@@ -389,7 +389,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("limits %+v", l)
 		}
 	}
-	c := answered[map[string]any](t, ask(t, handler(t, Config{Networks: []string{"a"}}), "/ui/config", ""))
+	c := answered[map[string]any](t, asked(t, handler(t, Config{Networks: []string{"a"}}), "/ui/config", ""))
 	if c["model"] != "bitsquares" || c["service"] != false || c["training"] != false || c["seconds"] != 10. || !strings.Contains(fmt.Sprint(c["agents"]), "name:negamax") {
 		t.Errorf("config %v", c)
 	}
@@ -416,7 +416,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		path := []string{"/ui/game", "/ui/move", "/ui/analyze", "/ui/values", "/ui/review", "/ui/why"}[which%6]
-		r := ask(t, h, path, body)
+		r := asked(t, h, path, body)
 		text := gametest.Must(io.ReadAll(r.Body))(t)
 		for l := range strings.Lines(string(text)) {
 			if !json.Valid([]byte(l)) {

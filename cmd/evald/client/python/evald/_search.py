@@ -18,7 +18,18 @@ from ._work import Network, Work
 Progress = Callable[[int, int], object]
 AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]
 
-SEARCH_DEFAULTS: dict[str, Any] = dict(selection="puct", explore=None, leaves=1, batch=256, seed=0)
+SEARCHING: dict[str, tuple[Any, bool]] = {  # of each argument its default, and whether a service accepts it
+    # engine/ask: table
+    "visits": (800, True),
+    "selection": ("puct", True),
+    "leaves": (1, False),
+    "explore": (None, True),
+    "fpu": (None, True),
+    "exact": (None, True),
+    "batch": (256, False),
+    "seed": (0, True),
+    # engine/ask: end
+}
 NO_MOVE = -1000  # the score of an illegal action
 MOST_SEED = (1 << 64) - 1
 MOST_GAMES = (1 << 62) - 1  # the number of the last game has 63 bits
@@ -65,7 +76,8 @@ def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | Non
 def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Progress | None) -> Searched:
     """Searches with the model `search` of a service."""
     n, a = len(found.positions), found.positions.board.actions
-    if wrong := [name for name, value in chosen.items() if name not in ("visits", "exact") and value != SEARCH_DEFAULTS[name]]:
+    chosen = {name: value for name, value in chosen.items() if name == "visits" or value != SEARCHING[name][0]}
+    if wrong := [name for name in chosen if not SEARCHING[name][1]]:
         raise EvaldError(f"a service searches with its own {' and '.join(wrong)}: leave it out; or search here, with the function network=evaluator.network")
     if service.named:
         raise EvaldError(
@@ -73,7 +85,7 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
         )
     for i in range(0, n, SEARCHED):
         rows = slice(i, i + SEARCHED)
-        answers, _ = service.ask("search", found.positions[rows], dict(visits=a, policy=a, q=a, wdl=3), dict(visits=chosen["visits"], exact=chosen["exact"]))
+        answers, _ = service.ask("search", found.positions[rows], dict(visits=a, policy=a, q=a, wdl=3), chosen)
         found.visits[rows], found.policy[rows], found.q[rows], found.wdl[rows] = (answers[name] for name in ("visits", "policy", "q", "wdl"))
         if progress is not None:
             progress(min(i + SEARCHED, n), n)
@@ -83,16 +95,38 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
     return found
 
 
-def search(positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None, visits: int = 800,
-           selection: str = "puct", explore: float | None = None, exact: int | bool | None = None, leaves: int = 1, batch: int = 256, seed: int = 0,
+def search(positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None,
+           # engine/ask: arguments
+           visits: int = 800,
+           selection: str = "puct",
+           leaves: int = 1,
+           explore: float | None = None,
+           fpu: float | None = None,
+           exact: int | bool | None = None,
+           batch: int = 256,
+           seed: int = 0,
+           # engine/ask: end
            progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The other arguments are
-    the flags of `evald search`; `exact` is the maximum number of nodes for proving a leaf, False for no proofs. The answer to a position does not
-    depend on the other positions.
+    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The answer to a
+    position does not depend on the other positions. The other arguments are the flags of `evald search`, with False for =false, and None for the default:
 
-    With an Evaluator that has a URL, the service searches with its model `search`, which accepts only `visits` and `exact`. If several moves have the
+    .. engine/ask: words
+    `visits`: Visits of each position's root.
+    `selection`: How visits choose among moves: puct, uct, gumbel.
+    `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
+    `explore`: Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune),
+      or else 1.5 for puct and 1.41 for uct.
+    `fpu`: How much lower puct values a move without visits than its position (first play urgency): a larger one visits fewer moves. Default: that of
+      the network (evald match --tune), or else 0.2.
+    `exact`: Prove leaves whose result a solver finds within 1000 nodes, or =NODES, and exclude moves of the position that it finds to give the result
+      away; =false is none. Default: 1000 on boards with gravity.
+    `batch`: Leaves of all positions that are evaluated together. It changes no answer.
+    `seed`: Random seed of uct and gumbel.
+    .. engine/ask: end
+
+    With an Evaluator that has a URL, the service searches with its model `search`, which does not accept `leaves` and `batch`. If several moves have the
     most visits, `best` is then the one with the highest value.
 
     >>> search("445566", visits=50).best      # completes three in a row
@@ -102,9 +136,16 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     arguments.function("progress", progress)
     found, error = Searched(of), error_text()
     given: dict[str, Any] = dict(
-        visits=arguments.count("visits", visits, 1), selection=arguments.text("selection", selection), explore=arguments.optional(arguments.number, "explore", explore),
-        exact=arguments.optional(arguments.nodes, "exact", exact), leaves=arguments.count("leaves", leaves, 1), batch=arguments.count("batch", batch, 1),
+        # engine/ask: checks
+        visits=arguments.count("visits", visits, 1, 1073741824),
+        selection=arguments.text("selection", selection),
+        leaves=arguments.count("leaves", leaves, 1, 4096),
+        explore=arguments.optional(arguments.number, "explore", explore, 0, 1000),
+        fpu=arguments.optional(arguments.number, "fpu", fpu, -2, 2),
+        exact=arguments.optional(arguments.nodes, "exact", exact),
+        batch=arguments.count("batch", batch, 1, 1048576),
         seed=arguments.count("seed", seed, 0, MOST_SEED),
+        # engine/ask: end
     )
     if network is None or isinstance(network, (str, Evaluator)):
         network = evaluator(network, "network")

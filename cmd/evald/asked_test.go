@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evald/evald/engine/ask"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// What files in other languages repeat of the parameters of searches is made from package ask. Each
+// block stands between a line "engine/ask: NAME" and a line "engine/ask: end".
+func TestAsked(t *testing.T) {
+	for file, blocks := range map[string]map[string]func(f ask.Field) string{
+		"client/python/evald/_search.py": {
+			"table": func(f ask.Field) string {
+				return fmt.Sprintf("    %q: (%s, %s),\n", f.Name, pythonDefault(f), title(named(f, ask.Service)))
+			},
+			"arguments": func(f ask.Field) string {
+				return fmt.Sprintf("           %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+			},
+			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+f.Help, 150, "      ") },
+			"checks": func(f ask.Field) string {
+				return fmt.Sprintf("        %s=%s,\n", f.Name, pythonCheck(f))
+			},
+		},
+		"kserve/README.md": {
+			"table": func(f ask.Field) string {
+				if !named(f, ask.Service) {
+					return ""
+				}
+				must := f.Must()
+				if f.Name == "visits" {
+					must = "a whole number from 1 to the model's `--max-visits`"
+				}
+				return fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, must, f.Help)
+			},
+		},
+	} {
+		path := filepath.FromSlash(file)
+		content := string(gametest.Must(os.ReadFile(path))(t))
+		want := content
+		for name, line := range blocks {
+			var block strings.Builder
+			for _, f := range ask.Fields(ask.Python) {
+				block.WriteString(line(f))
+			}
+			pattern := regexp.MustCompile(`(?s)(\n[^\n]*engine/ask: ` + name + `[^\n]*\n(?:\n\|[^\n]*\n\|[-|]+\n)?).*?(\n?[^\n]*engine/ask: end)`)
+			if !pattern.MatchString(want) {
+				t.Errorf("%s has no block %s", path, name)
+			}
+			want = pattern.ReplaceAllStringFunc(want, func(old string) string {
+				parts := pattern.FindStringSubmatch(old)
+				end := parts[2]
+				if strings.HasPrefix(end, "\n") && !strings.HasSuffix(file, ".md") {
+					end = end[1:]
+				}
+				return parts[1] + block.String() + end
+			})
+		}
+		if *update && want != content {
+			gametest.OK(t, os.WriteFile(path, []byte(want), 0o644))
+			continue
+		}
+		if diff := cmp.Diff(want, content); diff != "" {
+			t.Errorf("%s (-want +got; go test ./cmd/evald -run TestAsked -update writes it anew):\n%s", path, diff)
+		}
+	}
+}
+
+func named(f ask.Field, d ask.Door) bool { _, ok := ask.Named(f.Name, d); return ok }
+
+// title writes a truth value as Python does.
+func title(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+func pythonDefault(f ask.Field) string {
+	switch {
+	case f.Kind == ask.Choice:
+		return fmt.Sprintf("%q", f.Default)
+	case f.Default != "":
+		return f.Default
+	case f.Kind == ask.Whole:
+		return "0"
+	}
+	return "None"
+}
+
+func pythonType(f ask.Field) string {
+	return map[ask.Kind]string{ask.Whole: "int", ask.Number: "float | None", ask.Choice: "str", ask.Nodes: "int | bool | None"}[f.Kind]
+}
+
+// pythonCheck is the call that checks an argument.
+func pythonCheck(f ask.Field) string {
+	switch f.Kind {
+	case ask.Choice:
+		return fmt.Sprintf(`arguments.text("%s", %[1]s)`, f.Name)
+	case ask.Nodes:
+		return fmt.Sprintf(`arguments.optional(arguments.nodes, "%s", %[1]s)`, f.Name)
+	case ask.Number:
+		return fmt.Sprintf(`arguments.optional(arguments.number, "%s", %[1]s, %v, %v)`, f.Name, f.Least, f.Most)
+	}
+	most := fmt.Sprintf("%.0f", f.Most)
+	if f.Most == 1<<64 {
+		most = "MOST_SEED"
+	}
+	return fmt.Sprintf(`arguments.count("%s", %[1]s, %.0f, %s)`, f.Name, f.Least, most)
+}
+
+// wrapped breaks a text into lines of at most width characters; all but the first are indented.
+func wrapped(text string, width int, indent string) string {
+	var all strings.Builder
+	line := ""
+	for i, word := range strings.Split(text, " ") {
+		if i > 0 && len(line)+1+len(word) > width {
+			all.WriteString(line + "\n")
+			line = indent + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return all.String() + line + "\n"
+}
