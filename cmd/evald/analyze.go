@@ -36,8 +36,8 @@ func (*analyzeCmd) Help() string {
 each is answered with its results so far. An answer has the fields of evald search, the id, the seconds, and the reason
 why the search ended in "ended": visits, seconds, proved, game over, or terminated. Reports have no "ended".
 
-A tree has room for all visits of its query, or for a million nodes if the query has seconds. When it is full, further
-visits count, but add no nodes.
+A tree has room for all visits of its query, or for a million nodes if the query has seconds. If that is more than 16
+million nodes, the query is searched alone. When a tree is full, further visits count, but add no nodes.
 
 An interrupt drops the queries that wait, and terminates the others a second later.`, strings.Join(ask.Names(ask.Queries), ", "))
 }

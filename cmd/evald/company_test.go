@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/evald/evald/cmd/evald/internal/analyze"
 	"github.com/evald/evald/engine/game"
@@ -69,99 +65,6 @@ func TestCompany(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A tree of many visits has room for all of them behind every door, even in forced lines: the
-// command line, scripts, the service, and Python with the library and with the program. The first
-// search has long forced lines, the second one needs more than two million nodes.
-func TestRoom(t *testing.T) {
-	searches := []roomy{{"9x9x5free:55", "9x9x5free", 16_000, true}}
-	if gametest.Soak() {
-		searches = append(searches, roomy{"44", "7x6x4", 400_000, false})
-	}
-	for _, q := range searches {
-		flags := []string{"--backend", "bitsquares", "--visits", strconv.Itoa(q.visits), fmt.Sprintf("--exact=%v", q.exact)}
-		_, line, _ := evald(t, q.position, append([]string{"search"}, flags...)...)
-		var want searchNumbers
-		gametest.OK(t, json.Unmarshal([]byte(line), &want))
-		sum := 1 // the root's own visit
-		for _, visits := range want.Visits {
-			sum += visits
-		}
-		if sum != q.visits {
-			t.Errorf("evald search of %s has %d visits, want %d", q.position, sum, q.visits)
-		}
-		doors := map[string]func(*testing.T) searchNumbers{
-			"analyze": func(t *testing.T) (got searchNumbers) {
-				_, line, _ := evald(t, fmt.Sprintf(`{"id": "a", "moves": %q}`, q.position), append([]string{"analyze"}, flags...)...)
-				gametest.OK(t, json.Unmarshal([]byte(line), &got))
-				return got
-			},
-			"service": q.byService,
-			"Python, library": func(t *testing.T) searchNumbers {
-				return q.byPython(t, "EVALD_PROGRAM=", "EVALD_LIBRARY="+os.Getenv("EVALD_LIBRARY"))
-			},
-			"Python, program": func(t *testing.T) searchNumbers {
-				return q.byPython(t, "EVALD_LIBRARY=", "EVALD_PROGRAM="+os.Getenv("EVALD_PROGRAM"))
-			},
-		}
-		for door, answer := range doors {
-			t.Run(q.position+", "+door, func(t *testing.T) {
-				if diff := cmp.Diff(want, answer(t)); diff != "" {
-					t.Errorf("evald search (-) and this door (+):\n%s", diff)
-				}
-			})
-		}
-	}
-}
-
-// searchNumbers are what every door says of a search, as float32 where answers are.
-type searchNumbers struct {
-	Visits []int     `json:"visits"`
-	Policy []float32 `json:"policy"`
-	WDL    []float32 `json:"wdl"`
-}
-
-// roomy is a search that a small tree has no room for.
-type roomy struct {
-	position, rules string
-	visits          int
-	exact           bool
-}
-
-func (q roomy) byService(t *testing.T) (got searchNumbers) {
-	address, _, _ := startServe(t, "--backend", "bitsquares", "--max-visits", strconv.Itoa(q.visits))
-	_, answer := posted(t, "http://"+address["http"]+"/v2/models/search/infer", fmt.Sprintf(`{"inputs":
-		[{"name": "moves", "datatype": "BYTES", "shape": [1], "data": [%q]}], "parameters": {"visits": %d, "exact": %v}}`, q.position, q.visits, q.exact))
-	var outputs struct {
-		Outputs []struct {
-			Name string
-			Data json.RawMessage
-		}
-	}
-	gametest.OK(t, json.Unmarshal([]byte(answer), &outputs))
-	for _, o := range outputs.Outputs {
-		if into := map[string]any{"visits": &got.Visits, "policy": &got.Policy, "wdl": &got.WDL}[o.Name]; into != nil {
-			gametest.OK(t, json.Unmarshal(o.Data, into))
-		}
-	}
-	return got
-}
-
-func (q roomy) byPython(t *testing.T, env ...string) (got searchNumbers) {
-	const script = `import evald, json, sys
-position, rules, visits, exact = json.loads(sys.argv[1])
-s = evald.search(position, rules, network=evald.Evaluator(backend="bitsquares"), visits=visits, exact=exact)
-print(json.dumps(dict(visits=s.visits[0].tolist(), policy=s.policy[0].tolist(), wdl=s.wdl[0].tolist())))`
-	need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
-	c := exec.Command(python3(t), "-c", script, string(gametest.Must(json.Marshal([]any{q.position, q.rules, q.visits, q.exact}))(t)))
-	c.Env = append(append(os.Environ(), "PYTHONPATH=client/python"), env...)
-	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	gametest.OK(t, json.Unmarshal(out, &got))
-	return got
 }
 
 // someLines returns moves to random positions of unfinished games, most of 7x6x4 and the rest of other boards.

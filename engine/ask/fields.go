@@ -209,12 +209,15 @@ func (f Field) Set(s *Search, value any) bool {
 
 func isUnsigned(value any) bool { _, ok := value.(uint64); return ok }
 
-// SetText is Set for a value in text.
+// SetText is Set for a value in text. An empty text of Nodes is true.
 func (f Field) SetText(s *Search, text string) bool {
 	switch f.Kind {
 	case Choice:
 		return f.Set(s, text)
 	case Nodes:
+		if text == "" {
+			return f.Set(s, true)
+		}
 		if on, err := strconv.ParseBool(text); err == nil && text != "1" && text != "0" {
 			return f.Set(s, on)
 		}

@@ -192,7 +192,7 @@ func (d *dialogue) end() (rest []reply, err error) {
 // A search without an end sends reports, lets other searches run, and can be terminated by its id.
 func TestTerminate(t *testing.T) {
 	d := talk(t.Context(), t, config(t, 2))
-	d.say(`{"id":"endless","moves":"-","visits":1000000000,"report_every":0.01}`)
+	d.say(`{"id":"endless","moves":"-","visits":1000000000,"seconds":604800,"report_every":0.01}`)
 	visits := 0
 	for more := 0; more < 3; { // on a busy machine a report may come before the next visit
 		r := d.hear()
@@ -402,7 +402,7 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestBrokenOutput(t *testing.T) {
 	in, to := io.Pipe()
 	defer to.Close()
-	go io.WriteString(to, "{\"id\":\"endless\",\"moves\":\"-\",\"visits\":1000000000}\n{\"id\":\"a\",\"moves\":\"-\",\"visits\":5}\n")
+	go io.WriteString(to, "{\"id\":\"endless\",\"moves\":\"-\",\"visits\":1000000000,\"seconds\":9999}\n{\"id\":\"a\",\"moves\":\"-\",\"visits\":5}\n")
 	if _, err := Run(t.Context(), config(t, 2), in, brokenPipe{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error %v", err)
 	}
