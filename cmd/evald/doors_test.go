@@ -200,7 +200,8 @@ func TestDoors(t *testing.T) {
 				return got, false
 			}
 			body := gametest.Must(json.Marshal(map[string]any{"parameters": q.object(), "inputs": []any{
-				map[string]any{"name": "moves", "datatype": "BYTES", "shape": []int{1}, "data": []string{q.position}}}}))(t)
+				map[string]any{"name": "moves", "datatype": "BYTES", "shape": []int{1}, "data": []string{q.position}},
+			}}))(t)
 			_, text := posted(t, "http://"+address["http"]+"/v2/models/search/infer", string(body))
 			var said struct {
 				Outputs []struct {
