@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
@@ -151,7 +152,7 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 	parser, err := kong.New(c, append(slices.Concat(mappers, more),
 		kong.Name("evald"), kong.Description("Evaluate ConnectX positions (Connect Four on any board) in large batches."),
 		kong.Writers(s.out, s.err), kong.Exit(exit),
-		kong.Vars{"version": version(), "exactNodes": fmt.Sprint(solver.ProbeNodes)}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),
+		kong.Vars{"version": version(), "exactNodes": fmt.Sprint(solver.ProbeNodes), "searchVisits": fmt.Sprint(ask.Usual().Visits)}, kong.Vars(heuristicVars()), kong.Vars(selfplayVars()),
 		kong.DefaultEnvars("EVALD"), // EVALD_MAX_BATCH for --max-batch, for all commands that have it
 		kong.ValueFormatter(valueHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),

@@ -112,9 +112,13 @@ func fields(path, what string, n *yaml.Node, set func(name string, key, value *y
 	return nil
 }
 
-// musts describes the values that fields of each kind accept, for errors.
-var musts = map[reflect.Kind]string{
-	reflect.Int: "a whole number", reflect.Struct: fmt.Sprintf("a number of nodes up to %d, true or false", solver.MostNodes), reflect.Int64: "a time such as 10ms", reflect.String: "a text", reflect.Slice: "three times such as [50ms, 1s, 0s]",
+// musts describes the values that fields of each type accept, for errors.
+var musts = map[reflect.Type]string{
+	reflect.TypeFor[int]():             "a whole number",
+	reflect.TypeFor[solver.Nodes]():    fmt.Sprintf("a number of nodes up to %d, true or false", solver.MostNodes),
+	reflect.TypeFor[time.Duration]():   "a time such as 10ms",
+	reflect.TypeFor[string]():          "a text",
+	reflect.TypeFor[[]time.Duration](): "three times such as [50ms, 1s, 0s]",
 }
 
 // set reads one field of a model.
@@ -128,7 +132,7 @@ func (m *modelEntry) set(name string, key, value *yaml.Node) error {
 		to.Set(reflect.New(to.Type().Elem()))
 		to = to.Elem()
 	}
-	must, r := musts[to.Kind()], f.Tag.Get("range")
+	must, r := musts[to.Type()], f.Tag.Get("range")
 	if r != "" {
 		must += ", " + r
 	}

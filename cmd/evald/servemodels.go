@@ -34,8 +34,8 @@ type modelSettings struct {
 	Timeout   *time.Duration  `name:"timeout" range:"1ms to 24h" placeholder:"30s" help:"Time limit of a request; a request may set a shorter one."`
 	Cache     *int            `name:"cache" range:"0 to 1073741824" placeholder:"0" help:"Number of answers that are cached for each network; 0 is none."`
 	WarmUp    *int            `name:"warm-up" range:"0 to 1048576" placeholder:"0" help:"Rows that are evaluated before a model is ready."`
-	Visits    *int            `name:"visits" range:"1 to 67108864" placeholder:"800" help:"Visits of a search whose request names no number."`
-	MaxVisits *int            `name:"max-visits" range:"1 to 67108864" placeholder:"100000" help:"Maximum number of visits that a request may ask for."`
+	Visits    *int            `name:"visits" range:"1 to 1073741824" placeholder:"${searchVisits}" help:"Visits of a search whose request names no number."`
+	MaxVisits *int            `name:"max-visits" range:"1 to 1073741824" placeholder:"100000" help:"Maximum number of visits that a request may ask for."`
 	Nodes     *int            `name:"nodes" range:"1 to 1000000000000" placeholder:"1000000" help:"Nodes that the model solver searches for a position if the request names no number."`
 	MaxNodes  *int            `name:"max-nodes" range:"1 to 1000000000000" placeholder:"10000000" help:"Maximum number of nodes that a request may ask for."`
 	Exact     *solver.Nodes   `name:"exact" help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES. A request may say otherwise."`

@@ -55,7 +55,7 @@ func TestServeModelsWrong(t *testing.T) {
 		{"warm-up", "models:\n- name: mine\n  warm-up: [1]\n", `3: models[0].warm-up: "": must be a whole number, 0 to 1048576`},
 		{"visits", "models:\n- name: mine\n  visits: 0x\n", `3: models[0].visits: "0x": must be a whole number, 1 to`},
 		{"visits range", "models:\n- name: mine\n  visits: 200\n  max-visits: 100\n", "3: models[0].visits: 200: must be at most max-visits 100"},
-		{"max-visits", "models:\n- name: mine\n  max-visits: 1e9\n", `3: models[0].max-visits: "1e9": must be a whole number, 1 to`},
+		{"max-visits", "models:\n- name: mine\n  max-visits: 2e9\n", `3: models[0].max-visits: "2e9": must be a whole number, 1 to`},
 		{"reserved solver", "models:\n- file: mine\n  name: solver\n", "3: models[0].name: solver is the name of another model"},
 		{"backend of the solver", "models:\n- name: solver\n  backend: cpu\n", "3: models[0].backend: the solver has none: leave it out"},
 		{"nodes", "models:\n- name: solver\n  nodes: 0\n", `3: models[0].nodes: "0": must be a whole number, 1 to`},

@@ -39,6 +39,9 @@ func TestFields(t *testing.T) {
 			}
 		}
 	}
+	if f, _ := ask.Named("visits", ask.Python); f.Most != ask.MostVisits {
+		t.Errorf("visits to %v, want MostVisits", f.Most)
+	}
 	if len(seen) != all {
 		t.Errorf("Python may set %d of %d", len(seen), all)
 	}

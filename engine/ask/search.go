@@ -2,6 +2,9 @@
 // are its range, its default and its help. Every door reads them there. The command line takes the
 // fields as flags; scripts, the service, agents and Python find them by name (Fields, Named).
 //
+// Self-play, samples, the ratings of puzzles and measurements have searches of their own
+// (mcts.DefaultConfig), so that what they make stays the same.
+//
 // A new parameter is a field here, and its use in Config. The arguments of Python's search and the
 // tables of the manuals are written anew from the fields:
 //
@@ -22,6 +25,9 @@ import (
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
 )
+
+// MostVisits is the maximum of Search.Visits.
+const MostVisits = 1 << 30
 
 // How is how a search is made, whatever its number of visits. The zero value of each field is its
 // default. Its tags are those of Search.

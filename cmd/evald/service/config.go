@@ -52,6 +52,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/evald/evald/cmd/evald/service/origin"
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
@@ -164,7 +165,7 @@ type Limits struct {
 // Defaults.
 var (
 	DefaultSettings = Settings{
-		MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, Visits: 800, MaxVisits: 100_000, Nodes: 1_000_000, MaxNodes: 10_000_000,
+		MaxRows: 256, MaxDelay: time.Millisecond, MaxQueued: 131072, Visits: ask.Usual().Visits, MaxVisits: 100_000, Nodes: 1_000_000, MaxNodes: 10_000_000,
 	}
 	DefaultLimits = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
@@ -228,7 +229,7 @@ func (c *Config) complete(models []Model) error {
 			{"time in the queue", int64(slices.Min(m.MaxWait[:])), 0, int64(24 * time.Hour)},
 			{"timeout", int64(m.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 			{"visits", int64(m.Visits), 1, int64(m.MaxVisits)},
-			{"largest visits", int64(m.MaxVisits), 1, 1 << 26},
+			{"largest visits", int64(m.MaxVisits), 1, ask.MostVisits},
 			{"nodes", int64(m.Nodes), 1, int64(m.MaxNodes)},
 			{"largest nodes", int64(m.MaxNodes), 1, 1 << 40},
 			{"exact nodes", int64(m.Exact), 0, solver.MostNodes},

@@ -21,7 +21,7 @@ from ._evaluator import evaluator
 from ._library import EvaldError
 from ._positions import Positions
 from . import _arguments as arguments
-from ._search import AnyNetwork, asked, search
+from ._search import SEARCHING, AnyNetwork, asked, search
 
 __all__ = ["Bot", "Evaluator", "positions"]
 
@@ -84,7 +84,7 @@ class Evaluator(mcts.Evaluator):
 class Bot(pyspiel.Bot):
     """A bot that plays the best action of evald's search. `network` and `options` are arguments of evald.search."""
 
-    def __init__(self, network: AnyNetwork = None, *, visits: int = 800, **options: Any) -> None:
+    def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"][0], **options: Any) -> None:
         super().__init__()
         self._network, self._visits, self._options = asked(network), arguments.count("visits", visits, 1), options
 
