@@ -11,6 +11,7 @@ import numpy as np
 from public import classes, example, openspiel_state, public, recorded, uniform
 
 import evald
+from evald._search import SEARCHING
 
 NAN, INF, HUGE = float("nan"), float("inf"), 1 << 70
 
@@ -54,7 +55,8 @@ PATHS = Kind([3, 3.9, None, True, b"x", [3], [b"x"], object()], lambda value: [p
 # The values of the arguments by their names, which mean the same everywhere.
 KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(("n", "visits", "leaves", "batch", "seed", "games", "first", "parallel", "nodes", "threads", "num_envs", "cache"), COUNT),
-    **dict.fromkeys(("explore", "timeout", "begins", "seconds"), NUMBER),
+    **dict.fromkeys((name for name, (usual, _) in SEARCHING.items() if usual is None), NUMBER),
+    **dict.fromkeys(("timeout", "begins", "seconds"), NUMBER),
     **dict.fromkeys(("reset", "mirror"), FLAG),
     **dict.fromkeys(("selection", "backend", "cpu_path", "url", "layout", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
     **dict.fromkeys(("network", "model"), NETWORK),
@@ -77,10 +79,13 @@ def games(n: int = 2) -> evald.Environment:
 
 
 # Right arguments of each function and method: (a function without arguments that returns the callable, its arguments).
+# Arguments of searches, each with a value that does something.
+SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _) in SEARCHING.items()} | dict(visits=2, exact=9, batch=8, seed=3)
+
 CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "board": (lambda: evald.board, dict(rules="5x4x4")),
     "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast")),
-    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", visits=2, selection="puct", explore=1.5, exact=9, leaves=1, batch=8, seed=3, progress=None)),
+    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", progress=None, **SEARCH)),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
         dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, progress=None),
