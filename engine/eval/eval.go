@@ -2,16 +2,7 @@
 // A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use an Evaluator. Fallback and
 // Mirrored are backends that wrap backends.
 //
-// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with scheduler.go, shares.go and
-// request.go, fallback.go (with Mirrored), source.go.
-//
-// # Decisions
-//
-// An idle batcher lets callers run first: if no batch is in progress, it yields to Go's scheduler before it forms one. Otherwise, on few
-// cores, the first of many small requests would always be sent alone.
-//
-// The batcher's decisions are a state machine without goroutines or clock (scheduler.go). So simulations can replay it from a seed, with
-// events in any order.
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, fallback.go (with Mirrored), source.go.
 package eval
 
 import (

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -27,7 +27,7 @@ import (
 //	room     refuses it if the model's queue has no room for its rows; over REST before the rows are read (foresee)
 //	admit    after reading: checks room, waits for a turn if it is a large search, and reserves memory until it is answered
 //
-// When the rows join the queue, the batcher checks room again (eval.Evaluator.Room), because other rows may have joined meanwhile.
+// When the rows join the queue, the batcher checks room again (queue.Batcher.Room), because other rows may have joined meanwhile.
 
 // hold lists the memory, slot, turn and references that a request holds. computed and end release them; each is released once.
 type hold struct {
@@ -100,7 +100,7 @@ func (r *request) room(m *model, n int) error {
 	if m.searches || m.cache != nil {
 		return nil
 	}
-	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))
+	return toStatus(m.batcher.Room(r.caller(false), n, r.deadline(m)))
 }
 
 // foresee refuses a request for n rows while it is being read, if it would be refused later. Unless known, the parameters have not been
@@ -112,7 +112,7 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	}
 	ask := request{conn: r.conn, token: r.token, shown: r.shown, asked: r.asked, parameters: r.parameters}
 	if !known {
-		ask.priority, ask.timeout = eval.High, 0
+		ask.priority, ask.timeout = queue.High, 0
 	}
 	return cmp.Or(s.enter(0), ask.room(m, n))
 }
@@ -195,8 +195,8 @@ func (r *request) cost(names []string) int {
 func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 64 + 4*b.Actions() }
 
 // caller identifies the request's client for the batcher: by its token, else by its certificate, else by its address.
-func (r *request) caller(accepted bool) eval.Caller {
-	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
+func (r *request) caller(accepted bool) queue.Caller {
+	c := queue.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
 	switch {
 	case r.token != nil:
 		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight

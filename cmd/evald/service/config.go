@@ -4,7 +4,7 @@
 // Command evald and any other program can serve with it: New makes a Server of a Config, and Serve answers until its context
 // ends, as in the example. Package nn/open makes the models that Config.Load returns. Package client is a client.
 //
-// Requests of both transports become the same call. The model's eval.Evaluator merges the rows of concurrent calls into batches. Each
+// Requests of both transports become the same call. The model's queue.Batcher merges the rows of concurrent calls into batches. Each
 // requested output is returned as one tensor.
 //
 // Read the files in this order:

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -47,9 +48,9 @@ func toStatus(err error) error {
 	switch {
 	case errors.As(err, &missing):
 		code = codes.InvalidArgument
-	case errors.Is(err, eval.ErrFull), errors.Is(err, eval.ErrLate):
+	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrLate):
 		code = codes.ResourceExhausted
-	case errors.Is(err, eval.ErrClosed):
+	case errors.Is(err, queue.ErrClosed):
 		code = codes.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded

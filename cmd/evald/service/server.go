@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 )
 
 // Server is the service. New loads its models, and Serve answers clients.
@@ -33,10 +33,10 @@ type Server struct {
 	readingHealth *slots
 	calls         atomic.Int64 // gRPC calls in progress, without streams
 	models        repository
-	searched      *stats          // of the model "search"
-	prover        *eval.Evaluator // the queue of all exact steps
-	forests       sync.Pool       // of *mcts.Forest, trees for the next search
-	large         chan struct{}   // has an element for each large search in progress
+	searched      *stats         // of the model "search"
+	prover        *queue.Batcher // the queue of all exact steps
+	forests       sync.Pool      // of *mcts.Forest, trees for the next search
+	large         chan struct{}  // has an element for each large search in progress
 
 	loading    sync.Mutex // held while models are loaded; guards the next four fields
 	number     uint64     // number of networks loaded so far

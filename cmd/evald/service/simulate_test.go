@@ -26,7 +26,7 @@ import (
 // This file simulates the whole service but for its ports: Serve, infer and all of admission, with models that come and go. It runs the
 // real code in a bubble of synctest, whose clock stands still while a goroutine works. Durations are whole milliseconds, so that much
 // happens at the same time. Decisions come from the seed. What the runtime decides is the order of goroutines at one time, so a
-// replay may differ from the run that failed; the batcher's simulation (package eval) has no such gap.
+// replay may differ from the run that failed; the batcher's simulation (package queue) has no such gap.
 
 // TestSimulateService: whatever clients, models and the end of the server do, the promises of the service hold.
 func TestSimulateService(t *testing.T) {
@@ -523,7 +523,7 @@ func (w *service) checkLimits() {
 		w.fail("%d requests are under way, %d of %d slots are held, %d of %d bytes", requests, held, s.reading.n, s.memory.inUse(), s.memory.limit())
 	}
 	for _, m := range s.models.list() {
-		if q := m.evaluator.BatcherStats().Queued; q > m.MaxQueued+61 { // a request of any size is accepted if none waits
+		if q := m.batcher.Stats().Queued; q > m.MaxQueued+61 { // a request of any size is accepted if none waits
 			w.fail("%d rows wait, of %d", q, m.MaxQueued)
 		}
 	}
@@ -541,7 +541,7 @@ func (w *service) checkEnd() {
 		if n := m.stats.now().pending; n != 0 {
 			w.fail("at the end %d requests of %s are pending", n, m.ref)
 		}
-		if q := m.evaluator.BatcherStats().Queued; q != 0 {
+		if q := m.batcher.Stats().Queued; q != 0 {
 			w.fail("at the end %d rows wait for %s", q, m.ref)
 		}
 	}

@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -88,7 +89,7 @@ func (w *world) due(r *simRequest) time.Time {
 }
 
 // checkBatch checks the rows of a batch that begins: none is of a request that has ended, and none is missing.
-func (w *world) checkBatch(m *Batch, x sending, taken []part) {
+func (w *world) checkBatch(m *eval.Batch, x sending, taken []part) {
 	var want []game.Position
 	var stay []part
 	for _, p := range x.parts {
@@ -115,10 +116,10 @@ func (w *world) checkBatch(m *Batch, x sending, taken []part) {
 }
 
 // answer writes what the backend says: each row's own position.
-func (w *world) answer(m *Batch, err error) {
+func (w *world) answer(m *eval.Batch, err error) {
 	for i, p := range m.Pos {
 		copy(m.WDLRow(i), []float32{float32(p.Own.Lo), float32(p.Own.Hi), 1})
-		m.Source[i] = CPU
+		m.Source[i] = eval.CPU
 		if err != nil {
 			m.WDLRow(i)[2] = 0
 		}
@@ -153,7 +154,7 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 		}
 	default:
 		for i := range r.rows {
-			if got := r.own.WDLRow(i); !slices.Equal(got, []float32{float32(r.id), float32(i), 1}) || r.own.Source[i] != CPU {
+			if got := r.own.WDLRow(i); !slices.Equal(got, []float32{float32(r.id), float32(i), 1}) || r.own.Source[i] != eval.CPU {
 				w.fail("%v: row %d has the answer %v", r, i, got)
 			}
 		}
@@ -274,7 +275,7 @@ func (w *world) checkEnd() {
 	if at, ok := s.wake(); ok {
 		w.fail("the batcher would wake at %v", at.Sub(w.start))
 	}
-	late := newRequest(&simContext{}, NewBatch(w.boards[0], 1), Caller{}, w.now)
+	late := newRequest(&simContext{}, eval.NewBatch(w.boards[0], 1), Caller{}, w.now)
 	if err := s.submit(late, w.now.Add(time.Hour)); !errors.Is(err, ErrClosed) {
 		w.fail("after Close: %v", err)
 	}

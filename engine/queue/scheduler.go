@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 // submit adds a request. After every event the caller calls next repeatedly, until it returns no more batches to send now. Then it calls
 // wake, which returns the time of the next call of next. Each batch from next is completed by count and end.
 type scheduler struct {
-	config  BatcherConfig
+	config  Config
 	queues  map[game.Rules]*queue // only queues with waiting rows
 	clients map[string]*client
 	many    int       // number of clients above which forget checks all of them
@@ -27,14 +27,14 @@ type scheduler struct {
 	running int       // batches in progress
 	closed  bool      // no new requests, and waiting ones are sent without delay
 	alarm   time.Time // when the batcher's timer is due, from wake; zero if it is not set
-	stats   BatcherStats
+	stats   Stats
 	pace    pace
 }
 
 // sending is a batch that is being sent.
 type sending struct {
 	parts  []part
-	reason BatchReason
+	reason Reason
 	queue  *queue // the queue whose rows fill has yet to take; nil once the parts are known
 }
 
@@ -44,7 +44,7 @@ type part struct {
 	from, to int
 }
 
-func newScheduler(c BatcherConfig) scheduler {
+func newScheduler(c Config) scheduler {
 	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}, many: manyClients}
 }
 
@@ -138,7 +138,7 @@ func (s *scheduler) fill(x sending, now time.Time) sending {
 }
 
 // pick returns the due queue with the earliest turn, and the reason to send it; nil if none is due.
-func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchReason) {
+func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason Reason) {
 	for _, q := range s.queues {
 		why, due := s.due(q, now, idle)
 		if due && (best == nil || q.shares[0].before(best.shares[0])) {
@@ -149,7 +149,7 @@ func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchRea
 }
 
 // due reports whether a queue should be sent now, and the reason.
-func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) {
+func (s *scheduler) due(q *queue, now time.Time, idle bool) (Reason, bool) {
 	switch {
 	case q.rows >= s.config.MaxRows:
 		return Full, true
