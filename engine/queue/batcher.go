@@ -90,15 +90,11 @@ type Sent struct {
 	Err            error         // error of the backend's call, returned to each request
 }
 
-// Stats are counts since the Batcher was created.
+// Stats are counts of requests since the Batcher was created. Config.OnBatch reports batches.
 type Stats struct {
-	Batches [Reasons]uint64 // merged batches sent, by reason
-	Sizes   [24]uint64      // merged batches sent, by number of rows: [0] with 1, [1] with 2, [2] with 3 or 4, [i] with up to 2^i
-	Rows    uint64          // rows in them
-	Dropped uint64          // requests that ended before their first batch was formed
-	Refused uint64          // requests that were rejected at once: ErrFull and ErrLate
-	Failed  uint64          // merged batches that ended in an error
-	Queued  int             // rows that wait now
+	Dropped uint64 // that ended before their first batch was formed
+	Refused uint64 // that were rejected at once: ErrFull and ErrLate
+	Queued  int    // rows that wait now
 }
 
 // Timing is the time that a request waited for its first batch, and the time of its evaluation.

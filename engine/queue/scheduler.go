@@ -3,7 +3,6 @@ package queue
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -242,18 +241,11 @@ func (s *scheduler) drop(r *request, whole bool) bool {
 	return true
 }
 
-// count adds a sent batch to the counts, and the number of requests that gather dropped.
+// count adds a sent batch to the pace, and the number of requests that gather dropped to the counts.
 func (s *scheduler) count(sent Sent, dropped int) {
 	s.stats.Dropped += uint64(dropped)
-	if sent.Requests == 0 {
-		return
-	}
-	s.stats.Batches[sent.Reason]++
-	s.stats.Sizes[min(bits.Len(uint(sent.Rows-1)), len(s.stats.Sizes)-1)]++
-	s.stats.Rows += uint64(sent.Rows)
-	s.pace.add(sent.Rows, s.running, sent.Took)
-	if sent.Err != nil {
-		s.stats.Failed++
+	if sent.Requests > 0 {
+		s.pace.add(sent.Rows, s.running, sent.Took)
 	}
 }
 

@@ -28,7 +28,7 @@ func (w *world) checkSubmit(r *simRequest, err error) {
 		return
 	}
 	if err != nil {
-		w.sent.Refused++
+		w.want.Refused++
 	}
 	share := [...]float64{1, 0.75, 0.5}[r.caller.Priority+1]
 	left := math.Floor(share*float64(c.MaxQueued)) - float64(queued-own)
@@ -108,11 +108,6 @@ func (w *world) checkBatch(m *eval.Batch, x sending, taken []part) {
 	if !slices.Equal(stay, taken) || !slices.Equal(m.Pos, want) {
 		w.fail("a batch has %v, want %v", w.words(taken), w.words(stay))
 	}
-	if len(taken) > 0 {
-		w.sent.Batches[x.reason]++
-		w.sent.Rows += uint64(len(m.Pos))
-		w.sent.Sizes[int(math.Ceil(math.Log2(float64(len(m.Pos)))))]++
-	}
 }
 
 // answer writes what the backend says: each row's own position.
@@ -123,9 +118,6 @@ func (w *world) answer(m *eval.Batch, err error) {
 		if err != nil {
 			m.WDLRow(i)[2] = 0
 		}
-	}
-	if err != nil {
-		w.sent.Failed++
 	}
 }
 
@@ -163,7 +155,7 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 		}
 	}
 	if err != nil && !r.formed {
-		w.sent.Dropped++
+		w.want.Dropped++
 	}
 }
 
@@ -269,8 +261,8 @@ func (w *world) checkEnd() {
 	if !s.idle() || len(s.clients) > manyClients || s.weights != 0 {
 		w.fail("at the end %d batches are under way, and there are %d queues, %d clients of weight %v", s.running, len(s.queues), len(s.clients), s.weights)
 	}
-	if s.stats != w.sent {
-		w.fail("the counts are %+v, want %+v", s.stats, w.sent)
+	if s.stats != w.want {
+		w.fail("the counts are %+v, want %+v", s.stats, w.want)
 	}
 	if at, ok := s.wake(); ok {
 		w.fail("the batcher would wake at %v", at.Sub(w.start))

@@ -38,7 +38,7 @@ type world struct {
 	clients   []*simClient
 	requests  []*simRequest      // all of them, in the order in which they were accepted
 	waiting   []*simRequest      // those of them whose rows wait
-	sent      Stats              // what the counts must be
+	want      Stats              // what the counts must be
 	leads     map[[2]int]float64 // the least by which one client was ahead of another since that has had rows waiting
 	broken    error
 }
