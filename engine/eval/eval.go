@@ -154,15 +154,23 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	return true
 }
 
-// Unfinished returns an error that names the first row whose game is over, or nil.
+// Unfinished returns a *RowError for the first row whose game is over, or nil.
 func (b *Batch) Unfinished() error {
 	for i, p := range b.Pos {
 		if r := b.Board.Result(p); r != game.Ongoing {
-			return fmt.Errorf("row %d: the game is over (%v), and only unfinished games have raw answers", i, r)
+			return &RowError{i, fmt.Sprintf("the game is over (%v), and only unfinished games have raw answers", r)}
 		}
 	}
 	return nil
 }
+
+// RowError is the reason why a row cannot be answered.
+type RowError struct {
+	Row    int
+	Reason string
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
 // Finite returns nil if all answers are finite numbers, and otherwise an error that wraps ErrNotFinite and names the first position whose
 // answer is not.
