@@ -58,7 +58,8 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/queue engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/internal/places", ""},
+	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/queue engine/solver nn/net cmd/evald/internal/places cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

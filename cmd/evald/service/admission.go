@@ -44,7 +44,7 @@ func (r *request) computed() {
 	r.give(r.work)
 	r.work = 0
 	if r.turn {
-		<-r.under.large
+		r.under.large.Leave()
 	}
 	if r.under != nil {
 		r.under.leave()
@@ -145,12 +145,10 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 		}
 	}
 	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.turn {
-		select {
-		case s.large <- struct{}{}:
-			r.turn = true
-		case <-ctx.Done():
-			return toStatus(fmt.Errorf("search: %w", ctx.Err()))
+		if err := s.large.Take(ctx); err != nil {
+			return toStatus(fmt.Errorf("search: %w", err))
 		}
+		r.turn = true
 	}
 	more := work + r.cost(names) - r.need
 	if err := r.take(more); err != nil {

@@ -156,6 +156,7 @@ type Limits struct {
 	Streams     int           // concurrent requests of one gRPC connection
 	Connections int           // of each port
 	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
+	Page        int64         // bytes of what the page computes, besides Memory; 0: as many as it needs
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
 	Receive     time.Duration // for a whole request to arrive
 	Idle        time.Duration // how long a connection without requests stays open; 0: 5 minutes
@@ -195,6 +196,7 @@ func (c *Config) validate() error {
 		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
 		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
+		{"memory of the page", c.Limits.Page, 0, 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"idle time", int64(c.Limits.Idle), int64(time.Millisecond), int64(24 * time.Hour)},

@@ -546,9 +546,9 @@ func (w *service) checkEnd() {
 		}
 	}
 	if s.requests != 0 || s.memory.inUse() != 0 || len(s.memory.by) != 0 || s.memory.limit() != w.config.Limits.Memory ||
-		len(s.reading.held)+len(s.reading.waiting)+len(s.large) != 0 {
+		len(s.reading.held)+len(s.reading.waiting)+s.large.Taken() != 0 {
 		w.fail("at the end %d requests, %d of %d bytes, %d and %d at slots, %d turns", s.requests, s.memory.inUse(), s.memory.limit(),
-			len(s.reading.held), len(s.reading.waiting), len(s.large))
+			len(s.reading.held), len(s.reading.waiting), s.large.Taken())
 	}
 	late := &request{conn: connectionFrom("10.0.0.9", s.memory), group: inferenceCalls, model: "stub"}
 	if err := s.arrive(late, ""); !errors.Is(err, errDraining) {
