@@ -94,6 +94,7 @@ type Sent struct {
 type Stats struct {
 	Dropped uint64 // that ended before their first batch was formed
 	Refused uint64 // that were rejected at once: ErrFull and ErrLate
+	Checked uint64 // how often room was checked: by Room, and by Submit
 	Queued  int    // rows that wait now
 }
 

@@ -27,6 +27,7 @@ func (w *world) checkSubmit(r *simRequest, err error) {
 		}
 		return
 	}
+	w.want.Checked++
 	if err != nil {
 		w.want.Refused++
 	}

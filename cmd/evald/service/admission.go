@@ -24,15 +24,19 @@ import (
 //	arrive   after its headers: refuses it if there are too many connections, its token does not open the call, or the server drains
 //	acquire  over gRPC, where a message is read whole: waits for a slot
 //	take     reserves memory for reading, decoding and the answer; never waits
-//	room     refuses it if the model's queue has no room for its rows; over REST before the rows are read (foresee)
-//	admit    after reading: checks room, waits for a turn if it is a large search, and reserves memory until it is answered
+//	room     refuses it if the model's queue has no room for its rows: over REST before they are read (foresee), else before they are decoded
+//	admit    after reading: counts it, waits for a turn if it is a large search, and reserves memory until it is answered
 //
-// When the rows join the queue, the batcher checks room again (queue.Batcher.Room), because other rows may have joined meanwhile.
+// So the limit of requests, the memory and the queue's room are each checked twice: before most of the work of reading, and again when the
+// request is complete, because others may have come meanwhile. The second check of room is the batcher's, when the rows join the queue. Only
+// long messages and the bodies of REST, whose sizes are not known before, check memory more often.
 
 // hold lists the memory, slot, turn and references that a request holds. computed and end release them; each is released once.
 type hold struct {
 	bytes      int64 // reserved in the budget under the client's address
+	advance    int   // part of bytes: reserved for a decoded message before it is read
 	need, work int   // parts of bytes: what admit reserved, and of that what is only needed until the answer is computed
+	foreseen   bool  // whether foresee has found room for the rows
 	slot       slot
 	under      *Server // the server that counts the request as in progress; nil: not counted
 	served     *model  // the model that answers it
@@ -114,7 +118,8 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	if !known {
 		ask.priority, ask.timeout = queue.High, 0
 	}
-	return cmp.Or(s.enter(0), ask.room(m, n))
+	r.foreseen = true
+	return ask.room(m, n)
 }
 
 // admit accepts or refuses a request that has been read, and reserves what it needs until it is answered. It is called again if the rows
@@ -140,8 +145,10 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			return err
 		}
 		r.under = s
-		if err := r.room(m, r.rows); err != nil {
-			return err
+		if !r.foreseen {
+			if err := r.room(m, r.rows); err != nil {
+				return err
+			}
 		}
 	}
 	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.turn {
@@ -222,6 +229,8 @@ type budget struct {
 	mu    sync.Mutex
 	total int64 // bytes for requests: the whole budget less the memory of models
 
+	checks int // calls of take that have asked for memory
+
 	used int64
 	high int64            // maximum of used since cooled last returned true
 	by   map[string]int64 // address -> bytes
@@ -273,6 +282,7 @@ func (r *request) take(n int) error {
 	b, address := r.conn.of.memory, r.conn.from
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.checks++
 	room, from := b.total-b.used, b.total/4*3-b.by[address]
 	if r.bytes+int64(n) > smallRequest {
 		room -= b.total / 4
@@ -291,6 +301,9 @@ func (r *request) take(n int) error {
 
 // give returns n bytes to the budget.
 func (r *request) give(n int) {
+	if n == 0 {
+		return
+	}
 	r.bytes -= int64(n)
 	r.conn.of.memory.force(r.conn.from, -n)
 }

@@ -28,7 +28,7 @@
 // # Decisions
 //
 // One request object (request.go) follows a request of either transport from the connection to the answer. Its memory is reserved before
-// it is allocated, and released in one place (admission.go). A request waits in only two queues.
+// it is allocated, and released in one place (admission.go). A request waits in only two queues, and a large search for its place.
 //
 // REST's JSON is read token by token (rest_call.go), so that a compressed body is refused as soon as it exceeds a limit. gRPC reads whole
 // messages, in a slot with room for the longest one. The memory of a message is reserved before it is decoded, and the memory of an answer
