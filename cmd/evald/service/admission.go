@@ -18,14 +18,14 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// This file decides which requests are refused, which wait and for what, and accounts for the memory, slots and turns that each holds. A
+// This file decides which requests are refused, which wait and for what, and accounts for the memory, slots and places that each holds. A
 // request of a counted connection (connections.go) passes these functions in this order:
 //
 //	arrive   after its headers: refuses it if there are too many connections, its token does not open the call, or the server drains
 //	acquire  over gRPC, where a message is read whole: waits for a slot
 //	take     reserves memory for reading, decoding and the answer; never waits
 //	room     refuses it if the model's queue has no room for its rows: over REST before they are read (foresee), else before they are decoded
-//	admit    after reading: counts it, waits for a turn if it is a large search, and reserves memory until it is answered
+//	admit    after reading: counts it, waits for a place if it is a large search, and reserves memory until it is answered
 //
 // So the limit of requests, the memory and the queue's room are each checked twice: before most of the work of reading, and again when the
 // request is complete, because others may have come meanwhile. The second check of room is the batcher's, when the rows join the queue. Only
@@ -40,14 +40,14 @@ type hold struct {
 	slot       slot
 	under      *Server // the server that counts the request as in progress; nil: not counted
 	served     *model  // the model that answers it
-	turn       bool    // of a large search
+	place      bool // among those of large searches
 }
 
 // computed releases the memory that is only needed until the answer is computed.
 func (r *request) computed() {
 	r.give(r.work)
 	r.work = 0
-	if r.turn {
+	if r.place {
 		r.under.large.Leave()
 	}
 	if r.under != nil {
@@ -56,7 +56,7 @@ func (r *request) computed() {
 	if r.served != nil {
 		r.served.release()
 	}
-	r.turn, r.under, r.served = false, nil, nil
+	r.place, r.under, r.served = false, nil, nil
 }
 
 // end releases everything. It is called when the answer is being sent, or when there is none.
@@ -151,11 +151,11 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			}
 		}
 	}
-	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.turn {
+	if m.searches && (r.rows >= largeSearch || r.exact > solver.ProbeNodes) && !r.place {
 		if err := s.large.Take(ctx); err != nil {
 			return toStatus(fmt.Errorf("search: %w", err))
 		}
-		r.turn = true
+		r.place = true
 	}
 	more := work + r.cost(names) - r.need
 	if err := r.take(more); err != nil {

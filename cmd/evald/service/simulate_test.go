@@ -505,7 +505,7 @@ func (w *service) checkError(ctx context.Context, c *call, err error) {
 	if !good {
 		w.fail("%s ends without a reason: %v", c.name, err)
 	}
-	if r.bytes != 0 || r.turn || r.under != nil || r.served != nil {
+	if r.bytes != 0 || r.place || r.under != nil || r.served != nil {
 		w.fail("%s has not given back what it held: %+v", c.name, &r.hold)
 	}
 }
