@@ -17,7 +17,7 @@ import (
 //	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
 //	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
 //	cache     earlier answers, with a Cache
-//	backend   computes; a Fallback asks its stages in turn, and a queue.Batcher merges the rows of concurrent callers
+//	backend   computes; a Fallback asks its stages in turn, a queue.Batcher merges callers' rows
 //
 // A panic of a backend is an error, a *fault.Error, of each caller whose rows it had. The Evaluator
 // continues to answer.
@@ -68,7 +68,8 @@ func (e *Evaluator) Supports(b *game.Board) error {
 	return e.boards(b)
 }
 
-// WithBackend returns an Evaluator with another backend of the same Attributes, such as a queue.Client, which shares everything else with e.
+// WithBackend returns an Evaluator with another backend of the same Attributes, such as a
+// queue.Client, which shares everything else with e.
 func (e *Evaluator) WithBackend(b Backend) *Evaluator {
 	of := *e
 	of.backend = b

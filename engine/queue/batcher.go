@@ -1,5 +1,5 @@
-// Package queue merges the batches of concurrent callers into larger ones for a backend. Its Batcher is a backend itself. While rows wait,
-// callers take turns, by their clients and weights.
+// Package queue merges the batches of concurrent callers into larger ones for a backend. Its Batcher
+// is a backend itself. While rows wait, the callers' clients take turns by their weights.
 //
 // Read batcher.go, scheduler.go (the decisions), shares.go (turns) and request.go (the callers' memory).
 //
@@ -137,8 +137,8 @@ func (b *Batcher) Compute(ctx context.Context, batch *eval.Batch) error {
 	return err
 }
 
-// Client is a Batcher as a backend whose batches are requests of Caller. If Timing is not nil, each batch sets it; then it has one batch at
-// a time.
+// Client is a Batcher as a backend whose batches are requests of Caller. If Timing is not nil, each
+// batch sets it, and there may be only one batch at a time.
 type Client struct {
 	*Batcher
 	Caller Caller
@@ -161,8 +161,9 @@ func (b *Batcher) Stats() Stats {
 	return b.decide.stats
 }
 
-// Room returns nil if Submit would accept rows of a caller now, and otherwise the error that Submit would return at once; deadline is that
-// of their answers, zero if there is none. Submit decides again, because other rows may wait by then.
+// Room returns nil if Submit would accept rows of a caller now, and otherwise the error that Submit
+// would return at once; deadline is that of their answers, zero if there is none. Submit decides
+// again, because other rows may wait by then.
 func (b *Batcher) Room(c Caller, rows int, deadline time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,9 +184,11 @@ func (b *Batcher) Close() {
 	}
 }
 
-// Submit is Compute for a caller, and also returns how long the rows waited. It returns when the batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait, it rejects the
-// request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half of the time to the deadline. The other half is a
-// reserve. It also returns ErrLate for a request that has waited MaxWait.
+// Submit is Compute for a caller, and also returns how long the rows waited. It returns when the
+// batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait,
+// it rejects the request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half
+// of the time to the deadline. The other half is a reserve. It also returns ErrLate for a request
+// that has waited MaxWait.
 func (b *Batcher) Submit(ctx context.Context, batch *eval.Batch, c Caller) (Timing, error) {
 	r := newRequest(ctx, batch, c, time.Now())
 	if err := b.enqueue(r); err != nil {

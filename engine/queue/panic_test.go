@@ -14,8 +14,8 @@ import (
 	"github.com/evald/evald/engine/queue"
 )
 
-// A panic of a backend, or of the batcher over its damaged answers, is an error of its callers alone: the batcher answers the next ones as
-// if there had been none, and closes.
+// A panic of a backend, or of the batcher over its damaged answers, is an error of its callers alone:
+// the batcher answers the next ones as if there had been none, and closes.
 func TestPanics(t *testing.T) {
 	var broken atomic.Bool
 	for name, backend := range map[string]*evaltest.Stub{

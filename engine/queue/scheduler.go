@@ -68,10 +68,12 @@ func (s *scheduler) submit(r *request, now time.Time) error {
 	return nil
 }
 
-// refuse returns nil if rows of a caller are accepted; otherwise it returns the reason. It counts checks and refusals. If no rows wait, any number
-// is accepted. Otherwise Low rows may fill half of the queue, Normal rows three quarters, and High rows all of it. Of that part, each
-// client may fill at most half of the room that other clients leave, so there is always room for a client with few rows. The predicted wait
-// is compared with the deadline only if a full batch waits, because the times of small batches predict little.
+// refuse returns nil if rows of a caller are accepted; otherwise it returns the reason. It counts
+// checks and refusals. If no rows wait, any number is accepted. Otherwise Low rows may fill half of
+// the queue, Normal rows three quarters, and High rows all of it. Of that part, each client may fill
+// at most half of the room that other clients leave, so there is always room for a client with few
+// rows. The predicted wait is compared with the deadline only if a full batch waits, because the
+// times of small batches predict little.
 func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
 	s.stats.Checked++
 	queued := s.stats.Queued

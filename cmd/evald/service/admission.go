@@ -24,12 +24,13 @@ import (
 //	arrive   after its headers: refuses it if there are too many connections, its token does not open the call, or the server drains
 //	acquire  over gRPC, where a message is read whole: waits for a slot
 //	take     reserves memory for reading, decoding and the answer; never waits
-//	room     refuses it if the model's queue has no room for its rows: over REST before they are read (foresee), else before they are decoded
+//	room     refuses it if the model's queue has no room for its rows; over REST before the rows are read (foresee)
 //	admit    after reading: counts it, waits for a place if it is a large search, and reserves memory until it is answered
 //
-// So the limit of requests, the memory and the queue's room are each checked twice: before most of the work of reading, and again when the
-// request is complete, because others may have come meanwhile. The second check of room is the batcher's, when the rows join the queue. Only
-// long messages and the bodies of REST, whose sizes are not known before, check memory more often.
+// So the limit of requests, memory and the queue's room are each checked twice: early, and again when
+// the request is complete, because others may have come meanwhile. The second check of room is the
+// batcher's, when the rows join the queue. Only long messages and the bodies of REST, whose sizes are
+// not known before, ask for memory more often.
 
 // hold lists the memory, slot, turn and references that a request holds. computed and end release them; each is released once.
 type hold struct {
@@ -40,7 +41,7 @@ type hold struct {
 	slot       slot
 	under      *Server // the server that counts the request as in progress; nil: not counted
 	served     *model  // the model that answers it
-	place      bool // among those of large searches
+	place      bool    // among those of large searches
 }
 
 // computed releases the memory that is only needed until the answer is computed.

@@ -301,8 +301,8 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	return nil
 }
 
-// evaluator returns the model's evaluator; its rows join the queue as those of c, and waited gets their times. It is nil for searches, whose
-// batches are concurrent.
+// evaluator returns the model's evaluator; its rows join the queue as those of c, and waited gets
+// their times. It is nil for searches, whose batches are concurrent.
 func (r *request) evaluator(m *model, c queue.Caller, waited *queue.Timing) *eval.Evaluator {
 	r.client = queue.Client{Batcher: m.batcher, Caller: c, Timing: waited}
 	return m.evaluator.WithBackend(&r.client)

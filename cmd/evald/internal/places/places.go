@@ -21,24 +21,25 @@ func New(n int) *Places { return &Places{taken: make(chan struct{}, n)} }
 
 // Limited returns n places for which at most waiting requests wait, each for Patience.
 func Limited(n, waiting int) *Places {
-	return &Places{Bytes: mostBytes, taken: make(chan struct{}, n), asked: make(chan struct{}, n+waiting)}
+	return &Places{Bytes: usualBytes, taken: make(chan struct{}, n), asked: make(chan struct{}, n+waiting)}
 }
 
 // Patience is the time that a request waits for a limited place.
 const Patience = 3 * time.Second
 
-// Bytes that a request of the page may use, at least and at most.
+// Memory of a place of the page in bytes: the minimum, if there are several places, and the default.
 const (
 	leastBytes = 96 << 20
-	mostBytes  = 300 << 20
+	usualBytes = 300 << 20
 )
 
-// ForPage returns the places of the page's analyses, moves and reviews, which together use memory bytes: two for each processor, or fewer if
-// that is too little memory. 0 stands for as much as they need.
+// ForPage returns the places of the page's analyses, moves and reviews, which together use memory
+// bytes: two for each processor, or fewer if that is too little memory. 0 stands for as much as they
+// need.
 func ForPage(memory int64) *Places {
 	n := int64(2 * runtime.GOMAXPROCS(0))
 	if memory == 0 {
-		memory = n * mostBytes
+		memory = n * usualBytes
 	}
 	n = max(1, min(n, memory/leastBytes))
 	p := Limited(int(n), 32)
@@ -49,7 +50,8 @@ func ForPage(memory int64) *Places {
 // ErrBusy means that too many requests wait for a place, or that none was free in time.
 var ErrBusy = errors.New("the server runs its maximum number of searches; try again soon")
 
-// Take waits for a place. If it returns nil, the caller must call Leave. Its errors are ErrBusy and that of ctx.
+// Take waits for a place. If it returns nil, the caller must call Leave. Its errors are ErrBusy and
+// that of ctx.
 func (p *Places) Take(ctx context.Context) error {
 	var tooLong <-chan time.Time
 	if p.asked != nil {

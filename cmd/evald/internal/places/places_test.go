@@ -11,8 +11,8 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// While a limited place is taken, one request waits for it and others are refused; it waits for Patience, or until it ends, or until the
-// place is free.
+// While a limited place is taken, one request waits for it and others are refused; it waits for
+// Patience, or until it ends, or until the place is free.
 func TestLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Limited(1, 1)
@@ -62,8 +62,8 @@ func TestUnlimited(t *testing.T) {
 func TestForPage(t *testing.T) {
 	n := int64(2 * runtime.GOMAXPROCS(0))
 	for memory, want := range map[int64]struct{ places, bytes int64 }{
-		0:                    {n, mostBytes},
-		n * mostBytes * 2:    {n, 2 * mostBytes},
+		0:                    {n, usualBytes},
+		n * usualBytes * 2:   {n, 2 * usualBytes},
 		2*leastBytes - 1:     {1, 2*leastBytes - 1},
 		leastBytes / 2:       {1, leastBytes / 2},
 		(n + 1) * leastBytes: {n, (n + 1) * leastBytes / n},
