@@ -36,7 +36,7 @@ TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/li
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
 # one goroutine. The measurements of internal/bench are not among them: they run the code of the others.
-RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library play plot stream web) ./engine/mcts ./engine/eval ./engine/jobs \
+RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library play plot stream web) ./engine/mcts ./engine/eval ./engine/queue ./engine/jobs \
 	./engine/arena ./engine/solver/... ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
 RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -buildmode=default -short
 
@@ -88,7 +88,7 @@ test-skipped: build library
 	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(SLOW)) $(IN)
 	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE))
 
-SIMULATED := ./engine/cluster ./engine/eval ./cmd/evald/service
+SIMULATED := ./engine/cluster ./engine/queue ./cmd/evald/service
 
 simulate: ## run cluster, batcher and service from SEEDS (1000) seeds, FROM (1) on, in virtual time; SEED=K IN=PACKAGE repeats one
 	EVALD_SEEDS=$(or $(SEEDS),1000) EVALD_SEED_FROM=$(or $(FROM),1) EVALD_SEED=$(SEED) GOGC=400 $(TEST) -count=1 -timeout 10h -p 1 -v -run Simulate $(or $(IN),$(SIMULATED))

@@ -24,6 +24,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/solver", "engine/fault engine/game engine/internal/prefetch engine/solver/book"},
 	{"engine/eval", "engine/fault engine/short engine/game engine/internal/prefetch engine/jobs engine/solver"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
+	{"engine/queue", "engine/fault engine/game engine/eval"},
 	{"engine/heuristic", "engine/game engine/eval"},
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/mcts", "engine/fault engine/game engine/eval engine/solver engine/internal/prefetch"},
@@ -58,7 +59,8 @@ var layers = []struct{ pkg, may string }{
 	{"cmd/evald/kserve", ""},
 	{"cmd/evald/client", "engine/game engine/eval cmd/evald/kserve"},
 	{"cmd/evald/service/origin", "engine/short"},
-	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/ask engine/solver nn/net cmd/evald/kserve cmd/evald/service/origin"},
+	{"cmd/evald/internal/places", ""},
+	{"cmd/evald/service", "engine/fault engine/short engine/game engine/eval engine/mcts engine/ask engine/queue engine/solver nn/net cmd/evald/internal/places cmd/evald/kserve cmd/evald/service/origin"},
 	{"cmd/evald/...", "cmd/evald/... engine/... kernels/... models nn/..."},
 }
 

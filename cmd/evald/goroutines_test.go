@@ -13,7 +13,6 @@ import (
 // harmless are goroutines and callbacks of calls of the library that need not recover: file and
 // function, and why.
 var harmless = map[string]string{
-	"engine/eval/batcher.go dispatch":          "ring is the state machine of the batcher, which the library does not use",
 	"engine/jobs/jobs.go Do":                   "help is join, whose run recovers",
 	"engine/jobs/jobs.go release":              "help is join, whose run recovers",
 	"engine/jobs/jobs.go Finishing":            "cancels a context",

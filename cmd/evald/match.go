@@ -22,6 +22,7 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -337,7 +338,7 @@ func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
 			if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
 				return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
 			}
-			return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}}), nil
+			return eval.New(queue.New(e.Backend(), queue.Config{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), eval.Options{}), nil
 		})
 	}
 	shared.Models, shared.Chosen = batched(shared.Models), batched(shared.Chosen)

@@ -244,7 +244,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 		log.Info("read games for the explorer", "games", games.Summary())
 	}
 	page, err := web.New(web.Config{
-		Evaluator: e, Games: games, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Limits: web.Limits{Memory: int64(c.Memory) / 4},
+		Evaluator: e, Games: games, Model: first.Ref(), ModelOn: modelOn, Networks: networks, Metrics: server.Metrics(), Runs: c.Runs, Places: server.Places(),
 		Agents: agent.Shared{Models: models, Chosen: own.Chosen, Solved: &agent.Solved{}, Ships: source.books},
 	})
 	if err != nil {
@@ -295,7 +295,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams = c.Body, c.Rows, c.Requests, c.Streams
 	limits.Idle = c.IdleTimeout
-	limits.Memory, limits.Timeout = int64(c.Memory)/2, source.settings(modelSettings{}).Timeout
+	limits.Memory, limits.Page, limits.Timeout = int64(c.Memory)/2, int64(c.Memory)/4, source.settings(modelSettings{}).Timeout
 	for _, m := range all {
 		limits.Timeout = max(limits.Timeout, m.Timeout)
 	}

@@ -2,16 +2,7 @@
 // A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use an Evaluator. Fallback and
 // Mirrored are backends that wrap backends.
 //
-// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, batcher.go with scheduler.go, shares.go and
-// request.go, fallback.go (with Mirrored), source.go.
-//
-// # Decisions
-//
-// An idle batcher lets callers run first: if no batch is in progress, it yields to Go's scheduler before it forms one. Otherwise, on few
-// cores, the first of many small requests would always be sent alone.
-//
-// The batcher's decisions are a state machine without goroutines or clock (scheduler.go). So simulations can replay it from a seed, with
-// events in any order.
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, fallback.go (with Mirrored), source.go.
 package eval
 
 import (
@@ -163,15 +154,23 @@ func (b *Batch) AnswerTerminal(i int) bool {
 	return true
 }
 
-// Unfinished returns an error that names the first row whose game is over, or nil.
+// Unfinished returns a *RowError for the first row whose game is over, or nil.
 func (b *Batch) Unfinished() error {
 	for i, p := range b.Pos {
 		if r := b.Board.Result(p); r != game.Ongoing {
-			return fmt.Errorf("row %d: the game is over (%v), and only unfinished games have raw answers", i, r)
+			return &RowError{i, fmt.Sprintf("the game is over (%v), and only unfinished games have raw answers", r)}
 		}
 	}
 	return nil
 }
+
+// RowError is the reason why a row cannot be answered.
+type RowError struct {
+	Row    int
+	Reason string
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Reason) }
 
 // Finite returns nil if all answers are finite numbers, and otherwise an error that wraps ErrNotFinite and names the first position whose
 // answer is not.

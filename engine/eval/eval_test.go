@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/queue"
 )
 
 var board = game.MustBoard(game.Connect4)
@@ -59,7 +60,7 @@ func (constant) Compute(_ context.Context, b *eval.Batch) error {
 func TestConformance(t *testing.T) {
 	stub := func() *evaltest.Stub { return &evaltest.Stub{Source: eval.CPU} }
 	broken := &evaltest.Stub{Before: func(context.Context, *eval.Batch) error { return errors.New("out of order") }}
-	own := eval.Options{OwnRules: true}
+	own, merging := eval.Options{OwnRules: true}, queue.Config{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
 	for name, c := range map[string]struct {
 		e       func() *eval.Evaluator
 		mirror  bool
@@ -69,7 +70,7 @@ func TestConformance(t *testing.T) {
 		"cache":      {func() *eval.Evaluator { return cached(eval.NewCache(1<<14), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
 		"tiny cache": {func() *eval.Evaluator { return cached(eval.NewCache(1), "m", stub()) }, true, []eval.Source{eval.CPU, eval.Cached}},
 		"batcher": {func() *eval.Evaluator {
-			return batching(stub(), eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2})
+			return eval.New(queue.New(stub(), merging), own)
 		}, false, []eval.Source{eval.CPU}},
 		"fallback": {func() *eval.Evaluator {
 			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, own)
@@ -77,10 +78,8 @@ func TestConformance(t *testing.T) {
 		"mirrored": {func() *eval.Evaluator { return eval.New(eval.NewMirrored(stub()), own) }, true, []eval.Source{eval.CPU}},
 		"exact":    {func() *eval.Evaluator { return eval.New(stub(), eval.Options{Exact: eval.NewExact(200)}) }, false, []eval.Source{eval.CPU, eval.Rules, eval.Forced, eval.Solved}},
 		"all options": {func() *eval.Evaluator {
-			batching := eval.BatcherConfig{MaxRows: 16, MaxDelay: time.Microsecond, InFlight: 2}
-			return eval.New(eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}, eval.Options{
-				Cache: eval.NewCache(1 << 10), Model: "m", Batch: &batching, Exact: eval.NewExact(200),
-			})
+			fallback := eval.Fallback{{Name: "broken", Backend: broken}, {Name: "stub", Backend: stub()}}
+			return eval.New(queue.New(fallback, merging), eval.Options{Cache: eval.NewCache(1 << 10), Model: "m", Exact: eval.NewExact(200)})
 		}, true, []eval.Source{eval.CPU, eval.Cached, eval.Rules, eval.Forced, eval.Solved}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
@@ -18,29 +17,23 @@ import (
 //	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
 //	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
 //	cache     earlier answers, with a Cache
-//	batch     the remaining rows join those of other callers, with Options.Batch
-//	backend   computes; a Fallback asks its stages in turn
+//	backend   computes; a Fallback asks its stages in turn, a queue.Batcher merges callers' rows
 //
 // A panic of a backend is an error, a *fault.Error, of each caller whose rows it had. The Evaluator
 // continues to answer.
 type Evaluator struct {
 	backend Backend
 	options Options
-	batcher *batcher                // around backend; nil without Options.Batch
 	model   uint32                  // the number of Options.Model in Options.Cache
 	boards  func(*game.Board) error // Attributes.Supports of backend
-	caller  Caller
 	work    *sync.Pool
 }
 
-// Options of an Evaluator. The zero value has no cache and no batcher.
+// Options of an Evaluator. The zero value has no cache.
 type Options struct {
 	// Cache stores answers under the name Model. New weights must have a new name.
 	Cache *Cache
 	Model string
-
-	// Batch merges the rows of concurrent callers into larger batches for the backend.
-	Batch *BatcherConfig
 
 	// OwnRules means that the backend applies the rules itself, as a search does. Then Evaluate skips the rules step.
 	OwnRules bool
@@ -59,9 +52,6 @@ func New(b Backend, o Options) *Evaluator {
 	if o.Cache != nil {
 		e.model = o.Cache.model(o.Model)
 	}
-	if o.Batch != nil {
-		e.batcher = newBatcher(b, *o.Batch)
-	}
 	return e
 }
 
@@ -78,10 +68,11 @@ func (e *Evaluator) Supports(b *game.Board) error {
 	return e.boards(b)
 }
 
-// For returns an Evaluator whose requests belong to c. It shares everything with e.
-func (e *Evaluator) For(c Caller) *Evaluator {
+// WithBackend returns an Evaluator with another backend of the same Attributes, such as a
+// queue.Client, which shares everything else with e.
+func (e *Evaluator) WithBackend(b Backend) *Evaluator {
 	of := *e
-	of.caller = c
+	of.backend = b
 	return &of
 }
 
@@ -96,102 +87,67 @@ func (e *Evaluator) WithExact(x Backend) *Evaluator {
 // Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps
 // ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
-	_, err := e.Submit(ctx, b, false)
-	return err
+	return e.answer(ctx, b, false)
 }
 
 // Leaves fills every row with the backend's raw answer, even if the next stones decide the position: trees apply the rules themselves. If a
 // game is over, it returns an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
-	_, err := e.Submit(ctx, b, true)
-	return err
+	return e.answer(ctx, b, true)
 }
 
-// Submit is Evaluate, or Leaves if raw is set, and also returns how long the rows waited in the batcher. Further errors are ErrFull,
-// ErrLate and ErrClosed.
-func (e *Evaluator) Submit(ctx context.Context, b *Batch, raw bool) (t Timing, err error) {
+// answer is Evaluate, or Leaves if raw is set.
+func (e *Evaluator) answer(ctx context.Context, b *Batch, raw bool) (err error) {
 	if err := b.Ready(ctx); err != nil {
-		return Timing{}, err
+		return err
 	}
 	if err := e.Supports(b.Board); err != nil {
-		return Timing{}, err
+		return err
 	}
 	if raw {
 		if err := b.Unfinished(); err != nil {
-			return Timing{}, fmt.Errorf("evaluate: %w", err)
+			return fmt.Errorf("evaluate: %w", err)
 		}
-		t, err = e.compute(ctx, b)
+		err = e.compute(ctx, b)
 	} else {
 		w := e.work.Get().(*undecided)
 		defer e.work.Put(w)
 		w.take(b, e.options.OwnRules) // finished, rules
 		if err := w.prove(ctx, e.options.Exact, b); err != nil {
-			return Timing{}, err
+			return err
 		}
-		if t, err = e.compute(ctx, &w.batch); err == nil {
+		if err = e.compute(ctx, &w.batch); err == nil {
 			w.giveBack(b)
 		}
 	}
 	if err == nil && e.options.OnAnswers != nil {
 		e.options.OnAnswers(b.Source)
 	}
-	return t, err
+	return err
 }
 
-// compute answers unfinished games: cache, batch, backend.
-func (e *Evaluator) compute(ctx context.Context, b *Batch) (Timing, error) {
+// compute answers unfinished games: cache, backend.
+func (e *Evaluator) compute(ctx context.Context, b *Batch) error {
 	if len(b.Pos) == 0 {
-		return Timing{}, nil
+		return nil
 	}
 	if e.options.Cache == nil {
-		return e.send(ctx, b)
+		return compute(ctx, e.backend, b)
 	}
 	m := e.options.Cache.look(b, e.model)
 	defer e.options.Cache.work.Put(m)
 	if len(m.rows) == 0 {
-		return Timing{}, nil
+		return nil
 	}
-	t, err := e.send(ctx, &m.batch)
+	err := compute(ctx, e.backend, &m.batch)
 	if err == nil {
 		e.options.Cache.keep(b, m)
 	}
-	return t, err
-}
-
-func (e *Evaluator) send(ctx context.Context, b *Batch) (Timing, error) {
-	if e.batcher != nil {
-		return e.batcher.Submit(ctx, b, e.caller)
-	}
-	return Timing{}, compute(ctx, e.backend, b)
+	return err
 }
 
 // compute calls a backend. A panic becomes its error.
 func compute(ctx context.Context, backend Backend, b *Batch) (err error) {
 	defer fault.Catch(&err)
 	return backend.Compute(ctx, b)
-}
-
-// Room returns nil if the batcher would accept n rows of e's caller now; deadline is that of their answers, zero if there is none.
-// Otherwise it returns the error that Submit would return at once. Submit decides again, because other rows may wait by then.
-func (e *Evaluator) Room(n int, deadline time.Time) error {
-	if e.batcher == nil {
-		return nil
-	}
-	return e.batcher.Room(e.caller, n, deadline)
-}
-
-// BatcherStats are the counts of the batcher; zeros without one.
-func (e *Evaluator) BatcherStats() BatcherStats {
-	if e.batcher == nil {
-		return BatcherStats{}
-	}
-	return e.batcher.Stats()
-}
-
-// Close rejects further batches, and returns when the batcher, if there is one, has answered the accepted ones. It does not close the
-// backend.
-func (e *Evaluator) Close() {
-	if e.batcher != nil {
-		e.batcher.Close()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -65,17 +66,16 @@ func (r *Run) match(ctx context.Context, g *Generation, candidate *eval.Evaluato
 	if best != nil {
 		games = c.GateGames
 	}
-	batched := map[string]*eval.Evaluator{name(g.Number): batcher(candidate)}
+	own, end := batched(candidate)
+	defer end()
+	networks := map[string]*eval.Evaluator{name(g.Number): own}
 	if best != nil {
-		batched[against.Model] = batcher(best)
+		other, end := batched(best)
+		defer end()
+		networks[against.Model] = other
 	}
-	defer func() {
-		for _, b := range batched {
-			b.Close()
-		}
-	}()
 	shared := agent.Shared{Models: func(model string) (*eval.Evaluator, error) {
-		if e, ok := batched[model]; ok {
+		if e, ok := networks[model]; ok {
 			return e, nil
 		}
 		return nil, fmt.Errorf("no network %q here: opponents are agents without one", model)
@@ -126,12 +126,13 @@ func (r *Run) spec(network string, b *game.Board) agent.Spec {
 	return agent.Spec{Name: "mcts", Model: network, Search: ask.Search{Visits: r.Config.on(b.Rules()).GateVisits, How: ask.How{Exact: solver.NoProbes}}}
 }
 
-// batcher returns an evaluator that combines the requests of many games into batches, if that is faster.
-func batcher(e *eval.Evaluator) *eval.Evaluator {
+// batched returns an evaluator that combines the requests of many games into batches, if that is faster. The caller must call end.
+func batched(e *eval.Evaluator) (of *eval.Evaluator, end func()) {
 	if e.Backend().Attributes().Rows == 1 {
-		return eval.New(e.Backend(), eval.Options{})
+		return eval.New(e.Backend(), eval.Options{}), func() {}
 	}
-	return eval.New(e.Backend(), eval.Options{Batch: &eval.BatcherConfig{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}})
+	b := queue.New(e.Backend(), queue.Config{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+	return eval.New(b, eval.Options{}), b.Close
 }
 
 // rounds plays the pairs of games of a match. The gate's match ends as soon as the test has a verdict.

@@ -12,39 +12,44 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/solver"
 )
 
-// This file decides which requests are refused, which wait and for what, and accounts for the memory, slots and turns that each holds. A
+// This file decides which requests are refused, which wait and for what, and accounts for the memory, slots and places that each holds. A
 // request of a counted connection (connections.go) passes these functions in this order:
 //
 //	arrive   after its headers: refuses it if there are too many connections, its token does not open the call, or the server drains
 //	acquire  over gRPC, where a message is read whole: waits for a slot
 //	take     reserves memory for reading, decoding and the answer; never waits
 //	room     refuses it if the model's queue has no room for its rows; over REST before the rows are read (foresee)
-//	admit    after reading: checks room, waits for a turn if it is a large search, and reserves memory until it is answered
+//	admit    after reading: counts it, waits for a place if it is a large search, and reserves memory until it is answered
 //
-// When the rows join the queue, the batcher checks room again (eval.Evaluator.Room), because other rows may have joined meanwhile.
+// So the limit of requests, memory and the queue's room are each checked twice: early, and again when
+// the request is complete, because others may have come meanwhile. The second check of room is the
+// batcher's, when the rows join the queue. Only long messages and the bodies of REST, whose sizes are
+// not known before, ask for memory more often.
 
 // hold lists the memory, slot, turn and references that a request holds. computed and end release them; each is released once.
 type hold struct {
 	bytes      int64 // reserved in the budget under the client's address
+	advance    int   // part of bytes: reserved for a decoded message before it is read
 	need, work int   // parts of bytes: what admit reserved, and of that what is only needed until the answer is computed
+	foreseen   bool  // whether foresee has found room for the rows
 	slot       slot
 	under      *Server // the server that counts the request as in progress; nil: not counted
 	served     *model  // the model that answers it
-	turn       bool    // of a large search
+	place      bool    // among those of large searches
 }
 
 // computed releases the memory that is only needed until the answer is computed.
 func (r *request) computed() {
 	r.give(r.work)
 	r.work = 0
-	if r.turn {
-		<-r.under.large
+	if r.place {
+		r.under.large.Leave()
 	}
 	if r.under != nil {
 		r.under.leave()
@@ -52,7 +57,7 @@ func (r *request) computed() {
 	if r.served != nil {
 		r.served.release()
 	}
-	r.turn, r.under, r.served = false, nil, nil
+	r.place, r.under, r.served = false, nil, nil
 }
 
 // end releases everything. It is called when the answer is being sent, or when there is none.
@@ -100,7 +105,7 @@ func (r *request) room(m *model, n int) error {
 	if m.searches || m.cache != nil {
 		return nil
 	}
-	return toStatus(m.evaluator.For(r.caller(false)).Room(n, r.deadline(m)))
+	return toStatus(m.batcher.Room(r.caller(false), n, r.deadline(m)))
 }
 
 // foresee refuses a request for n rows while it is being read, if it would be refused later. Unless known, the parameters have not been
@@ -112,9 +117,10 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	}
 	ask := request{conn: r.conn, token: r.token, shown: r.shown, asked: r.asked, parameters: r.parameters}
 	if !known {
-		ask.priority, ask.timeout = eval.High, 0
+		ask.priority, ask.timeout = queue.High, 0
 	}
-	return cmp.Or(s.enter(0), ask.room(m, n))
+	r.foreseen = true
+	return ask.room(m, n)
 }
 
 // admit accepts or refuses a request that has been read, and reserves what it needs until it is answered. It is called again if the rows
@@ -140,17 +146,17 @@ func (s *Server) admit(ctx context.Context, r *request, names []string) error {
 			return err
 		}
 		r.under = s
-		if err := r.room(m, r.rows); err != nil {
-			return err
+		if !r.foreseen {
+			if err := r.room(m, r.rows); err != nil {
+				return err
+			}
 		}
 	}
-	if m.searches && (r.rows >= largeSearch || r.search.Exact > solver.ProbeNodes) && !r.turn {
-		select {
-		case s.large <- struct{}{}:
-			r.turn = true
-		case <-ctx.Done():
-			return toStatus(fmt.Errorf("search: %w", ctx.Err()))
+	if m.searches && (r.rows >= largeSearch || r.search.Exact > solver.ProbeNodes) && !r.place {
+		if err := s.large.Take(ctx); err != nil {
+			return toStatus(fmt.Errorf("search: %w", err))
 		}
+		r.place = true
 	}
 	more := work + r.cost(names) - r.need
 	if err := r.take(more); err != nil {
@@ -195,8 +201,8 @@ func (r *request) cost(names []string) int {
 func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 64 + 4*b.Actions() }
 
 // caller identifies the request's client for the batcher: by its token, else by its certificate, else by its address.
-func (r *request) caller(accepted bool) eval.Caller {
-	c := eval.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
+func (r *request) caller(accepted bool) queue.Caller {
+	c := queue.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
 	switch {
 	case r.token != nil:
 		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight
@@ -223,6 +229,8 @@ func (r *request) deadline(m *model) time.Time {
 type budget struct {
 	mu    sync.Mutex
 	total int64 // bytes for requests: the whole budget less the memory of models
+
+	checks int // calls of take that have asked for memory
 
 	used int64
 	high int64            // maximum of used since cooled last returned true
@@ -275,6 +283,7 @@ func (r *request) take(n int) error {
 	b, address := r.conn.of.memory, r.conn.from
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.checks++
 	room, from := b.total-b.used, b.total/4*3-b.by[address]
 	if r.bytes+int64(n) > smallRequest {
 		room -= b.total / 4
@@ -293,6 +302,9 @@ func (r *request) take(n int) error {
 
 // give returns n bytes to the budget.
 func (r *request) give(n int) {
+	if n == 0 {
+		return
+	}
 	r.bytes -= int64(n)
 	r.conn.of.memory.force(r.conn.from, -n)
 }

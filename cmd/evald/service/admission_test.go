@@ -286,3 +286,25 @@ func (w *slowWriter) Write(p []byte) (int, error) {
 	w.before()
 	return w.ResponseRecorder.Write(p)
 }
+
+// A gRPC request checks memory and the queue's room twice each, before and after its message is read, and one over REST checks room twice,
+// before its values are read and when its rows join the queue.
+func TestChecks(t *testing.T) {
+	s := serve(t, testConfig(&evaltest.Stub{Source: eval.CPU}))
+	checks := func() (memory int, room uint64) {
+		s.memory.mu.Lock()
+		defer s.memory.mu.Unlock()
+		return s.memory.checks, named(s.models.list(), "stub").batcher.Stats().Checked
+	}
+	s.answer(t, bitboardRequest(connect4, gametest.Open(gametest.Rand(1), connect4, 256)...))
+	if memory, room := checks(); memory != 2 || room != 2 {
+		t.Errorf("a gRPC request checked memory %d times and room %d times, want 2 and 2", memory, room)
+	}
+	_, before := checks()
+	if reply, text := s.post(t, inferPath, nil, []byte(aMove)); reply.StatusCode != http.StatusOK {
+		t.Errorf("REST: %d %s", reply.StatusCode, text)
+	}
+	if _, room := checks(); room != before+2 {
+		t.Errorf("a REST request checked room %d times, want 2", room-before)
+	}
+}

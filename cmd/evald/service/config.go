@@ -4,7 +4,7 @@
 // Command evald and any other program can serve with it: New makes a Server of a Config, and Serve answers until its context
 // ends, as in the example. Package nn/open makes the models that Config.Load returns. Package client is a client.
 //
-// Requests of both transports become the same call. The model's eval.Evaluator merges the rows of concurrent calls into batches. Each
+// Requests of both transports become the same call. The model's queue.Batcher merges the rows of concurrent calls into batches. Each
 // requested output is returned as one tensor.
 //
 // Read the files in this order:
@@ -28,7 +28,7 @@
 // # Decisions
 //
 // One request object (request.go) follows a request of either transport from the connection to the answer. Its memory is reserved before
-// it is allocated, and released in one place (admission.go). A request waits in only two queues.
+// it is allocated, and released in one place (admission.go). A request waits in only two queues, and a large search for its place.
 //
 // REST's JSON is read token by token (rest_call.go), so that a compressed body is refused as soon as it exceeds a limit. gRPC reads whole
 // messages, in a slot with room for the longest one. The memory of a message is reserved before it is decoded, and the memory of an answer
@@ -157,6 +157,7 @@ type Limits struct {
 	Streams     int           // concurrent requests of one gRPC connection
 	Connections int           // of each port
 	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
+	Page        int64         // bytes of what the page computes, besides Memory; 0: as many as it needs
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
 	Receive     time.Duration // for a whole request to arrive
 	Idle        time.Duration // how long a connection without requests stays open; 0: 5 minutes
@@ -196,6 +197,7 @@ func (c *Config) validate() error {
 		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
 		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
+		{"memory of the page", c.Limits.Page, 0, 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"idle time", int64(c.Limits.Idle), int64(time.Millisecond), int64(24 * time.Hour)},

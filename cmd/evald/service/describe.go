@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/cmd/evald/kserve"
-	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/nn/net"
 )
@@ -147,16 +147,16 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 
 // batching describes how requests to the model are merged into batches, and how long they wait.
 func (m *model) batching() *kserve.ModelDynamicBatching {
-	policy := func(p eval.Priority) *kserve.ModelQueuePolicy {
+	policy := func(p queue.Priority) *kserve.ModelQueuePolicy {
 		return &kserve.ModelQueuePolicy{
 			DefaultTimeoutMicroseconds: uint64(cmp.Or(m.MaxWait[p+1], m.Timeout).Microseconds()), AllowTimeoutOverride: true,
-			MaxQueueSize: uint32(eval.BatcherConfig{MaxQueued: m.MaxQueued}.Room(p)),
+			MaxQueueSize: uint32(queue.Config{MaxQueued: m.MaxQueued}.Room(p)),
 		}
 	}
 	return &kserve.ModelDynamicBatching{
 		PreferredBatchSize: []int32{int32(m.MaxRows)}, MaxQueueDelayMicroseconds: uint64(m.MaxDelay.Microseconds()),
-		PriorityLevels: 3, DefaultPriorityLevel: 2, DefaultQueuePolicy: policy(eval.Normal),
-		PriorityQueuePolicy: map[uint64]*kserve.ModelQueuePolicy{1: policy(eval.High), 2: policy(eval.Normal), 3: policy(eval.Low)},
+		PriorityLevels: 3, DefaultPriorityLevel: 2, DefaultQueuePolicy: policy(queue.Normal),
+		PriorityQueuePolicy: map[uint64]*kserve.ModelQueuePolicy{1: policy(queue.High), 2: policy(queue.Normal), 3: policy(queue.Low)},
 	}
 }
 

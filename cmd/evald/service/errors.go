@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -24,6 +25,11 @@ func invalid(format string, args ...any) error { return refuse(codes.InvalidArgu
 
 // refuse returns a status. It clips texts among the arguments, which may come from a client.
 func refuse(code codes.Code, format string, args ...any) error {
+	return status.Error(code, short.To(clipped(format, args), mostSaid))
+}
+
+// clipped formats a text, and clips texts among the arguments.
+func clipped(format string, args []any) string {
 	for i, a := range args {
 		switch a := a.(type) {
 		case string:
@@ -34,7 +40,22 @@ func refuse(code codes.Code, format string, args ...any) error {
 			args[i] = short.Text(fmt.Sprint(a))
 		}
 	}
-	return status.Error(code, short.To(fmt.Sprintf(format, args...), mostSaid))
+	return fmt.Sprintf(format, args...)
+}
+
+// rowError is a client's mistake in a row of an input.
+type rowError struct {
+	input string
+	eval.RowError
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("input %q: %v", e.input, &e.RowError) }
+
+func (e *rowError) Unwrap() error { return &e.RowError }
+
+// GRPCStatus is the status of e, as package status asks for it.
+func (e *rowError) GRPCStatus() *status.Status {
+	return status.New(codes.InvalidArgument, short.To(e.Error(), mostSaid))
 }
 
 // toStatus converts an evaluator's error to a status; nil stays nil.
@@ -47,9 +68,9 @@ func toStatus(err error) error {
 	switch {
 	case errors.As(err, &missing):
 		code = codes.InvalidArgument
-	case errors.Is(err, eval.ErrFull), errors.Is(err, eval.ErrLate):
+	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrLate):
 		code = codes.ResourceExhausted
-	case errors.Is(err, eval.ErrClosed):
+	case errors.Is(err, queue.ErrClosed):
 		code = codes.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded

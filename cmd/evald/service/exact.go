@@ -6,6 +6,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -27,20 +28,21 @@ func (probing) Compute(ctx context.Context, b *eval.Batch) error {
 	return ctx.Value(exactKey{}).(*eval.Exact).Compute(ctx, b)
 }
 
-// newProver returns the queue as an evaluator.
-func (s *Server) newProver() *eval.Evaluator {
+// newProver returns the queue.
+func (s *Server) newProver() *queue.Batcher {
 	of := s.config.Settings
-	return eval.New(checked{probing{}, s.config.Log}, eval.Options{Batch: &eval.BatcherConfig{
+	return queue.New(checked{probing{}, s.config.Log}, queue.Config{
 		MaxRows: 1, InFlight: max(1, runtime.GOMAXPROCS(0)/2), MaxQueued: of.MaxQueued, MaxWait: of.MaxWait,
-	}})
+	})
 }
 
 // exactStep is the exact step of one request. It sends only rows to the queue that a solver may prove within the nodes.
 type exactStep struct {
 	probing
-	queue  *eval.Evaluator
+	queue  *queue.Batcher
+	caller queue.Caller
 	nodes  solver.Nodes
-	timing *eval.Timing // receives the step's times
+	timing *queue.Timing // receives the step's times
 }
 
 // Compute implements eval.Backend.
@@ -58,7 +60,7 @@ func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
 		return nil
 	}
 	worth.Reset(b.Board, len(rows))
-	if *x.timing, err = x.queue.Submit(context.WithValue(ctx, exactKey{}, eval.NewExact(x.nodes)), worth, true); err != nil {
+	if *x.timing, err = x.queue.Submit(context.WithValue(ctx, exactKey{}, eval.NewExact(x.nodes)), worth, x.caller); err != nil {
 		return err
 	}
 	for j, i := range rows {
@@ -70,14 +72,16 @@ func (x exactStep) Compute(ctx context.Context, b *eval.Batch) (err error) {
 }
 
 // evaluateRows evaluates the rows of a batch with a network or heuristic, after the exact step if the request has one.
-func (s *Server) evaluateRows(ctx context.Context, m *model, r *request, b *eval.Batch) (eval.Timing, error) {
-	caller, e, step := r.caller(false), m.evaluator, eval.Timing{}
-	if r.search.Exact > 0 {
-		charged := caller
-		charged.Cost = max(leastCost, float64(r.search.Exact)/solver.ProbeNodes)
-		e = e.WithExact(exactStep{queue: s.prover.For(charged), nodes: r.search.Exact, timing: &step})
+func (s *Server) evaluateRows(ctx context.Context, m *model, r *request, b *eval.Batch) error {
+	caller := r.caller(false)
+	e := r.evaluator(m, caller, &r.waited)
+	if r.search.Exact <= 0 {
+		return r.ask(ctx, e, b)
 	}
-	t, err := e.For(caller).Submit(ctx, b, r.raw)
-	t.Queued, t.Computed = t.Queued+step.Queued, t.Computed+step.Computed
-	return t, err
+	step := queue.Timing{}
+	charged := caller
+	charged.Cost = max(leastCost, float64(r.search.Exact)/solver.ProbeNodes)
+	err := r.ask(ctx, e.WithExact(exactStep{queue: s.prover, caller: charged, nodes: r.search.Exact, timing: &step}), b)
+	r.waited.Queued, r.waited.Computed = r.waited.Queued+step.Queued, r.waited.Computed+step.Computed
+	return err
 }

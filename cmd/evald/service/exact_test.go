@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -77,13 +78,13 @@ func TestExact(t *testing.T) {
 // called.
 func proofs(s *serving) (open func(), rows func() []int) {
 	gate, mu, plies := make(chan struct{}), sync.Mutex{}, []int(nil)
-	s.prover = eval.New(&evaltest.Stub{Before: func(_ context.Context, b *eval.Batch) error {
+	s.prover = queue.New(&evaltest.Stub{Before: func(_ context.Context, b *eval.Batch) error {
 		<-gate
 		mu.Lock()
 		defer mu.Unlock()
 		plies = append(plies, b.Pos[0].Plies())
 		return nil
-	}}, eval.Options{Batch: &eval.BatcherConfig{MaxRows: 1, InFlight: 1}})
+	}}, queue.Config{MaxRows: 1, InFlight: 1})
 	return sync.OnceFunc(func() { close(gate) }), func() []int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -116,7 +117,7 @@ func TestExactShares(t *testing.T) {
 				t.Errorf("%s: %v", token, err)
 			}
 		})
-		waitFor(t, fmt.Sprint(waiting, " rows waiting"), func() bool { return s.prover.BatcherStats().Queued == waiting-1 }) // one is under way
+		waitFor(t, fmt.Sprint(waiting, " rows waiting"), func() bool { return s.prover.Stats().Queued == waiting-1 }) // one is under way
 	}
 	gone, leave := context.WithCancel(t.Context())
 	ask(t.Context(), "greedy", solver.MostNodes, 1, 24)
@@ -126,7 +127,7 @@ func TestExactShares(t *testing.T) {
 	ask(gone, "greedy", solver.MostNodes, 100, 26)
 	ask(t.Context(), "modest", 1000, 90, 25)
 	leave()
-	waitFor(t, "the rows of the client that left to be dropped", func() bool { return s.prover.BatcherStats().Queued == 590 })
+	waitFor(t, "the rows of the client that left to be dropped", func() bool { return s.prover.Stats().Queued == 590 })
 	open()
 	wait.Wait()
 	order := rows()

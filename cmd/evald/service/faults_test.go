@@ -61,7 +61,7 @@ func TestOverload(t *testing.T) {
 	ask(6)
 	queued := func(rows int) {
 		t.Helper()
-		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return named(s.models.list(), "stub").evaluator.BatcherStats().Queued == rows })
+		waitFor(t, fmt.Sprint(rows, " rows to wait"), func() bool { return named(s.models.list(), "stub").batcher.Stats().Queued == rows })
 	}
 	queued(6)
 	ask(4) // would make them 10, more than half of the 18 places for requests of their priority
@@ -133,7 +133,7 @@ func TestCachedRowsNeedNoRoom(t *testing.T) {
 			<-entered
 		}
 	}
-	waitFor(t, "rows to wait", func() bool { return named(s.models.list(), "stub").evaluator.BatcherStats().Queued > 5 })
+	waitFor(t, "rows to wait", func() bool { return named(s.models.list(), "stub").batcher.Stats().Queued > 5 })
 	if got := s.answer(t, cached); !strings.Contains(string(got[sourceOutput]), "cache") {
 		t.Errorf("sources %q", got[sourceOutput])
 	}

@@ -131,11 +131,12 @@ func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.Server.RegisterService(&counted, impl)
 }
 
-// accept reserves cost bytes for a call.
+// accept reserves cost bytes for a call, among them those for a usual message.
 func (r *request) accept(ctx context.Context, cost int) error {
 	if err := r.take(cost); err != nil {
 		return err
 	}
+	r.advance = usualMessage
 	return grpc.SetSendCompressor(ctx, encoding.Identity) // so that the bytes counted are the bytes sent
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,8 +234,8 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 		_, err := s.api.ModelInfer(t.Context(), ask)
 		return err
 	}
-	for range cap(s.large) {
-		s.large <- struct{}{}
+	for range runtime.GOMAXPROCS(0) {
+		gametest.OK(t, s.large.Take(t.Context()))
 	}
 	if err := ask(largeSearch - 1); err != nil {
 		t.Errorf("a search of few positions: %v", err)
@@ -246,11 +247,11 @@ func TestLargeSearchesTakeTurns(t *testing.T) {
 	if err := ask(1); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a search with long probes while others are under way: %v, want DeadlineExceeded", err)
 	}
-	for range cap(s.large) {
-		<-s.large
+	for range runtime.GOMAXPROCS(0) {
+		s.large.Leave()
 	}
-	if err := ask(largeSearch); err != nil || len(s.large) > 0 {
-		t.Errorf("a search of many positions: %v; %d are under way after it", err, len(s.large))
+	if err := ask(largeSearch); err != nil || s.large.Taken() > 0 {
+		t.Errorf("a search of many positions: %v; %d are under way after it", err, s.large.Taken())
 	}
 }
 

@@ -16,8 +16,11 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 )
 
-// callCost is the memory of a gRPC call in bytes: the flow-control window of its stream, and its goroutine.
-const callCost = streamWindow + 16<<10
+// callCost is the memory of a gRPC call in bytes: the flow-control window of its stream, its goroutine, and a decoded message.
+const callCost = streamWindow + 16<<10 + usualMessage
+
+// usualMessage is the memory of a decoded message that a call reserves in advance, in bytes. 256 positions fit.
+const usualMessage = 8 << 10
 
 // streamWindow is the number of bytes of a message that a client may send before the message is read.
 const streamWindow = 64 << 10
@@ -107,7 +110,7 @@ func (w *written) Put(b *[]byte) {
 	mem.DefaultBufferPool().Put(b)
 }
 
-// decode reserves memory for the decoded message, and decodes f into it.
+// decode reserves memory for the decoded message, as far as the call has none for it, and decodes f into it.
 func (s *Server) decode(f *frame, message any, r *request) error {
 	text, m := f.data.ReadOnlyData(), message.(proto.Message)
 	if _, ok := m.(*kserve.ModelInferRequest); !ok && len(text) > smallBody {
@@ -119,7 +122,7 @@ func (s *Server) decode(f *frame, message any, r *request) error {
 		return invalid("the message has more than %d parts: inputs, outputs, parameters, texts", s.config.Limits.Batch+mostParts)
 	}
 	if err == nil {
-		err = r.take(cost)
+		err = r.take(cost - r.advance)
 	}
 	if err == nil {
 		err = proto.Unmarshal(text, m)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/queue"
 )
 
 // times are the durations of a request's phases: reading, waiting for batches, computing and writing the answer.
@@ -44,7 +45,7 @@ type counts struct {
 	rows                        uint64 // of answered requests
 	reloadFailures              uint64
 	sources                     map[eval.Source]uint64 // rows by the source of their answer
-	batches                     [eval.BatchReasons]uint64
+	batches                     [queue.Reasons]uint64
 	sent                        map[int]duration      // number and time of the batches with each number of rows
 	latencies                   [histogramBins]uint64 // answered requests by total time in microseconds: bin i counts those above 2^(i-1), up to 2^i
 }
@@ -92,7 +93,7 @@ func (c *counts) end(t *times, rows int, err error) {
 	c.last = time.Now()
 }
 
-func (s *stats) batch(b eval.Sent) {
+func (s *stats) batch(b queue.Sent) {
 	s.update(func(c *counts) {
 		c.batches[b.Reason]++
 		if c.sent == nil {
@@ -259,7 +260,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	micros("nv_inference_compute_output_duration_us", "Time that writing outputs took.", s.output)
 	counter("nv_cache_num_hits_per_model", "Positions answered from the cache.", float64(s.sources[eval.Cached]))
 	counter("nv_cache_num_misses_per_model", "Positions that a network answered.", float64(s.cacheMisses()))
-	for r := range eval.BatchReasons {
+	for r := range queue.Reasons {
 		counter("evald_batches_total", "Batches by why they were sent: full, delay, deadline, or idle, where nothing else was under way.",
 			float64(s.batches[r]), "reason", r.String())
 	}
@@ -282,7 +283,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 		counter("evald_gpu_faults_total", "Faults of the GPU that cost its context.", float64(d.Faults), "gpu", at)
 	}
 	counter("evald_reload_failures_total", "Attempts to load the model anew that failed; the weights before them serve.", float64(s.reloadFailures))
-	b := m.evaluator.BatcherStats()
+	b := m.batcher.Stats()
 	gauge("evald_queued_rows", "Positions that wait for a batch.", float64(b.Queued))
 	counter("evald_refused_total", "Requests that found too many rows waiting.", float64(b.Refused))
 	counter("evald_dropped_total", "Requests that ended before their batch was formed.", float64(b.Dropped))

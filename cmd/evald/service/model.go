@@ -18,6 +18,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -33,6 +34,7 @@ type model struct {
 	changed   any             // Config.Changed when it was loaded; written with the Server's loading and models.mu locked
 	inFlight  int             // maximum number of concurrent batches
 	evaluator *eval.Evaluator // for rows of requests and leaves of searches
+	batcher   *queue.Batcher  // its backend: the queue of the rows
 	bytes     int64           // memory reserved in the budget
 	cache     *eval.Cache     // nil: no cache
 	stats     *stats
@@ -135,9 +137,9 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 	if m.solves() {
 		m.MaxRows = 1
 	}
-	options := eval.Options{OnAnswers: m.stats.answered, OwnRules: m.solves(), Batch: &eval.BatcherConfig{
+	m.batcher = queue.New(checked{m.Backend, s.config.Log}, queue.Config{
 		MaxRows: m.MaxRows, MaxDelay: m.MaxDelay, InFlight: m.inFlight, MaxQueued: m.MaxQueued, MaxWait: m.MaxWait,
-		OnBatch: func(b eval.Sent) {
+		OnBatch: func(b queue.Sent) {
 			if b.Accepted > 0 {
 				s.searched.batch(b)
 			}
@@ -145,7 +147,8 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 				m.stats.batch(b)
 			}
 		},
-	}}
+	})
+	options := eval.Options{OnAnswers: m.stats.answered, OwnRules: m.solves()}
 	if old != nil && old.config.Cache == want.Cache {
 		m.cache = old.cache
 	} else if want.Cache > 0 {
@@ -155,7 +158,7 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 		s.number++ // so that the cache returns no answers of older weights
 		options.Cache, options.Model = m.cache, fmt.Sprint(s.number)
 	}
-	m.evaluator = eval.New(checked{m.Backend, s.config.Log}, options)
+	m.evaluator = eval.New(m.batcher, options)
 	m.hold()
 	m.end = func() {
 		defer s.generations.Done()
@@ -187,7 +190,7 @@ func (s *Server) warmUp(m *model) error {
 // close closes a model without references. It waits for a batch that cancelled requests may have left.
 func (s *Server) close(m *model) {
 	defer s.memory.release(m.bytes)
-	m.evaluator.Close()
+	m.batcher.Close()
 	if m.Close == nil {
 		return
 	}
@@ -262,7 +265,8 @@ func (n newest) Compute(ctx context.Context, b *eval.Batch) error {
 		return errors.New(status.Convert(err).Message())
 	}
 	defer m.release()
-	return m.evaluator.For(eval.Caller{Client: "this program", Priority: eval.High, Accepted: true}).Leaves(ctx, b)
+	client := queue.Client{Batcher: m.batcher, Caller: queue.Caller{Client: "this program", Priority: queue.High, Accepted: true}}
+	return m.evaluator.WithBackend(&client).Leaves(ctx, b)
 }
 
 // repository holds the models that are served.

@@ -1,11 +1,8 @@
 package service
 
 import (
-	"fmt"
+	"errors"
 	"slices"
-	"strings"
-
-	"google.golang.org/grpc/status"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -38,22 +35,19 @@ func (r *request) readRows(b *eval.Batch) (*game.Board, error) {
 		one.raw, rest = rest[:size], rest[size:]
 		pos := b.Pos[i : i+1]
 		on, err := one.positions(r.board, pos, r.anyPosition)
-		switch {
-		case err != nil:
-			r.wrong[i] = strings.TrimPrefix(status.Convert(err).Message(), fmt.Sprintf("input %q: row 0: ", one.name))
-		case len(good) > 0 && on.Rules() != board.Rules():
-			r.wrong[i] = fmt.Sprintf("is on board %v, those before it on %v: a request has one board", on.Rules(), board.Rules())
-		default:
-			if row := (eval.Batch{Board: on, Pos: pos}); r.raw {
-				err = row.Unfinished()
-			}
-			if err != nil {
-				r.wrong[i] = strings.TrimPrefix(err.Error(), "row 0: ")
-			} else {
-				board, good = on, append(good, pos[0])
-			}
+		if err == nil && len(good) > 0 && on.Rules() != board.Rules() {
+			err = one.wrong(0, "is on board %v, those before it on %v: a request has one board", on.Rules(), board.Rules())
 		}
-		r.wrong[i] = short.Text(r.wrong[i])
+		if row := (eval.Batch{Board: on, Pos: pos}); err == nil && r.raw {
+			err = row.Unfinished()
+		}
+		if why, ok := errors.AsType[*eval.RowError](err); ok {
+			r.wrong[i] = short.Text(why.Reason)
+		} else if err != nil {
+			return nil, err
+		} else {
+			board, good = on, append(good, pos[0])
+		}
 	}
 	if len(rest) > 0 {
 		return nil, invalid("input %q: %d bytes follow the last of %d rows", one.name, len(rest), r.rows)

@@ -16,6 +16,7 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -44,9 +45,11 @@ type request struct {
 	version string
 	parameters
 	input   tensor
-	wrong   []string // with the parameter "partial": the reason of each invalid row, "" for valid ones
-	outputs []string // requested outputs; none stands for all
-	copies  int      // memory of the encoded answer as a multiple of its raw size; 0 stands for 1
+	wrong   []string     // with the parameter "partial": the reason of each invalid row, "" for valid ones
+	outputs []string     // requested outputs; none stands for all
+	copies  int          // memory of the encoded answer as a multiple of its raw size; 0 stands for 1
+	client  queue.Client // its place in the model's queue
+	waited  queue.Timing
 	times   times
 	answer  answer
 	report  func() error // sends answer as an intermediate result; nil if the transport allows only one answer
@@ -73,16 +76,16 @@ func (s *Server) knows(r *request) {
 
 // parameters are the parameters of a request. They have the same names in both transports.
 type parameters struct {
-	board       *game.Board   // "board": rules such as "9x5x4"; nil if not given
-	search      ask.Search    // parameters of a search by their names; Exact is also that of the exact step
-	searches    string        // one of these that only searches have, "" if none is given
-	nodes       int           // "nodes" of the solver
-	priority    eval.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
-	timeout     time.Duration // "timeout" in microseconds
-	anyPosition bool          // "any_position": accept positions that no game reaches
-	raw         bool          // "raw": the model's own answers, without the rules step; a finished game is refused
-	partial     bool          // "partial": invalid rows do not fail the request
-	progress    bool          // "progress": a search also reports results after 64 visits, 128, 256 and so on
+	board       *game.Board    // "board": rules such as "9x5x4"; nil if not given
+	search      ask.Search     // parameters of a search by their names; Exact is also that of the exact step
+	searches    string         // one of these that only searches have, "" if none is given
+	nodes       int            // "nodes" of the solver
+	priority    queue.Priority // "priority": 1 is the highest, 3 the lowest; 2 if not given
+	timeout     time.Duration  // "timeout" in microseconds
+	anyPosition bool           // "any_position": accept positions that no game reaches
+	raw         bool           // "raw": the model's own answers, without the rules step; a finished game is refused
+	partial     bool           // "partial": invalid rows do not fail the request
+	progress    bool           // "progress": a search also reports results after 64 visits, 128, 256 and so on
 }
 
 // longestRules is the maximum length of the parameter "board" in bytes.
@@ -153,7 +156,7 @@ func (s *Server) set(p *parameters, name string, value any) error {
 	case "nodes":
 		p.nodes = int(number)
 	case "priority":
-		p.priority = [...]eval.Priority{eval.Normal, eval.High, eval.Normal, eval.Low}[number]
+		p.priority = [...]queue.Priority{queue.Normal, queue.High, queue.Normal, queue.Low}[number]
 	case "timeout":
 		p.timeout = time.Duration(min(number, largest)) * time.Microsecond
 	}
@@ -276,19 +279,18 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	t := &r.times
 	t.input = time.Since(r.asked)
 	var f *found
-	var timing eval.Timing
 	switch {
 	case r.rows == 0: // all rows are invalid
 		f = new(found)
 	case m.searches:
 		f, err = s.search(ctx, m, r, b, names)
-		timing.Computed = time.Since(r.asked) - t.input
+		r.waited.Computed = time.Since(r.asked) - t.input
 	case m.solves():
-		f, timing, err = s.solve(ctx, m, r, b)
+		f, err = s.solve(ctx, m, r, b)
 	default:
-		timing, err = s.evaluateRows(ctx, m, r, b)
+		err = s.evaluateRows(ctx, m, r, b)
 	}
-	t.queue, t.infer = timing.Queued, timing.Computed
+	t.queue, t.infer = r.waited.Queued, r.waited.Computed
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("evald.model", m.name), attribute.Int("evald.rows", r.rows),
 			attribute.String("evald.board", b.Board.Rules().String()),
@@ -304,6 +306,21 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 	}
 	t.output = time.Since(start)
 	return nil
+}
+
+// evaluator returns the model's evaluator; its rows join the queue as those of c, and waited gets
+// their times. It is nil for searches, whose batches are concurrent.
+func (r *request) evaluator(m *model, c queue.Caller, waited *queue.Timing) *eval.Evaluator {
+	r.client = queue.Client{Batcher: m.batcher, Caller: c, Timing: waited}
+	return m.evaluator.WithBackend(&r.client)
+}
+
+// ask evaluates a batch, without the rules step if the parameter "raw" is set.
+func (r *request) ask(ctx context.Context, e *eval.Evaluator, b *eval.Batch) error {
+	if r.raw {
+		return e.Leaves(ctx, b)
+	}
+	return e.Evaluate(ctx, b)
 }
 
 // encode writes the outputs into the answer's memory.

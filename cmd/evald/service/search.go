@@ -44,7 +44,7 @@ func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var moves []mcts.Move
-	err := mcts.SearchBatch(ctx, m.evaluator.For(r.caller(true)), b, config, limits, forest, func(row int, t *mcts.Tree) {
+	err := mcts.SearchBatch(ctx, r.evaluator(m, r.caller(true), nil), b, config, limits, forest, func(row int, t *mcts.Tree) {
 		moves = t.Moves(moves[:0])
 		for _, move := range moves {
 			total += move.Visits - int(f.visits[row*actions+move.Action])

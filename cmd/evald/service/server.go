@@ -19,8 +19,9 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/status"
 
-	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 )
 
 // Server is the service. New loads its models, and Serve answers clients.
@@ -33,10 +34,11 @@ type Server struct {
 	readingHealth *slots
 	calls         atomic.Int64 // gRPC calls in progress, without streams
 	models        repository
-	searched      *stats          // of the model "search"
-	prover        *eval.Evaluator // the queue of all exact steps
-	forests       sync.Pool       // of *mcts.Forest, trees for the next search
-	large         chan struct{}   // has an element for each large search in progress
+	searched      *stats         // of the model "search"
+	prover        *queue.Batcher // the queue of all exact steps
+	forests       sync.Pool      // of *mcts.Forest, trees for the next search
+	large         *places.Places // for large searches
+	thoughts      *places.Places // for what the page computes
 
 	loading    sync.Mutex // held while models are loaded; guards the next four fields
 	number     uint64     // number of networks loaded so far
@@ -91,7 +93,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
-		readingHealth: &slots{n: leastSlots}, large: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
 	}
 	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
@@ -124,6 +126,9 @@ func (s *Server) Close() {
 	s.models.end()
 	s.waitClosed()
 }
+
+// Places returns the places for what the page computes. Each may use a part of Limits.Page.
+func (s *Server) Places() *places.Places { return s.thoughts }
 
 // SetPage sets the handler of the HTTP port for all paths outside /v2. The server calls end once, when it accepts no more requests; end
 // should cancel the page's work in progress. SetPage must be called before Serve.

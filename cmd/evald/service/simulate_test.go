@@ -26,7 +26,7 @@ import (
 // This file simulates the whole service but for its ports: Serve, infer and all of admission, with models that come and go. It runs the
 // real code in a bubble of synctest, whose clock stands still while a goroutine works. Durations are whole milliseconds, so that much
 // happens at the same time. Decisions come from the seed. What the runtime decides is the order of goroutines at one time, so a
-// replay may differ from the run that failed; the batcher's simulation (package eval) has no such gap.
+// replay may differ from the run that failed; the batcher's simulation (package queue) has no such gap.
 
 // TestSimulateService: whatever clients, models and the end of the server do, the promises of the service hold.
 func TestSimulateService(t *testing.T) {
@@ -505,7 +505,7 @@ func (w *service) checkError(ctx context.Context, c *call, err error) {
 	if !good {
 		w.fail("%s ends without a reason: %v", c.name, err)
 	}
-	if r.bytes != 0 || r.turn || r.under != nil || r.served != nil {
+	if r.bytes != 0 || r.place || r.under != nil || r.served != nil {
 		w.fail("%s has not given back what it held: %+v", c.name, &r.hold)
 	}
 }
@@ -523,7 +523,7 @@ func (w *service) checkLimits() {
 		w.fail("%d requests are under way, %d of %d slots are held, %d of %d bytes", requests, held, s.reading.n, s.memory.inUse(), s.memory.limit())
 	}
 	for _, m := range s.models.list() {
-		if q := m.evaluator.BatcherStats().Queued; q > m.MaxQueued+61 { // a request of any size is accepted if none waits
+		if q := m.batcher.Stats().Queued; q > m.MaxQueued+61 { // a request of any size is accepted if none waits
 			w.fail("%d rows wait, of %d", q, m.MaxQueued)
 		}
 	}
@@ -541,14 +541,14 @@ func (w *service) checkEnd() {
 		if n := m.stats.now().pending; n != 0 {
 			w.fail("at the end %d requests of %s are pending", n, m.ref)
 		}
-		if q := m.evaluator.BatcherStats().Queued; q != 0 {
+		if q := m.batcher.Stats().Queued; q != 0 {
 			w.fail("at the end %d rows wait for %s", q, m.ref)
 		}
 	}
 	if s.requests != 0 || s.memory.inUse() != 0 || len(s.memory.by) != 0 || s.memory.limit() != w.config.Limits.Memory ||
-		len(s.reading.held)+len(s.reading.waiting)+len(s.large) != 0 {
+		len(s.reading.held)+len(s.reading.waiting)+s.large.Taken() != 0 {
 		w.fail("at the end %d requests, %d of %d bytes, %d and %d at slots, %d turns", s.requests, s.memory.inUse(), s.memory.limit(),
-			len(s.reading.held), len(s.reading.waiting), len(s.large))
+			len(s.reading.held), len(s.reading.waiting), s.large.Taken())
 	}
 	late := &request{conn: connectionFrom("10.0.0.9", s.memory), group: inferenceCalls, model: "stub"}
 	if err := s.arrive(late, ""); !errors.Is(err, errDraining) {

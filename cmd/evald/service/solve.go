@@ -144,14 +144,13 @@ func (r *solvedRow) answer(b *eval.Batch, i int) {
 const leastCost = 0.02
 
 // solve solves the rows of a batch, and also returns the bounds.
-func (s *Server) solve(ctx context.Context, m *model, r *request, b *eval.Batch) (*found, eval.Timing, error) {
+func (s *Server) solve(ctx context.Context, m *model, r *request, b *eval.Batch) (*found, error) {
 	job := &solveJob{nodes: uint64(cmp.Or(r.nodes, m.Nodes)), found: map[game.Position]solvedRow{}}
 	actions := b.Board.Actions()
 	caller := r.caller(false)
 	caller.Cost = max(leastCost, float64(job.nodes)/float64(DefaultSettings.Nodes))
-	timing, err := m.evaluator.For(caller).Submit(context.WithValue(ctx, solveKey{}, job), b, r.raw)
-	if err != nil {
-		return nil, timing, err
+	if err := r.ask(context.WithValue(ctx, solveKey{}, job), r.evaluator(m, caller, &r.waited), b); err != nil {
+		return nil, err
 	}
 	f := founds.Get().(*found)
 	n := len(b.Pos)
@@ -168,5 +167,5 @@ func (s *Server) solve(ctx context.Context, m *model, r *request, b *eval.Batch)
 		copy(f.high[i*actions:], row.high)
 		f.nodes[i] = row.nodes
 	}
-	return f, timing, nil
+	return f, nil
 }

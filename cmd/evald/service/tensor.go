@@ -197,12 +197,17 @@ func (t *tensor) positions(board *game.Board, pos []game.Position, anyPosition b
 		if e, ok := errors.AsType[*game.StonesError](err); ok && e.Placed() {
 			way = " (any_position accepts it)"
 		}
-		return nil, invalid("input %q: row %d: %s%s%s", t.name, i, bits, err, way)
+		return nil, t.wrong(i, "%s%s%s", bits, err, way)
 	}
 	if t.name == planesInput && t.shape[1] == net.PlaneCount {
 		return board, t.comparePlanes(board, pos)
 	}
 	return board, nil
+}
+
+// wrong returns the error of an invalid row. It clips texts among the arguments.
+func (t *tensor) wrong(row int, format string, args ...any) error {
+	return &rowError{t.name, eval.RowError{Row: row, Reason: clipped(format, args)}}
 }
 
 func (t *tensor) bitboards(board *game.Board, pos []game.Position) {
@@ -232,7 +237,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 		for k := range 2 * size {
 			x := float(raw, k)
 			if x != 0 && x != 1 {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, must be 0 or 1: plane 0 is the side to move, plane 1 the other", t.name, i, k%size, k/size, x)
+				return t.wrong(i, "cell %d of plane %d is %v, must be 0 or 1: plane 0 is the side to move, plane 1 the other", k%size, k/size, x)
 			}
 			if x == 1 {
 				sides[k/size] = sides[k/size].Or(game.Bits{Lo: 1}.Shl(uint(board.FlatIndex(k % size))))
@@ -240,7 +245,7 @@ func (t *tensor) planes(board *game.Board, pos []game.Position) error {
 		}
 		pos[i] = game.Position{Own: sides[0], All: sides[0].Or(sides[1])}
 		if !sides[0].And(sides[1]).IsZero() {
-			return invalid("input %q: row %d: a cell has stones of both sides: plane 0 is the side to move, plane 1 the other", t.name, i)
+			return t.wrong(i, "a cell has stones of both sides: plane 0 is the side to move, plane 1 the other")
 		}
 	}
 	return nil
@@ -253,7 +258,7 @@ func (t *tensor) comparePlanes(board *game.Board, pos []game.Position) error {
 		net.Planes(board, pos[i:i+1], want)
 		for k, x := range want {
 			if got := float(t.raw, i*len(want)+k); got != x {
-				return invalid("input %q: row %d: cell %d of plane %d is %v, but the stones make it %v on board %v", t.name, i, k%size, k/size, got, x, board.Rules())
+				return t.wrong(i, "cell %d of plane %d is %v, but the stones make it %v on board %v", k%size, k/size, got, x, board.Rules())
 			}
 		}
 	}
@@ -272,7 +277,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool)
 	for i := range pos {
 		value, rest, ok := cutBytes(raw)
 		if !ok {
-			return nil, invalid("input %q: row %d: %d bytes are left, which is less than its length says", t.name, i, len(raw))
+			return nil, t.wrong(i, "%d bytes are left, which is less than its length says", len(raw))
 		}
 		raw = rest
 		text := strings.TrimSpace(string(value))
@@ -287,7 +292,7 @@ func (t *tensor) moves(board *game.Board, pos []game.Position, anyPosition bool)
 			pos[i], _, err = given.ParseMoves(text)
 		}
 		if err != nil {
-			return nil, invalid("input %q: row %d: %s", t.name, i, err)
+			return nil, t.wrong(i, "%s", err)
 		}
 		if on.Rules() != board.Rules() {
 			if i > 0 {

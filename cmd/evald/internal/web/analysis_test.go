@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -221,9 +222,9 @@ func TestAnalysisBrokenWriter(t *testing.T) {
 }
 
 // stuck returns a page whose evaluator waits until its context ends.
-func stuck(t *testing.T, l Limits) (h *Handler, entered chan struct{}, server *httptest.Server) {
+func stuck(t *testing.T, p *places.Places) (h *Handler, entered chan struct{}, server *httptest.Server) {
 	entered = make(chan struct{}, 100)
-	h = handler(t, Config{Limits: l, Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
+	h = handler(t, Config{Places: p, Limits: Limits{Time: time.Minute}, Evaluator: evaltest.Raw(&evaltest.Stub{Source: eval.CPU, Before: func(ctx context.Context, _ *eval.Batch) error {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
@@ -247,7 +248,7 @@ func post(ctx context.Context, t *testing.T, url, body string) (reply *http.Resp
 
 // If a client leaves, its analysis ends, and the next waiting request starts. If too many wait, others are told to come again.
 func TestClientLeaves(t *testing.T) {
-	h, entered, server := stuck(t, Limits{Searches: 1, Waiting: 1, Time: time.Minute})
+	h, entered, server := stuck(t, places.Limited(1, 1))
 	ask := func() (leave func(), done chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done = make(chan error, 1)
@@ -260,7 +261,7 @@ func TestClientLeaves(t *testing.T) {
 	leave, done := ask()
 	<-entered
 	leaveSecond, doneSecond := ask() // this one waits
-	for len(h.slots.waiting) < 2 {
+	for h.config.Places.Waiting() < 1 {
 		time.Sleep(time.Millisecond) // nothing signals that it waits
 	}
 	move := func() *http.Response { // of an agent that asks no evaluator
@@ -281,14 +282,14 @@ func TestClientLeaves(t *testing.T) {
 	for move().StatusCode != http.StatusOK { // now there is room for it
 	}
 	server.Close() // waits until each handler has returned, also those of clients that left
-	if len(h.slots.running) != 0 || len(h.slots.waiting) != 0 {
-		t.Errorf("%d think and %d wait in the end", len(h.slots.running), len(h.slots.waiting))
+	if h.config.Places.Taken() != 0 || h.config.Places.Waiting() != 0 {
+		t.Errorf("%d think and %d wait in the end", h.config.Places.Taken(), h.config.Places.Waiting())
 	}
 }
 
 // A server that shuts down does not wait for analyses.
 func TestClose(t *testing.T) {
-	h, entered, server := stuck(t, Limits{Time: time.Minute})
+	h, entered, server := stuck(t, nil)
 	done := make(chan string, 1)
 	go func() {
 		_, text, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4"}`)
@@ -310,7 +311,7 @@ func TestEvaluatorFails(t *testing.T) {
 	if r := asked(t, h, "/ui/analyze", `{"position":"4"}`); r.StatusCode != http.StatusInternalServerError {
 		t.Errorf("status %d", r.StatusCode)
 	}
-	_, _, server := stuck(t, Limits{Time: time.Minute})
+	_, _, server := stuck(t, nil)
 	r, text, err := post(t.Context(), t, server.URL+"/ui/analyze", `{"position":"4","seconds":0.01}`)
 	if err != nil || r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "no answer in time") {
 		t.Errorf("%v: %s", err, text)
@@ -320,7 +321,7 @@ func TestEvaluatorFails(t *testing.T) {
 // An analysis with a number of visits has exactly the result of any search with that number; neither other analyses nor the
 // frequency of its reports matter. (An analysis that its time ends has the same number of leaves in flight as a timed agent.)
 func TestAnalysisCompany(t *testing.T) {
-	h := handler(t, Config{Limits: Limits{Searches: 8, Waiting: 100}})
+	h := handler(t, Config{Places: places.Limited(8, 100)})
 	var wait sync.WaitGroup
 	for i, moves := range []string{"-", "334", "44444", "334", "4444435", "4444435"} {
 		c := mcts.DefaultConfig(mcts.PUCT)

@@ -222,7 +222,7 @@ func TestPageThinking(t *testing.T) {
 		leave()
 		b.says("#status", "Red to move: you")
 		b.at("7x6x4:-")
-		for len(b.h.slots.running) > 0 {
+		for b.h.config.Places.Taken() > 0 {
 			time.Sleep(time.Millisecond) // nothing signals that the search has ended
 		}
 	}

@@ -67,13 +67,11 @@ func (h *Handler) servePicture(w http.ResponseWriter, r *http.Request) error {
 	if path.Ext(r.URL.Path) == ".png" {
 		draw, kind = d.PNG, "image/png"
 	}
-	select {
-	case h.drawing <- struct{}{}:
-	case <-r.Context().Done():
-		return r.Context().Err()
+	if err := h.drawing.Take(r.Context()); err != nil {
+		return err
 	}
 	picture, err := draw(size)
-	<-h.drawing
+	h.drawing.Leave()
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, described)
 }
 
-// beginReview reads a request into q and waits for a slot. A request that may be longer than maxBody is read when it has the slot, so that
+// beginReview reads a request into q and waits for a place. A request that may be longer than maxBody is read when it has the place, so that
 // the memory of long requests is bounded; its body must arrive within bodyTime.
 func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ctx context.Context, end func(), err error) {
 	long := r.ContentLength < 0 || r.ContentLength > maxBody

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/pasted"
+	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/cmd/evald/internal/review"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -129,9 +130,9 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// Requests of reviews that are refused. A long one is read after it has a slot only.
+// Requests of reviews that are refused. A long one is read after it has a place only.
 func TestReviewRefusals(t *testing.T) {
-	h := handler(t, Config{Limits: Limits{Searches: 1, Waiting: 1, Time: time.Second}})
+	h := handler(t, Config{Places: places.Limited(1, 1), Limits: Limits{Time: time.Second}})
 	long := `{"game":"` + strings.Repeat(" ", maxBody) + `44"}`
 	if g := reviewOf(t, h, strings.Repeat(" ", maxBody)+"44"); g.Position != "7x6x4:44" {
 		t.Errorf("a long text is %s", g.Position)
@@ -158,9 +159,9 @@ func TestReviewRefusals(t *testing.T) {
 			t.Errorf("%s %.60s: status %d, %q, %v; want %d, %q", c.path, c.body, r.StatusCode, e.Error, err, c.status, c.says)
 		}
 	}
-	release := gametest.Must(h.slots.acquire(t.Context()))(t)
-	defer release()
+	gametest.OK(t, h.config.Places.Take(t.Context()))
+	defer h.config.Places.Leave()
 	if r := asked(t, h, "/ui/review", long); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
-		t.Errorf("without a slot: status %d", r.StatusCode)
+		t.Errorf("without a place: status %d", r.StatusCode)
 	}
 }

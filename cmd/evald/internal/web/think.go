@@ -8,60 +8,32 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// slots limits the number of requests that compute at once, and of those that wait.
-type slots struct {
-	running chan struct{}
-	waiting chan struct{} // includes the running ones
-}
-
-// patience is the maximum time that a request waits for a slot.
-const patience = 3 * time.Second
-
-// acquire waits for a slot; release frees it.
-func (s slots) acquire(ctx context.Context) (release func(), err error) {
-	busy := &refusal{status: http.StatusServiceUnavailable, text: "the server runs its maximum number of searches; try again soon", after: 1}
-	select {
-	case s.waiting <- struct{}{}:
-	default:
-		return nil, busy
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case s.running <- struct{}{}:
-		return func() { <-s.running; <-s.waiting }, nil
-	case <-timer.C:
-		err = busy
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	<-s.waiting
-	return nil, err
-}
-
-// begin waits for a slot. Then ctx ends after d, or when the client disconnects or the handler is closed. The caller must call end.
+// begin waits for a place. Then ctx ends after d, or when the client disconnects or the handler is closed. The caller must call end.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, d time.Duration) (ctx context.Context, end func(), err error) {
 	// The server's own deadline is too short for this request. An error means that the connection supports no deadlines.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience + d + lineTime))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(places.Patience + d + lineTime))
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.closing, cancel)
-	release, err := h.slots.acquire(ctx)
-	if err != nil {
+	if err := h.config.Places.Take(ctx); err != nil {
 		unhook()
 		cancel()
 		return nil, nil, h.why(err)
 	}
 	timed, stop := context.WithTimeout(ctx, d)
-	return timed, func() { stop(); release(); unhook(); cancel() }, nil
+	return timed, func() { stop(); h.config.Places.Leave(); unhook(); cancel() }, nil
 }
 
-// why converts the error of an ended context to one for the client.
+// why converts the error of an ended context, or of places, to one for the client.
 func (h *Handler) why(err error) error {
+	if errors.Is(err, places.ErrBusy) {
+		return &refusal{status: http.StatusServiceUnavailable, text: err.Error(), after: 1}
+	}
 	if errors.Is(err, context.Canceled) && h.closing.Err() != nil {
 		return &refusal{status: http.StatusServiceUnavailable, text: "the server is shutting down", after: 1} // a new server may replace it
 	}

@@ -261,7 +261,7 @@ func TestPageHidden(t *testing.T) {
 		b.run(fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %v, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`, hidden))
 	}
 	hide(true)
-	for len(b.h.slots.running) > 0 {
+	for b.h.config.Places.Taken() > 0 {
 		time.Sleep(time.Millisecond) // nothing signals that the search has ended
 	}
 	hide(false)

@@ -17,7 +17,7 @@
 //	review.go    a review of a whole game, and why a move is a mistake
 //	tree.go      the tree of a search
 //	pictures.go  a position as SVG or PNG, and the file of a game
-//	think.go     an agent's move, and the limit on concurrent computations
+//	think.go     an agent's move; how requests that compute begin and end
 //	metrics.go   the service's metrics as panels
 //	runs.go      training runs; curves.go: the curves of their files
 //	puzzles.go   the puzzles that ship
@@ -50,6 +50,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -68,43 +69,26 @@ type Config struct {
 	Games   *Games              // recorded games whose moves the explorer counts; nil: none
 	Runs    string              // folder of a training run or of several; "": none
 
+	Places *places.Places // for analyses, moves and reviews; nil: ample ones of its own
 	Limits Limits
 }
 
 // Limits of requests. Zero means the default.
 type Limits struct {
-	Visits   int           // of a search or an agent's move; default 1 million, or fewer if Memory is too small
-	Time     time.Duration // of an analysis or an agent's move; default 10 s
-	Review   time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
-	Searches int           // concurrent analyses and moves; default twice the number of processors, or fewer if Memory is too small
-	Memory   int64         // bytes for all of them together; default 300 MiB each
-	Waiting  int           // analyses and moves that may wait for others for a few seconds; default 32. More are refused with status 503
+	Visits int           // of a search or an agent's move; default 1 million, or fewer if a place has too little memory
+	Time   time.Duration // of an analysis or an agent's move; default 10 s
+	Review time.Duration // of a game's review, or of why a move is a mistake; default 1.8 s, and at most Time
 }
 
-func (l Limits) orDefaults() Limits {
-	if l.Searches == 0 {
-		l.Searches = 2 * runtime.GOMAXPROCS(0)
-		if l.Memory > 0 {
-			l.Searches = int(max(1, min(int64(l.Searches), l.Memory/leastThought)))
-		}
-	}
-	l.Memory = cmp.Or(l.Memory, int64(l.Searches)*mostThought)
-	l.Visits = cmp.Or(l.Visits, int(min(1_000_000, l.thought()/visitBytes)))
-	l.Waiting = cmp.Or(l.Waiting, 32)
+func (l Limits) orDefaults(p *places.Places) Limits {
+	l.Visits = cmp.Or(l.Visits, int(min(1_000_000, p.Bytes/visitBytes)))
 	l.Time = cmp.Or(l.Time, 10*time.Second)
 	l.Review = min(cmp.Or(l.Review, 1800*time.Millisecond), l.Time)
 	return l
 }
 
-// Bytes that one analysis or move may use, and bytes per visit of its tree.
-const (
-	leastThought = 96 << 20
-	mostThought  = 300 << 20
-	visitBytes   = 300
-)
-
-// thought returns the bytes that one analysis or move may use.
-func (l Limits) thought() int64 { return l.Memory / int64(l.Searches) }
+// visitBytes is the memory of a visit in a tree, in bytes.
+const visitBytes = 300
 
 // Handler serves the page. The server must call Close when it shuts down. The Handler accepts requests of other sites' pages; put an
 // origin.Policy in front of it.
@@ -113,9 +97,8 @@ type Handler struct {
 	mux     http.ServeMux
 	files   map[string]file
 	puzzles file
-	slots   slots
-	drawing chan struct{} // one element for each picture that is being drawn
-	runs    *os.Root      // nil: no runs
+	drawing *places.Places // for pictures
+	runs    *os.Root       // nil: no runs
 	metrics memo
 	read    memo // for runs
 
@@ -135,15 +118,17 @@ func New(c Config) (*Handler, error) {
 	if c.Evaluator == nil {
 		return nil, errors.New("web: no evaluator")
 	}
-	c.Limits = c.Limits.orDefaults()
+	if c.Places == nil {
+		c.Places = places.ForPage(0)
+	}
+	c.Limits = c.Limits.orDefaults(c.Places)
 	c.Networks = append([]string{}, c.Networks...) // JSON gets an empty list rather than null
-	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Review < 0 || c.Limits.Searches < 1 || c.Limits.Waiting < 0 {
+	if c.Limits.Visits < 1 || c.Limits.Time < 0 || c.Limits.Review < 0 {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
-	c.Agents.Memory = c.Limits.thought()
+	c.Agents.Memory = c.Places.Bytes
 	h := &Handler{config: c, metrics: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
-	h.slots = slots{make(chan struct{}, c.Limits.Searches), make(chan struct{}, c.Limits.Searches+c.Limits.Waiting)}
-	h.drawing = make(chan struct{}, runtime.GOMAXPROCS(0))
+	h.drawing = places.New(runtime.GOMAXPROCS(0))
 	var err error
 	if h.files, err = load(); err != nil {
 		return nil, fmt.Errorf("web: %w", err)

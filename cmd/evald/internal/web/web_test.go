@@ -384,7 +384,7 @@ func TestConfig(t *testing.T) {
 	if _, err := New(Config{Evaluator: evaltest.Raw(e), Runs: "no/such/folder"}); err == nil || !strings.Contains(err.Error(), "no/such/folder") {
 		t.Errorf("runs in no folder: %v", err)
 	}
-	for _, l := range []Limits{{Visits: -1}, {Searches: -1}, {Waiting: -1}, {Time: -1}} {
+	for _, l := range []Limits{{Visits: -1}, {Time: -1}} {
 		if _, err := New(Config{Evaluator: evaltest.Raw(e), Limits: l}); err == nil {
 			t.Errorf("limits %+v", l)
 		}

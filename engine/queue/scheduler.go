@@ -1,9 +1,8 @@
-package eval
+package queue
 
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/evald/evald/engine/game"
@@ -16,7 +15,7 @@ import (
 // submit adds a request. After every event the caller calls next repeatedly, until it returns no more batches to send now. Then it calls
 // wake, which returns the time of the next call of next. Each batch from next is completed by count and end.
 type scheduler struct {
-	config  BatcherConfig
+	config  Config
 	queues  map[game.Rules]*queue // only queues with waiting rows
 	clients map[string]*client
 	many    int       // number of clients above which forget checks all of them
@@ -27,14 +26,14 @@ type scheduler struct {
 	running int       // batches in progress
 	closed  bool      // no new requests, and waiting ones are sent without delay
 	alarm   time.Time // when the batcher's timer is due, from wake; zero if it is not set
-	stats   BatcherStats
+	stats   Stats
 	pace    pace
 }
 
 // sending is a batch that is being sent.
 type sending struct {
 	parts  []part
-	reason BatchReason
+	reason Reason
 	queue  *queue // the queue whose rows fill has yet to take; nil once the parts are known
 }
 
@@ -44,7 +43,7 @@ type part struct {
 	from, to int
 }
 
-func newScheduler(c BatcherConfig) scheduler {
+func newScheduler(c Config) scheduler {
 	return scheduler{config: c, queues: map[game.Rules]*queue{}, clients: map[string]*client{}, many: manyClients}
 }
 
@@ -69,11 +68,14 @@ func (s *scheduler) submit(r *request, now time.Time) error {
 	return nil
 }
 
-// refuse returns nil if rows of a caller are accepted; otherwise it returns the reason and counts the refusal. If no rows wait, any number
-// is accepted. Otherwise Low rows may fill half of the queue, Normal rows three quarters, and High rows all of it. Of that part, each
-// client may fill at most half of the room that other clients leave, so there is always room for a client with few rows. The predicted wait
-// is compared with the deadline only if a full batch waits, because the times of small batches predict little.
+// refuse returns nil if rows of a caller are accepted; otherwise it returns the reason. It counts
+// checks and refusals. If no rows wait, any number is accepted. Otherwise Low rows may fill half of
+// the queue, Normal rows three quarters, and High rows all of it. Of that part, each client may fill
+// at most half of the room that other clients leave, so there is always room for a client with few
+// rows. The predicted wait is compared with the deadline only if a full batch waits, because the
+// times of small batches predict little.
 func (s *scheduler) refuse(c Caller, rows int, deadline, now time.Time) error {
+	s.stats.Checked++
 	queued := s.stats.Queued
 	if c.Accepted || queued == 0 {
 		return nil
@@ -138,7 +140,7 @@ func (s *scheduler) fill(x sending, now time.Time) sending {
 }
 
 // pick returns the due queue with the earliest turn, and the reason to send it; nil if none is due.
-func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchReason) {
+func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason Reason) {
 	for _, q := range s.queues {
 		why, due := s.due(q, now, idle)
 		if due && (best == nil || q.shares[0].before(best.shares[0])) {
@@ -149,7 +151,7 @@ func (s *scheduler) pick(now time.Time, idle bool) (best *queue, reason BatchRea
 }
 
 // due reports whether a queue should be sent now, and the reason.
-func (s *scheduler) due(q *queue, now time.Time, idle bool) (BatchReason, bool) {
+func (s *scheduler) due(q *queue, now time.Time, idle bool) (Reason, bool) {
 	switch {
 	case q.rows >= s.config.MaxRows:
 		return Full, true
@@ -242,18 +244,11 @@ func (s *scheduler) drop(r *request, whole bool) bool {
 	return true
 }
 
-// count adds a sent batch to the counts, and the number of requests that gather dropped.
+// count adds a sent batch to the pace, and the number of requests that gather dropped to the counts.
 func (s *scheduler) count(sent Sent, dropped int) {
 	s.stats.Dropped += uint64(dropped)
-	if sent.Requests == 0 {
-		return
-	}
-	s.stats.Batches[sent.Reason]++
-	s.stats.Sizes[min(bits.Len(uint(sent.Rows-1)), len(s.stats.Sizes)-1)]++
-	s.stats.Rows += uint64(sent.Rows)
-	s.pace.add(sent.Rows, s.running, sent.Took)
-	if sent.Err != nil {
-		s.stats.Failed++
+	if sent.Requests > 0 {
+		s.pace.add(sent.Rows, s.running, sent.Took)
 	}
 }
 

@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"cmp"
@@ -39,8 +39,8 @@ type queue struct {
 	rules  game.Rules
 	shares []*share
 	rows   int
-	due    time.Time   // the latest time to send it
-	why    BatchReason // the reason of due: Delay or Deadline
+	due    time.Time // the latest time to send it
+	why    Reason    // the reason of due: Delay or Deadline
 }
 
 func (q *queue) Len() int           { return len(q.shares) }

@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -19,7 +20,7 @@ func TestSimulateShares(t *testing.T) {
 
 func simulateShares(w *gametest.Simulation) error {
 	r, now := rand.New(rand.NewPCG(w.Seed, 3)), time.Unix(0, 0)
-	c := BatcherConfig{MaxRows: 4 << r.IntN(4), InFlight: 1}
+	c := Config{MaxRows: 4 << r.IntN(4), InFlight: 1}
 	s, boards := newScheduler(c), gametest.Boards()[:1+r.IntN(3)]
 	type client struct {
 		Caller
@@ -30,7 +31,7 @@ func simulateShares(w *gametest.Simulation) error {
 	}
 	clients := map[string]*client{}
 	ask := func(of *client, b *game.Board) {
-		if err := s.submit(newRequest(context.Background(), NewBatch(b, of.rows[b]), of.Caller, now), now); err != nil {
+		if err := s.submit(newRequest(context.Background(), eval.NewBatch(b, of.rows[b]), of.Caller, now), now); err != nil {
 			panic(err)
 		}
 	}
@@ -91,9 +92,9 @@ func simulateShares(w *gametest.Simulation) error {
 
 // Clients that ask once are forgotten.
 func TestClientsForgotten(t *testing.T) {
-	s, now, b := newScheduler(BatcherConfig{MaxRows: 8, InFlight: 1}), time.Unix(0, 0), gametest.Boards()[0]
+	s, now, b := newScheduler(Config{MaxRows: 8, InFlight: 1}), time.Unix(0, 0), gametest.Boards()[0]
 	for i := range 5 * manyClients {
-		r := newRequest(context.Background(), NewBatch(b, 1), Caller{Client: fmt.Sprint("client ", i)}, now)
+		r := newRequest(context.Background(), eval.NewBatch(b, 1), Caller{Client: fmt.Sprint("client ", i)}, now)
 		gametest.OK(t, s.submit(r, now))
 		if x, ok := s.next(now); !ok || len(x.parts) != 1 { // it is due at once
 			t.Fatal("no batch")

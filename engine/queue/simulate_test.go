@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -37,7 +38,7 @@ type world struct {
 	clients   []*simClient
 	requests  []*simRequest      // all of them, in the order in which they were accepted
 	waiting   []*simRequest      // those of them whose rows wait
-	sent      BatcherStats       // what the counts must be
+	want      Stats              // what the counts must be
 	leads     map[[2]int]float64 // the least by which one client was ahead of another since that has had rows waiting
 	broken    error
 }
@@ -62,7 +63,7 @@ type simRequest struct {
 	*request
 	client  *simClient
 	id      int
-	own     *Batch
+	own     *eval.Batch
 	ctx     *simContext
 	tooLong bool      // it has waited MaxWait
 	leaving bool      // Submit is about to return its context's error
@@ -119,7 +120,7 @@ func one[T any](w *world, of ...T) T { return of[w.r.IntN(len(of))] }
 func simulate(s *gametest.Simulation) error {
 	start := time.Unix(0, 0)
 	w := &world{Simulation: s, r: rand.New(rand.NewPCG(s.Seed, 1)), start: start, now: start, leads: map[[2]int]float64{}}
-	c := BatcherConfig{
+	c := Config{
 		MaxRows: one(w, 1, 4, 16), MaxDelay: time.Duration(w.r.IntN(4)) * tick, InFlight: 1 + w.r.IntN(3), MaxQueued: one(w, 0, 16, 64, 1000),
 	}
 	for p := range c.MaxWait {
@@ -190,7 +191,7 @@ func (w *world) ask(c *simClient) {
 	if c.low {
 		caller.Priority = Priority(w.r.IntN(priorities) - 1)
 	}
-	own := NewBatch(one(w, w.boards...), 1+w.r.IntN(c.rows))
+	own := eval.NewBatch(one(w, w.boards...), 1+w.r.IntN(c.rows))
 	r := &simRequest{client: c, id: len(w.requests), own: own, ctx: ctx, request: newRequest(ctx, own, caller, w.now)}
 	for i := range own.Pos {
 		own.Pos[i] = game.Position{Own: game.Bits{Lo: uint64(r.id), Hi: uint64(i)}}
@@ -300,7 +301,7 @@ func (w *world) dispatch() {
 
 // begin is when a batch is formed and given to the backend.
 func (w *world) begin(x sending) {
-	m := new(Batch)
+	m := new(eval.Batch)
 	taken, dropped := gather(m, x.parts, w.now)
 	w.tracef("a batch begins (%v): %v", x.reason, w.words(taken))
 	w.checkBatch(m, x, taken)

@@ -1,4 +1,16 @@
-package eval
+// Package queue merges the batches of concurrent callers into larger ones for a backend. Its Batcher
+// is a backend itself. While rows wait, the callers' clients take turns by their weights.
+//
+// Read batcher.go, scheduler.go (the decisions), shares.go (turns) and request.go (the callers' memory).
+//
+// # Decisions
+//
+// An idle batcher lets callers run first: if no batch is in progress, it yields to Go's scheduler before it forms one. Otherwise, on few
+// cores, the first of many small requests would always be sent alone.
+//
+// The batcher's decisions are a state machine without goroutines or clock (scheduler.go). So simulations can replay it from a seed, with
+// events in any order.
+package queue
 
 import (
 	"context"
@@ -8,18 +20,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/fault"
 )
 
-// Reasons why a batcher rejects a request at once.
+// Reasons why a Batcher rejects a request at once.
 var (
 	ErrClosed = errors.New("evaluate: batcher is closed")
 	ErrFull   = errors.New("evaluate: too many rows wait already")
 	ErrLate   = errors.New("evaluate: the rows that wait would take more than half of the time to the deadline")
 )
 
-// BatcherConfig configures when merged batches are sent, and how many rows may wait.
-type BatcherConfig struct {
+// Config configures when merged batches are sent, and how many rows may wait.
+type Config struct {
 	MaxRows   int           // rows of a full batch, from 1; larger requests are split; with 1 the backend gets the request's context
 	MaxDelay  time.Duration // maximum time that the oldest request waits for others to fill its batch, while the backend is busy
 	InFlight  int           // concurrent batches, from 1
@@ -31,7 +44,7 @@ type BatcherConfig struct {
 }
 
 // Room is the number of rows that may wait when a request of that priority arrives.
-func (c BatcherConfig) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) / 4 }
+func (c Config) Room(p Priority) int { return c.MaxQueued * (3 - int(p)) / 4 }
 
 // Caller describes the client of a request and how the request is served.
 type Caller struct {
@@ -54,86 +67,111 @@ const (
 	priorities = 3
 )
 
-// BatchReason is the reason why a batch was sent.
-type BatchReason uint8
+// Reason is the reason why a batch was sent.
+type Reason uint8
 
 // The reasons. Idle: no batch was in progress. Deadline: a request could not wait any longer.
 const (
-	Full BatchReason = iota
+	Full Reason = iota
 	Delay
 	Deadline
 	Idle
-	BatchReasons // number of reasons
+	Reasons // number of reasons
 )
 
-func (r BatchReason) String() string { return [...]string{"full", "delay", "deadline", "idle"}[r] }
+func (r Reason) String() string { return [...]string{"full", "delay", "deadline", "idle"}[r] }
 
 // Sent describes a merged batch that was answered.
 type Sent struct {
 	Rows, Requests int
 	Accepted       int // rows of requests with Caller.Accepted
-	Reason         BatchReason
+	Reason         Reason
 	Took           time.Duration // time of the backend's call
 	Err            error         // error of the backend's call, returned to each request
 }
 
-// BatcherStats are counts since the Evaluator was created.
-type BatcherStats struct {
-	Batches [BatchReasons]uint64 // merged batches sent, by reason
-	Sizes   [24]uint64           // merged batches sent, by number of rows: [0] with 1, [1] with 2, [2] with 3 or 4, [i] with up to 2^i
-	Rows    uint64               // rows in them
-	Dropped uint64               // requests that ended before their first batch was formed
-	Refused uint64               // requests that were rejected at once: ErrFull and ErrLate
-	Failed  uint64               // merged batches that ended in an error
-	Queued  int                  // rows that wait now
+// Stats are counts of requests since the Batcher was created. Config.OnBatch reports batches.
+type Stats struct {
+	Dropped uint64 // that ended before their first batch was formed
+	Refused uint64 // that were rejected at once: ErrFull and ErrLate
+	Checked uint64 // how often room was checked: by Room, and by Submit
+	Queued  int    // rows that wait now
 }
 
 // Timing is the time that a request waited for its first batch, and the time of its evaluation.
 type Timing struct{ Queued, Computed time.Duration }
 
-// batcher merges concurrent requests into batches for the backend. Requests with different rules never share a batch. Clients with waiting
+// Batcher merges concurrent requests into batches for a backend. Requests with different rules never share a batch. Clients with waiting
 // rows take turns (see shares.go); each client's requests are sent by priority, then in order of arrival. A batch is sent when it is full,
 // when a request has waited MaxDelay or is near its deadline, or at once if no batch is in progress. Rows of requests that were cancelled
 // or have expired are omitted.
 //
 // The scheduler makes these decisions. The batcher adds the lock, the clock, and a goroutine for each batch.
-type batcher struct {
-	next   Backend
+type Batcher struct {
+	next   eval.Backend
 	mu     sync.Mutex
 	decide scheduler
 	idle   sync.Cond   // signals decide.idle to Close
 	timer  *time.Timer // of decide.wake
 
-	merged *sync.Pool // *Batch; a pointer for the same reason as Cache.work
+	merged *sync.Pool // *eval.Batch; a pointer for the same reason as work of eval.Cache
 }
 
-// newBatcher returns a batcher for next. It panics if c is out of range: c never comes from a user's input.
-func newBatcher(next Backend, c BatcherConfig) *batcher {
+// New returns a Batcher for next. It panics if c is out of range: c never comes from a user's input.
+func New(next eval.Backend, c Config) *Batcher {
 	if c.MaxRows < 1 || c.InFlight < 1 || c.MaxDelay < 0 || c.MaxQueued < 0 {
-		panic(fmt.Sprintf("eval: %+v is not a batcher's config", c))
+		panic(fmt.Sprintf("queue: %+v is not a batcher's config", c))
 	}
-	b := &batcher{next: next, decide: newScheduler(c)}
+	b := &Batcher{next: next, decide: newScheduler(c)}
 	b.idle.L = &b.mu
-	b.merged = &sync.Pool{New: func() any { return new(Batch) }}
+	b.merged = &sync.Pool{New: func() any { return new(eval.Batch) }}
 	return b
 }
 
+// Attributes implements eval.Backend; they are those of the wrapped backend.
+func (b *Batcher) Attributes() eval.Attributes { return b.next.Attributes() }
+
+// Compute implements eval.Backend. The batch is a request of the client without a name.
+func (b *Batcher) Compute(ctx context.Context, batch *eval.Batch) error {
+	_, err := b.Submit(ctx, batch, Caller{})
+	return err
+}
+
+// Client is a Batcher as a backend whose batches are requests of Caller. If Timing is not nil, each
+// batch sets it, and there may be only one batch at a time.
+type Client struct {
+	*Batcher
+	Caller Caller
+	Timing *Timing
+}
+
+// Compute implements eval.Backend.
+func (c *Client) Compute(ctx context.Context, batch *eval.Batch) error {
+	t, err := c.Submit(ctx, batch, c.Caller)
+	if c.Timing != nil {
+		*c.Timing = t
+	}
+	return err
+}
+
 // Stats returns the counts so far.
-func (b *batcher) Stats() BatcherStats {
+func (b *Batcher) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.decide.stats
 }
 
-// Room returns nil if Submit would accept rows now.
-func (b *batcher) Room(c Caller, rows int, deadline time.Time) error {
+// Room returns nil if Submit would accept rows of a caller now, and otherwise the error that Submit
+// would return at once; deadline is that of their answers, zero if there is none. Submit decides
+// again, because other rows may wait by then.
+func (b *Batcher) Room(c Caller, rows int, deadline time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.decide.refuse(c, rows, deadline, time.Now())
 }
 
-// Close rejects new requests, sends accepted ones without delay, and returns when they are answered.
-func (b *batcher) Close() {
+// Close rejects new requests, sends accepted ones without delay, and returns when they are answered. It does not close the backend.
+func (b *Batcher) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.decide.closed = true
@@ -146,10 +184,12 @@ func (b *batcher) Close() {
 	}
 }
 
-// Submit returns when the batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait, it rejects the
-// request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half of the time to the deadline. The other half is a
-// reserve. It also returns ErrLate for a request that has waited MaxWait.
-func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, error) {
+// Submit is Compute for a caller, and also returns how long the rows waited. It returns when the
+// batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait,
+// it rejects the request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half
+// of the time to the deadline. The other half is a reserve. It also returns ErrLate for a request
+// that has waited MaxWait.
+func (b *Batcher) Submit(ctx context.Context, batch *eval.Batch, c Caller) (Timing, error) {
 	r := newRequest(ctx, batch, c, time.Now())
 	if err := b.enqueue(r); err != nil {
 		return Timing{}, err
@@ -180,7 +220,7 @@ func (b *batcher) Submit(ctx context.Context, batch *Batch, c Caller) (Timing, e
 	}
 }
 
-func (b *batcher) enqueue(r *request) error {
+func (b *Batcher) enqueue(r *request) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.decide.submit(r, r.arrived); err != nil {
@@ -190,7 +230,7 @@ func (b *batcher) enqueue(r *request) error {
 	return nil
 }
 
-func (b *batcher) drop(r *request, whole bool) bool {
+func (b *Batcher) drop(r *request, whole bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dropped := b.decide.drop(r, whole)
@@ -199,14 +239,14 @@ func (b *batcher) drop(r *request, whole bool) bool {
 }
 
 // rest wakes Close if no work is left. b.mu is held.
-func (b *batcher) rest() {
+func (b *Batcher) rest() {
 	if b.decide.idle() {
 		b.idle.Broadcast()
 	}
 }
 
 // dispatch sends the due batches, and sets the timer for the next one. b.mu is held.
-func (b *batcher) dispatch() {
+func (b *Batcher) dispatch() {
 	for now := time.Now(); ; {
 		x, ok := b.decide.next(now)
 		if !ok {
@@ -225,7 +265,7 @@ func (b *batcher) dispatch() {
 }
 
 // ring handles the timer: it runs at the time that wake returned, or later.
-func (b *batcher) ring() {
+func (b *Batcher) ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.decide.alarm = time.Time{}
@@ -234,7 +274,7 @@ func (b *batcher) ring() {
 
 // run evaluates one merged batch and distributes its answers. A panic becomes the error of its
 // requests.
-func (b *batcher) run(x sending) {
+func (b *Batcher) run(x sending) {
 	defer func() {
 		if value := recover(); value != nil {
 			fail(x.parts, fault.New(value))
@@ -249,7 +289,7 @@ func (b *batcher) run(x sending) {
 		runtime.Gosched() // callers that are about to send a request run first; otherwise, on few cores, the first request would always be sent alone
 		x = b.fill(x)
 	}
-	m := b.merged.Get().(*Batch)
+	m := b.merged.Get().(*eval.Batch)
 	start := time.Now()
 	taken, dropped := gather(m, x.parts, start)
 	var err error
@@ -258,7 +298,7 @@ func (b *batcher) run(x sending) {
 		if b.decide.config.MaxRows == 1 {
 			ctx = taken[0].ctx // the only request
 		}
-		err = compute(ctx, b.next, m)
+		err = b.compute(ctx, m)
 	}
 	sent := Sent{Rows: len(m.Pos), Requests: len(taken), Reason: x.reason, Took: time.Since(start), Err: err}
 	for _, p := range taken {
@@ -275,13 +315,19 @@ func (b *batcher) run(x sending) {
 	b.merged.Put(m)
 }
 
-func (b *batcher) fill(x sending) sending {
+// compute calls the backend. A panic becomes its error.
+func (b *Batcher) compute(ctx context.Context, m *eval.Batch) (err error) {
+	defer fault.Catch(&err)
+	return b.next.Compute(ctx, m)
+}
+
+func (b *Batcher) fill(x sending) sending {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.decide.fill(x, time.Now())
 }
 
-func (b *batcher) count(sent Sent, dropped int) {
+func (b *Batcher) count(sent Sent, dropped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.decide.count(sent, dropped)

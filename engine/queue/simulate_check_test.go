@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -26,8 +27,9 @@ func (w *world) checkSubmit(r *simRequest, err error) {
 		}
 		return
 	}
+	w.want.Checked++
 	if err != nil {
-		w.sent.Refused++
+		w.want.Refused++
 	}
 	share := [...]float64{1, 0.75, 0.5}[r.caller.Priority+1]
 	left := math.Floor(share*float64(c.MaxQueued)) - float64(queued-own)
@@ -88,7 +90,7 @@ func (w *world) due(r *simRequest) time.Time {
 }
 
 // checkBatch checks the rows of a batch that begins: none is of a request that has ended, and none is missing.
-func (w *world) checkBatch(m *Batch, x sending, taken []part) {
+func (w *world) checkBatch(m *eval.Batch, x sending, taken []part) {
 	var want []game.Position
 	var stay []part
 	for _, p := range x.parts {
@@ -107,24 +109,16 @@ func (w *world) checkBatch(m *Batch, x sending, taken []part) {
 	if !slices.Equal(stay, taken) || !slices.Equal(m.Pos, want) {
 		w.fail("a batch has %v, want %v", w.words(taken), w.words(stay))
 	}
-	if len(taken) > 0 {
-		w.sent.Batches[x.reason]++
-		w.sent.Rows += uint64(len(m.Pos))
-		w.sent.Sizes[int(math.Ceil(math.Log2(float64(len(m.Pos)))))]++
-	}
 }
 
 // answer writes what the backend says: each row's own position.
-func (w *world) answer(m *Batch, err error) {
+func (w *world) answer(m *eval.Batch, err error) {
 	for i, p := range m.Pos {
 		copy(m.WDLRow(i), []float32{float32(p.Own.Lo), float32(p.Own.Hi), 1})
-		m.Source[i] = CPU
+		m.Source[i] = eval.CPU
 		if err != nil {
 			m.WDLRow(i)[2] = 0
 		}
-	}
-	if err != nil {
-		w.sent.Failed++
 	}
 }
 
@@ -153,7 +147,7 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 		}
 	default:
 		for i := range r.rows {
-			if got := r.own.WDLRow(i); !slices.Equal(got, []float32{float32(r.id), float32(i), 1}) || r.own.Source[i] != CPU {
+			if got := r.own.WDLRow(i); !slices.Equal(got, []float32{float32(r.id), float32(i), 1}) || r.own.Source[i] != eval.CPU {
 				w.fail("%v: row %d has the answer %v", r, i, got)
 			}
 		}
@@ -162,7 +156,7 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 		}
 	}
 	if err != nil && !r.formed {
-		w.sent.Dropped++
+		w.want.Dropped++
 	}
 }
 
@@ -268,13 +262,13 @@ func (w *world) checkEnd() {
 	if !s.idle() || len(s.clients) > manyClients || s.weights != 0 {
 		w.fail("at the end %d batches are under way, and there are %d queues, %d clients of weight %v", s.running, len(s.queues), len(s.clients), s.weights)
 	}
-	if s.stats != w.sent {
-		w.fail("the counts are %+v, want %+v", s.stats, w.sent)
+	if s.stats != w.want {
+		w.fail("the counts are %+v, want %+v", s.stats, w.want)
 	}
 	if at, ok := s.wake(); ok {
 		w.fail("the batcher would wake at %v", at.Sub(w.start))
 	}
-	late := newRequest(&simContext{}, NewBatch(w.boards[0], 1), Caller{}, w.now)
+	late := newRequest(&simContext{}, eval.NewBatch(w.boards[0], 1), Caller{}, w.now)
 	if err := s.submit(late, w.now.Add(time.Hour)); !errors.Is(err, ErrClosed) {
 		w.fail("after Close: %v", err)
 	}

@@ -1,4 +1,4 @@
-package eval
+package queue
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 )
 
@@ -21,13 +22,13 @@ type request struct {
 	share    *share    // holds the other rows, which wait; nil if none do
 
 	mu       sync.Mutex
-	batch    *Batch // nil after the caller has left
-	answered int    // rows with answers
+	batch    *eval.Batch // nil after the caller has left
+	answered int         // rows with answers
 	timing   Timing
 	done     chan error // receives once, unless the request was dropped
 }
 
-func newRequest(ctx context.Context, b *Batch, c Caller, now time.Time) *request {
+func newRequest(ctx context.Context, b *eval.Batch, c Caller, now time.Time) *request {
 	r := &request{ctx: ctx, batch: b, rows: len(b.Pos), caller: c, arrived: now, done: make(chan error, 1)}
 	r.deadline, _ = ctx.Deadline()
 	return r
@@ -46,7 +47,7 @@ func (r *request) giveUp() (Timing, error) {
 
 // gather copies into m the positions of requests whose callers still wait. Of the other requests, it counts those without rows in an
 // earlier batch.
-func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
+func gather(m *eval.Batch, parts []part, now time.Time) (taken []part, dropped int) {
 	m.Pos = m.Pos[:0]
 	var board *game.Board
 	for _, p := range parts {
@@ -65,7 +66,7 @@ func gather(m *Batch, parts []part, now time.Time) (taken []part, dropped int) {
 
 // gather appends the part's positions to those of m and returns their board, or nil if the caller
 // does not wait any more.
-func (p part) gather(m *Batch, now time.Time) *game.Board {
+func (p part) gather(m *eval.Batch, now time.Time) *game.Board {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if late := !p.deadline.IsZero() && !now.Before(p.deadline); p.batch == nil || late || p.ctx.Err() != nil {
@@ -80,7 +81,7 @@ func (p part) gather(m *Batch, now time.Time) *game.Board {
 
 // scatter copies the answers to the callers that still wait, or returns the error to them. A request ends with its last row or with an
 // error.
-func scatter(m *Batch, parts []part, err error, now time.Time) {
+func scatter(m *eval.Batch, parts []part, err error, now time.Time) {
 	at := 0
 	for _, p := range parts {
 		n := p.to - p.from
@@ -90,7 +91,7 @@ func scatter(m *Batch, parts []part, err error, now time.Time) {
 }
 
 // scatter gives the part its answers, or the error.
-func (p part) scatter(from Batch, err error, now time.Time) {
+func (p part) scatter(from eval.Batch, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.batch == nil {
@@ -112,6 +113,6 @@ func (p part) scatter(from Batch, err error, now time.Time) {
 // fail returns an error to the callers that still wait.
 func fail(parts []part, err error) {
 	for _, p := range parts {
-		p.scatter(Batch{}, err, time.Now())
+		p.scatter(eval.Batch{}, err, time.Now())
 	}
 }
