@@ -87,8 +87,8 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	if _, n, err := open.Any(spec.Model); spec.Model != "" && err == nil && n.Foreign != nil {
-		return fmt.Errorf("agent %s: an archive for Kaggle has no ONNX Runtime, which its network needs: name one of evald's own", spec)
+	if _, n, err := open.Any(spec.Model); spec.Model != "" && err == nil && n.Runtime() != "" {
+		return fmt.Errorf("agent %s: an archive for Kaggle has no %s, which its network needs: name one of evald's own", spec, n.Runtime())
 	}
 	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Book: spec.Book, Program: c.Binary}, c.Out)
 	if err != nil {

@@ -1,12 +1,13 @@
 // Package open is the entry point for programs that evaluate positions. Given a name, it returns a ready evaluator on the fastest working
 // device, with other evaluators as fallbacks. The example of Open is a complete program.
 //
-// Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
+// Open opens a network by name; Network.Open opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in
-// addition to the default. model.go and search.go: files, their names and metadata. foreign.go,
-// onnxruntime.go: ONNX files. trial.go (trial_*.go), company.go, race.go: checks and measurements
-// that are made once for a file or a GPU.
+// Read open.go, opened.go and kind.go first: what all kinds of networks have in common. conv.go,
+// pattern.go and foreign.go are the kinds. supports.go and any.go: games that a network does not
+// support. model.go and search.go: files, their names and metadata. devices.go and onnxruntime.go:
+// GPUs and ONNX Runtime. trial.go (trial_*.go), company.go, race.go: checks and measurements that
+// are made once for a file or a GPU.
 //
 // Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
 // Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its
@@ -18,7 +19,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
@@ -26,9 +26,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/nn/cpu"
-	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/ort"
 )
 
@@ -87,7 +84,7 @@ type Options struct {
 	// ORT locates ONNX Runtime's library and configures its provider. Provider and Plugin are used only by the backend ORT.
 	ORT ort.Options
 
-	// Trial is the command line of a program that calls ORTTrial with an ONNX file on its standard input. This process opens an ONNX file
+	// Trial is the command line of a program that calls ORTTrial with its standard input and output. This process opens an ONNX file
 	// only after that program has succeeded, because the library is not made for untrusted files. If Trial is empty, there is no trial.
 	Trial []string
 
@@ -114,30 +111,6 @@ func (o Options) note(format string, args ...any) {
 	}
 }
 
-// Opened is a ready evaluator and its description. It is safe for concurrent use. The caller must close it, and must not use it after that.
-type Opened struct {
-	*eval.Evaluator
-
-	Model   string // the model's name in answers, such as "default", "mine@3" or "bitsquares"
-	Version int    // of a stored or shipped network; 0 for others
-	Network bool   // a network answers, not a heuristic
-	OnGPU   bool   // GPUs answer first
-	How     string // text for users: how answers are computed
-	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
-
-	// Games are the games that the model answers, in the order of its manifest; nil means every
-	// game whose shapes fit. Other games are an error or, with Options.Substitute, AnyModel answers
-	// those in its range, and bitsquares the rest.
-	Games []game.Rules
-
-	mirrored bool // Model also contains this
-
-	any    *anyNetwork  // nil unless Options.Substitute made AnyModel answer other games
-	gpu    *gpu.Backend // nil if no GPU is used
-	ort    []io.Closer  // backends of ONNX Runtime
-	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
-}
-
 // Open opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
 // *NoGPUError if no GPU works.
 func Open(o Options) (*Opened, error) {
@@ -149,12 +122,6 @@ func Open(o Options) (*Opened, error) {
 		e.Prove(o.Exact)
 	}
 	return e, nil
-}
-
-// Prove applies Options.Exact to an open evaluator.
-func (o *Opened) Prove(nodes solver.Nodes) {
-	o.Evaluator = o.WithExact(eval.NewExact(nodes))
-	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
 }
 
 // named is Open without Options.Exact.
@@ -198,7 +165,7 @@ func named(o Options) (*Opened, error) {
 		e.Evaluator = evaluator(eval.Tuned{Backend: e.Backend(), Search: *constants})
 		e.How += fmt.Sprintf("; searches with cpuct %g, fpu %g", constants.CPUCT, constants.FPU)
 	}
-	if e.Version = m.Version; o.Model != "" || n.Pattern != nil {
+	if e.Version = m.Version; o.Model != "" || n.Only() != "" {
 		return e, nil
 	}
 	games := make([]game.Rules, len(m.Rules))
@@ -211,30 +178,4 @@ func named(o Options) (*Opened, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
-}
-
-// findGPUs checks that the GPUs that the options name exist.
-func (o Options) findGPUs() error {
-	if len(o.GPUs) > 0 && !UsesGPUs(o.Backend) {
-		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
-	}
-	if o.Backend != GPU && len(o.GPUs) == 0 {
-		return nil
-	}
-	found, err := driver.Find()
-	if err == nil {
-		_, err = found.Select(o.GPUs)
-	}
-	if err != nil {
-		return &NoGPUError{err}
-	}
-	return nil
-}
-
-// Devices returns statistics of the evaluator's GPUs; nil if it uses none.
-func (o *Opened) Devices() []gpu.DeviceStats {
-	if o.gpu == nil {
-		return nil
-	}
-	return o.gpu.Stats()
 }
