@@ -118,7 +118,7 @@ func TestKindsFiles(t *testing.T) {
 		stored, again, err := open.Any(inFile(t, s.name+".net", content))
 		gametest.OK(t, err)
 		search := gametest.Must(again.Search())(t)
-		if n.What() != s.what || again.What() != s.what || n.Config() != s.config || stored.Config != s.config || *search != (eval.Search{CPUCT: 2, FPU: 0.5}) {
+		if n.What() != s.what || again.What() != s.what || n.Config() != s.config || stored.Config != s.config || !cmp.Equal(search, &eval.Search{CPUCT: 2, FPU: 0.5}) {
 			t.Errorf("%s %s, %s %s, %+v", n.What(), n.Config(), again.What(), stored.Config, search)
 		}
 		if n.Parameters() == 0 || again.Parameters() != n.Parameters() || !cmp.Equal(again.About(), n.About()) || len(n.About()) == 0 {
