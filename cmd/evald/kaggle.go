@@ -11,7 +11,6 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -104,7 +103,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 
 // modelFile returns the path of an agent's model, or "" if the model is part of the program.
 func modelFile(model string) string {
-	if _, ok := heuristic.Named(model); ok || model == "" {
+	if sortOf(model) != open.SortNetwork {
 		return ""
 	}
 	if m, ok, err := open.Find(model); err == nil && ok {

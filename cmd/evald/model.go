@@ -17,7 +17,6 @@ import (
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/encoding"
@@ -217,22 +216,14 @@ func (c *modelImportCmd) entry(n open.Network) (models.Entry, error) {
 	case version != 0:
 		return e, fmt.Errorf("model name %q: the store counts versions itself: leave @%d out", e.Name, version)
 	}
-	if slices.Contains(reservedNames(), e.Name) {
-		return e, fmt.Errorf("model name %q means something else, as do %s: give another one with --name", e.Name, strings.Join(reservedNames(), ", "))
+	if slices.Contains(open.Reserved(), e.Name) {
+		return e, fmt.Errorf("model name %q means something else, as do %s: give another one with --name", e.Name, strings.Join(open.Reserved(), ", "))
 	}
 	if _, shipped := models.Find(e.Name); shipped {
 		return e, fmt.Errorf("model name %q is that of a shipped model, which would be found first: give another one with --name", e.Name)
 	}
 	return e, nil
 }
-
-// reservedNames returns the names that models of the store may not have, because they stand for other models or backends.
-func reservedNames() []string {
-	return append(append(servedNames(), open.Backends()...), exactModel, "none")
-}
-
-// servedNames returns the names of the models of evald serve that are not networks.
-func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }
 
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`

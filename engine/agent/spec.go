@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
@@ -103,7 +104,7 @@ func Parse(text string) (Spec, error) {
 const (
 	maxCount = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
-	maxPower = 8
+	maxPower = heuristic.MaxPower
 
 	maxExplore = 1000
 

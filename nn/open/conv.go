@@ -103,7 +103,7 @@ func fastest(n *net.Network, name string, o Options) (*Opened, error) {
 	stages := eval.Fallback{{Name: "cpu", Backend: c.Backend()}, {Name: "fast", Backend: newFast()}, {Name: "bitsquares", Backend: bitsquares()}}
 	e := &Opened{Model: name, Network: true, How: c.How, CPUPath: c.CPUPath, choice: c.choice}
 	if g, err := fastestGPU(n, name, o); err == nil {
-		e.How, e.OnGPU, e.gpu, e.ort = g.How+"; should it fail, "+c.How, true, g.gpu, g.ort
+		e.How, e.OnGPU, e.gpu, e.closers = g.How+"; should it fail, "+c.How, true, g.gpu, g.closers
 		stages = slices.Insert(stages, 0, eval.Stage{Name: "gpu", Backend: g.Backend()})
 	} else {
 		of := c.Backend().(*cpu.Backend)

@@ -87,9 +87,15 @@ func Model(nameOrPath string) (Stored, *net.Network, error) {
 	return s, c, nil
 }
 
-// Any finds a model by name, or else reads the safetensors or ONNX file at that path, and parses its network. If neither exists, the error
-// lists the models.
+// Any finds a network by its Name, or else reads the file at that path, and parses it. If neither exists, the error lists what there is.
 func Any(nameOrPath string) (Stored, Network, error) {
+	name, err := ParseName(nameOrPath)
+	if err == nil {
+		err = name.notNetwork()
+	}
+	if err != nil {
+		return Stored{}, Network{}, err
+	}
 	s, ok, err := Find(nameOrPath)
 	if !ok {
 		content, p, fileErr := File(nameOrPath)
@@ -97,7 +103,7 @@ func Any(nameOrPath string) (Stored, Network, error) {
 		case err != nil && fileErr != nil: // an unreadable store must not prevent reading a file
 			return Stored{}, Network{}, err
 		case errors.Is(fileErr, fs.ErrNotExist):
-			return Stored{}, Network{}, fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s", short.Quote(nameOrPath), strings.Join(models.Names(), ", "), inStore())
+			return Stored{}, Network{}, unknown(nameOrPath)
 		case fileErr != nil:
 			return Stored{}, Network{}, fileErr
 		}
@@ -144,12 +150,4 @@ func File(path string) ([]byte, Network, error) {
 		return nil, Network{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return content, p, nil
-}
-
-// inStore lists the models of the user's store for an error.
-func inStore() string {
-	if store, err := models.UserStore(); err == nil && store.Names() != "" {
-		return fmt.Sprintf(" nor in %s (%s)", store.Dir(), store.Names())
-	}
-	return ""
 }

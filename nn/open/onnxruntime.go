@@ -74,7 +74,7 @@ func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	}
 	return &Opened{
 		Evaluator: evaluator(byRuntime{b, c}), Model: name, Network: true, OnGPU: backend == ORTCUDA || backend == ORTTensorRT,
-		How: fmt.Sprintf("network %s by %v", name, b), ort: []io.Closer{b},
+		How: fmt.Sprintf("network %s by %v", name, b), closers: []io.Closer{b},
 	}, nil
 }
 
@@ -116,7 +116,7 @@ func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 		return e, nil
 	}
 	g.How += "; should it fail, " + e.How
-	g.ort = append(g.ort, e.ort...)
+	g.closers = append(g.closers, e.closers...)
 	g.Evaluator = evaluator(append(eval.Fallback{{Name: "gpu", Backend: g.Backend()}}, stages...))
 	return g, nil
 }

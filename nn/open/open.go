@@ -3,7 +3,7 @@
 //
 // Open opens a network by name; Network.Open opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go, opened.go and kind.go first: what all kinds of networks have in common. conv.go,
+// Read open.go, catalog.go, opened.go and kind.go first: names, and what all kinds of networks have in common. conv.go,
 // pattern.go and foreign.go are the kinds. supports.go and any.go: games that a network does not
 // support. model.go and search.go: files, their names and metadata. devices.go and onnxruntime.go:
 // GPUs and ONNX Runtime. trial.go (trial_*.go), company.go, race.go: checks and measurements that
@@ -19,6 +19,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/evald/evald/engine/eval"
@@ -56,10 +57,12 @@ const DefaultModel = "default"
 
 // Options select an evaluator. The zero value selects the shipped networks and the backend Auto.
 type Options struct {
-	// Model names the network: a shipped one, NAME or NAME@VERSION of the user's store, or the path of a safetensors or ONNX file. If it is
-	// empty, the shipped networks evaluate the games that they support, and bitsquares evaluates all others. If the backend is a heuristic,
-	// it must be empty.
+	// Model is a Name: of a network or a heuristic, "exact" (which sets Exact), or a model of a service. If it is empty, the shipped
+	// networks evaluate the games that they support, and bitsquares evaluates all others.
 	Model string
+
+	// Service connects to a model of a service. If it is nil, names of that form are an error.
+	Service func(Name) (Connected, error)
 
 	// Substitute makes AnyModel, or bitsquares outside its range, answer the games that the network
 	// does not support. Without it they are an *eval.UnsupportedError. It is for names that the
@@ -67,7 +70,7 @@ type Options struct {
 	// that a user has named. If Model is empty, it is always set.
 	Substitute bool
 
-	// Backend is one of Backends or a heuristic's name. Empty means Auto. With Auto, a network of pattern tables answers batches of few rows on
+	// Backend is one of Backends. Empty means Auto. A heuristic's name here means the same as in Model, which must be empty. With Auto, a network of pattern tables answers batches of few rows on
 	// the CPU even if a GPU works, where that takes less time. Its answers have the same bits on both.
 	Backend string
 
@@ -105,6 +108,12 @@ type Options struct {
 	Note, Event func(text string)
 }
 
+// Connected is a backend at a service.
+type Connected interface {
+	eval.Backend
+	io.Closer
+}
+
 func (o Options) note(format string, args ...any) {
 	if o.Note != nil {
 		o.Note(fmt.Sprintf(format, args...))
@@ -114,6 +123,9 @@ func (o Options) note(format string, args ...any) {
 // Open opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
 // *NoGPUError if no GPU works.
 func Open(o Options) (*Opened, error) {
+	if o.Model == ExactModel {
+		o.Model, o.Exact = "", cmp.Or(o.Exact, solver.ProbeNodes)
+	}
 	e, err := named(o)
 	if err != nil {
 		return nil, err
@@ -126,18 +138,33 @@ func Open(o Options) (*Opened, error) {
 
 // named is Open without Options.Exact.
 func named(o Options) (*Opened, error) {
-	if source, ok := heuristic.Named(o.Backend); ok {
-		if o.Model != "" {
-			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
-		}
-		if o.Mirror {
-			return nil, fmt.Errorf("backend %s uses no network whose answers Mirror could improve", o.Backend)
-		}
-		e, err := heuristic.New(source)
+	if _, ok, err := heuristic.Parse(o.Backend); ok {
 		if err != nil {
 			return nil, err
 		}
-		return &Opened{Evaluator: e, Model: o.Backend, How: "heuristic " + o.Backend}, nil
+		if o.Model != "" {
+			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
+		}
+		o.Model, o.Backend = o.Backend, Auto
+	}
+	name, err := ParseName(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	switch name.Sort {
+	case SortHeuristic:
+		return o.heuristic(name)
+	case SortSolver:
+		return nil, fmt.Errorf("model %s answers scores, not evaluations: evald solve and the model %[1]s of evald serve ask it, and %s adds proved results to the networks that ship", SolverModel, ExactModel)
+	case SortService:
+		if o.Service == nil {
+			return nil, fmt.Errorf("model %s: this program opens no models of services", name)
+		}
+		b, err := o.Service(name)
+		if err != nil {
+			return nil, err
+		}
+		return &Opened{Evaluator: evaluator(b), Model: name.Label(), Network: true, How: "by evald serve at " + name.Hosts, closers: []io.Closer{b}}, nil
 	}
 	if err := o.findGPUs(); err != nil { // before reading the model, whose file may be large
 		return nil, err
@@ -178,4 +205,15 @@ func named(o Options) (*Opened, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// heuristic opens a heuristic, which the CPU alone computes.
+func (o Options) heuristic(name Name) (*Opened, error) {
+	switch {
+	case o.Mirror:
+		return nil, fmt.Errorf("heuristic %s uses no network whose answers Mirror could improve", name)
+	case len(o.GPUs) > 0 || !slices.Contains([]string{"", Auto, CPU}, o.Backend):
+		return nil, fmt.Errorf("heuristic %s is computed by the CPU alone, but the backend is %s, the GPUs are %v", name, cmp.Or(o.Backend, Auto), o.GPUs)
+	}
+	return &Opened{Evaluator: evaluator(name.Heuristic.New()), Model: name.String(), How: "heuristic " + name.String()}, nil
 }

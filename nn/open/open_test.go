@@ -297,7 +297,7 @@ func TestErrors(t *testing.T) {
 		says string
 	}{
 		{open.Options{Backend: "bitsquares", Model: seeded}, "", `backend bitsquares uses no model, but the model is "seeded-2x16"`},
-		{open.Options{Backend: "uniform", Mirror: true}, "", "backend uniform uses no network whose answers Mirror could improve"},
+		{open.Options{Backend: "uniform", Mirror: true}, "", "heuristic uniform uses no network whose answers Mirror could improve"},
 		{open.Options{Backend: "tpu"}, "", `backend "tpu": must be one of auto, gpu, cpu, ort-cpu, ort-cuda, ort-tensorrt, ort for a network, and a heuristic's name such as bitsquares without one`},
 		{open.Options{Model: missing}, "", "is neither a file nor a shipped model (default, default-fast, any, seeded-2x16)"},
 		{open.Options{Model: t.TempDir()}, "", "is not a regular file"},

@@ -32,10 +32,10 @@ type Opened struct {
 
 	mirrored bool // Model also contains this
 
-	any    *anyNetwork  // nil unless Options.Substitute made AnyModel answer other games
-	gpu    *gpu.Backend // nil if no GPU is used
-	ort    []io.Closer  // backends of ONNX Runtime
-	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
+	any     *anyNetwork  // nil unless Options.Substitute made AnyModel answer other games
+	gpu     *gpu.Backend // nil if no GPU is used
+	closers []io.Closer  // backends of ONNX Runtime, connections to services
+	choice  cpu.Choice   // the choice of CPUPath; zero if the user named the path
 }
 
 // bitsquares returns the backend for games that no network supports.
@@ -85,7 +85,7 @@ func (o *Opened) ModelOn(r game.Rules) string {
 	return eval.Bitsquares.String()
 }
 
-// Close waits for batches in progress on GPUs and in ONNX Runtime, and frees their memory. Further calls do nothing.
+// Close waits for batches in progress on GPUs and in ONNX Runtime, frees their memory, and ends connections. Further calls do nothing.
 func (o *Opened) Close() error {
 	var errs []error
 	if o.gpu != nil {
@@ -94,8 +94,9 @@ func (o *Opened) Close() error {
 	if o.any != nil {
 		errs = append(errs, o.any.close())
 	}
-	for _, b := range o.ort {
+	for _, b := range o.closers {
 		errs = append(errs, b.Close())
 	}
+	o.closers = nil
 	return errors.Join(errs...)
 }
