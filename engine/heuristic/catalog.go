@@ -22,7 +22,7 @@ var catalog = []Entry{
 	{eval.Bitsquares, "bitsquares", func() eval.Backend { return WithPower(DefaultPower) }, &Parameter{"power", DefaultPower, 0, MaxPower, false, WithPower}},
 	{eval.Gameovers, "gameovers", func() eval.Backend { return &Scored{Gameovers{}, 6, 6, eval.Gameovers} }, nil},
 	{eval.OddEven, "odd-even", func() eval.Backend { return &Scored{NewOddEven(), 6, 6, eval.OddEven} }, nil},
-	{eval.Rollout, "", func() eval.Backend { return Rollout{Games: usualGames} }, &Parameter{"games", usualGames, 1, 100_000, true, func(n float64) eval.Backend { return Rollout{Games: int(n)} }}},
+	{eval.Rollout, "", func() eval.Backend { return Rollout{Games: usualGames} }, &Parameter{"games", usualGames, 1, 1000, true, func(n float64) eval.Backend { return Rollout{Games: int(n)} }}},
 	{eval.Uniform, "", func() eval.Backend { return Uniform{} }, nil},
 }
 

@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 		"bitsquares:power=9":    `power is "9", want a number from 0 to 8`,
 		"bitsquares:power=NaN":  "want a number from 0 to 8",
 		"bitsquares:":           `bitsquares has no "", but power`,
-		"rollout:games=1.5":     "want a whole number from 1 to 100000",
+		"rollout:games=1.5":     "want a whole number from 1 to 1000",
 		"bitsquares:power=1,x=": `power is "1,x="`,
 	} {
 		if n, err := open.ParseName(text); err == nil || !strings.Contains(err.Error(), says) {
