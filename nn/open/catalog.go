@@ -134,5 +134,5 @@ func unknown(name string) error {
 	if store, err := models.UserStore(); err == nil && store.Names() != "" {
 		inStore = fmt.Sprintf(" nor in %s (%s)", store.Dir(), store.Names())
 	}
-	return fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s, nor a heuristic (%s)", short.Quote(name), strings.Join(models.Names(), ", "), inStore, strings.Join(heuristic.Names(), ", "))
+	return fmt.Errorf("model %s is neither a file nor a shipped model (%s)%s, nor a heuristic (%s), nor %s", short.Quote(name), strings.Join(models.Names(), ", "), inStore, strings.Join(heuristic.Names(), ", "), ExactModel)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/cpu"
@@ -72,6 +73,19 @@ func (c convolutions) About() [][2]string {
 func (c convolutions) With(key, text string) ([]byte, error) {
 	c.of.Metadata[key] = text
 	return c.of.Marshal()
+}
+
+// Becomes allows more blocks.
+func (c convolutions) Becomes(config string, seed uint64) error {
+	if config == c.Config() {
+		return nil
+	}
+	larger, err := net.ParseConfig(config)
+	if err != nil {
+		return fmt.Errorf("network %s cannot become %s: %w", c.Config(), short.Text(config), err)
+	}
+	_, err = c.of.Grow(larger, seed)
+	return err
 }
 
 func (c convolutions) ONNX(name string, halves bool) ([]byte, error) {

@@ -88,6 +88,10 @@ func (f *Foreign) With(key, text string) ([]byte, error) {
 	return onnx.WithMetadata(f.content, key, text)
 }
 
+func (f *Foreign) Becomes(string, uint64) error {
+	return fmt.Errorf("the network is %s, %w", f.What(), f.Trains())
+}
+
 func (f *Foreign) ONNX(string, bool) ([]byte, error) { return f.content, nil }
 
 func (f *Foreign) reference(name string, o Options) (*Opened, error) {

@@ -32,7 +32,8 @@ type Kind interface {
 	Trains() error               // nil, or why evald does not train such networks: "which ..."
 	Halves() error               // nil, or why there are no ONNX files with numbers of 16 bits: "which ..."
 
-	File() string                                      // the name of the network's file in the store
+	Becomes(config string, seed uint64) error          // nil, or why training for another shape cannot begin with the network
+	File() string                                      // models.OwnFile or models.ONNXFile: the name of the network's file in the store
 	With(key, text string) ([]byte, error)             // the network's file with another metadata value
 	ONNX(name string, halves bool) ([]byte, error)     // the network as an ONNX file; halves: with numbers of 16 bits, see Halves
 	open(name string, o Options) (*Opened, error)      // opens the network on the devices of the options
@@ -56,8 +57,8 @@ func formOf(file []byte) form {
 	return kinds[slices.IndexFunc(kinds, func(f form) bool { return f.is(file) })]
 }
 
-// parse parses a network of any kind.
-func parse(file []byte) (Network, error) {
+// Parse parses the file of a network of any kind.
+func Parse(file []byte) (Network, error) {
 	k, err := formOf(file).parse(file)
 	return Network{k}, err
 }

@@ -170,6 +170,14 @@ func TestKindsRefuse(t *testing.T) {
 				t.Errorf("the reason %q completes no sentence", why)
 			}
 		}
+		if err := n.Becomes(s.config, 1); (err == nil) != (n.Trains() == nil) || err != nil && !strings.HasSuffix(err.Error(), n.Trains().Error()) {
+			t.Errorf("training can begin with it: %v, training: %v", err, n.Trains())
+		}
+		for _, other := range []string{"1x2/1/1", "pattern64x32x32", "nonsense"} {
+			if err := n.Becomes(other, 1); err == nil || n.Trains() == nil && !strings.Contains(err.Error(), "network "+s.config+" cannot become "+other+": ") {
+				t.Errorf("it becomes %s: %v", other, err)
+			}
+		}
 		for _, backend := range []string{"bitsquares", "tpu"} {
 			if _, err := n.Open("n", open.Options{Backend: backend}); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("backend %q: must be one of auto, ", backend)) {
 				t.Errorf("backend %s: %v", backend, err)

@@ -111,7 +111,7 @@ func Any(nameOrPath string) (Stored, Network, error) {
 		name := strings.TrimSuffix(base, filepath.Ext(base))
 		return Stored{models.Entry{Name: name, File: base, SHA256: hex.EncodeToString(sum[:]), Config: p.Config(), Rules: p.Rules(), Range: p.Range()}, nameOrPath, content}, p, nil
 	}
-	p, err := parse(s.Content)
+	p, err := Parse(s.Content)
 	if err != nil {
 		return Stored{}, Network{}, fmt.Errorf("%s: %w", nameOrPath, err)
 	}
@@ -145,7 +145,7 @@ func File(path string) ([]byte, Network, error) {
 			return nil, Network{}, err
 		}
 	}
-	p, err := parse(content)
+	p, err := Parse(content)
 	if err != nil {
 		return nil, Network{}, fmt.Errorf("%s: %w", path, err)
 	}

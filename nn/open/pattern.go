@@ -10,6 +10,7 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/onnx"
@@ -63,6 +64,13 @@ func (t tables) About() [][2]string {
 func (t tables) With(key, text string) ([]byte, error) {
 	t.of.Metadata[key] = text
 	return t.of.Marshal()
+}
+
+func (t tables) Becomes(config string, _ uint64) error {
+	if config == t.Config() {
+		return nil
+	}
+	return fmt.Errorf("network %s cannot become %s: pattern tables cannot grow", t.Config(), short.Text(config))
 }
 
 func (t tables) ONNX(name string, _ bool) ([]byte, error) {

@@ -74,6 +74,10 @@ func (t *toy) With(key, text string) ([]byte, error) {
 	return append([]byte(toyMagic), content...), err
 }
 
+func (t *toy) Becomes(string, uint64) error {
+	return fmt.Errorf("the network is %s, %w", t.What(), t.Trains())
+}
+
 func (t *toy) ONNX(string, bool) ([]byte, error) {
 	return nil, errors.New("a toy has no form in ONNX: it is for tests")
 }
