@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/evald/evald/cmd/evald/internal/remote"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
@@ -19,7 +20,7 @@ import (
 // backend has the flags that choose the evaluator; every command that needs an evaluator embeds it. Package nn/open opens it.
 type backend struct {
 	Backend string `without:"agent" enum:"${backends},${heuristics}" default:"auto" help:"Evaluator: a network on the gpu or the cpu, a network with ONNX Runtime (ort-cpu, ort-cuda, ort-tensorrt, or ort for the provider of --ort), or a heuristic (${enum}). auto is the fastest that works."`
-	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"The network: a name of evald model list, NAME@VERSION, a safetensors file, an ONNX file with its description beside it, or grpc://HOST:PORT/NAME for a model of evald serve there. A board that it does not know is an error. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
+	Model   string `without:"agent,join" placeholder:"NAME|PATH" help:"What evaluates: a network (a name of evald model list, NAME@VERSION, a safetensors file, or an ONNX file with its description beside it), a heuristic of --backend with or without a parameter (bitsquares:power=2), exact (the networks that ship, with --exact), or grpc://HOST:PORT/NAME for a model of evald serve there. A board that it does not know is an error. Default: the network default on 7x6x4, any on the other boards that evald model show any lists, and the heuristic bitsquares on the rest."`
 	processors
 	Mirror bool `without:"agent,join" help:"Let the network evaluate each position and its mirror image, and answer the mean: twice the work, fewer errors."`
 }
@@ -88,8 +89,10 @@ func (f ortFlag) options() ort.Options {
 	return ort.OptionsOf(all)
 }
 
-// options returns the options that all evaluators share: ONNX files and GPU kernels are first tried in a separate process of this program.
+// options returns the options that all evaluators share: ONNX files and GPU kernels are first tried in a separate process of this program,
+// and services can be asked.
 func options() (o open.Options) {
+	o.Service = remote.Open
 	if program, err := os.Executable(); err == nil { // on an error, nothing is tried
 		o.Trial, o.GPUTrial = []string{program, onnxTrial}, []string{program, gpuTrial}
 	}
@@ -105,7 +108,7 @@ func (f backend) choose(notes io.Writer) (*open.Opened, error) {
 
 // open opens the evaluator of the flags. o supplies the trials and callbacks; the flags override its other fields.
 func (f backend) open(o open.Options) (*open.Opened, error) {
-	if _, ok := heuristic.Named(f.Backend); ok {
+	if heuristic.Is(f.Backend) {
 		if f.Model != "" {
 			return nil, usage("--backend %s uses no model, but --model is %s", f.Backend, short.Quote(f.Model))
 		}
@@ -118,8 +121,8 @@ func (f backend) open(o open.Options) (*open.Opened, error) {
 	if f.GPUs != "" && !open.UsesGPUs(f.Backend) {
 		return nil, usage("--backend %s uses no GPUs, but --gpus is %s", f.Backend, f.GPUs)
 	}
-	if isRemote(f.Model) {
-		return f.openRemote()
+	if isRemote(f.Model) && (f.Backend != open.Auto || f.GPUs != "" || f.Mirror) {
+		return nil, usage("--backend, --gpus and --mirror do nothing with a model of another machine")
 	}
 	o.Model, o.Backend, o.Mirror, o.GPUs, o.CPUPath = f.Model, f.Backend, f.Mirror, f.GPUs.list(), f.CPUPath
 	o.ORT = f.ORT.options()
@@ -137,6 +140,18 @@ func flagged(err error) error {
 
 func noGPU(err error) error {
 	return fmt.Errorf("--backend gpu: %w; --backend cpu evaluates networks", err)
+}
+
+// isRemote reports whether a model is on other machines.
+func isRemote(model string) bool { return sortOf(model) == open.SortService }
+
+// sortOf returns the sort of a model's name; an invalid name counts as a network's.
+func sortOf(model string) open.Sort {
+	name, err := open.ParseName(model)
+	if err != nil {
+		return open.SortNetwork
+	}
+	return name.Sort
 }
 
 // linesTo returns a function that writes a text to w as one line that begins with "evald: ".

@@ -72,7 +72,7 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	if text == "" || text == defaultBenchModel {
 		text = "6x64"
 	}
-	n, err := benchNetwork(text, s.err)
+	n, of, err := benchNetwork(text, s.err)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *benchEvalCmd) peers(ctx context.Context, s streams) error {
 	}
 	progress := newProgress(s.err, 0)
 	defer progress.clear()
-	report, err := bench.Peers(ctx, c.Round, n.Network, n.Name, python(), libraries, progress.text)
+	report, err := bench.Peers(ctx, c.Round, of, n.Name, python(), libraries, progress.text)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	name := m.Label()
 	if _, size := net.ParseConfig(c.Model); size == nil {
 		var random bench.Named
-		random, err = benchNetwork(c.Model, s.err)
-		n.Conv, name = random.Network, random.Name
+		random, err = benchAny(c.Model, s.err)
+		n, name = random.Network, random.Name
 	}
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (c *benchEvalCmd) runtime(ctx context.Context, s streams) error {
 	}
 	defer theirs.Close()
 	var ours *open.Opened
-	if n.Foreign == nil {
+	if n.Runtime() == "" {
 		if ours, err = n.Open(name, own); err != nil {
 			return flagged(err)
 		}
@@ -141,13 +141,13 @@ func (c *benchEvalCmd) model(notes io.Writer) (bench.Model, error) {
 	if err != nil {
 		return bench.Model{}, err
 	}
-	if network.Foreign != nil {
-		return bench.Model{}, usage("--model %s is an ONNX file: --backend ort-cpu measures it", c.Model)
+	if network.Runtime() != "" {
+		return bench.Model{}, usage("--model %s is %s: --backend ort-cpu measures it", c.Model, network.What())
 	}
 	if text := m.Warning(); text != "" {
 		linesTo(notes)(text)
 	}
-	return bench.Model{Name: m.Label(), Parsed: network}, nil
+	return bench.Model{Name: m.Label(), Network: network}, nil
 }
 
 func python() string { return cmp.Or(os.Getenv("EVALD_PYTHON"), "python3") }
@@ -199,19 +199,19 @@ func (c *benchEvalCmd) gpu(ctx context.Context, s streams) error {
 	return err
 }
 
-// benchModel returns the model that text names, of convolutions or of pattern tables.
+// benchModel returns the model that text names, which evald's own kernels compute.
 func benchModel(text string, notes io.Writer) (bench.Named, error) {
 	m, n, err := open.Any(text)
 	if err != nil {
 		return bench.Named{}, err
 	}
-	if n.Foreign != nil {
-		return bench.Named{}, fmt.Errorf("model %s is an ONNX file: --backend ort-cuda measures it", text)
+	if n.Runtime() != "" {
+		return bench.Named{}, fmt.Errorf("model %s is %s: --backend ort-cuda measures it", text, n.What())
 	}
 	if text := m.Warning(); text != "" {
 		linesTo(notes)(text)
 	}
-	return bench.Named{Name: m.Label(), Network: n.Conv, Tables: n.Pattern}, nil
+	return bench.Named{Name: m.Label(), Network: n}, nil
 }
 
 // benchAny returns a random network if text is a size such as 6x64, else the model that text names.
@@ -219,7 +219,7 @@ func benchAny(text string, notes io.Writer) (bench.Named, error) {
 	config, err := net.ParseConfig(text)
 	if err == nil {
 		n, err := net.NewScrambled(config, 1)
-		return bench.Named{Name: text, Network: n}, err
+		return bench.Named{Name: text, Network: open.OfConvolutions(n)}, err
 	}
 	n, notModel := benchModel(text, notes)
 	if notModel != nil {
@@ -230,23 +230,25 @@ func benchAny(text string, notes io.Writer) (bench.Named, error) {
 }
 
 // benchNetwork is benchAny for callers that need a network of convolutions.
-func benchNetwork(text string, notes io.Writer) (bench.Named, error) {
-	n, err := benchAny(text, notes)
-	if err == nil && n.Tables != nil {
-		err = fmt.Errorf("model %s is a network of pattern tables, and this needs a network of convolutions of evald's own", text)
+func benchNetwork(text string, notes io.Writer) (n bench.Named, of *net.Network, err error) {
+	if n, err = benchAny(text, notes); err != nil {
+		return n, nil, err
 	}
-	return n, err
+	if of, err = n.Network.Convolutions(); err != nil {
+		err = fmt.Errorf("model %s %w", text, err)
+	}
+	return n, of, err
 }
 
 // scrambledOn opens a random network of a size on a backend. Unless path is "", the CPU computes with the instructions of that path.
 func scrambledOn(backend, size, path string, notes io.Writer) (*open.Opened, error) {
-	n, err := benchNetwork(size, notes)
+	n, err := benchAny(size, notes)
 	if err != nil {
 		return nil, err
 	}
 	o := options()
 	o.Backend, o.CPUPath, o.Note = backend, path, linesTo(notes)
-	e, err := open.Network(n.Network, n.Name, o)
+	e, err := n.Network.Open(n.Name, o)
 	return e, flagged(err)
 }
 

@@ -129,7 +129,7 @@ type joinFlags struct {
 
 // work plays for a learner until the command is interrupted.
 func (c *selfplayCmd) work(ctx context.Context, s streams) error {
-	if _, ok := heuristic.Named(c.Backend); ok {
+	if heuristic.Is(c.Backend) {
 		return usage("--backend %s does nothing with --join: the learner chooses the network; auto, gpu or cpu choose the processor", c.Backend)
 	}
 	if c.Spool == "" {
@@ -155,9 +155,11 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	err := cluster.Work(ctx, cluster.WorkerOptions{
 		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: cmp.Or(c.AtOnce, 2*selfplay.DefaultBatch*runtime.GOMAXPROCS(0)), Batch: cmp.Or(c.Batch, selfplay.DefaultBatch), Log: logTo(s.err),
 		Evaluator: func(file, name, path string) (*eval.Evaluator, func(), error) {
-			if h, ok := heuristic.Named(name); ok && file == "" {
-				e, err := heuristic.New(h)
-				return e, func() {}, err
+			if h, ok, err := heuristic.Parse(name); ok && file == "" {
+				if err != nil {
+					return nil, nil, err
+				}
+				return eval.New(h.New(), eval.Options{}), func() {}, nil
 			}
 			load, err := by(path)
 			if err != nil {

@@ -25,7 +25,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/eval", "engine/fault engine/short engine/game engine/internal/prefetch engine/jobs engine/solver"},
 	{"engine/eval/evaltest", "engine/game engine/game/gametest engine/eval"},
 	{"engine/queue", "engine/fault engine/game engine/eval"},
-	{"engine/heuristic", "engine/game engine/eval"},
+	{"engine/heuristic", "engine/short engine/game engine/eval"},
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/mcts", "engine/fault engine/game engine/eval engine/solver engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},

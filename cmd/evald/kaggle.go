@@ -11,7 +11,6 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/kaggle"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -87,8 +86,8 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	if _, n, err := open.Any(spec.Model); spec.Model != "" && err == nil && n.Foreign != nil {
-		return fmt.Errorf("agent %s: an archive for Kaggle has no ONNX Runtime, which its network needs: name one of evald's own", spec)
+	if _, n, err := open.Any(spec.Model); spec.Model != "" && err == nil && n.Runtime() != "" {
+		return fmt.Errorf("agent %s: an archive for Kaggle has no %s, which its network needs: name one of evald's own", spec, n.Runtime())
 	}
 	p, err := kaggle.Pack(ctx, kaggle.Submission{Agent: spec, Model: modelFile(spec.Model), Book: spec.Book, Program: c.Binary}, c.Out)
 	if err != nil {
@@ -104,7 +103,7 @@ func (c *kagglePackCmd) Run(ctx context.Context, s streams) error {
 
 // modelFile returns the path of an agent's model, or "" if the model is part of the program.
 func modelFile(model string) string {
-	if _, ok := heuristic.Named(model); ok || model == "" {
+	if sortOf(model) != open.SortNetwork {
 		return ""
 	}
 	if m, ok, err := open.Find(model); err == nil && ok {

@@ -308,8 +308,8 @@ func (c *learnCmd) initial() (network open.Stored, err error) {
 	switch {
 	case err != nil:
 		return open.Stored{}, fmt.Errorf("--init: %w", err)
-	case n.Foreign != nil:
-		return open.Stored{}, usage("--init %s is an ONNX file, which evald evaluates and does not train: name a network of its own", c.Init)
+	case n.Trains() != nil:
+		return open.Stored{}, usage("--init %s is %s, %w: name a network of its own", c.Init, n.What(), n.Trains())
 	}
 	return network, nil
 }

@@ -136,7 +136,7 @@ func (c *matchCmd) tune(ctx context.Context, s streams) error {
 
 // keepSearch writes constants of the search into a network's file if they are better than the usual ones with a confidence of 97.5%.
 // Otherwise it returns why it did not.
-func keepSearch(m open.Stored, n open.Parsed, against *arena.Meeting, constants eval.Search) (written, why string, err error) {
+func keepSearch(m open.Stored, n open.Network, against *arena.Meeting, constants eval.Search) (written, why string, err error) {
 	switch {
 	case against == nil:
 		return "", "the usual ones are the best", nil

@@ -70,9 +70,8 @@ func TestMatchTuneRefuses(t *testing.T) {
 		`{"cpuct": 1}`:            "must be as",
 		`nonsense`:                "must be as",
 	} {
-		n.Metadata()["evald.search"] = text
 		path := filepath.Join(t.TempDir(), "bad.safetensors")
-		putFile(t, path, string(gametest.Must(n.Pattern.Marshal())(t)))
+		putFile(t, path, string(gametest.Must(n.With("evald.search", text))(t)))
 		refuses(t, 1, says, "-\n", "search", "--model", path)
 	}
 }

@@ -16,16 +16,12 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/encoding"
 	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/open"
-	"github.com/evald/evald/nn/pattern"
 )
 
 type modelCmd struct {
@@ -135,15 +131,8 @@ func (c *modelShowCmd) Run(s streams) error {
 		line("trained on", trainedOn(m.Entry, len(m.Rules)))
 		line("for", strings.Join(m.Range, ", "))
 	}
-	switch {
-	case n.Foreign != nil:
-		describeForeign(line, n.Foreign)
-	case n.Conv != nil:
-		config := n.Conv.Config()
-		line("config", fmt.Sprintf("%s: %d blocks of %d channels, heads of %d channels, hidden layer of %d", config, config.Blocks, config.Channels, config.HeadChannels, config.Hidden))
-	default:
-		sizes := n.Pattern.Weights.Sizes()
-		line("config", fmt.Sprintf("%s: pattern tables of %d lanes, hidden layers of %d and %d", n.Config(), n.Pattern.Weights.Lanes, sizes[1], sizes[2]))
+	for _, l := range n.About() {
+		line(l[0], l[1])
 	}
 	line("parameters", strconv.Itoa(info.Parameters))
 	line("bytes", strconv.Itoa(info.Bytes))
@@ -153,11 +142,6 @@ func (c *modelShowCmd) Run(s streams) error {
 	}
 	line("note", m.Note)
 	line("file", m.Path)
-	if n.Conv != nil {
-		if ranges, _ := n.Conv.Ranges(); ranges != nil {
-			line("8 bits", "processors with VNNI compute a part of it with 8 bits (evald model int8)")
-		}
-	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if key == net.RangesKey || key == encoding.MetadataKey {
 			continue // thousands of numbers, or already shown
@@ -165,21 +149,6 @@ func (c *modelShowCmd) Run(s streams) error {
 		line(key, strconv.Quote(metadata[key]))
 	}
 	return t.Flush()
-}
-
-// describeForeign shows the inputs and outputs of an ONNX file with their meaning.
-func describeForeign(line func(name, value string), f *open.Foreign) {
-	info := f.Info
-	line("config", fmt.Sprintf("ONNX, opset %d, %d nodes, by %s", info.Opsets[""], info.Nodes, cmp.Or(short.Text(info.Producer), "a program without a name")))
-	for _, v := range info.Inputs {
-		line("input", v.String())
-	}
-	for _, v := range info.Outputs {
-		line("output", v.String())
-	}
-	for i, text := range strings.Split(strings.TrimSpace(string(f.Description.Marshal())), "\n") {
-		line(map[bool]string{true: "description", false: " "}[i == 0], text)
-	}
 }
 
 type modelImportCmd struct {
@@ -198,15 +167,12 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := checkAnswers(ctx, e.Name, n, e.Rules); err != nil {
+	if err := n.Check(ctx, e.Name, e.Rules, options()); err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	store, err := models.UserStore()
 	if err != nil {
 		return err
-	}
-	if n.Foreign != nil {
-		e.File = models.ONNXFile
 	}
 	stored, added, err := store.Add(e, content)
 	switch {
@@ -220,22 +186,19 @@ func (c *modelImportCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
+func (c *modelImportCmd) entry(n open.Network) (models.Entry, error) {
 	base := filepath.Base(c.File)
 	metadata := n.Metadata()
 	e := models.Entry{
-		Name: cmp.Or(c.Name, metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))), Config: n.Config(),
+		Name: cmp.Or(c.Name, metadata["evald.name"], strings.TrimSuffix(base, filepath.Ext(base))), File: n.File(), Config: n.Config(),
 		Note: cmp.Or(c.Note, metadata["evald.note"]), Rules: c.Rules, Created: time.Now().UTC().Truncate(time.Second),
 	}
 	from := "--rules"
 	if len(e.Rules) == 0 {
 		e.Rules, from = n.Rules(), "metadata of "+c.File+" (--rules replaces it)"
 	}
-	if n.Foreign != nil && n.Foreign.Description.Rules != encoding.Any && !slices.Equal(e.Rules, []string{n.Foreign.Description.Rules}) {
-		return e, usage("%s: rules %s: its description says that the network knows %s alone", from, strings.Join(e.Rules, ","), n.Foreign.Description.Rules)
-	}
-	if n.Pattern != nil && (len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != game.Connect4.String()) {
-		return e, usage("%s: rules %s: a network of pattern tables knows %v alone", from, strings.Join(e.Rules, ","), game.Connect4)
+	if only := n.Only(); only != "" && len(e.Rules) > 0 && !slices.Equal(e.Rules, []string{only}) {
+		return e, usage("%s: rules %s: %s knows %s alone", from, strings.Join(e.Rules, ","), n.What(), only)
 	}
 	for _, rules := range e.Rules {
 		if _, err := game.ParseRules(rules); err != nil {
@@ -253,22 +216,14 @@ func (c *modelImportCmd) entry(n open.Parsed) (models.Entry, error) {
 	case version != 0:
 		return e, fmt.Errorf("model name %q: the store counts versions itself: leave @%d out", e.Name, version)
 	}
-	if slices.Contains(reservedNames(), e.Name) {
-		return e, fmt.Errorf("model name %q means something else, as do %s: give another one with --name", e.Name, strings.Join(reservedNames(), ", "))
+	if slices.Contains(open.Reserved(), e.Name) {
+		return e, fmt.Errorf("model name %q means something else, as do %s: give another one with --name", e.Name, strings.Join(open.Reserved(), ", "))
 	}
 	if _, shipped := models.Find(e.Name); shipped {
 		return e, fmt.Errorf("model name %q is that of a shipped model, which would be found first: give another one with --name", e.Name)
 	}
 	return e, nil
 }
-
-// reservedNames returns the names that models of the store may not have, because they stand for other models or backends.
-func reservedNames() []string {
-	return append(append(servedNames(), open.Backends()...), exactModel, "none")
-}
-
-// servedNames returns the names of the models of evald serve that are not networks.
-func servedNames() []string { return append([]string{"search", solverModel}, heuristic.Names()...) }
 
 type modelExportCmd struct {
 	Model string `arg:"" name:"NAME|PATH" help:"A name of evald model list, NAME@VERSION, or a safetensors or ONNX file."`
@@ -288,14 +243,18 @@ func (c *modelExportCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	content, form := m.Content, "safetensors" // the same bytes, so the same checksum
-	switch {
-	case n.Foreign != nil && (extension != ".onnx" || c.FP16):
-		return usage("-o %s: %s is an ONNX file, and can only be exported as .onnx, without --fp16", c.Out, m.Label())
-	case n.Foreign != nil:
-		form = "it is"
-	case extension == ".onnx":
-		form = "ONNX"
+	if c.FP16 && n.Halves() != nil {
+		return usage("--fp16: %s is %s, %w: leave it out", m.Label(), n.What(), n.Halves())
+	}
+	content, form := m.Content, "ONNX"
+	switch own := filepath.Ext(n.File()); {
+	case extension == own && !c.FP16: // the same bytes, so the same checksum
+		if form = own[1:]; form == n.Config() {
+			form = "it is"
+		}
+	case extension != ".onnx":
+		return usage("-o %s: %s is %s, and can only be exported as %s", c.Out, m.Label(), n.What(), own)
+	default:
 		metadata := n.Metadata()
 		if metadata["evald.name"] == "" || m.Version > 0 {
 			metadata["evald.name"] = m.Name
@@ -303,15 +262,7 @@ func (c *modelExportCmd) Run(s streams) error {
 		if m.Version > 0 {
 			metadata["evald.version"], metadata["evald.rules"] = strconv.Itoa(m.Version), strings.Join(m.Rules, ",")
 		}
-		if c.FP16 && n.Pattern != nil {
-			return usage("--fp16: %s is a network of pattern tables, which has whole numbers: leave it out", m.Label())
-		}
-		if n.Pattern != nil {
-			content = onnx.MarshalPattern(n.Pattern, m.Name)
-		} else {
-			content, err = onnx.Marshal(n.Conv, m.Name, onnx.Options{FP16: c.FP16})
-		}
-		if err != nil {
+		if content, err = n.ONNX(m.Name, c.FP16); err != nil {
 			return err
 		}
 	}
@@ -360,7 +311,7 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	for _, ref := range refs {
 		m, n, err := open.Any(ref)
 		if err == nil {
-			err = checkAnswers(ctx, m.Label(), n, m.Rules)
+			err = n.Check(ctx, m.Label(), m.Rules, options())
 		}
 		if err != nil {
 			failed = true
@@ -371,45 +322,6 @@ func (c *modelVerifyCmd) Run(ctx context.Context, s streams) error {
 	}
 	if failed {
 		return errors.New("some models are damaged")
-	}
-	return nil
-}
-
-// checkAnswers evaluates a few positions of the given games and of some others, because a network with finite weights can still overflow.
-func checkAnswers(ctx context.Context, name string, n open.Parsed, rules []string) error {
-	var b eval.Backend
-	switch {
-	case n.Foreign != nil:
-		o := options()
-		o.Backend = open.ORTCPU
-		e, err := n.Open(name, o)
-		if err != nil {
-			return err
-		}
-		defer e.Close()
-		b, rules = e.Backend(), n.Rules()
-	case n.Pattern != nil:
-		b, rules = pattern.NewBackend(n.Pattern), []string{game.Connect4.String()}
-	default:
-		b, rules = net.NewBackend(n.Conv), append([]string{"7x6x4", "9x5x4", "3x3x3free"}, rules...)
-	}
-	e := eval.New(b, eval.Options{OwnRules: true})
-	for _, text := range rules {
-		board, err := new(game.Boards).Parse(text)
-		if err != nil {
-			return err
-		}
-		batch := eval.NewBatch(board, 3)
-		clear(batch.Pos)
-		for i, before := range batch.Pos[:2] { // each position adds one move, in the leftmost open column
-			batch.Pos[i+1] = before
-			if legal := board.Legal(before); !legal.IsZero() && board.Result(before) == game.Ongoing {
-				batch.Pos[i+1] = board.PlayCell(before, legal.LowBit())
-			}
-		}
-		if err := e.Evaluate(ctx, batch); err != nil { // this also fails if an answer is not finite
-			return fmt.Errorf("on %s it does not work: %w", text, err)
-		}
 	}
 	return nil
 }

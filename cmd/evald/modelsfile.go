@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/nn/open"
 )
 
 // modelEntry is one model of the file of --models, or of --model, which sets only File:
@@ -171,7 +172,7 @@ func appendModels(text []byte, all []service.Model) []byte {
 			if value.Kind() == reflect.Pointer {
 				value = value.Elem()
 			}
-			if f.Anonymous || name == "" || value.IsZero() && (value.Kind() == reflect.String || name == "version" || name == "in-flight") || name == "backend" && m.Backend == solverModel {
+			if f.Anonymous || name == "" || value.IsZero() && (value.Kind() == reflect.String || name == "version" || name == "in-flight") || name == "backend" && m.Backend == open.SolverModel {
 				continue
 			}
 			text = fmt.Appendf(text, "  %s %s: ", dash, name)

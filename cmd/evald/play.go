@@ -13,7 +13,6 @@ import (
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/solver"
 )
 
@@ -40,9 +39,6 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	}
 	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: solver.ShippedBook(board.Rules())}
 	from := backend{Backend: "auto", Model: c.Evaluate, processors: c.processors}
-	if _, ok := heuristic.Named(c.Evaluate); ok {
-		from = backend{Backend: c.Evaluate}
-	}
 	e, err := from.choose(s.err)
 	if err != nil {
 		return fmt.Errorf("--evaluate: %w", err)

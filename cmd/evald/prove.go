@@ -14,7 +14,6 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/prove"
 	"github.com/evald/evald/nn/open"
 )
@@ -172,7 +171,7 @@ func (c *proveCmd) games(b *game.Board, symmetric bool) ([]provedGame, error) {
 // networkOf returns the checksum of the network with which the agent plays a game, or "" if this machine has no such network.
 func networkOf(s agent.Spec, r game.Rules) (string, error) {
 	model := cmp.Or(s.Model, open.Shipped(r))
-	if _, ok := heuristic.Named(model); ok || s.Name != "policy" && s.Name != "mcts" || isRemote(model) {
+	if sort := sortOf(model); s.Name != "policy" && s.Name != "mcts" || sort == open.SortHeuristic || sort == open.SortService {
 		return "", nil
 	}
 	m, _, err := open.Any(model)

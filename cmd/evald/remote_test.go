@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evald/evald/cmd/evald/internal/remote"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/record"
 )
@@ -23,7 +24,7 @@ func TestRemote(t *testing.T) {
 	b, _, _ := startServe(t, "--model", here, "--backend", "cpu", "--tokens", tokens)
 	hosts := a["grpc"] + "+" + b["grpc"]
 	there := "grpc://" + hosts + "/" + here
-	t.Setenv(remoteToken, "s3cret")
+	t.Setenv(remote.Token, "s3cret")
 	must(t, "", "positions", "-o", dir, "--rules", "7x6x4", "--count", "6", "--kinds", "random")
 	lines := strings.Join(someLines(gametest.Rand(7), 60), "\n") + "\n112233\n11223344\n1122334\n9x5x4:\n"
 	queries := ""
@@ -67,7 +68,7 @@ func TestRemote(t *testing.T) {
 	if out := must(t, "", "bench", "eval", "--model", there, "--round", "1ms", "--json"); !strings.Contains(out, `"name": "model `+here+" at "+hosts+`, 8 callers"`) {
 		t.Errorf("bench eval: %s", out)
 	}
-	t.Setenv(remoteToken, "")
+	t.Setenv(remote.Token, "")
 	for want, args := range map[string][]string{
 		"must be grpc://HOST:PORT/MODEL":     {"eval", "--model", "grpc://x:1"},
 		"do nothing with a model of another": {"eval", "--model", "grpc://x:1/y", "--backend", "cpu"},

@@ -284,8 +284,7 @@ func (p *scorePage) games() (seen, unseen []int) {
 
 // replaced reports whether a heuristic answered some positions of a board in place of the network of the first report.
 func (p *scorePage) replaced(board int) bool {
-	_, ok := heuristic.Named(p.Reports[0].Model)
-	return !ok && p.Reports[0].Boards[board].Heuristic > 0
+	return !heuristic.Is(p.Reports[0].Model) && p.Reports[0].Boards[board].Heuristic > 0
 }
 
 // tables writes the rows of games, their means, and the worst games.

@@ -30,7 +30,7 @@ import (
 type serveCmd struct {
 	Backend string `enum:"${backends},${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	processors
-	Model  []string `without:"models" placeholder:"NAME|PATH" help:"A network to serve: a name of evald model list, NAME@VERSION, or a safetensors file. Several may be given, also versions of one; the model search searches with the first."`
+	Model  []string `without:"models" placeholder:"NAME|PATH" help:"A model to serve, by its name or file as for evald eval, or solver. Several may be given, also versions of one; the model search searches with the first."`
 	Models string   `type:"path" env:"EVALD_MODELS_FILE" placeholder:"FILE" help:"The models to serve, with settings for each (YAML), see kserve/README.md. Flags override them. Its variable is EVALD_MODELS_FILE."`
 	Check  bool     `help:"Check the flags, the file of --models and the models, print the configuration in force, and exit."`
 	Rules  string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`
@@ -218,7 +218,7 @@ func (c *serveCmd) addPage(ctx context.Context, log *slog.Logger, server *servic
 	}
 	var networks []string
 	for _, m := range all {
-		if _, ok := heuristic.Named(m.Backend); !ok && m.Backend != solverModel && m.Name != exactModel {
+		if !heuristic.Is(m.Backend) && m.Backend != open.SolverModel && m.Name != open.ExactModel {
 			networks = append(networks, m.Ref())
 		}
 	}
@@ -301,7 +301,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	}
 	config = service.Config{
 		Version: version(), Rules: rules,
-		Models: all, Load: source.load, Bytes: source.bytes, Available: loadable, Changed: source.changed, Watch: c.Watch, Repository: c.Repository,
+		Models: all, Load: source.load, Bytes: source.bytes, Available: open.Names, Changed: source.changed, Watch: c.Watch, Repository: c.Repository,
 		Settings: source.settings(modelSettings{}), Limits: limits, Log: log, DrainDelay: c.DrainDelay, DrainTime: c.DrainTime,
 	}
 	if c.Models != "" {

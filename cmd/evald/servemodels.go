@@ -96,12 +96,6 @@ func (s *modelSource) words(all []service.Model) string {
 	return strings.Join(names, ", ") + s.where
 }
 
-// Names in --model and files of --models: solverModel is the exact solver, exactModel is the shipped network with an exact step before it.
-const (
-	solverModel = "solver"
-	exactModel  = "exact"
-)
-
 // modelSource returns the source of the models of the flags. It logs each note about models once. lost is GPULost of open.Options.
 func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource, error) {
 	books, err := c.books()
@@ -180,25 +174,33 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 	if _, pinned, err := models.ParseRef(m.Name); m.Name != "" && (err != nil || pinned > 0) {
 		return one, "", m.wrong("name", "%s: must be letters, digits, dots, _ and -, beginning with a letter or digit", short.Quote(m.Name))
 	}
-	if one.File == exactModel && one.Exact == 0 {
+	called, err := open.ParseName(one.File)
+	if err != nil {
+		return one, "", m.wrong("file", "%v", err)
+	}
+	if called.Sort == open.SortExact && one.Exact == 0 {
 		one.Exact = solver.ProbeNodes
 	}
-	_, isHeuristic := heuristic.Named(one.Backend)
+	isHeuristic, ofFile := heuristic.Is(one.Backend), m.File
+	if called.Sort == open.SortHeuristic && (!isHeuristic || m.Backend == "" && s.Backend == open.Auto) {
+		one.Name, one.Backend = cmp.Or(m.Name, strings.NewReplacer(":", "-", "=", "-").Replace(called.String())), called.String()
+		isHeuristic, ofFile = true, ""
+	}
 	switch {
-	case one.File == solverModel:
+	case called.Sort == open.SortSolver:
 		if m.Backend != "" || m.Version > 0 {
 			return one, "", m.wrong(map[bool]string{true: "backend", false: "version"}[m.Backend != ""], "the solver has none: leave it out")
 		}
-		one.Name, one.Backend, version = cmp.Or(m.Name, solverModel), solverModel, "1"
+		one.Name, one.Backend, version = cmp.Or(m.Name, open.SolverModel), open.SolverModel, "1"
 	case !isHeuristic && !slices.Contains(open.Backends(), one.Backend):
 		return one, "", m.wrong("backend", "%s: must be %s, or a heuristic: %s", short.Quote(m.Backend), strings.Join(open.Backends(), ", "), strings.Join(heuristic.Names(), ", "))
-	case one.File == exactModel && !isHeuristic:
-		if m.Version > 0 || m.Name != "" && m.Name != exactModel {
-			return one, "", m.wrong("file", "%s is the network that ships, and has no other name or version here: write exact: %d for another model", exactModel, solver.ProbeNodes)
+	case called.Sort == open.SortExact && !isHeuristic:
+		if m.Version > 0 || m.Name != "" && m.Name != open.ExactModel {
+			return one, "", m.wrong("file", "%s is the network that ships, and has no other name or version here: write exact: %d for another model", open.ExactModel, solver.ProbeNodes)
 		}
-		one.Name, one.File = exactModel, ""
+		one.Name, one.File = open.ExactModel, ""
 		version = strconv.Itoa(storedModel(open.DefaultModel))
-	case isHeuristic && m.File != "":
+	case isHeuristic && ofFile != "":
 		return one, "", m.wrong("file", "backend %s uses no model, but the file is %s", one.Backend, short.Quote(m.File))
 	case isHeuristic:
 		one.Name, one.File, version = cmp.Or(one.Name, one.Backend), "", "1"
@@ -215,7 +217,7 @@ func (s *modelSource) model(m *modelEntry) (one service.Model, version string, e
 			return one, "", err
 		}
 	}
-	if slices.Contains(servedNames(), one.Name) && one.Name != one.Backend {
+	if slices.Contains(open.Served(), one.Name) && one.Name != one.Backend {
 		return one, "", m.wrong("name", "%s is the name of another model of every service: give this one another name", one.Name)
 	}
 	return one, version, nil
@@ -238,8 +240,8 @@ func (s *modelSource) find(m *modelEntry, one *service.Model) (version string, e
 		return "", m.wrong("version", "%d: the file is %s, which has version %d", m.Version, one.File, pinned)
 	case have == 0:
 		pinned, base = m.Version, strings.TrimSuffix(filepath.Base(one.File), filepath.Ext(one.File))
-		if isRemote(one.File) {
-			base = remoteName(one.File)
+		if name, err := open.ParseName(one.File); err == nil && name.Sort == open.SortService {
+			base = name.Label()
 		} else if _, err := os.Stat(one.File); err != nil && m.path != "" { // the error of --model appears when the model is opened
 			_, _, err := open.Any(one.File)
 			return "", m.wrong(map[bool]string{true: "file", false: "name"}[m.File != ""], "%v", err)
@@ -268,20 +270,20 @@ func storedModel(ref string) int {
 
 // load opens a configured model, or one that a client asks for. A client's text is only looked up as a name, never opened as a path.
 func (s *modelSource) load(m service.Model) (service.Loaded, error) {
-	if m.Backend == solverModel {
+	if m.Backend == open.SolverModel {
 		return service.NewSolver(s.books, solversAtOnce()), nil
 	}
 	from := backend{Backend: m.Backend, Model: m.File}
 	if m.Backend == "" {
 		from.Backend, from.Model = s.Backend, m.Ref()
-		if m.Name == solverModel {
+		if m.Name == open.SolverModel {
 			return service.Loaded{}, errNoModel
 		}
-		if _, ok := heuristic.Named(from.Model); ok {
-			from = backend{Backend: from.Model}
+		if heuristic.Is(from.Model) {
+			from.Backend = open.Auto
 		} else if _, ok, err := open.Find(from.Model); err != nil || !ok {
 			return service.Loaded{}, cmp.Or(err, errNoModel)
-		} else if _, ok := heuristic.Named(from.Backend); ok {
+		} else if heuristic.Is(from.Backend) {
 			from.Backend = open.Auto
 		}
 	}
@@ -324,10 +326,10 @@ func solversAtOnce() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // bytes returns the memory that a model takes. A client's text is only looked up as a name, never opened as a path.
 func (s *modelSource) bytes(m service.Model) (int64, error) {
-	if m.Backend == solverModel {
+	if m.Backend == open.SolverModel {
 		return int64(cmp.Or(m.InFlight, solversAtOnce())) * service.SolverBytes, nil
 	}
-	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || isRemote(m.File) {
+	if heuristic.Is(cmp.Or(m.Backend, m.Name)) || isRemote(m.File) {
 		return 0, nil
 	}
 	refs := []string{cmp.Or(m.File, m.Ref())}
@@ -360,7 +362,7 @@ var errNoModel = errors.New("there is no model of that name")
 // changed returns a value that is different once the model's file has changed.
 func (s *modelSource) changed(m service.Model) (any, error) {
 	ref := cmp.Or(m.File, m.Ref())
-	if _, isHeuristic := heuristic.Named(cmp.Or(m.Backend, m.Name)); isHeuristic || m.Backend == solverModel || m.Backend != "" && m.File == "" || isRemote(m.File) {
+	if heuristic.Is(cmp.Or(m.Backend, m.Name)) || m.Backend == open.SolverModel || m.Backend != "" && m.File == "" || isRemote(m.File) {
 		return nil, nil
 	}
 	if version := storedModel(ref); version > 0 {
@@ -382,16 +384,4 @@ func (s *modelSource) changed(m service.Model) (any, error) {
 		now.described = beside.ModTime()
 	}
 	return now, nil
-}
-
-// loadable returns the names of the models that clients may load: shipped and stored networks, and heuristics.
-func loadable() []string {
-	names := models.Names()
-	if store, err := models.UserStore(); err == nil {
-		entries, _ := store.List()
-		for _, e := range entries {
-			names = append(names, e.Name)
-		}
-	}
-	return append(names, heuristic.Names()...)
 }

@@ -15,12 +15,10 @@ const (
 
 // onnxTrialCmd opens an ONNX file in a separate process. Other commands start it before they open the file themselves
 // (open.Options.Trial), because ONNX Runtime may crash on a hostile file.
-type onnxTrialCmd struct {
-	Library string `arg:"" optional:"" help:"ONNX Runtime's library."`
-}
+type onnxTrialCmd struct{}
 
-func (c *onnxTrialCmd) Run(ctx context.Context, s streams) error {
-	return open.ORTTrial(ctx, s.in, c.Library)
+func (onnxTrialCmd) Run(ctx context.Context, s streams) error {
+	return open.ORTTrial(ctx, s.in, s.out)
 }
 
 // gpuTrialCmd tries kernels on a GPU in a separate process (open.Options.GPUTrial), because a kernel may fault or never end.

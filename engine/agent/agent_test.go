@@ -467,6 +467,30 @@ func TestEvaluator(t *testing.T) {
 	})
 }
 
+// The model of an agent may be a heuristic with a parameter, whose likeliest move policy plays.
+func TestModelWithParameter(t *testing.T) {
+	b, differ := game.MustBoard(game.Connect4), 0
+	batch := eval.NewBatch(b, 1)
+	for _, p := range gametest.Open(gametest.Rand(5), b, 60) {
+		batch.Pos[0], _ = b.Canonical(p)
+		gametest.OK(t, eval.New(heuristic.WithPower(8), eval.Options{}).Evaluate(t.Context(), batch))
+		got := move(t, make1(t, "policy:model=bitsquares:power=8"), b, batch.Pos[0])
+		if batch.Policy[got] != slices.Max(batch.Policy) {
+			t.Errorf("%s: move %d, the heuristic's policy is %v", b.Text(p), got, batch.Policy)
+		}
+		if got != move(t, make1(t, "policy:model=bitsquares"), b, batch.Pos[0]) {
+			differ++
+		}
+	}
+	if differ == 0 {
+		t.Error("the parameter changes no move")
+	}
+	spec := gametest.Must(agent.Parse("policy:model=bitsquares:power=9"))(t)
+	if _, err := agent.New(spec, agent.Shared{}); err == nil || !strings.Contains(err.Error(), "want a number from 0 to 8") {
+		t.Errorf("%s: %v", spec, err)
+	}
+}
+
 // An agent whose context ends says so. The most that the grammar allows is no more than an agent can begin with.
 func TestCancelled(t *testing.T) {
 	b := game.MustBoard(game.Connect4)

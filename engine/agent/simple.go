@@ -143,8 +143,11 @@ func (s Spec) evaluator(shared Shared) (*eval.Evaluator, error) {
 	if name == "" && shared.Models == nil {
 		name = eval.Bitsquares.String()
 	}
-	if source, ok := heuristic.Named(name); ok {
-		return heuristic.New(source)
+	if h, ok, err := heuristic.Parse(name); ok {
+		if err != nil {
+			return nil, err
+		}
+		return eval.New(h.New(), eval.Options{}), nil
 	}
 	if shared.Models == nil {
 		return nil, fmt.Errorf("agent: no networks here, so no model %s", short.Quote(name))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/ask"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
 )
@@ -99,7 +100,7 @@ func Parse(text string) (Spec, error) {
 const (
 	maxGames = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
-	maxPower = 8
+	maxPower = heuristic.MaxPower
 
 	maxAhead       = 128 // no board has more cells
 	maxTemperature = 1000

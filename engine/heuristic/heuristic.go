@@ -7,6 +7,7 @@
 // Read the files in this order:
 //
 //	catalog.go                            the only list of heuristics
+//	name.go                               their names, with a parameter
 //	heuristic.go                          a heuristic as a Backend: New
 //	lines.go                              masks of lines
 //	bitsquares.go                         bitsquares; bitsquares_*.go: several positions at once

@@ -98,14 +98,14 @@ func (s *Store) checkSource(p *Ply) error {
 			return fmt.Errorf("visits of move %d are %d, want %d at most", a+1, n, most)
 		}
 	}
-	own, heuristics := heuristic.Named(s.config.Network)
+	own, heuristics, _ := heuristic.Parse(s.config.Network)
 	_, other := heuristic.Named(string(p.Source))
 	switch {
 	case p.Source == eval.Rules:
 		return fmt.Errorf("source is %q, but the rules do not decide the position", p.Source)
 	case p.Source == eval.Solved: // checked already: the record was compared with the result
 		return nil
-	case heuristics && p.Source != own:
+	case heuristics && p.Source != own.Source:
 		return fmt.Errorf("source is %q, but %s plays the games", short.Text(string(p.Source)), s.config.Network)
 	case !heuristics && !other && !p.Source.Network():
 		return fmt.Errorf("source is %q, want a network's or a heuristic's", short.Text(string(p.Source)))

@@ -46,7 +46,7 @@ const Remembered = 1 << 20
 // as a cache, so its evaluator is returned unchanged. answers is the size of the cache; the games do not depend on it. With a small network
 // on a fast GPU, 0 can be faster, because looking up an answer takes longer than computing it again.
 func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
-	if _, fast := heuristic.Named(model); fast {
+	if heuristic.Is(model) {
 		return e
 	}
 	c := eval.NewCache(answers)

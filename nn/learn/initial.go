@@ -9,8 +9,7 @@ import (
 	"os"
 
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/pattern"
+	"github.com/evald/evald/nn/open"
 )
 
 // beginning is the number that stands for the network with which the run began (Config.Init).
@@ -20,11 +19,14 @@ const beginning = -1
 // generation's games. The training of the first generation starts from its weights, and the result is promoted if it beats this network.
 // Config.Network becomes the network's shape, to which blocks may be added (net.Network.Grow).
 func (c *Config) BeginWith(network []byte) error {
-	shape, err := shapeOf(network)
+	n, err := open.Parse(network)
+	if err == nil {
+		err = n.Becomes(n.Config(), c.Seed)
+	}
 	if err != nil {
 		return err
 	}
-	c.Init, c.Initial, c.Network = sum(network), network, shape
+	c.Init, c.Initial, c.Network = sum(network), network, n.Config()
 	c.FirstGames, c.FirstFactor = 0, 0
 	return nil
 }
@@ -32,22 +34,6 @@ func (c *Config) BeginWith(network []byte) error {
 func sum(file []byte) string {
 	s := sha256.Sum256(file)
 	return hex.EncodeToString(s[:])
-}
-
-// shapeOf returns the shape of the network of either kind in a file.
-func shapeOf(file []byte) (string, error) {
-	if pattern.Is(file) {
-		n, err := pattern.Parse(file)
-		if err != nil {
-			return "", err
-		}
-		return n.String(), nil
-	}
-	n, err := net.Parse(file)
-	if err != nil {
-		return "", err
-	}
-	return n.Config().String(), nil
 }
 
 // checkInitial returns an error if the initial network cannot become one of the run's shape.
@@ -58,23 +44,11 @@ func (c Config) checkInitial() error {
 	if sum(c.Initial) != c.Init {
 		return fmt.Errorf("the network has the SHA-256 %s, want %s", sum(c.Initial), c.Init)
 	}
-	shape, err := shapeOf(c.Initial)
-	if err != nil || shape == c.Network {
-		return err
-	}
-	if pattern.IsShape(shape) || pattern.IsShape(c.Network) {
-		return fmt.Errorf("network %s cannot become %s: only convolutions can grow, and by blocks alone", shape, c.Network)
-	}
-	n, err := net.Parse(c.Initial)
+	n, err := open.Parse(c.Initial)
 	if err != nil {
 		return err
 	}
-	larger, err := net.ParseConfig(c.Network)
-	if err != nil {
-		return err
-	}
-	_, err = n.Grow(larger, c.Seed)
-	return err
+	return n.Becomes(c.Network, c.Seed)
 }
 
 // keepInitial copies the initial network into the run's folder, so that resuming the run does not need the original file.

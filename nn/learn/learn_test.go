@@ -24,11 +24,9 @@ import (
 	"github.com/evald/evald/engine/sample"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/nn/cpu"
 	"github.com/evald/evald/nn/learn"
 	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/open"
-	"github.com/evald/evald/nn/pattern"
 	"github.com/evald/evald/nn/train"
 )
 
@@ -43,11 +41,11 @@ func onCPU(file, _ string) (*eval.Evaluator, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n.Pattern != nil {
-		return evaltest.Raw(pattern.NewBackend(n.Pattern)), func() {}, nil
+	e, err := n.Open("", open.Options{Backend: open.CPU})
+	if err != nil {
+		return nil, nil, err
 	}
-	e, _ := cpu.New(n.Conv)
-	return evaltest.Raw(e), func() {}, nil
+	return evaltest.Raw(e.Backend()), func() { e.Close() }, nil
 }
 
 // tiny is a run of a second or two.

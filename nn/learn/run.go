@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/train"
 	"github.com/evald/evald/nn/train/tensorboard"
 )
@@ -308,7 +309,7 @@ func (r *Run) copyNetwork(from, to string) error {
 	if err == nil && bytes.Equal(there, text) {
 		return nil
 	}
-	if _, err := shapeOf(text); err != nil { // the file is damaged
+	if _, err := open.Parse(text); err != nil { // the file is damaged
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	return durable.WriteFile(to, text)

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/encoding"
 	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/ort"
@@ -22,6 +25,78 @@ type Foreign struct {
 	Description encoding.Description // of its inputs and outputs
 
 	content []byte
+}
+
+var foreignForm = form{
+	is:     onnx.Is,
+	parse:  func(file []byte) (Kind, error) { return parseForeign(file) },
+	beside: describeForeign,
+	shape:  func(config string) bool { return config == ForeignConfig },
+	memory: func(s Stored) (int64, error) {
+		if s.Content != nil || s.Path == "" {
+			return foreignBytes * int64(len(s.Content)), nil
+		}
+		info, err := os.Stat(s.Path)
+		if err != nil {
+			return 0, err
+		}
+		return foreignBytes * info.Size(), nil
+	},
+}
+
+func (f *Foreign) What() string                { return "an ONNX file" }
+func (f *Foreign) Config() string              { return ForeignConfig }
+func (f *Foreign) Parameters() int             { return int(f.Info.Parameters) }
+func (f *Foreign) Metadata() map[string]string { return f.Info.Metadata }
+func (f *Foreign) Runtime() string             { return "ONNX Runtime" }
+func (f *Foreign) Trains() error               { return errors.New("which evald evaluates and does not train") }
+func (f *Foreign) Halves() error               { return errors.New("which keeps its numbers") }
+func (f *Foreign) File() string                { return models.ONNXFile }
+
+// About describes inputs and outputs with their meaning.
+func (f *Foreign) About() [][2]string {
+	lines := [][2]string{{"config", fmt.Sprintf("ONNX, opset %d, %d nodes, by %s", f.Info.Opsets[""], f.Info.Nodes, cmp.Or(short.Text(f.Info.Producer), "a program without a name"))}}
+	for _, v := range f.Info.Inputs {
+		lines = append(lines, [2]string{"input", v.String()})
+	}
+	for _, v := range f.Info.Outputs {
+		lines = append(lines, [2]string{"output", v.String()})
+	}
+	for i, text := range strings.Split(strings.TrimSpace(string(f.Description.Marshal())), "\n") {
+		lines = append(lines, [2]string{map[bool]string{true: "description", false: " "}[i == 0], text})
+	}
+	return lines
+}
+
+// Only returns the game of the description.
+func (f *Foreign) Only() string {
+	if f.Description.Rules == encoding.Any {
+		return ""
+	}
+	return f.Description.Rules
+}
+
+func (f *Foreign) fits() func(*game.Board) error {
+	c := &codecs{of: f}
+	return func(b *game.Board) error {
+		_, err := c.on(b)
+		return err
+	}
+}
+
+func (f *Foreign) With(key, text string) ([]byte, error) {
+	return onnx.WithMetadata(f.content, key, text)
+}
+
+func (f *Foreign) Becomes(string, uint64) error {
+	return fmt.Errorf("the network is %s, %w", f.What(), f.Trains())
+}
+
+func (f *Foreign) ONNX(string, bool) ([]byte, error) { return f.content, nil }
+
+func (f *Foreign) reference(name string, o Options) (*Opened, error) {
+	o.Backend = ORTCPU
+	return f.open(name, o)
 }
 
 // ForeignConfig is the Config of all Foreign networks.
@@ -69,14 +144,6 @@ func describeForeign(path string, content []byte) ([]byte, error) {
 // maxDescription is far more than the size of any description in bytes.
 const maxDescription = 1 << 16
 
-// rules returns the only game that the network supports, or "" if it supports every game whose shapes fit.
-func (f *Foreign) rules() string {
-	if f.Description.Rules == encoding.Any {
-		return ""
-	}
-	return f.Description.Rules
-}
-
 // codecs contains the codec of each board. nn/ort calls it.
 type codecs struct {
 	of *Foreign
@@ -119,7 +186,7 @@ func (c *codecs) set(d encoding.Description, board *game.Board) error {
 // first returns a board that the network supports: that of its only game, or the first of some common boards.
 func (c *codecs) first() (*game.Board, *encoding.Codec, error) {
 	games := []string{game.Connect4.String(), "5x4x4", "6x5x4", "8x8x4", "3x3x3free"}
-	if own := c.of.rules(); own != "" {
+	if own := c.of.Only(); own != "" {
 		games = []string{own}
 	}
 	var first error

@@ -1,6 +1,7 @@
 package open_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -12,13 +13,10 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
-	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/encoding"
-	"github.com/evald/evald/nn/net"
 	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/ort"
-	"github.com/evald/evald/nn/pattern"
 )
 
 // needRuntime skips without ONNX Runtime.
@@ -41,17 +39,11 @@ func inFile(t *testing.T, name string, content []byte) string {
 }
 
 // exported is the path of a shipped network's ONNX file.
-func exported(t *testing.T, model string) (path string, p open.Parsed) {
+func exported(t *testing.T, model string) (path string) {
 	t.Helper()
-	s, p, err := open.Any(model)
+	s, n, err := open.Any(model)
 	gametest.OK(t, err)
-	var content []byte
-	if p.Pattern != nil {
-		content = onnx.MarshalPattern(p.Pattern, s.Name)
-	} else {
-		content = gametest.Must(onnx.Marshal(p.Conv, s.Name, onnx.Options{}))(t)
-	}
-	return inFile(t, "mine.onnx", content), p
+	return inFile(t, "mine.onnx", gametest.Must(n.ONNX(s.Name, false))(t))
 }
 
 func apart(a, b []float32) (most float64) {
@@ -61,54 +53,26 @@ func apart(a, b []float32) (most float64) {
 	return most
 }
 
-// Files of evald model export need no description, and answer what the network itself does, on every board.
-func TestExportedFile(t *testing.T) {
+// A network of evald's own is exported for ONNX Runtime.
+func TestExportedForRuntime(t *testing.T) {
 	needRuntime(t)
-	path, p := exported(t, seeded)
-	for _, backend := range []string{open.Auto, open.CPU, open.ORTCPU} {
-		e, _ := opened(t, open.Options{Model: path, Backend: backend})
-		if e.Model != "mine" || !e.Network || e.OnGPU || !strings.Contains(e.How, "ONNX Runtime") {
-			t.Errorf("%s: %+v", backend, e)
-		}
-		for _, rules := range []string{"7x6x4", "5x4x3", "3x3x3free", "12x9x5"} {
-			board := gametest.Must(new(game.Boards).Parse(rules))(t)
-			pos := gametest.Open(gametest.Rand(4), board, 70)
-			got, want := evaluate(t, e.Evaluator, board, pos), evaluate(t, eval.New(net.NewBackend(p.Conv), eval.Options{}), board, pos)
-			if d := max(apart(got.WDL, want.WDL), apart(got.Policy, want.Policy)); !(d <= 1e-4) || !slices.Contains(got.Source, eval.ORTCPU) {
-				t.Errorf("%s on %s: %.2g away from plain Go, sources %v", backend, rules, d, got.Source[:3])
-			}
-		}
-	}
-	// A network of evald's own is exported for it.
 	e, _ := opened(t, open.Options{Model: seeded, Backend: open.ORTCPU})
 	if b := evaluate(t, e.Evaluator, connect4, make([]game.Position, 1)); b.Source[0] != eval.ORTCPU || e.Model != seeded {
 		t.Errorf("source %s, model %s", b.Source[0], e.Model)
 	}
 }
 
-// A file of pattern tables answers 7x6x4 as they do.
-func TestExportedTables(t *testing.T) {
-	needRuntime(t)
-	n := quick(t)
-	e, _ := opened(t, open.Options{Model: inFile(t, "tables.onnx", onnx.MarshalPattern(n, "tables"))})
-	pos := gametest.Open(gametest.Rand(5), connect4, 100)
-	got, want := evaluate(t, e.Evaluator, connect4, pos), evaluate(t, eval.New(pattern.NewBackend(n), eval.Options{}), connect4, pos)
-	if d := max(apart(got.WDL, want.WDL), apart(got.Policy, want.Policy)); !(d <= 1e-5) {
-		t.Errorf("%.2g away from the tables", d)
-	}
-}
-
 // The description may be beside a file, and what is wrong with it is said with its name.
 func TestDescriptionBeside(t *testing.T) {
-	path, _ := exported(t, seeded)
-	describe := func(text string) (open.Parsed, error) {
+	path := exported(t, seeded)
+	describe := func(text string) (open.Network, error) {
 		gametest.OK(t, os.WriteFile(strings.TrimSuffix(path, ".onnx")+".yaml", []byte(text), 0o644))
 		_, p, err := open.File(path)
 		return p, err
 	}
 	p, err := describe("{rules: 7x6x4, planes: [own, other, playable, parity, inarow], value: {output: wdl, kind: wdl_logits}, policy: {output: policy, kind: probs}}")
-	if err != nil || p.Foreign.Description.Policy.Output != "policy" || !slices.Equal(p.Rules(), []string{"7x6x4"}) || p.Config() != open.ForeignConfig {
-		t.Errorf("%+v, %v", p.Foreign, err)
+	if err != nil || !strings.Contains(fmt.Sprint(p.About()), "output: policy") || !slices.Equal(p.Rules(), []string{"7x6x4"}) || p.Config() != open.ForeignConfig {
+		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := describe("layout: NCWH"); err == nil || !strings.Contains(err.Error(), "mine.yaml: description: layout") {
 		t.Errorf("a wrong layout: %v", err)
@@ -123,7 +87,7 @@ func TestDescriptionBeside(t *testing.T) {
 // A file that ends its reader, or makes it hang, does so in another process.
 func TestTrial(t *testing.T) {
 	needRuntime(t)
-	path, _ := exported(t, seeded)
+	path := exported(t, seeded)
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip(err)
@@ -131,37 +95,24 @@ func TestTrial(t *testing.T) {
 	for script, says := range map[string]string{
 		"kill -SEGV $$":              "signal: segmentation fault",
 		"echo panic: no >&2; exit 2": "ended with exit status 2",
-		"echo evald: model of the trial: bad weights >&2; exit 1": "model mine: bad weights",
+		`read request; case $request in *'"model":"mine"'*) echo '{"refused":"model mine: bad weights"}';; esac`: "model mine: bad weights",
+		"echo nonsense": "to try it in another process: invalid character",
+		"true":          "to try it in another process: unexpected end of JSON",
 	} {
 		_, err := open.Open(open.Options{Model: path, Trial: []string{shell, "-c", script}})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", script, err, says)
 		}
 	}
-	opened(t, open.Options{Model: path, Trial: []string{shell, "-c", "cat >/dev/null; [ $(ulimit -t) = 100 ]"}}) // its processor time is bounded
-	if err := open.ORTTrial(t.Context(), strings.NewReader("nonsense"), ""); err == nil {
-		t.Error("nonsense passes a trial")
-	}
-}
-
-// ONNX files are kept in the store as what they are, and their memory is known before they are opened.
-func TestStoredONNX(t *testing.T) {
-	t.Setenv("EVALD_MODELS", t.TempDir())
-	path, _ := exported(t, seeded)
-	content, p, err := open.File(path)
-	gametest.OK(t, err)
-	add(t, models.Entry{Name: "mine", File: models.ONNXFile, Config: p.Config(), Trained: true, Rules: []string{"7x6x4"}}, content)
-	s, ok, err := open.Lookup("mine")
-	if err != nil || !ok || filepath.Base(s.Path) != models.ONNXFile {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	if bytes := gametest.Must(s.Bytes())(t); bytes < 2*int64(len(content)) {
-		t.Errorf("it reports %d bytes, and its file has %d", bytes, len(content))
-	}
-	if _, again, err := open.Any("mine"); err != nil || again.Foreign == nil {
-		t.Errorf("from the store: %v", err)
-	}
-	if _, _, err := open.Model("mine"); err == nil || !strings.Contains(err.Error(), "is an ONNX file") {
-		t.Errorf("as a network of evald's own: %v", err)
+	opened(t, open.Options{Model: path, Trial: []string{shell, "-c", "cat >/dev/null; [ $(ulimit -t) = 100 ] && echo {}"}}) // its processor time is bounded
+	for in, want := range map[string]string{
+		"nonsense":                        `{"refused":"request of a trial: EOF"}`,
+		`{"model":"mine"}` + "\nnonsense": `{"refused":"model mine: `,
+		`{"model":"mine"}` + "\n" + string(gametest.Must(os.ReadFile(path))(t)): "{}",
+	} {
+		var out strings.Builder
+		if err := open.ORTTrial(t.Context(), strings.NewReader(in), &out); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%.40s: %s, %v, want %s", in, out.String(), err, want)
+		}
 	}
 }

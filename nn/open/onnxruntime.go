@@ -12,10 +12,7 @@ import (
 	"strings"
 
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/ort"
 )
 
@@ -77,26 +74,12 @@ func (f *Foreign) by(backend, name string, o Options) (*Opened, error) {
 	}
 	return &Opened{
 		Evaluator: evaluator(byRuntime{b, c}), Model: name, Network: true, OnGPU: backend == ORTCUDA || backend == ORTTensorRT,
-		How: fmt.Sprintf("network %s by %v", name, b), ort: []io.Closer{b},
+		How: fmt.Sprintf("network %s by %v", name, b), closers: []io.Closer{b},
 	}, nil
 }
 
-// exported exports one of evald's own networks and opens it in ONNX Runtime. On GPUs its tower computes in float16, as with evald's own
-// kernels.
-func exported(n *net.Network, name string, o Options) (*Opened, error) {
-	content, err := onnx.Marshal(n, name, onnx.Options{FP16: o.Backend == ORTCUDA || o.Backend == ORTTensorRT})
-	if err != nil {
-		return nil, err
-	}
-	f, err := parseForeign(content)
-	if err != nil {
-		return nil, err
-	}
-	return f.by(o.Backend, name, o)
-}
-
 // open opens an ONNX file with the backend that the options name.
-func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
+func (f *Foreign) open(name string, o Options) (*Opened, error) {
 	for _, hint := range f.Description.Hints() {
 		o.note("model %s: description: %s", name, hint)
 	}
@@ -104,39 +87,14 @@ func (f *Foreign) open(name string, o Options) (e *Opened, err error) {
 		return nil, err
 	}
 	switch o.Backend {
-	case Auto, "":
-		e, err = f.fastest(name, o)
+	case Auto:
+		return f.fastest(name, o)
 	case GPU:
-		e, err = f.onGPU(name, o)
+		return f.onGPU(name, o)
 	case CPU:
-		e, err = f.by(ORTCPU, name, o)
-	case ORTCPU, ORTCUDA, ORTTensorRT, ORT:
-		e, err = f.by(o.Backend, name, o)
-	default:
-		err = notOfNetworks(o.Backend)
+		return f.by(ORTCPU, name, o)
 	}
-	if err != nil {
-		return nil, err
-	}
-	e.mirror(o)
-	if f.rules() == "" {
-		c := &codecs{of: f}
-		e.limit(func(b *game.Board) string {
-			if _, err := c.on(b); err != nil {
-				return fmt.Sprintf("boards whose shapes fit it (%v)", err)
-			}
-			return ""
-		})
-		return e, nil
-	}
-	rules, err := game.ParseRules(f.rules())
-	if err == nil {
-		err = e.elsewhere([]game.Rules{rules}, o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return e, nil
+	return f.by(o.Backend, name, o)
 }
 
 // fastest tries a GPU with the fastest of ONNX Runtime's providers, then the CPU, and last bitsquares.
@@ -158,7 +116,7 @@ func (f *Foreign) fastest(name string, o Options) (*Opened, error) {
 		return e, nil
 	}
 	g.How += "; should it fail, " + e.How
-	g.ort = append(g.ort, e.ort...)
+	g.closers = append(g.closers, e.closers...)
 	g.Evaluator = evaluator(append(eval.Fallback{{Name: "gpu", Backend: g.Backend()}}, stages...))
 	return g, nil
 }

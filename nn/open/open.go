@@ -1,12 +1,13 @@
 // Package open is the entry point for programs that evaluate positions. Given a name, it returns a ready evaluator on the fastest working
 // device, with other evaluators as fallbacks. The example of Open is a complete program.
 //
-// Open opens a network by name; Network opens one that is in memory. Find and Model look up models without opening an evaluator.
+// Open opens a network by name; Network.Open opens one that is in memory. Find and Model look up models without opening an evaluator.
 //
-// Read open.go, network.go and supports.go first. any.go and pattern.go: the networks that ship in
-// addition to the default. model.go and search.go: files, their names and metadata. foreign.go,
-// onnxruntime.go: ONNX files. trial.go (trial_*.go), company.go, race.go: checks and measurements
-// that are made once for a file or a GPU.
+// Read open.go, catalog.go, opened.go and kind.go first: names, and what all kinds of networks have in common. conv.go,
+// pattern.go and foreign.go are the kinds. supports.go and any.go: games that a network does not
+// support. model.go and search.go: files, their names and metadata. devices.go and onnxruntime.go:
+// GPUs and ONNX Runtime. trial.go (trial_*.go), company.go, race.go: checks and measurements that
+// are made once for a file or a GPU.
 //
 // Environment variables: EVALD_MODELS is the folder of the user's own models (models.UserStore). EVALD_CPU_PATH is the default of
 // Options.CPUPath. EVALD_CACHE_DIR is the folder of measurements (durable.CacheDir): when a network of a new shape is opened, its
@@ -26,9 +27,6 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/kernels/cuda/driver"
-	"github.com/evald/evald/nn/cpu"
-	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/ort"
 )
 
@@ -59,10 +57,12 @@ const DefaultModel = "default"
 
 // Options select an evaluator. The zero value selects the shipped networks and the backend Auto.
 type Options struct {
-	// Model names the network: a shipped one, NAME or NAME@VERSION of the user's store, or the path of a safetensors or ONNX file. If it is
-	// empty, the shipped networks evaluate the games that they support, and bitsquares evaluates all others. If the backend is a heuristic,
-	// it must be empty.
+	// Model is a Name: of a network or a heuristic, "exact" (which sets Exact), or a model of a service. If it is empty, the shipped
+	// networks evaluate the games that they support, and bitsquares evaluates all others.
 	Model string
+
+	// Service connects to a model of a service. If it is nil, names of that form are an error.
+	Service func(Name) (Connected, error)
 
 	// Substitute makes AnyModel, or bitsquares outside its range, answer the games that the network
 	// does not support. Without it they are an *eval.UnsupportedError. It is for names that the
@@ -70,7 +70,7 @@ type Options struct {
 	// that a user has named. If Model is empty, it is always set.
 	Substitute bool
 
-	// Backend is one of Backends or a heuristic's name. Empty means Auto. With Auto, a network of pattern tables answers batches of few rows on
+	// Backend is one of Backends. Empty means Auto. A heuristic's name here means the same as in Model, which must be empty. With Auto, a network of pattern tables answers batches of few rows on
 	// the CPU even if a GPU works, where that takes less time. Its answers have the same bits on both.
 	Backend string
 
@@ -87,7 +87,7 @@ type Options struct {
 	// ORT locates ONNX Runtime's library and configures its provider. Provider and Plugin are used only by the backend ORT.
 	ORT ort.Options
 
-	// Trial is the command line of a program that calls ORTTrial with an ONNX file on its standard input. This process opens an ONNX file
+	// Trial is the command line of a program that calls ORTTrial with its standard input and output. This process opens an ONNX file
 	// only after that program has succeeded, because the library is not made for untrusted files. If Trial is empty, there is no trial.
 	Trial []string
 
@@ -108,39 +108,24 @@ type Options struct {
 	Note, Event func(text string)
 }
 
+// Connected is a backend at a service.
+type Connected interface {
+	eval.Backend
+	io.Closer
+}
+
 func (o Options) note(format string, args ...any) {
 	if o.Note != nil {
 		o.Note(fmt.Sprintf(format, args...))
 	}
 }
 
-// Opened is a ready evaluator and its description. It is safe for concurrent use. The caller must close it, and must not use it after that.
-type Opened struct {
-	*eval.Evaluator
-
-	Model   string // the model's name in answers, such as "default", "mine@3" or "bitsquares"
-	Version int    // of a stored or shipped network; 0 for others
-	Network bool   // a network answers, not a heuristic
-	OnGPU   bool   // GPUs answer first
-	How     string // text for users: how answers are computed
-	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
-
-	// Games are the games that the model answers, in the order of its manifest; nil means every
-	// game whose shapes fit. Other games are an error or, with Options.Substitute, AnyModel answers
-	// those in its range, and bitsquares the rest.
-	Games []game.Rules
-
-	mirrored bool // Model also contains this
-
-	any    *anyNetwork  // nil unless Options.Substitute made AnyModel answer other games
-	gpu    *gpu.Backend // nil if no GPU is used
-	ort    []io.Closer  // backends of ONNX Runtime
-	choice cpu.Choice   // the choice of CPUPath; zero if the user named the path
-}
-
 // Open opens the evaluator that the options select. The error names the invalid option or model. With the backend GPU, it is a
 // *NoGPUError if no GPU works.
 func Open(o Options) (*Opened, error) {
+	if o.Model == ExactModel {
+		o.Model, o.Exact = "", cmp.Or(o.Exact, solver.ProbeNodes)
+	}
 	e, err := named(o)
 	if err != nil {
 		return nil, err
@@ -151,26 +136,35 @@ func Open(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// Prove applies Options.Exact to an open evaluator.
-func (o *Opened) Prove(nodes solver.Nodes) {
-	o.Evaluator = o.WithExact(eval.NewExact(nodes))
-	o.How += fmt.Sprintf("; exact where %d nodes prove the result", nodes)
-}
-
 // named is Open without Options.Exact.
 func named(o Options) (*Opened, error) {
-	if source, ok := heuristic.Named(o.Backend); ok {
-		if o.Model != "" {
-			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
-		}
-		if o.Mirror {
-			return nil, fmt.Errorf("backend %s uses no network whose answers Mirror could improve", o.Backend)
-		}
-		e, err := heuristic.New(source)
+	if _, ok, err := heuristic.Parse(o.Backend); ok {
 		if err != nil {
 			return nil, err
 		}
-		return &Opened{Evaluator: e, Model: o.Backend, How: "heuristic " + o.Backend}, nil
+		if o.Model != "" {
+			return nil, fmt.Errorf("backend %s uses no model, but the model is %s", o.Backend, short.Quote(o.Model))
+		}
+		o.Model, o.Backend = o.Backend, Auto
+	}
+	name, err := ParseName(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	switch name.Sort {
+	case SortHeuristic:
+		return o.heuristic(name)
+	case SortSolver:
+		return nil, fmt.Errorf("model %s answers scores, not evaluations: evald solve and the model %[1]s of evald serve ask it, and %s adds proved results to the networks that ship", SolverModel, ExactModel)
+	case SortService:
+		if o.Service == nil {
+			return nil, fmt.Errorf("model %s: this program opens no models of services", name)
+		}
+		b, err := o.Service(name)
+		if err != nil {
+			return nil, err
+		}
+		return &Opened{Evaluator: evaluator(b), Model: name.Label(), Network: true, How: "by evald serve at " + name.Hosts, closers: []io.Closer{b}}, nil
 	}
 	if err := o.findGPUs(); err != nil { // before reading the model, whose file may be large
 		return nil, err
@@ -198,7 +192,7 @@ func named(o Options) (*Opened, error) {
 		e.Evaluator = evaluator(eval.Tuned{Backend: e.Backend(), Search: *constants})
 		e.How += fmt.Sprintf("; searches with cpuct %g, fpu %g", constants.CPUCT, constants.FPU)
 	}
-	if e.Version = m.Version; o.Model != "" || n.Pattern != nil {
+	if e.Version = m.Version; o.Model != "" || n.Only() != "" {
 		return e, nil
 	}
 	games := make([]game.Rules, len(m.Rules))
@@ -213,28 +207,13 @@ func named(o Options) (*Opened, error) {
 	return e, nil
 }
 
-// findGPUs checks that the GPUs that the options name exist.
-func (o Options) findGPUs() error {
-	if len(o.GPUs) > 0 && !UsesGPUs(o.Backend) {
-		return fmt.Errorf("backend %s uses no GPUs, but the GPUs are %v", o.Backend, o.GPUs)
+// heuristic opens a heuristic, which the CPU alone computes.
+func (o Options) heuristic(name Name) (*Opened, error) {
+	switch {
+	case o.Mirror:
+		return nil, fmt.Errorf("heuristic %s uses no network whose answers Mirror could improve", name)
+	case len(o.GPUs) > 0 || !slices.Contains([]string{"", Auto, CPU}, o.Backend):
+		return nil, fmt.Errorf("heuristic %s is computed by the CPU alone, but the backend is %s, the GPUs are %v", name, cmp.Or(o.Backend, Auto), o.GPUs)
 	}
-	if o.Backend != GPU && len(o.GPUs) == 0 {
-		return nil
-	}
-	found, err := driver.Find()
-	if err == nil {
-		_, err = found.Select(o.GPUs)
-	}
-	if err != nil {
-		return &NoGPUError{err}
-	}
-	return nil
-}
-
-// Devices returns statistics of the evaluator's GPUs; nil if it uses none.
-func (o *Opened) Devices() []gpu.DeviceStats {
-	if o.gpu == nil {
-		return nil
-	}
-	return o.gpu.Stats()
+	return &Opened{Evaluator: evaluator(name.Heuristic.New()), Model: name.String(), How: "heuristic " + name.String()}, nil
 }

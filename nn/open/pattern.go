@@ -10,40 +10,88 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/short"
+	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/gpu"
+	"github.com/evald/evald/nn/onnx"
 	"github.com/evald/evald/nn/pattern"
 )
 
 // FastModel is the shipped network of pattern tables, the fallback of networks of convolutions.
 const FastModel = "default-fast"
 
-// ofTables opens a network of pattern tables, which supports only 7x6x4.
-func ofTables(n *pattern.Network, name string, o Options) (*Opened, error) {
-	if err := o.findGPUs(); err != nil {
-		return nil, err
+// tables is a network of pattern tables, which evald's own kernels compute on 7x6x4 alone.
+type tables struct{ of *pattern.Network }
+
+var tablesForm = form{
+	is: pattern.Is,
+	parse: func(file []byte) (Kind, error) {
+		n, err := pattern.Parse(file)
+		return tables{n}, err
+	},
+	shape: pattern.IsShape,
+	memory: func(s Stored) (int64, error) {
+		lanes, _, _, err := pattern.ParseShape(s.Config)
+		return int64(pattern.RowCount()) * int64(lanes) * 2, err
+	},
+}
+
+// OfTables returns a network of pattern tables that is in memory.
+func OfTables(n *pattern.Network) Network { return Network{tables{n}} }
+
+// Tables returns the network for callers that need one of pattern tables. ok is false for others.
+func (n Network) Tables() (of *pattern.Network, ok bool) {
+	t, ok := n.Kind.(tables)
+	return t.of, ok
+}
+
+func (t tables) What() string                  { return "a network of pattern tables" }
+func (t tables) Config() string                { return t.of.String() }
+func (t tables) Parameters() int               { return t.of.Parameters() }
+func (t tables) Metadata() map[string]string   { return t.of.Metadata }
+func (t tables) Only() string                  { return game.Connect4.String() }
+func (t tables) Runtime() string               { return "" }
+func (t tables) Trains() error                 { return nil }
+func (t tables) Halves() error                 { return errors.New("which has whole numbers") }
+func (t tables) File() string                  { return models.OwnFile }
+func (t tables) fits() func(*game.Board) error { return nil }
+
+func (t tables) About() [][2]string {
+	sizes := t.of.Weights.Sizes()
+	return [][2]string{{"config", fmt.Sprintf("%s: pattern tables of %d lanes, hidden layers of %d and %d", t.of, t.of.Weights.Lanes, sizes[1], sizes[2])}}
+}
+
+func (t tables) With(key, text string) ([]byte, error) {
+	t.of.Metadata[key] = text
+	return t.of.Marshal()
+}
+
+func (t tables) Becomes(config string, _ uint64) error {
+	if config == t.Config() {
+		return nil
 	}
-	var e *Opened
-	var err error
+	return fmt.Errorf("network %s cannot become %s: pattern tables cannot grow", t.Config(), short.Text(config))
+}
+
+func (t tables) ONNX(name string, _ bool) ([]byte, error) {
+	return onnx.MarshalPattern(t.of, name), nil
+}
+
+func (t tables) reference(name string, _ Options) (*Opened, error) {
+	e, _ := tablesOnCPU(t.of, name)
+	return e, nil
+}
+
+func (t tables) open(name string, o Options) (*Opened, error) {
 	switch o.Backend {
 	case GPU:
-		e, err = tablesOnGPU(n, name, o)
+		return tablesOnGPU(t.of, name, o)
 	case CPU:
-		e, _ = tablesOnCPU(n, name)
-	case Auto, "":
-		e = fastestTables(n, name, o)
-	case ORTCPU, ORTCUDA, ORTTensorRT, ORT:
-		err = fmt.Errorf("model %s: backend %s does not compute networks of pattern tables: choose %s, %s or %s", name, o.Backend, Auto, GPU, CPU)
-	default:
-		err = notOfNetworks(o.Backend)
+		return t.reference(name, o)
+	case Auto:
+		return fastestTables(t.of, name, o), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	e.mirror(o)
-	if err := e.elsewhere([]game.Rules{game.Connect4}, o); err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return e, nil
+	return nil, fmt.Errorf("model %s: backend %s does not compute networks of pattern tables: choose %s, %s or %s", name, o.Backend, Auto, GPU, CPU)
 }
 
 func tablesOnCPU(n *pattern.Network, name string) (*Opened, *pattern.Backend) {
@@ -128,14 +176,15 @@ type fast struct {
 
 func newFast() fast {
 	return fast{sync.OnceValues(func() (*pattern.Backend, error) {
-		_, p, err := Any(FastModel)
-		if err == nil && p.Pattern == nil {
+		_, n, err := Any(FastModel)
+		of, ok := n.Tables()
+		if err == nil && !ok {
 			err = errors.New("it is not a network of pattern tables")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", FastModel, err)
 		}
-		return pattern.NewBackend(p.Pattern), nil
+		return pattern.NewBackend(of), nil
 	})}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
-	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/open"
 	"github.com/evald/evald/nn/pattern"
 )
@@ -25,35 +24,18 @@ func quick(t *testing.T) *pattern.Network {
 	return n
 }
 
-// A network of pattern tables in the store is opened by its name; callers that need convolutions get an error.
-func TestPatternOfStore(t *testing.T) {
-	t.Setenv("EVALD_MODELS", t.TempDir())
-	content := gametest.Must(quick(t).Marshal())(t)
-	add(t, models.Entry{Name: "quick", Config: quick(t).String(), Trained: true, Rules: []string{"7x6x4"}}, content)
-	s, p, err := open.Any("quick")
-	if err != nil || p.Pattern == nil || p.Config() != "pattern64x16x16" || s.Label() != "quick@1" {
-		t.Fatalf("%+v, called %s: %v", s.Entry, s.Label(), err)
-	}
-	if e, _ := opened(t, open.Options{Model: "quick"}); e.Model != "quick@1" {
-		t.Errorf("%+v", e)
-	}
-	if _, _, err := open.Model("quick"); err == nil || !strings.Contains(err.Error(), "of convolutions") {
-		t.Errorf("as a network of convolutions: %v", err)
-	}
-}
-
 // A network of convolutions that fails leaves the positions of 7x6x4 to the fast network, and those of other
 // boards to bitsquares. On the CPU alone its batches are errors.
 func TestFallsBack(t *testing.T) {
 	n := overflowing(t)
-	e := gametest.Must(open.Network(n, "overflows", open.Options{}))(t)
+	e := gametest.Must(open.OfConvolutions(n).Open("overflows", open.Options{}))(t)
 	defer e.Close()
 	for board, want := range map[*game.Board]eval.Source{connect4: eval.Fast, nineFive: eval.Bitsquares} {
 		if b := evaluate(t, e.Evaluator, board, make([]game.Position, 3)); b.Source[2] != want {
 			t.Errorf("%v: source %s, want %s", board.Rules(), b.Source[2], want)
 		}
 	}
-	onCPU := gametest.Must(open.Network(n, "overflows", open.Options{Backend: open.CPU}))(t)
+	onCPU := gametest.Must(open.OfConvolutions(n).Open("overflows", open.Options{Backend: open.CPU}))(t)
 	if err := onCPU.Evaluate(t.Context(), eval.NewBatch(connect4, 1)); !errors.Is(err, eval.ErrNotFinite) {
 		t.Errorf("the cpu alone: %v", err)
 	}

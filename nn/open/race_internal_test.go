@@ -26,7 +26,7 @@ func TestFastestOf(t *testing.T) {
 	make := func(name string, stub *evaltest.Stub) contender {
 		return contender{name, func() (*Opened, error) {
 			opened[name]++
-			return &Opened{Evaluator: evaluator(stub), How: name, ort: []io.Closer{closer(func() { closed[name]++ })}}, nil
+			return &Opened{Evaluator: evaluator(stub), How: name, closers: []io.Closer{closer(func() { closed[name]++ })}}, nil
 		}}
 	}
 	slow := make("slow", &evaltest.Stub{Before: func(ctx context.Context, _ *eval.Batch) error {

@@ -6,15 +6,14 @@ import (
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/nn/onnx"
 )
 
 // searchKey is the metadata key of the constants of searches, as JSON: {"cpuct": 2.1, "fpu": 0.3}.
 const searchKey = "evald.search"
 
 // Search returns the constants of searches in the network's file, which evald match --tune writes, or nil if there are none.
-func (p Parsed) Search() (*eval.Search, error) {
-	text := p.Metadata()[searchKey]
+func (n Network) Search() (*eval.Search, error) {
+	text := n.Metadata()[searchKey]
 	if text == "" {
 		return nil, nil
 	}
@@ -31,17 +30,10 @@ func (p Parsed) Search() (*eval.Search, error) {
 }
 
 // WithSearch returns the network's file with other constants of searches.
-func (p Parsed) WithSearch(s eval.Search) ([]byte, error) {
+func (n Network) WithSearch(s eval.Search) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	if p.Foreign != nil {
-		return onnx.WithMetadata(p.Foreign.content, searchKey, string(text))
-	}
-	p.Metadata()[searchKey] = string(text)
-	if p.Pattern != nil {
-		return p.Pattern.Marshal()
-	}
-	return p.Conv.Marshal()
+	return n.With(searchKey, string(text))
 }

@@ -66,6 +66,10 @@ func TestSupports(t *testing.T) {
 			}
 			evaluate(t, e.Evaluator, connect4, make([]game.Position, 3))
 
+			_, n, err := open.Any(c.path)
+			gametest.OK(t, err)
+			gametest.OK(t, n.Check(t.Context(), c.name, nil, open.Options{})) // which asks no other boards
+
 			if strings.HasPrefix(c.games, "boards") {
 				return // the program knows no such network
 			}

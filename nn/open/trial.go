@@ -1,16 +1,16 @@
 package open
 
 import (
-	"cmp"
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/evald/evald/engine/durable"
@@ -87,15 +87,33 @@ const muchAsymmetric = 0.2
 // trialTime is the maximum time for another process to open a network.
 const trialTime = 2 * time.Minute
 
+// trialRequest is the line of JSON that the program of Options.Trial reads first. The ONNX file follows it.
+type trialRequest struct {
+	Model   string `json:"model"`   // name in errors
+	Library string `json:"library"` // ort.Options.Library
+}
+
+// trialAnswer is the line of JSON that the program writes last.
+type trialAnswer struct {
+	Refused string `json:"refused,omitempty"` // why the file cannot be opened
+}
+
+// mostRefused is the maximum number of bytes of a reason, with which an answer fits a short.Tail.
+const mostRefused = 600
+
 // try makes the program of Options.Trial open the file first. If the file makes the library crash, hang or use up all memory, only that
 // process ends.
 func (f *Foreign) try(name string, o Options) error {
+	request, err := json.Marshal(trialRequest{name, o.ORT.Library})
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), trialTime)
 	defer cancel()
-	c := exec.CommandContext(ctx, o.Trial[0], append(o.Trial[1:len(o.Trial):len(o.Trial)], o.ORT.Library)...)
+	c := exec.CommandContext(ctx, o.Trial[0], o.Trial[1:]...)
 	c.WaitDelay = time.Second
-	var said short.Tail
-	c.Stderr = &said
+	var out, said short.Tail
+	c.Stdout, c.Stderr = &out, &said
 	in, err := c.StdinPipe()
 	if err == nil {
 		err = c.Start()
@@ -103,50 +121,59 @@ func (f *Foreign) try(name string, o Options) error {
 	if err == nil {
 		err = limitTrial(c.Process.Pid) // limit the process before it gets the file
 		if err == nil {
-			_, _ = in.Write(f.content) // if the process ends before it has read everything, its status says why
+			_, _ = in.Write(append(append(request, '\n'), f.content...)) // if the process ends before it has read everything, its status says why
 		}
 		_ = in.Close()
 		err = errors.Join(err, c.Wait())
 	}
+	var answer trialAnswer
+	if err == nil {
+		err = json.Unmarshal([]byte(out.LastLine()), &answer)
+	}
 	switch exit := (*exec.ExitError)(nil); {
+	case err == nil && answer.Refused != "":
+		return errors.New(answer.Refused)
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("model %s: a process that tried to open it did not end within %v: the file may be malicious", name, trialTime)
-	case errors.As(err, &exit) && exit.ExitCode() == trialRefused:
-		line := said.LastLine()
-		_, text, named := strings.Cut(line, "model "+trialName+": ") // the text is preceded by the program's name
-		if !named {
-			_, text, _ = strings.Cut(line, ": ")
-		}
-		return fmt.Errorf("model %s: %s", name, cmp.Or(text, line))
 	case errors.As(err, &exit):
 		return fmt.Errorf("model %s: a process that tried to open it ended with %w: the file is damaged or malicious. Its last message: %s", name, err, said.LastLine())
 	}
 	return fmt.Errorf("model %s: to try it in another process: %w", name, err)
 }
 
-// trialRefused is the exit status of a trial that has reported an error. A Go program that panics has another status.
-const trialRefused = 1
+// ORTTrial is what the program of Options.Trial must do with its standard input and output. It opens an ONNX file on the CPU, evaluates one
+// position, and writes whether that works. An error means that it could not answer.
+func ORTTrial(ctx context.Context, in io.Reader, out io.Writer) error {
+	var answer trialAnswer
+	if err := openTried(ctx, in); err != nil {
+		answer.Refused = short.To(err.Error(), mostRefused)
+	}
+	return json.NewEncoder(out).Encode(answer)
+}
 
-// trialName is the model's name in the errors of a trial.
-const trialName = "of the trial"
-
-// ORTTrial implements the program of Options.Trial. It reads an ONNX file from in, opens it on the CPU with the library at the given path
-// (that of ort.Open if it is ""), and evaluates one position. If it returns an error, the program must exit with status 1, and the last
-// line on its standard error must be the last line of the error.
-func ORTTrial(ctx context.Context, in io.Reader, library string) error {
-	content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+func openTried(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadBytes('\n')
+	var request trialRequest
+	if err == nil {
+		err = json.Unmarshal(line, &request)
+	}
+	if err != nil {
+		return fmt.Errorf("request of a trial: %w", err)
+	}
+	content, err := io.ReadAll(io.LimitReader(lines, maxFile+1))
 	if err != nil {
 		return err
 	}
 	f, err := parseForeign(content)
 	if err != nil {
-		return err
+		return fmt.Errorf("model %s: %w", request.Model, err)
 	}
 	var o Options
-	o.ORT.Library = library
-	e, err := f.by(ORTCPU, trialName, o)
+	o.ORT.Library = request.Library
+	e, err := f.by(ORTCPU, request.Model, o)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ const (
 
 // Model is a model to measure besides the heuristics: a network of this program, or a model of a service.
 type Model struct {
-	Name string
-	open.Parsed
-	Remote *eval.Evaluator // the model of a service; nil: the network in Parsed
+	Name    string
+	Network open.Network
+	Remote  *eval.Evaluator // the model of a service; nil: Network
 }
 
 // Eval measures evaluation, from the win test to whole files. Each round of a figure takes about d.
@@ -165,13 +165,13 @@ func (e *evalBench) evaluators(model Model) error {
 		return err
 	}
 	var figures []Figure
-	switch {
-	case model.Remote != nil:
+	if model.Remote != nil {
 		figures, err = remote(e.ctx, e.d, model.Remote, model.Name, e.progress)
-	case model.Pattern != nil:
-		figures, err = patterns(e.ctx, e.d, model.Pattern, model.Name, e.progress)
-	default:
-		figures, err = network(e.ctx, e.d, model.Conv, model.Name, e.progress)
+	} else {
+		var of kind
+		if of, err = kindOf(model.Name, model.Network); err == nil {
+			figures, err = of.onCPU(e.ctx, e.d, model.Name, e.progress)
+		}
 	}
 	if err != nil {
 		return err

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/kernels/cuda"
 	"github.com/evald/evald/kernels/cuda/driver"
 	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
-	"github.com/evald/evald/nn/pattern"
+	"github.com/evald/evald/nn/open"
 )
 
 // GPURow is the measurement of one network with one batch size, on 7x6. Rates are positions per second, medians of the rounds.
@@ -53,8 +52,7 @@ type GPUPeer struct {
 // Named is a network with a name for reports.
 type Named struct {
 	Name    string
-	Network *net.Network     // nil: Tables
-	Tables  *pattern.Network // of pattern tables
+	Network open.Network
 }
 
 // GPUWork describes what GPU measures.
@@ -80,10 +78,11 @@ func GPU(ctx context.Context, w GPUWork, done func(GPURow) error, progress Progr
 	m.empty = GPURow{Device: w.Device.String(), Driver: fmt.Sprintf("%s, CUDA %d", w.Driver.Library, w.Driver.Version), Emulated: w.Device.Emulated()}
 	m.some = playedPositions(m.board, 1024)
 	for _, n := range w.Networks {
-		if n.Tables != nil && m.distinct == nil {
-			m.distinct = distinctPositions(m.board, min(mostDistinct, slices.Max(w.Batches)))
+		of, err := kindOf(n.Name, n.Network)
+		if err == nil {
+			err = m.network(n.Name, of)
 		}
-		if err := m.network(n); err != nil {
+		if err != nil {
 			return fmt.Errorf("network %s: %w", n.Name, err)
 		}
 	}
@@ -120,20 +119,9 @@ func distinctPositions(b *game.Board, n int) []game.Position {
 	return ps
 }
 
-func (m *gpuBench) network(n Named) error {
-	m.progress.show("%s: self-test", n.Name)
-	options := gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel, Trial: m.Trial}
-	var e *gpu.Backend
-	var notes []error
-	var err error
-	if n.Tables != nil {
-		if m.Peer != nil {
-			return fmt.Errorf("--peer %s computes networks of convolutions, and this is one of pattern tables", m.Peer.Way)
-		}
-		e, notes, err = gpu.NewTables(n.Tables, options)
-	} else {
-		e, notes, err = gpu.New(n.Network, options)
-	}
+func (m *gpuBench) network(name string, of kind) error {
+	m.progress.show("%s: self-test", name)
+	e, notes, err := of.onGPU(gpu.Options{Devices: []int{m.Device.Index}, Kernel: m.Kernel, Trial: m.Trial})
 	if err != nil {
 		return err
 	}
@@ -141,27 +129,26 @@ func (m *gpuBench) network(n Named) error {
 	for _, note := range notes {
 		m.Note(note.Error())
 	}
+	pos := m.some
+	if of.distinct() {
+		if m.distinct == nil {
+			m.distinct = distinctPositions(m.board, min(mostDistinct, slices.Max(m.Batches)))
+		}
+		pos = m.distinct
+	}
 	var peak float64
 	if m.Peer != nil {
-		if peak, err = m.startPeer(n); err != nil {
+		if peak, err = m.startPeer(name, of); err != nil {
 			return err
 		}
 		defer m.Peer.stop()
 	}
 	for _, size := range m.Batches {
-		m.progress.show("%s: batch %d", n.Name, size)
+		m.progress.show("%s: batch %d", name, size)
 		row := m.empty
-		row.Network, row.Batch = n.Name, size
-		pos := m.some
-		if n.Tables != nil {
-			pos = m.distinct
-		}
+		row.Network, row.Batch = name, size
 		err := m.measure(e, &row, pos, peak)
-		if n.Tables != nil {
-			row.Bytes = row.Launch * tableBytes(row.Kernel)
-		} else {
-			row.FLOPs = row.Launch * flops(n.Network.Config(), m.board)
-		}
+		of.work(&row, m.board)
 		if err != nil {
 			err = fmt.Errorf("batch %d: %w", size, err)
 			row.Error = err.Error()
@@ -171,7 +158,7 @@ func (m *gpuBench) network(n Named) error {
 		}
 		var reported errPeer
 		if errors.As(err, &reported) && m.failed == nil {
-			m.failed = fmt.Errorf("network %s: %w", n.Name, err)
+			m.failed = fmt.Errorf("network %s: %w", name, err)
 		} else if err != nil && reported == "" {
 			return err
 		}
@@ -180,9 +167,9 @@ func (m *gpuBench) network(n Named) error {
 }
 
 // startPeer starts the peer with a network and, if the peer is PyTorch, returns its rate of large matrix products.
-func (m *gpuBench) startPeer(n Named) (peak float64, err error) {
-	m.progress.show("%s: peer %s", n.Name, m.Peer.Way)
-	if err := m.Peer.start(m.ctx, n.Network, newBatch(m.board, m.some, 64)); err != nil {
+func (m *gpuBench) startPeer(name string, of kind) (peak float64, err error) {
+	m.progress.show("%s: peer %s", name, m.Peer.Way)
+	if err := of.startPeer(m.ctx, m.Peer, newBatch(m.board, m.some, 64)); err != nil {
 		return 0, err
 	}
 	if m.Peer.Way == "pytorch" {
@@ -242,16 +229,6 @@ func (m *gpuBench) measure(e *gpu.Backend, row *GPURow, pos []game.Position, pea
 	}
 	row.Launch, row.Latency, row.EndToEnd = median(ours[0].rates), float64(row.Batch)/median(ours[1].rates), median(ours[2].rates)
 	return failed
-}
-
-// tableBytes returns the bytes of the rows that a kernel for pattern tables reads for a position.
-func tableBytes(kernel string) float64 {
-	for _, k := range cuda.TablesKernels() {
-		if k.Name == kernel {
-			return float64(pattern.Each * k.RowBytes())
-		}
-	}
-	return 0
 }
 
 // flops returns the floating-point operations of all convolutions for one position, two per multiply-add. They include those on the padding

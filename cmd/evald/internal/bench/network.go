@@ -10,7 +10,9 @@ import (
 	"github.com/evald/evald/engine/game"
 	kernel "github.com/evald/evald/kernels/cpu"
 	"github.com/evald/evald/nn/cpu"
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/net"
+	"github.com/evald/evald/nn/open"
 )
 
 // networkBatch is the number of rows per batch in measurements of networks.
@@ -129,8 +131,46 @@ func peak(run func(n int) int, threads int, d time.Duration) float64 {
 	return t.rate()
 }
 
-// network measures a network with every path of the CPU and with the reference. Each round takes about d.
-func network(ctx context.Context, d time.Duration, n *net.Network, name string, progress Progress) ([]Figure, error) {
+// kind is a network as measurements see it. Kinds of networks differ in what limits their speed.
+type kind interface {
+	// onCPU measures the network with every path of the CPU. Each round takes about d.
+	onCPU(ctx context.Context, d time.Duration, name string, progress Progress) ([]Figure, error)
+	onGPU(o gpu.Options) (e *gpu.Backend, notes []error, err error)
+	distinct() bool                      // the speed depends on how many different positions there are
+	work(row *GPURow, board *game.Board) // fills in the work of the row's launches
+	startPeer(ctx context.Context, p *Torch, b *eval.Batch) error
+}
+
+// kindOf returns the network that evald's own kernels compute.
+func kindOf(name string, n open.Network) (kind, error) {
+	if t, ok := n.Tables(); ok {
+		return tables{t}, nil
+	}
+	c, err := n.Convolutions()
+	if err != nil {
+		return nil, fmt.Errorf("model %s %w", name, err)
+	}
+	return convolutions{c}, nil
+}
+
+// convolutions is limited by multiply-adds.
+type convolutions struct{ *net.Network }
+
+func (c convolutions) onGPU(o gpu.Options) (*gpu.Backend, []error, error) {
+	return gpu.New(c.Network, o)
+}
+
+func (convolutions) distinct() bool { return false }
+
+func (c convolutions) work(row *GPURow, b *game.Board) { row.FLOPs = row.Launch * flops(c.Config(), b) }
+
+func (c convolutions) startPeer(ctx context.Context, p *Torch, b *eval.Batch) error {
+	return p.start(ctx, c.Network, b)
+}
+
+// onCPU measures the reference too.
+func (c convolutions) onCPU(ctx context.Context, d time.Duration, name string, progress Progress) ([]Figure, error) {
+	n := c.Network
 	board := game.MustBoard(game.Connect4)
 	b := newBatch(board, playedPositions(board, networkBatch), networkBatch)
 	var paths []*contender

@@ -5,17 +5,35 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	kernel "github.com/evald/evald/kernels/cpu/pattern"
+	"github.com/evald/evald/kernels/cuda"
+	"github.com/evald/evald/nn/gpu"
 	"github.com/evald/evald/nn/pattern"
 )
 
 // patternBatch is the number of rows that the evaluator of pattern tables computes at once on one core.
 const patternBatch = 128
 
-// patterns measures a network of pattern tables on one core, with every path of the CPU. The ceiling is its tables and layers alone. Each
-// round takes about d.
-func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name string, progress Progress) ([]Figure, error) {
+// tables is limited by the rows of its tables, wherever these are.
+type tables struct{ *pattern.Network }
+
+func (t tables) onGPU(o gpu.Options) (*gpu.Backend, []error, error) {
+	return gpu.NewTables(t.Network, o)
+}
+
+func (tables) distinct() bool { return true }
+
+func (tables) work(row *GPURow, _ *game.Board) { row.Bytes = row.Launch * tableBytes(row.Kernel) }
+
+func (tables) startPeer(_ context.Context, p *Torch, _ *eval.Batch) error {
+	return fmt.Errorf("--peer %s computes networks of convolutions, and this is one of pattern tables", p.Way)
+}
+
+// onCPU measures one core. The ceiling is the tables and layers alone.
+func (t tables) onCPU(ctx context.Context, d time.Duration, name string, progress Progress) ([]Figure, error) {
+	n := t.Network
 	board := game.MustBoard(game.Connect4)
 	positions := playedPositions(board, 64*patternBatch)
 	b := newBatch(board, positions, len(positions))
@@ -65,4 +83,14 @@ func patterns(ctx context.Context, d time.Duration, n *pattern.Network, name str
 		figures = append(figures, c.figure(plain))
 	}
 	return figures, nil
+}
+
+// tableBytes returns the bytes of the rows that a kernel for pattern tables reads for a position.
+func tableBytes(kernel string) float64 {
+	for _, k := range cuda.TablesKernels() {
+		if k.Name == kernel {
+			return float64(pattern.Each * k.RowBytes())
+		}
+	}
+	return 0
 }

@@ -14,7 +14,7 @@ import (
 // Every path is measured beside its ceiling.
 func TestPatterns(t *testing.T) {
 	n := gametest.Must(pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
-	figures := gametest.Must(patterns(t.Context(), time.Millisecond, n, "quick", nil))(t)
+	figures := gametest.Must(tables{n}.onCPU(t.Context(), time.Millisecond, "quick", nil))(t)
 	if len(figures) != len(kernel.Paths()) {
 		t.Fatalf("%d figures, want one of each path", len(figures))
 	}

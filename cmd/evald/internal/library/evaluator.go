@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/evald/evald/cmd/evald/internal/remote"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
@@ -63,7 +64,7 @@ func Open(options string) (*Evaluator, error) {
 		trial, gpuTrial = []string{o.Program, "onnx-trial"}, []string{o.Program, "gpu-trial"}
 	}
 	opened, err := open.Open(open.Options{
-		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial, GPUTrial: gpuTrial,
+		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial, GPUTrial: gpuTrial, Service: remote.Open,
 		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
 	})
 	if err != nil {

@@ -93,8 +93,7 @@ func (h *Handler) spec(text string, plies int) (agent.Spec, error) {
 		return s, bad("agent", "%v", err)
 	}
 	l := h.config.Limits
-	_, known := heuristic.Named(s.Model)
-	known = known || h.config.Agents.Models != nil && play.Named(s)
+	known := heuristic.Is(s.Model) || h.config.Agents.Models != nil && play.Named(s)
 	switch {
 	case s.Book != "":
 		return s, bad("agent", "agent %q: opening books are not read here", cut(text))

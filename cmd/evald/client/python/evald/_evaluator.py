@@ -107,7 +107,8 @@ class Answers(Rows):
 class Evaluator:
     """A network or a heuristic, ready to evaluate positions.
 
-    `model` is the name of a network that ships ("default", "default-fast") or of one in the user's store, or the path of a safetensors or ONNX file.
+    `model` is the name of a network that ships ("default", "default-fast") or of one in the user's store, the path of a safetensors or ONNX file, a
+    heuristic ("bitsquares", "bitsquares:power=2"), "exact", or "grpc://HOST:PORT/NAME" for a model of evald serve.
     Without it, `default` evaluates 7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. A board that a named network does
     not know is an EvaldError. `backend` is "auto", "gpu",
     "cpu", the name of a heuristic, or a backend of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program;

@@ -113,6 +113,20 @@ class Networks(unittest.TestCase):
         self.assertEqual(evald.evaluate([POSITION], RULES).source, ["cpu"])
         self.assertEqual(evald.evaluate([POSITION], RULES, model="any").source, ["cpu"])
 
+    def test_heuristics(self) -> None:
+        """A heuristic is named as a model, as a network or as a backend, with the same bits. A parameter makes it another one."""
+        positions = ["4453", "41523617"]
+        with evald.Evaluator(backend="bitsquares") as by, evald.Evaluator("bitsquares") as named, evald.Evaluator("bitsquares:power=3") as other:
+            want = by.evaluate(positions)
+            for got in (named.evaluate(positions), evald.evaluate(positions, model="bitsquares:power=1.75")):
+                np.testing.assert_array_equal(got.wdl, want.wdl)
+                np.testing.assert_array_equal(got.policy, want.policy)
+            self.assertTrue((other.evaluate(positions).policy != want.policy).any())
+            self.assertEqual(evald.search(positions, network="bitsquares", visits=50).visits.tolist(), evald.search(positions, network=by, visits=50).visits.tolist())
+        for wrong, says in {"bitsquares:power=9": "want a number from 0 to 8", "nosuch": "nor a heuristic .bitsquares, ", "solver": "evald solve"}.items():
+            with self.subTest(wrong), self.assertRaisesRegex(evald.EvaldError, says):
+                evald.evaluate(positions, model=wrong)
+
 
 if __name__ == "__main__":
     unittest.main()
