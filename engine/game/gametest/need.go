@@ -14,7 +14,7 @@ func Need(t testing.TB, there bool, missing string) {
 	switch {
 	case there:
 	case os.Getenv("EVALD_REQUIRE_TOOLS") == "1":
-		t.Fatal("EVALD_REQUIRE_TOOLS=1, but ", missing)
+		t.Fatal("EVALD_REQUIRE_TOOLS=1, but", missing)
 	default:
 		t.Skip(missing)
 	}
