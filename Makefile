@@ -31,14 +31,18 @@ GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFL
 endif
 
 # Test programs have no names of symbols either. make lint vets everything.
-TEST = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators $(GO) test -vet=off -ldflags='-s -w' $(TESTFLAGS)
+TESTENV = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators
+GOTEST  = $(GO) test -vet=off -ldflags='-s -w' $(TESTFLAGS)
+TEST    = $(TESTENV) $(GOTEST)
 
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
 # one goroutine. The measurements of internal/bench are not among them: they run the code of the others.
 RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library play plot stream web) ./engine/mcts ./engine/eval ./engine/queue ./engine/jobs \
-	./engine/arena ./engine/solver/... ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
-RACETEST = GORACE=atexit_sleep_ms=100 $(TEST) -race -buildmode=default -short
+	./engine/arena ./engine/solver ./engine/solver/book ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
+RACEENV    = GORACE=atexit_sleep_ms=100 $(TESTENV)
+GOTESTRACE = $(GOTEST) -race -buildmode=default -short
+RACETEST   = $(RACEENV) $(GOTESTRACE)
 
 ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS))" $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 
@@ -83,10 +87,10 @@ endif
 	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE); status=$$?; wait $$commands && exit $$status
 	./bin/evald devices
 
-# .ci/run gives SKIPPED, a pattern of tests' names, and IN, their packages.
+# .ci/run gives SKIPPED, a file with a line for each package: a pattern of its tests' names, and the package.
 test-skipped: build library
-	$(TEST) -timeout 30m -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(SLOW)) $(IN)
-	$(RACETEST) -p $(PACKAGES) -run '$(SKIPPED)' $(filter $(IN),$(RACE))
+	$(TESTENV) xargs -P $(PACKAGES) -L 1 $(GOTEST) -timeout 30m -run <$(SKIPPED)
+	printf '%s\n' $(RACE) | awk 'NR == FNR { race[$$1] } NR > FNR && $$2 in race' - $(SKIPPED) | $(RACEENV) xargs -P $(PACKAGES) -L 1 $(GOTESTRACE) -run
 
 SIMULATED := ./engine/cluster ./engine/queue ./cmd/evald/service
 

@@ -62,10 +62,10 @@ func shareAgents(on processors, notes io.Writer) agent.Shared {
 	return shared
 }
 
-// heuristicVars returns the names of the heuristics as variables for flags and help texts.
-func heuristicVars() map[string]string {
+// heuristicValues returns the names of the heuristics, and what stands for them in flags and help texts.
+func heuristicValues() []string {
 	names := heuristic.Names()
-	return map[string]string{"heuristics": strings.Join(names, ","), "heuristicsInWords": strings.Join(names, ", "), "backends": strings.Join(open.Backends(), ",")}
+	return []string{"${heuristics}", strings.Join(names, ","), "${heuristicsInWords}", strings.Join(names, ", "), "${backends}", strings.Join(open.Backends(), ",")}
 }
 
 // once caches the successful results of load by name. A failed load is tried again at the next call.

@@ -294,8 +294,8 @@ func TestDoors(t *testing.T) {
 		}
 	})
 	t.Run("Python", func(t *testing.T) {
-		need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
-		python := python3(t)
+		gametest.Need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
+		python := gametest.Python(t, "numpy")
 		for door, env := range map[string][]string{
 			"Python, library": {"EVALD_PROGRAM=", "EVALD_LIBRARY=" + os.Getenv("EVALD_LIBRARY")},
 			"Python, program": {"EVALD_LIBRARY=", "EVALD_PROGRAM=" + os.Getenv("EVALD_PROGRAM")},

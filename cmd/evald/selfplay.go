@@ -50,13 +50,13 @@ type selfplayFlags struct {
 	Exact solver.Nodes `without:"join" help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES. The last record has the exact result and the moves that keep it."`
 }
 
-// selfplayVars returns the defaults as variables for kong.
-func selfplayVars() map[string]string {
+// selfplayValues returns the defaults, and what stands for them in flags.
+func selfplayValues() []string {
 	c := selfplay.DefaultConfig()
-	return map[string]string{
-		"visits": fmt.Sprint(c.Visits), "fastVisits": fmt.Sprint(c.FastVisits), "fullShare": fmt.Sprint(c.FullShare),
-		"explore": fmt.Sprint(c.C), "noise": fmt.Sprint(c.Noise), "alpha": fmt.Sprint(c.Alpha), "discount": fmt.Sprint(c.Discount), "temperature": fmt.Sprint(c.Temperature),
-		"batch": fmt.Sprint(selfplay.DefaultBatch), "remembered": fmt.Sprint(selfplay.Remembered),
+	return []string{
+		"${visits}", fmt.Sprint(c.Visits), "${fastVisits}", fmt.Sprint(c.FastVisits), "${fullShare}", fmt.Sprint(c.FullShare), "${explore}", fmt.Sprint(c.C),
+		"${noise}", fmt.Sprint(c.Noise), "${alpha}", fmt.Sprint(c.Alpha), "${discount}", fmt.Sprint(c.Discount), "${temperature}", fmt.Sprint(c.Temperature),
+		"${batch}", fmt.Sprint(selfplay.DefaultBatch), "${remembered}", fmt.Sprint(selfplay.Remembered),
 	}
 }
 
