@@ -3,7 +3,8 @@
 //
 // Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls),
 // function.go (a function of the caller as a network), search.go, games.go, solve.go, records.go;
-// then calls.go (the calls for other languages) and pipe.go (for another process).
+// then calls.go (the calls for other languages), table.go (by their names, from C) and pipe.go (for
+// another process).
 //
 // # Decisions
 //

@@ -37,21 +37,21 @@ func memory[T any](n int) ([]T, array) {
 }
 
 // make makes a call. Arguments are numbers (int, int64), texts and arrays.
-func (l *local) make(name string, arguments ...any) (int64, error) {
-	r := &request{name: name}
-	for _, a := range arguments {
+func (l *local) make(name string, given ...any) (int64, error) {
+	var r arguments
+	for _, a := range given {
 		switch a := a.(type) {
 		case int:
-			r.numbers = append(r.numbers, int64(a))
+			r = append(r, argument{number: int64(a)})
 		case int64:
-			r.numbers = append(r.numbers, a)
+			r = append(r, argument{number: a})
 		case string:
-			r.texts = append(r.texts, a)
+			r = append(r, argument{text: &a})
 		case array:
-			r.arrays = append(r.arrays, a)
+			r = append(r, argument{array: &a})
 		}
 	}
-	return l.call(r)
+	return l.calls.call(name, &r)
 }
 
 // end waits for the end of a long call, and releases it.
@@ -235,5 +235,24 @@ func TestWrongOrder(t *testing.T) {
 		if _, err := Text(nil, size); err == nil {
 			t.Errorf("a text of %d bytes nowhere is no error", size)
 		}
+	}
+}
+
+// Each call takes as many arguments as the table says: behind them is the address for an error's
+// text. Without texts and arrays, no call does anything.
+func TestTable(t *testing.T) {
+	for name, of := range table {
+		r := make(arguments, Most+1)
+		var c Calls
+		_, err := c.Try(func() (int64, error) { return of.make(&c, &r) })
+		if len(r) != Most+1-of.count {
+			t.Errorf("%s takes %d arguments, want %d", name, Most+1-len(r), of.count)
+		}
+		if fault.In(err) != nil {
+			t.Errorf("%s without arguments: %v", name, err)
+		}
+	}
+	if _, text, err := new(Calls).Call("nonsense", [Most + 1]int64{1}); text != nil || err == nil {
+		t.Errorf("an unknown call: %v", err)
 	}
 }

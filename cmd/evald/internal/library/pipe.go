@@ -88,21 +88,15 @@ func (a array) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.words))), a.size)
 }
 
-// request is a call and its arguments, in order by type.
+// request is a call that has come over the pipe.
 type request struct {
-	id      int64
-	name    string
-	work    int64 // number of the Work, for wait and release
-	numbers []int64
-	texts   []string
-	arrays  []array
-	written []array // of kinds w and u
-	late    []array // of kind l
+	id        int64
+	name      string
+	work      int64 // number of the Work, for wait and release
+	arguments arguments
+	written   []array // of kinds w and u
+	late      []array // of kind l
 }
-
-func (r *request) n() int64  { n := r.numbers[0]; r.numbers = r.numbers[1:]; return n }
-func (r *request) s() string { s := r.texts[0]; r.texts = r.texts[1:]; return s }
-func (r *request) m() Memory { a := r.arrays[0]; r.arrays = r.arrays[1:]; return a.memory() }
 
 func (p *pipe) integer() (n int64, err error) {
 	var b [8]byte
@@ -158,7 +152,10 @@ func (p *pipe) read() (*request, error) {
 			if err != nil {
 				return cut(err)
 			}
-			r.numbers = append(r.numbers, n)
+			if len(r.arguments) == 0 {
+				r.work = n
+			}
+			r.arguments = append(r.arguments, argument{number: n})
 			continue
 		}
 		a, err := p.array(kind == 's' || kind == 'r' || kind == 'u')
@@ -167,7 +164,8 @@ func (p *pipe) read() (*request, error) {
 		}
 		switch kind {
 		case 's':
-			r.texts = append(r.texts, string(a.bytes()))
+			text := string(a.bytes())
+			r.arguments = append(r.arguments, argument{text: &text})
 			continue
 		case 'r':
 		case 'w', 'u':
@@ -177,17 +175,14 @@ func (p *pipe) read() (*request, error) {
 		default:
 			return nil, fmt.Errorf("an argument of kind %q", kind)
 		}
-		r.arrays = append(r.arrays, a)
-	}
-	if (r.name == "wait" || r.name == "release") && len(r.numbers) > 0 {
-		r.work = r.numbers[0]
+		r.arguments = append(r.arguments, argument{array: &a})
 	}
 	return r, nil
 }
 
 // answer executes a call and writes its answer.
 func (p *pipe) answer(r *request) {
-	result, err := p.call(r)
+	result, err := p.calls.call(r.name, &r.arguments)
 	text := ""
 	if err != nil {
 		result, text, r.written = -Status(err), err.Error(), nil
@@ -215,53 +210,4 @@ func (p *pipe) answer(r *request) {
 		_, _ = p.out.Write(a.bytes())
 	}
 	_ = p.out.Flush() // after an error the caller is gone, and in ends, too
-}
-
-// call executes a call. Arguments that are missing, which a package of another version causes, are
-// a fault.
-func (p *pipe) call(r *request) (result int64, err error) {
-	f, ok := table[r.name]
-	if !ok {
-		return 0, fmt.Errorf("there is no call %q: the Python package and the program are of different versions", r.name)
-	}
-	return p.calls.Try(func() (int64, error) { return f(&p.calls, r) })
-}
-
-// table has the calls by name. Each takes its arguments from the request in order.
-var table = map[string]func(c *Calls, r *request) (int64, error){
-	"about":      func(c *Calls, r *request) (int64, error) { return c.About(r.m(), r.n()), nil },
-	"board":      func(c *Calls, r *request) (int64, error) { return c.Board(r.s(), r.m()) },
-	"parse":      func(c *Calls, r *request) (int64, error) { return 0, c.Parse(r.n(), r.n(), r.s(), r.m()) },
-	"check":      func(c *Calls, r *request) (int64, error) { return 0, c.Check(r.n(), r.n(), r.m()) },
-	"from_cells": func(c *Calls, r *request) (int64, error) { return 0, c.FromCells(r.n(), r.n(), r.m(), r.n(), r.m()) },
-	"cells":      func(c *Calls, r *request) (int64, error) { return 0, c.Cells(r.n(), r.n(), r.m(), r.m()) },
-	"planes":     func(c *Calls, r *request) (int64, error) { return 0, c.Planes(r.n(), r.n(), r.s(), r.m(), r.m()) },
-	"legal":      func(c *Calls, r *request) (int64, error) { return 0, c.Legal(r.n(), r.n(), r.m(), r.m()) },
-	"results":    func(c *Calls, r *request) (int64, error) { return 0, c.Results(r.n(), r.n(), r.m(), r.m()) },
-	"step": func(c *Calls, r *request) (int64, error) {
-		return 0, c.Step(r.n(), r.n(), r.m(), r.m(), r.m(), r.m(), r.n())
-	},
-	"open":      func(c *Calls, r *request) (int64, error) { return c.Open(r.s()) },
-	"evaluator": func(c *Calls, r *request) (int64, error) { return c.Evaluator(r.n(), r.m(), r.n()) },
-	"close":     func(c *Calls, r *request) (int64, error) { return 0, c.Close(r.n()) },
-	"evaluate": func(c *Calls, r *request) (int64, error) {
-		return 0, c.Evaluate(r.n(), r.n(), r.n(), r.m(), r.m(), r.m(), r.m())
-	},
-	"search": func(c *Calls, r *request) (int64, error) {
-		return c.Search(r.n(), r.n(), r.n(), r.m(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
-	},
-	"solve":    func(c *Calls, r *request) (int64, error) { return c.Solve(r.n(), r.n(), r.m(), r.s(), r.m()) },
-	"selfplay": func(c *Calls, r *request) (int64, error) { return c.Play(r.n(), r.n(), r.s()) },
-	"records":  func(c *Calls, r *request) (int64, error) { return c.Records(r.s(), r.m(), r.n()) },
-	"read": func(c *Calls, r *request) (int64, error) {
-		return c.Read(r.n(), r.n(), r.s(), r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
-	},
-	"wait": func(c *Calls, r *request) (int64, error) {
-		event, err := c.Wait(r.n(), r.n(), r.m())
-		return int64(event), err
-	},
-	"batch":   func(c *Calls, r *request) (int64, error) { return 0, c.Batch(r.n(), r.n(), r.m()) },
-	"answer":  func(c *Calls, r *request) (int64, error) { return 0, c.Answer(r.n(), r.n(), r.m(), r.m(), r.s()) },
-	"game":    func(c *Calls, r *request) (int64, error) { return 0, c.Game(r.n(), r.m(), r.m(), r.m(), r.m(), r.m()) },
-	"release": func(c *Calls, r *request) (int64, error) { return 0, c.Release(r.n()) },
 }

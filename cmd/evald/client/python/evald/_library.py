@@ -3,6 +3,7 @@ or without a library the program (_program.py)."""
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import shutil
@@ -96,7 +97,7 @@ class Transport(Protocol):
     """Answers the calls: the library, the program, or _rules.py."""
 
     def call(self, name: str) -> Callable[..., Any]:
-        """The function of a call. Its arguments and result are those in CALLS. After an error the result is a status (type i) or minus a status."""
+        """The function of a call. Its arguments and result are those in CALLS. After an error the result is minus a status."""
 
     def pointer(self, array: Any) -> Any:
         """The argument that calls accept for an array's memory."""
@@ -121,10 +122,9 @@ class _Loaded:
         self._dll = ctypes.CDLL(str(path))
 
     def call(self, name: str) -> Callable[..., Any]:
-        result, arguments = CALLS[name].split(":")
-        call = getattr(self._dll, "evald_" + name)
-        call.restype, call.argtypes = _types[result], [_types[a] for a in arguments]
-        return call  # type: ignore[no-any-return]
+        call = self._dll["evald_call"]  # an object of its own for each name
+        call.restype, call.argtypes = ctypes.c_longlong, [ctypes.c_char_p, *(_types[kind] for kind in CALLS[name].split(":")[1])]
+        return functools.partial(call, name.encode())
 
     def main(self, arguments: list[bytes]) -> int:
         return int(self._dll.evald_main(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments)))

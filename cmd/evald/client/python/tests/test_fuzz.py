@@ -117,7 +117,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
         for line in lines[:3]:
-            self.assertRegex(line, r"^1 EvaldError\('evald has a fault: runtime error: index out of range .* \(at .*boards.go:\d+ .*this is a mistake in evald .*, not in the call; please report it")
+            self.assertRegex(line, r"^-1 EvaldError\('evald has a fault: runtime error: index out of range .* \(at .*boards.go:\d+ .*this is a mistake in evald .*, not in the call; please report it")
         self.assertIn(lines[3].split()[-1], lines[0])
         self.assertEqual(done.stderr.count("goroutine"), 3, done.stderr)
 

@@ -18,23 +18,23 @@ int main(int argc, char **argv) {
     printf("%s was not loaded\n", argv[1]);
     return 1;
   }
-  long long (*board)(char *, long long *, char *) = function(library, "evald_board");
-  long long (*open)(char *, char *) = function(library, "evald_open");
-  int (*parse)(long long, long long, char *, long long, void *, char *) = function(library, "evald_parse");
-  int (*evaluate)(long long, long long, long long, void *, void *, void *, void *, char *) = function(library, "evald_evaluate");
+  typedef long long n;
+  n (*call)(char *, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n) = function(library, "evald_call");
 
   static char error[2048];
-  long long shape[5], b = board("7x6x4", shape, error);
-  printf("wrong rules: %lld %s\n", board("7x", shape, error), error);
+#define EVALD(name, a, b, c, d, e, f, g, h) call(name, (long long)(a), (long long)(b), (long long)(c), (long long)(d), (long long)(e), \
+                                                (long long)(f), (long long)(g), (long long)(h), 0LL, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL)
+  long long shape[5], b = EVALD("board", "7x6x4", shape, error, 0, 0, 0, 0, 0);
+  printf("wrong rules: %lld %s\n", EVALD("board", "7x", shape, error, 0, 0, 0, 0, 0), error);
   char *lines = "4453\n4\n445566\n-";
   uint64_t positions[4][4];
   float wdl[4][3], policy[4][7];
   unsigned char who[4];
-  printf("parse: %d\n", parse(b, 4, lines, strlen(lines), positions, error));
+  printf("parse: %lld\n", EVALD("parse", b, 4, lines, strlen(lines), positions, error, 0, 0));
   char *evaluators[] = {"{\"backend\":\"bitsquares\"}", "{\"model\":\"default-fast\"}"};
   for (int i = 0; i < 2; i++) {
-    long long e = open(evaluators[i], error);
-    printf("%s: %d\n", evaluators[i], e < 0 ? -1 : evaluate(e, b, 4, positions, wdl, policy, who, error));
+    long long e = EVALD("open", evaluators[i], error, 0, 0, 0, 0, 0, 0);
+    printf("%s: %lld\n", evaluators[i], e < 0 ? -1 : EVALD("evaluate", e, b, 4, positions, wdl, policy, who, error));
     for (int row = 0; row < 4; row++) {
       for (int k = 0; k < 3; k++) printf("%a ", wdl[row][k]);
       for (int k = 0; k < 7; k++) printf("%a ", policy[row][k]);
