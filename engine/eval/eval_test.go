@@ -134,7 +134,7 @@ func TestLeaves(t *testing.T) {
 	}
 	asked := stub.Rows.Load()
 	err := e.Leaves(t.Context(), batch(at(t, "44"), at(t, "1122334")))
-	if err == nil || !strings.Contains(err.Error(), "row 1") || stub.Rows.Load() != asked {
+	if why, ok := errors.AsType[*eval.RowError](err); !ok || why.Row != 1 || !strings.Contains(err.Error(), "row 1: "+why.Reason) || stub.Rows.Load() != asked {
 		t.Errorf("a finished game as a leaf: error %v, %d rows asked for", err, stub.Rows.Load()-asked)
 	}
 }

@@ -308,3 +308,18 @@ func TestChecks(t *testing.T) {
 		t.Errorf("a REST request checked room %d times, want 2", room-before)
 	}
 }
+
+// The page's places share the memory of the page, not that of requests.
+func TestMemoryOfPage(t *testing.T) {
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	c.Limits.Page = 100 << 20
+	s := gametest.Must(New(c))(t)
+	defer s.Close()
+	if p := s.Places(); p.Bytes != c.Limits.Page || s.memory.limit() != c.Limits.Memory {
+		t.Errorf("a place has %d bytes, requests have %d; want all %d of the page, and %d", p.Bytes, s.memory.limit(), c.Limits.Page, c.Limits.Memory)
+	}
+	c.Limits.Page = -1
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "memory of the page") {
+		t.Errorf("negative memory of the page: %v", err)
+	}
+}
