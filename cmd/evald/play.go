@@ -14,6 +14,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/solver"
+	"github.com/evald/evald/nn/open"
 )
 
 type playCmd struct {
@@ -39,6 +40,9 @@ func (c *playCmd) Run(ctx context.Context, s streams) error {
 	}
 	config := play.Config{Board: board, Start: start, Evaluate: !c.Quiet, Book: solver.ShippedBook(board.Rules())}
 	from := backend{Backend: "auto", Model: c.Evaluate, processors: c.processors}
+	if sortOf(c.Evaluate) == open.SortHeuristic {
+		from.processors = processors{} // they are for the agents' networks
+	}
 	e, err := from.choose(s.err)
 	if err != nil {
 		return fmt.Errorf("--evaluate: %w", err)

@@ -280,7 +280,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 			return service.Loaded{}, errNoModel
 		}
 		if heuristic.Is(from.Model) {
-			from.Backend = open.Auto
+			from = backend{Backend: from.Model} // without GPUs
 		} else if _, ok, err := open.Find(from.Model); err != nil || !ok {
 			return service.Loaded{}, cmp.Or(err, errNoModel)
 		} else if heuristic.Is(from.Backend) {

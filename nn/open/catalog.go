@@ -99,13 +99,13 @@ func (n Name) Label() string {
 // notNetwork returns an error if the name is not one of a network of this machine, for callers that need its file.
 func (n Name) notNetwork() error {
 	what := map[Sort]string{
-		SortExact: "is the networks that ship with a solver before them: name " + DefaultModel, SortSolver: "is no network",
+		SortExact: "is the networks that ship and a solver", SortSolver: "is no network",
 		SortService: "is on another machine", SortHeuristic: "is a heuristic",
 	}[n.Sort]
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("model %s %s, and this needs a network's name or file; ./%[1]s is a file", short.Text(n.Text), what)
+	return fmt.Errorf("model %s %s, and this needs a network: a name such as %s, or a file, such as ./%[1]s", short.Text(n.Text), what, DefaultModel)
 }
 
 // Names returns the names that can be opened without a path: networks that ship, those of the user's store, and heuristics.

@@ -94,7 +94,7 @@ func TestNamesRefused(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.o, err, c.says)
 		}
 	}
-	for name, says := range map[string]string{"exact": "name default", "solver": "is no network", "uniform": "is a heuristic", "grpc://a:1/b": "is on another machine"} {
+	for name, says := range map[string]string{"exact": "and a solver, and this needs a network: a name such as default, or a file, such as ./exact", "solver": "is no network", "uniform": "is a heuristic", "grpc://a:1/b": "is on another machine"} {
 		if _, _, err := open.Any(name); err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "model "+name) {
 			t.Errorf("%s as a file: %v, want %s", name, err, says)
 		}
