@@ -19,7 +19,6 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/short"
-	"github.com/evald/evald/engine/solver"
 )
 
 // cli is the command line. Its names are stable because scripts rely on them.
@@ -166,9 +165,7 @@ func newParser(c *cli, s streams, exit func(code int), more ...kong.Option) *kon
 // fillIn replaces the names of our values in flags and arguments. As kong's variables they would take
 // more than half of the time that a parser takes: for each flag kong looks into all variables.
 func fillIn(k *kong.Kong) error {
-	values := strings.NewReplacer(slices.Concat(heuristicValues(), selfplayValues(), []string{
-		"${exactNodes}", fmt.Sprint(solver.ProbeNodes), "${searchVisits}", fmt.Sprint(ask.Usual().Visits),
-	})...)
+	values := strings.NewReplacer(slices.Concat(heuristicValues(), selfplayValues(), ask.Values(), []string{"${searchVisits}", fmt.Sprint(ask.Usual().Visits)})...)
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		switch v := node.(type) {
 		case *kong.Flag:

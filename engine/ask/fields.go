@@ -88,10 +88,19 @@ func read() (all []Field) {
 		if least, most, ok := strings.Cut(f.Tag.Get("range"), " to "); ok {
 			field.Least, field.Most = number(least), number(most)
 		}
-		field.Help = strings.NewReplacer("${enum}", strings.Join(field.Choices, ", "), "${exactNodes}", strconv.Itoa(solver.ProbeNodes)).Replace(f.Tag.Get("help"))
+		field.Help = strings.NewReplacer(append(Values(), "${enum}", strings.Join(field.Choices, ", "))...).Replace(f.Tag.Get("help"))
 		all = append(all, field)
 	}
 	return all
+}
+
+// Values are the names of values in help texts, each before its value.
+func Values() []string {
+	puct, uct := mcts.DefaultConfig(mcts.PUCT), mcts.DefaultConfig(mcts.UCT)
+	return []string{
+		"${exactNodes}", strconv.Itoa(solver.ProbeNodes),
+		"${puctC}", fmt.Sprintf("%.3g", puct.C), "${uctC}", fmt.Sprintf("%.3g", uct.C), "${fpu}", fmt.Sprintf("%.3g", puct.FPU),
+	}
 }
 
 func number(text string) float64 {

@@ -34,8 +34,8 @@ const MostVisits = 1 << 30
 type How struct {
 	Selection mcts.Selection `doors:"queries,service,python" default:"puct" enum:"puct,uct,gumbel" help:"How visits choose among moves: ${enum}."`
 	Leaves    int            `doors:"agents,python" range:"1 to 4096" default:"1" help:"Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers."`
-	Explore   float64        `doors:"queries,service,agents,python" range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else 1.5 for puct and 1.41 for uct."`
-	FPU       *float64       `doors:"queries,service,agents,python" name:"fpu" range:"-2 to 2" without:"selection=uct|gumbel" help:"How much lower puct values a move without visits than its position (first play urgency): a larger one visits fewer moves. Default: that of the network (evald match --tune), or else 0.2."`
+	Explore   float64        `doors:"queries,service,agents,python" range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else ${puctC} for puct and ${uctC} for uct."`
+	FPU       *float64       `doors:"queries,service,agents,python" name:"fpu" range:"-2 to 2" without:"selection=uct|gumbel" help:"How much lower puct values a move without visits than its position (first play urgency): a larger one visits fewer moves. Default: that of the network (evald match --tune), or else ${fpu}."`
 	Exact     solver.Nodes   `doors:"queries,service,agents,python" help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity."`
 }
 
@@ -46,7 +46,7 @@ type How struct {
 //	         service the parameters of a request, agents the keys of an agent, python the arguments
 //	range    of a number, in the units of the field
 //	default  as text; none: what the help says
-//	help     for all doors; ${exactNodes} is solver.ProbeNodes, ${enum} are the choices
+//	help     for all doors; ${enum} are the choices, and Values has other names
 //	without  flags with which it does nothing, as of all commands
 type Search struct {
 	Visits int `doors:"queries,service,agents,python" range:"1 to 1073741824" default:"800" help:"Visits of each position's root."`

@@ -89,7 +89,7 @@ func (c Config) kinds() []sample.Kind {
 // DefaultConfig of 7x6x4.
 func DefaultConfig() Config {
 	return Config{
-		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: 1.5, Discount: 0.99,
+		Rules: "7x6x4", Visits: 200, FastVisits: 40, FullShare: 0.25, Selection: "puct", Noise: 0.25, Alpha: 1, C: mcts.DefaultConfig(mcts.PUCT).C, Discount: 0.99,
 		OpeningPlies: 6, Temperature: 1, TemperaturePlies: 12,
 	}
 }

@@ -1,4 +1,13 @@
 // Package gametest helps tests: ground truth from outside the repository, random positions, and a slow board that is obviously correct.
+//
+// Read the files in this order:
+//
+//	naive.go            a board of arrays, to which the real one is compared
+//	random.go           random numbers and positions; simulate.go: seeds of simulations
+//	data.go             ground truth; cases.go: how many cases a test runs (Soak, Today)
+//	must.go             errors that end a test
+//	need.go             tools that a test needs: a Python, a browser
+//	race.go, norace.go  whether the race detector watches
 package gametest
 
 import (
