@@ -157,8 +157,8 @@ func TestConfig(t *testing.T) {
 		{ask.How{Selection: mcts.UCT}, math.Sqrt2, 0.2},
 		{ask.How{Selection: mcts.UCT, Explore: 5}, 5, 0.2},
 	} {
-		c := ask.Search{Visits: 100, How: test.how}.Config(network{})
-		if c.C != test.c || c.FPU != test.fpu || c.Visits != 100 || c.Exact != solver.ByBoard || c.RootNodes != mcts.RootNodesFor(100) {
+		c := ask.Search{Visits: 100, How: test.how, Seed: 9}.Config(network{})
+		if c.C != test.c || c.FPU != test.fpu || c.Visits != 100 || c.Seed != 9 || c.Exact != solver.ByBoard || c.RootNodes != mcts.RootNodesFor(100) {
 			t.Errorf("%+v: %+v", test.how, c)
 		}
 	}
