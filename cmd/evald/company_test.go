@@ -153,8 +153,8 @@ func (q roomy) byPython(t *testing.T, env ...string) (got searchNumbers) {
 position, rules, visits, exact = json.loads(sys.argv[1])
 s = evald.search(position, rules, network=evald.Evaluator(backend="bitsquares"), visits=visits, exact=exact)
 print(json.dumps(dict(visits=s.visits[0].tolist(), policy=s.policy[0].tolist(), wdl=s.wdl[0].tolist())))`
-	need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
-	c := exec.Command(python3(t), "-c", script, string(gametest.Must(json.Marshal([]any{q.position, q.rules, q.visits, q.exact}))(t)))
+	gametest.Need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
+	c := exec.Command(gametest.Python(t, "numpy"), "-c", script, string(gametest.Must(json.Marshal([]any{q.position, q.rules, q.visits, q.exact}))(t)))
 	c.Env = append(append(os.Environ(), "PYTHONPATH=client/python"), env...)
 	out, err := c.CombinedOutput()
 	if err != nil {

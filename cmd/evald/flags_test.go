@@ -217,7 +217,7 @@ func TestManual(t *testing.T) {
 		t.Error("a hidden command is shown")
 	}
 	troff, err := exec.LookPath("groff")
-	need(t, err == nil, "groff is not installed")
+	gametest.Need(t, err == nil, "groff is not installed")
 	out, err := exec.Command(troff, "-man", "-Tutf8", "-wall", "-z", writeText(t, "evald.1", page)).CombinedOutput()
 	complaints := slices.DeleteFunc(strings.Split(string(out), "\n"), func(l string) bool { return l == "" || strings.Contains(l, "adjust") })
 	if err != nil || len(complaints) > 0 {

@@ -37,12 +37,6 @@ func refuses(t *testing.T, status int, says, stdin string, args ...string) {
 	}
 }
 
-// byPython runs a script with a Python that has the packages of .ci/requirements.txt, and compares its output with a golden file.
-func byPython(t *testing.T, goldenName string, args ...string) {
-	t.Helper()
-	byProgram(t, goldenName, python3(t), args...)
-}
-
 // byProgram compares what a program prints with a file of testdata.
 func byProgram(t *testing.T, goldenName, program string, args ...string) {
 	t.Helper()
@@ -51,26 +45,6 @@ func byProgram(t *testing.T, goldenName, program string, args ...string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	golden(t, goldenName, string(out))
-}
-
-// python3 is that Python. Without one the test is skipped.
-func python3(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("EVALD_PYTHON")
-	need(t, path != "", "EVALD_PYTHON names no Python with the packages of .ci/requirements.txt")
-	return path
-}
-
-// need skips the test if a tool is missing. With EVALD_REQUIRE_TOOLS=1 the test fails instead.
-func need(t *testing.T, there bool, missing string) {
-	t.Helper()
-	switch {
-	case there:
-	case os.Getenv("EVALD_REQUIRE_TOOLS") == "1":
-		t.Fatal("EVALD_REQUIRE_TOOLS=1, but ", missing)
-	default:
-		t.Skip(missing)
-	}
 }
 
 var fraction = regexp.MustCompile(`\d+\.\d+(e-\d+)?|\d+e-\d+`)
@@ -303,12 +277,12 @@ func TestOutputFile(t *testing.T) {
 
 // DuckDB and pandas can read the output of --format parquet.
 func TestParquetPeers(t *testing.T) {
-	python3(t)
+	python := gametest.Python(t, "duckdb", "pandas")
 	name := filepath.Join(t.TempDir(), "out.parquet")
 	if status, _, stderr := evald(t, "44554\n448\n1212121\n9x5x4:44\n", "eval", "--backend", "bitsquares", "--format", "parquet", "-o", name); status != exitBadInput {
 		t.Fatalf("status %d, errors %q", status, stderr)
 	}
-	byPython(t, "read_parquet.txt", "testdata/read_parquet.py", name)
+	byProgram(t, "read_parquet.txt", python, "testdata/read_parquet.py", name)
 }
 
 // The numbers themselves are not tested, only that they exist.

@@ -245,8 +245,8 @@ func TestMatchModels(t *testing.T) {
 
 // DuckDB and pandas can read the games.
 func TestMatchPeers(t *testing.T) {
-	python3(t)
+	python := gametest.Python(t, "duckdb", "pandas")
 	path := filepath.Join(t.TempDir(), "games.parquet")
 	must(t, "", "match", "policy", "random", "--games", "2", "-o", path)
-	byPython(t, "read_match.txt", "testdata/read_match.py", path)
+	byProgram(t, "read_match.txt", python, "testdata/read_match.py", path)
 }

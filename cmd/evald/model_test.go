@@ -222,7 +222,7 @@ func TestModelExport(t *testing.T) {
 			t.Errorf("the ONNX file has no %s", text)
 		}
 	}
-	byPython(t, "onnx_example.txt", "../../nn/onnx/example.py", another)
+	byProgram(t, "onnx_example.txt", gametest.Python(t, "onnxruntime"), "../../nn/onnx/example.py", another)
 }
 
 // A network of pattern tables is imported, shown, verified, exported and evaluated as others are. What only networks of
@@ -258,10 +258,7 @@ func TestModelOfTables(t *testing.T) {
 
 // PyTorch can read what evald exports, and evald imports what PyTorch then saves. The answers are the same.
 func TestTorchBothWays(t *testing.T) {
-	python := python3(t)
-	if exec.Command(python, "-c", "import torch, safetensors").Run() != nil {
-		t.Skip("EVALD_PYTHON names no Python with torch and safetensors")
-	}
+	python := gametest.Framework(t, "torch", "safetensors")
 	ownStore(t)
 	dir := t.TempDir()
 	exported, saved := filepath.Join(dir, "exported.safetensors"), filepath.Join(dir, "saved.safetensors")

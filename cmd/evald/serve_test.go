@@ -74,7 +74,7 @@ func addresses(t *testing.T, log *syncBuffer) map[string]string {
 
 // NVIDIA's client gets the same answers over gRPC and HTTP, from every kind of input.
 func TestServeTritonClient(t *testing.T) {
-	python3(t)
+	python := gametest.Python(t, "tritonclient")
 	raw, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
 		protodesc.ToFileDescriptorProto(kserve.File_grpc_service_proto), protodesc.ToFileDescriptorProto(kserve.File_model_config_proto),
 	}})
@@ -82,7 +82,7 @@ func TestServeTritonClient(t *testing.T) {
 	descriptors := filepath.Join(t.TempDir(), "descriptors")
 	putFile(t, descriptors, raw)
 	address, log, stop := startServe(t, "--backend", "bitsquares")
-	byPython(t, "serve_client.txt", "testdata/serve_client.py", address["http"], address["grpc"], descriptors)
+	byProgram(t, "serve_client.txt", python, "testdata/serve_client.py", address["http"], address["grpc"], descriptors)
 	if status := stop(); status != exitOK || !strings.Contains(log.String(), "all requests are answered") {
 		t.Errorf("status %d, log:\n%s", status, log)
 	}
@@ -101,7 +101,7 @@ func TestServeKServeClient(t *testing.T) {
 // perf_analyzer, which older packages of tritonclient contain, measures the service over both transports.
 func TestServePerfAnalyzer(t *testing.T) {
 	program := os.Getenv("EVALD_PERF_ANALYZER")
-	need(t, program != "", "EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
+	gametest.Need(t, program != "", "EVALD_PERF_ANALYZER names no perf_analyzer (see .ci/perf_analyzer.txt)")
 	dir := t.TempDir()
 	// It is linked with libraries that it does not use here.
 	for library, script := range map[string]string{"libb64.so.0d": "", "libcudart.so.12": "libcudart.so.12 { global: *; };"} {

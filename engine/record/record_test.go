@@ -370,10 +370,7 @@ func FuzzReader(f *testing.F) {
 
 // DuckDB, pandas and pyarrow read the files, and evald reads one that pyarrow wrote.
 func TestPeers(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with duckdb, pandas and pyarrow (see .ci/requirements.txt)")
-	}
+	python := gametest.Python(t, "duckdb", "pandas", "pyarrow")
 	dir := t.TempDir()
 	ours, theirs := filepath.Join(dir, "ours.parquet"), filepath.Join(dir, "theirs.parquet")
 	rs := append(records(5, 500), connect4())

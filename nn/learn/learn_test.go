@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -231,11 +230,7 @@ func TestLearns(t *testing.T) {
 
 // So it does if PyTorch makes the steps.
 func TestLearnsTorch(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" || exec.Command(python, "-c", "import torch").Run() != nil {
-		t.Skip("EVALD_PYTHON names no Python with torch")
-	}
-	testLearns(t, train.Compute{Threads: 2, Python: python}, 0)
+	testLearns(t, train.Compute{Threads: 2, Python: gametest.Framework(t, "torch")}, 0)
 }
 
 func testLearns(t *testing.T, by train.Compute, exact solver.Nodes) {

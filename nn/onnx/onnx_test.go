@@ -125,16 +125,7 @@ func write(t *testing.T, content []byte) string {
 // run lets run.py answer models, which JSON describes. It skips the test if there is no Python for that.
 func run(t *testing.T, models any) (answers []answer) {
 	t.Helper()
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with onnx and onnxruntime (see .ci/requirements.txt)")
-	}
-	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime").CombinedOutput(); err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatalf("EVALD_PYTHON=%s has no onnx and onnxruntime: %s", python, out)
-		}
-		t.Skipf("EVALD_PYTHON=%s has no onnx and onnxruntime", python)
-	}
+	python := gametest.Python(t, "onnx", "onnxruntime")
 	input := gametest.Must(json.Marshal(models))(t)
 	c := exec.Command(python, "testdata/run.py")
 	c.Stdin, c.Stderr = bytes.NewReader(input), t.Output()

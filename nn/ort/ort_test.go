@@ -29,15 +29,8 @@ func needLibrary(t testing.TB) {
 	if !ort.Supported {
 		t.Skip("this build cannot open ONNX Runtime")
 	}
-	if os.Getenv("EVALD_PYTHON") == "" && os.Getenv("EVALD_ORT_LIBRARY") == "" {
-		t.Skip("EVALD_PYTHON names no Python with onnxruntime (see .ci/requirements.txt)")
-	}
-	if _, err := ort.Open(ort.Options{}); err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	_, err := ort.Open(ort.Options{})
+	gametest.Need(t, err == nil, fmt.Sprint(err))
 }
 
 // network is a shipped one, or one with random weights of a configuration.
@@ -143,10 +136,7 @@ func positions(board *game.Board, n int) *eval.Batch {
 // the rows that pad it. EVALD_SOAK does it with the network default.
 func TestBits(t *testing.T) {
 	needLibrary(t)
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON is not set")
-	}
+	python := gametest.Python(t, "onnxruntime")
 	name := "seeded-2x16"
 	if gametest.Soak() {
 		name = "default"

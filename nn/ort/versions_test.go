@@ -17,12 +17,7 @@ func TestVersions(t *testing.T) {
 		t.Skip("other versions are other C code, at which the race detector does not look")
 	}
 	libraries := filepath.SplitList(os.Getenv("EVALD_ORT_LIBRARIES"))
-	if len(libraries) == 0 {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal("EVALD_REQUIRE_TOOLS=1, but EVALD_ORT_LIBRARIES lists no library")
-		}
-		t.Skip("EVALD_ORT_LIBRARIES lists no library (see .ci/onnxruntime.txt)")
-	}
+	gametest.Need(t, len(libraries) > 0, "EVALD_ORT_LIBRARIES lists no library (see .ci/onnxruntime.txt)")
 	self := gametest.Must(os.Executable())(t)
 	for _, library := range libraries {
 		t.Run(filepath.Base(library), func(t *testing.T) {

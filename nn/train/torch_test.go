@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,10 +21,7 @@ import (
 // torchCompute is a Python with PyTorch, on the CPU.
 func torchCompute(t testing.TB) Compute {
 	t.Helper()
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" || exec.Command(python, "-c", "import torch").Run() != nil {
-		t.Skip("EVALD_PYTHON names no Python with torch")
-	}
+	python := gametest.Framework(t, "torch")
 	t.Setenv("CUDA_VISIBLE_DEVICES", "")
 	return Compute{Threads: 2, Python: python}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evald/evald/engine/game/gametest"
 )
 
 var noon = time.UnixMilli(1_700_000_000_125)
@@ -138,11 +140,7 @@ func onlyFile(t *testing.T, dir string) (name string) {
 // of their times, and that it removes none.
 func checkTensorBoard(t *testing.T, dir string, last int) {
 	t.Helper()
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON is not set: .ci/run makes one")
-	}
-	program := exec.Command(python, "testdata/read.py", dir)
+	program := exec.Command(gametest.Python(t, "tensorboard"), "testdata/read.py", dir)
 	var said bytes.Buffer
 	program.Stderr = &said
 	out, err := program.Output()

@@ -17,16 +17,8 @@ func TestPython(t *testing.T) {
 	if gametest.Race {
 		t.Skip("the library is built without the race detector")
 	}
-	library, python := os.Getenv("EVALD_LIBRARY"), os.Getenv("EVALD_PYTHON")
-	need := func(there bool, what string) {
-		if !there && os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal("EVALD_REQUIRE_TOOLS=1, but " + what)
-		} else if !there {
-			t.Skip(what)
-		}
-	}
-	need(library != "", "EVALD_LIBRARY names no library: make library builds bin/libevald.so")
-	need(python != "" && exec.Command(python, "-c", "import numpy").Run() == nil, "EVALD_PYTHON names no Python with numpy")
+	library, python := os.Getenv("EVALD_LIBRARY"), gametest.Python(t, "numpy")
+	gametest.Need(t, library != "", "EVALD_LIBRARY names no library: make library builds bin/libevald.so")
 	here := gametest.Must(os.Getwd())(t)
 	files := gametest.Must(filepath.Glob("tests/test_*.py"))(t)
 	if len(files) == 0 {

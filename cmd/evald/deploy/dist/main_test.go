@@ -198,10 +198,7 @@ func testWheel(t *testing.T, folder, code string) {
 	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
 	venv := t.TempDir()
 	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatalf("EVALD_REQUIRE_TOOLS=1, but Python makes no environment: %v\n%s", err, out)
-		}
-		t.Skipf("Python makes no environment: %v\n%s", err, out)
+		gametest.Need(t, false, fmt.Sprintf("Python makes no environment: %v\n%s", err, out))
 	}
 	tag := gametest.Must(wheelTag(here, code))(t)
 	bin := filepath.Join(venv, "bin")
@@ -223,12 +220,7 @@ func testWheel(t *testing.T, folder, code string) {
 		}
 	}
 	numpy, err := exec.Command(python, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))").Output()
-	if err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatalf("EVALD_REQUIRE_TOOLS=1, but %s has no numpy: %v", python, err)
-		}
-		t.Skipf("%s has no numpy", python)
-	}
+	gametest.Need(t, err == nil, python+" has no numpy")
 	c := exec.Command(filepath.Join(bin, "python"), "-c", "import evald\na = evald.evaluate(['445566', '4'])\nprint(a.source[0], a.policy.shape)")
 	c.Env = append(os.Environ(), "PYTHONPATH="+strings.TrimSpace(string(numpy)), "EVALD_LIBRARY=", "EVALD_PROGRAM=")
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "rules (2, 7)\n" {

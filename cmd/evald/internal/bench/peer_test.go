@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -33,14 +32,11 @@ func smallPeers(t *testing.T, python string, libraries ...string) (*PeerReport, 
 // Each library computes the same in float32, or there would be an error, and nearly the same in fewer bits. Every contender
 // has a rate at every size of batches.
 func TestPeers(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" {
-		t.Skip("EVALD_PYTHON names no Python with onnxruntime (see .ci/requirements.txt)")
-	}
+	python := gametest.Python(t, "onnxruntime")
 	for library, precisions := range map[string][]string{"onnxruntime": {"f32", "int8"}, "openvino": {"f32", "bf16", "int8"}} {
 		t.Run(library, func(t *testing.T) {
-			if library == "openvino" && exec.Command(python, "-c", "import openvino, nncf").Run() != nil {
-				t.Skip("EVALD_PYTHON names no Python with openvino and nncf, which are too large for .ci/requirements.txt")
+			if library == "openvino" {
+				gametest.Framework(t, "openvino", "nncf")
 			}
 			r := gametest.Must(smallPeers(t, python, library))(t)
 			if len(r.Settings) != 1 || !strings.HasPrefix(r.Settings[0], library+" ") || !strings.Contains(r.Settings[0], fmt.Sprintf("=%d, ", r.Threads)) {

@@ -25,10 +25,7 @@ func startTorch(t *testing.T, python, way, precision string) (*Torch, error) {
 // PyTorch and ONNX Runtime compute the same probabilities, or there would be an error, and answer what they are asked. What
 // a Python lacks is an error that names it. (torch.compile and TensorRT have nothing to do without a GPU.)
 func TestTorch(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" || exec.Command(python, "-c", "import torch, safetensors").Run() != nil {
-		t.Skip("EVALD_PYTHON names no Python with torch")
-	}
+	python := gametest.Framework(t, "torch", "safetensors")
 	for _, c := range []struct{ way, module, precision, how string }{
 		{"pytorch", "torch", "bf16", "bf16, channels_last, cudnn.benchmark"},
 		{"pytorch", "torch", "fp16", "fp16, channels_last, cudnn.benchmark"},

@@ -3,8 +3,6 @@ package kaggle
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -33,17 +31,10 @@ type verdict struct {
 
 // Kaggle's own package plays the games, measures the time and decides who won.
 func TestReferee(t *testing.T) {
-	python := os.Getenv("EVALD_PYTHON")
-	if python == "" || testing.Short() {
-		t.Skip("EVALD_PYTHON names no Python with kaggle-environments (see .ci/kaggle.txt), or -short is set")
+	if testing.Short() {
+		t.Skip("a minute of games")
 	}
-	if out, err := exec.Command(python, "-c", "import kaggle_environments").CombinedOutput(); err != nil {
-		text := fmt.Sprintf("%s -m pip install --no-deps -r .ci/kaggle.txt would install the referee: %s", python, out)
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal("EVALD_REQUIRE_TOOLS=1, but " + text)
-		}
-		t.Skip(text)
-	}
+	python := gametest.Python(t, "kaggle_environments")
 	games := 2 // with each colour against each opponent
 	atLeast := map[string]float64{"random": 0.5, "negamax": 0.5}
 	if gametest.Soak() {

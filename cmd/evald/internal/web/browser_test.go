@@ -86,12 +86,7 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 		t.Skip("a browser's tests are not for short runs")
 	}
 	shared, err := browser()
-	if err != nil {
-		if os.Getenv("EVALD_REQUIRE_TOOLS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	gametest.Need(t, err == nil, fmt.Sprint(err))
 	ctx, stop := chromedp.NewContext(shared)
 	t.Cleanup(stop)
 	b := &tab{t: t, ctx: ctx, url: url}
