@@ -8,6 +8,7 @@ import (
 )
 
 func TestManifest(t *testing.T) {
+	gametest.OneGoroutine(t)
 	seen := map[string]bool{}
 	for _, e := range List() {
 		if e.Name == "" || seen[e.Name] {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func learnArgs(dir string, more ...string) []string {
 	return append(strings.Fields("learn --rules 4x4x3 --network 1x16 --seed 2 --first-games 60 --games 40 --batch 64 --visits 16 --fast-visits 6 "+
-		"--gate-visits 8 --gate-games 40 --opponent random --opponent-games 8 --positions 40 -o "+dir), more...)
+		"--gate-visits 8 --gate-games 40 --opponent random --opponent-games 8 --positions 10 -o "+dir), more...)
 }
 
 // A run prints a line per generation, draws its curves, continues without its flags, and reports what is wrong.

@@ -62,17 +62,16 @@ func TestMatchTuneRefuses(t *testing.T) {
 	} {
 		refuses(t, map[bool]int{true: 1, false: 2}[strings.HasPrefix(says, "neither")], says, "", append([]string{"match", "--tune", "cpuct"}, args...)...)
 	}
-	_, n, err := open.Any(open.FastModel)
-	gametest.OK(t, err)
+	n := smallTables(t)
 	for text, says := range map[string]string{
 		`{"cpuct": 0, "fpu": 0}`:  "cpuct is 0",
 		`{"cpuct": 1, "fpu": -9}`: "fpu is -9",
 		`{"cpuct": 1}`:            "must be as",
 		`nonsense`:                "must be as",
 	} {
-		n.Metadata()["evald.search"] = text
+		n.Metadata["evald.search"] = text
 		path := filepath.Join(t.TempDir(), "bad.safetensors")
-		putFile(t, path, string(gametest.Must(n.Pattern.Marshal())(t)))
+		putFile(t, path, string(gametest.Must(n.Marshal())(t)))
 		refuses(t, 1, says, "-\n", "search", "--model", path)
 	}
 }

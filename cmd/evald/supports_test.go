@@ -29,13 +29,17 @@ const unknown = "9x5x4"
 // refusal is what every command says of it.
 const refusal = "does not know " + unknown + ": it knows 7x6x4 alone; name another, such as any (--model any"
 
-// unknowing are networks for 7x6x4 alone: of tables, as default-fast is, but small and so opened at
-// once, and with ONNX Runtime one of another program.
+// smallTables is a network of tables, as default-fast is, but small and so opened at once.
+func smallTables(t *testing.T) *pattern.Network {
+	t.Helper()
+	return gametest.Must(pattern.New(*kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)))(t)
+}
+
+// unknowing are networks for 7x6x4 alone: of tables, and with ONNX Runtime one of another program.
 func unknowing(t *testing.T) []string {
 	t.Helper()
-	weights := kernel.Random(rand.New(rand.NewPCG(1, 1)), pattern.RowCount(), 64, 16, 16)
 	path := filepath.Join(t.TempDir(), "tables.safetensors")
-	putFile(t, path, string(gametest.Must(gametest.Must(pattern.New(*weights))(t).Marshal())(t)))
+	putFile(t, path, string(gametest.Must(smallTables(t).Marshal())(t)))
 	if _, err := ort.Open(ort.Options{}); err != nil {
 		return []string{path}
 	}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // small is a game of some milliseconds. In odd generations games end where they are proved.
 func small(generation int) selfplay.Config {
 	c := selfplay.DefaultConfig()
-	c.Rules, c.Network, c.Seed, c.Visits, c.FastVisits, c.OpeningPlies = "5x4x4", "bitsquares", uint64(7+generation), 24, 8, 4
+	c.Rules, c.Network, c.Seed, c.Visits, c.FastVisits, c.OpeningPlies = "5x4x4", "bitsquares", uint64(7+generation), 8, 4, 4
 	c.Exact = solver.Nodes(generation % 2 * 20)
 	return c
 }

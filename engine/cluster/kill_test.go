@@ -213,6 +213,9 @@ func (l *ledger) readTold(t *testing.T, path string) (games int) {
 func TestKilled(t *testing.T) {
 	within(t, 5*time.Minute+2*soak(t))
 	for _, outside := range []bool{false, true} {
+		if testing.Short() && !outside { // TestSameFiles has the learner's own server
+			continue
+		}
 		t.Run(fmt.Sprintf("server outside %t", outside), func(t *testing.T) {
 			games, roles := []int{520, 60}, 2
 			if soak(t) > 0 {

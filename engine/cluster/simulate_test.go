@@ -157,11 +157,8 @@ func TestQuestionNumbersContinue(t *testing.T) {
 
 // A seed is always the same run.
 func TestSimulateRepeats(t *testing.T) {
-	seeds := uint64(6)
-	if testing.Short() { // the race detector finds nothing more in repetitions
-		seeds = 1
-	}
-	for seed := range seeds {
+	gametest.OneGoroutine(t)
+	for seed := range uint64(6) {
 		var runs [2]strings.Builder
 		for i := range runs {
 			w := newWorld(optionsOf(1000+seed), func(format string, args ...any) { fmt.Fprintf(&runs[i], format+"\n", args...) })

@@ -13,6 +13,7 @@ import (
 
 // What is not confirmed is there after a kill, without a torn line, and a full spool says so.
 func TestSpool(t *testing.T) {
+	gametest.OneGoroutine(t)
 	path := filepath.Join(t.TempDir(), "spool.jsonl")
 	s := gametest.Must(cluster.OpenSpool(path))(t)
 	add := func(n int) {

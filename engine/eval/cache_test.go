@@ -44,6 +44,7 @@ func TestCacheFreed(t *testing.T) {
 
 // A cache has room for the requested number of answers. Their tags spread evenly, so some sets are full before others.
 func TestCacheRoom(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, n := range []int{257, 300, 1000} {
 		c := eval.NewCache(n)
 		e := cached(c, "m", constant{})

@@ -126,6 +126,9 @@ func TestExactTruth(t *testing.T) {
 		"pons/Test_L3_R1": 500, "pons/Test_L2_R1": 500, "pons/Test_L2_R2_first500": 100, "pons/Test_L1_R1": 0,
 		"sizes/9x5x4_endgame_L1": 500, "sizes/9x5x4_midgame_L1": 100,
 	} {
+		if testing.Short() && file != "pons/Test_L3_R1" { // the race detector finds nothing more in the others
+			continue
+		}
 		var parser game.Parser
 		var b *eval.Batch
 		var want []game.Result

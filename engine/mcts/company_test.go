@@ -51,7 +51,7 @@ func TestCompany(t *testing.T) {
 	n, rounds := 150, 4
 	switch {
 	case testing.Short():
-		n, rounds = 40, 3
+		n, rounds = 16, 2
 		boards = boards[:4]
 	case gametest.Soak():
 		n, rounds = 1000, 20
@@ -207,7 +207,7 @@ func TestRootProbesBesideVisits(t *testing.T) {
 	c := config(mcts.PUCT)
 	c.Exact, c.RootNodes = solver.ByBoard, mcts.RootNodesFor(1000)
 	var trees []*mcts.Tree
-	for _, p := range gametest.Positions(gametest.Rand(5), b, 400, true) {
+	for _, p := range gametest.Positions(gametest.Rand(5), b, 160, true) {
 		if p.Plies() >= 6 && p.Plies() <= 16 {
 			trees = append(trees, tree(t, b, c, p))
 		}

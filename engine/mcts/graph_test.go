@@ -138,6 +138,7 @@ func (g *graph) below(p game.Position, seen map[game.Position]*place) {
 
 // PUCT finds what graph finds, also after a move, on boards on which neither side can win for a long time.
 func TestGraph(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, rules := range []game.Rules{{Rows: 6, Columns: 9, InARow: 9, Gravity: true}, {Rows: 3, Columns: 9, InARow: 9}} {
 		b := game.MustBoard(rules)
 		for seed := range uint64(12) {
@@ -221,6 +222,7 @@ func compareGraph(t *testing.T, b *game.Board, tr *mcts.Tree, slow *graph, visit
 
 // With transpositions no position is evaluated twice in one search, whatever moves lead there.
 func TestEvaluatedOnce(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for s, c := range searches {
 		seen, again := map[game.Position]bool{}, 0
 		e := &evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {

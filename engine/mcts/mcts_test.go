@@ -149,7 +149,7 @@ func TestDrive(t *testing.T) {
 		err := mcts.Drive(t.Context(), evaltest.Raw(stub), all, batch, 1, func(tr *mcts.Tree) mcts.Goal {
 			i := index[tr]
 			// Some moves get more visits than others.
-			if want := 20 + 30*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
+			if want := 8 + 8*(len(moves[i])%3); tr.Visits() < want && tr.Result() == game.Ongoing {
 				return mcts.Goal{Visits: want}
 			}
 			best := tr.Best()
@@ -158,7 +158,7 @@ func TestDrive(t *testing.T) {
 				return mcts.Goal{}
 			}
 			tr.Reset(b.Play(tr.Root(), best))
-			return mcts.Goal{Visits: 20 + 30*(len(moves[i])%3)}
+			return mcts.Goal{Visits: 8 + 8*(len(moves[i])%3)}
 		})
 		gametest.OK(t, err)
 		return moves, stub.Sizes()

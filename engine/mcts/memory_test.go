@@ -76,6 +76,7 @@ func TestEvaluatorMemory(t *testing.T) {
 
 // Advance keeps visits and values, and no more nodes than it may.
 func TestAdvanceKeepsPart(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	for s, c := range searches {
 		c.MaxNodes = 8000

@@ -42,6 +42,7 @@ func (m *minimax) result(p game.Position) game.Result {
 // Proofs are always right, and on small boards most searches end with one. A win by the next stone is known from the first visit
 // on.
 func TestProofs(t *testing.T) {
+	gametest.OneGoroutine(t)
 	all, proofs, draws := 0, 0, 0
 	for _, b := range []*game.Board{
 		game.MustBoard(game.Rules{Rows: 3, Columns: 4, InARow: 3, Gravity: true}),
@@ -205,6 +206,7 @@ func (m *minimax) distance(p game.Position) int {
 // Move.Plies is never less than the exact number of plies, also with probes. With a discount long searches mostly find the shortest win. If all
 // moves lose, most searches choose the longest defence. A policy gives the best move everything then.
 func TestProofDistance(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 3, Gravity: true})
 	m := &minimax{b, map[game.Position]game.Result{}}
 	for _, form := range []struct {

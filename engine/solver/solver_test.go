@@ -252,6 +252,7 @@ func TestNoAllocation(t *testing.T) {
 
 // TestSignature pins the number of nodes, so that every change of the search shows its effect and updates the number on purpose.
 func TestSignature(t *testing.T) {
+	gametest.OneGoroutine(t)
 	const want = 234463
 	b := game.MustBoard(game.Connect4)
 	s := mustNew(t, b, Options{TableMiB: 4})

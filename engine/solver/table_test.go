@@ -9,6 +9,7 @@ import (
 // TestTableIsSafe fills small tables with many keys. What is found must be what was stored under that very key, and nothing
 // may be found after a reset.
 func TestTableIsSafe(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, keyBits := range []uint{12, 20, 49, 63, 64} {
 		table := newTable(1<<20, keyBits, 7, 21)
 		r := gametest.Rand(uint64(keyBits))

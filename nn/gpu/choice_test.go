@@ -88,6 +88,7 @@ func TestChoiceTakesTheLeast(t *testing.T) {
 
 // All kernels of a family take the same bytes of weights.
 func TestFamiliesShareWeights(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, text := range []string{"1x16/8/16", "1x100/8/16", "1x200/8/16"} {
 		n := scrambled(t, text, 1)
 		c := predicted(t, n.Config(), game.Connect4, hopper)

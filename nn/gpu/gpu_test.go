@@ -288,6 +288,7 @@ func TestAccuracy(t *testing.T) {
 
 // fp16 holds what the shipped networks compute, with room to spare.
 func TestShippedNetworkFits(t *testing.T) {
+	gametest.OneGoroutine(t)
 	n, board := shipped(t), game.MustBoard(game.Connect4)
 	greatest, where := float32(0), ""
 	for _, at := range gametest.Positions(gametest.Rand(13), board, 20, false) {

@@ -117,6 +117,7 @@ func TestJobLayout(t *testing.T) {
 // Positions and answers of many rows are those of each row, and nothing is written beyond them. An
 // error names its row.
 func TestRowsTogether(t *testing.T) {
+	gametest.OneGoroutine(t)
 	const n = 100
 	wide := game.Rules{Rows: 9, Columns: 9, InARow: 5, Gravity: true}
 	for name, p := range map[string]plan{

@@ -75,6 +75,7 @@ func TestTablesBackend(t *testing.T) {
 
 // A kernel whose self-test is one bit off is not used: its answers must be the CPU's.
 func TestTablesSelfTest(t *testing.T) {
+	gametest.OneGoroutine(t)
 	n := randomTables(t, 1, 64, 16, 16, false)
 	p := gametest.Must(planTables(ofTables(n), game.Connect4, turing))(t)
 	served := newServed(ofTables(n))

@@ -139,6 +139,7 @@ func sameBits(a, b []float32) bool {
 
 // Answers that no kernel gives are errors that name the row: memory that was not written, and numbers that are no probabilities.
 func TestTablesAnswersDamaged(t *testing.T) {
+	gametest.OneGoroutine(t)
 	p := gametest.Must(planTables(ofTables(emptyTables(t, 64, 16, 16)), game.Connect4, turing))(t)
 	board := game.MustBoard(game.Connect4)
 	whole := make([]byte, tablesAnswer)
@@ -166,6 +167,7 @@ func TestTablesAnswersDamaged(t *testing.T) {
 
 // Networks for which there is no kernel are errors that say what can be done.
 func TestTablesWithoutKernel(t *testing.T) {
+	gametest.OneGoroutine(t)
 	n := emptyTables(t, 64, 16, 16)
 	for name, test := range map[string]struct {
 		n  *pattern.Network

@@ -54,6 +54,15 @@ func tuned(t *testing.T, n int, o Options, r retry) (*Backend, []error, error) {
 	return newEvaluator(convolutions{scrambled(t, "1x4/3/5", 1)}, on, o, r)
 }
 
+// notUnderRace skips a test whose time goes into trials, which are other processes. In this one
+// TestEvaluatorWithoutTrial has the same goroutines.
+func notUnderRace(t *testing.T) {
+	t.Helper()
+	if gametest.Race {
+		t.Skip("the race detector sees nothing of a trial's process")
+	}
+}
+
 // noProcessLeft checks that every process that this one started has ended, and its end was noticed.
 func noProcessLeft(t *testing.T) {
 	t.Helper()
@@ -71,6 +80,7 @@ func noProcessLeft(t *testing.T) {
 // A device measures all kernels that could evaluate the network, and those with the least times are used. Nothing of the
 // trial is left.
 func TestEvaluatorTunes(t *testing.T) {
+	notUnderRace(t)
 	noGoroutineLeft(t)
 	faults(t, "", 0)
 	e, notes, err := tuned(t, 2, Options{}, measuring())
@@ -149,6 +159,7 @@ func TestEvaluatorChoosesHopper(t *testing.T) {
 // A kernel that fails in its trial, whatever it does, is not used, which is said; the others serve, and are right. No process, and
 // nothing in this one, is left of the trial. No other evaluator of this process tries the kernel again, also on other devices.
 func TestEvaluatorSurvivesKernels(t *testing.T) {
+	notUnderRace(t)
 	noGoroutineLeft(t)
 	board := game.MustBoard(game.Connect4)
 	pos := gametest.Positions(gametest.Rand(4), board, 9, false)
@@ -251,6 +262,7 @@ func TestEvaluatorWithoutTrial(t *testing.T) {
 
 // A process whose kernel crashes it is killed by that alone: the kernel is left out.
 func TestEvaluatorCrashingKernel(t *testing.T) {
+	notUnderRace(t)
 	noGoroutineLeft(t)
 	faults(t, "", 0)
 	t.Setenv(withoutVariable, "wide_64,hopper_64")
@@ -304,6 +316,7 @@ func TestTrialEnds(t *testing.T) {
 
 // The environment can leave kernels out, but not the one that is needed.
 func TestEvaluatorWithoutKernels(t *testing.T) {
+	notUnderRace(t)
 	noGoroutineLeft(t)
 	t.Setenv(withoutVariable, "hopper_64,wide_64,tower_64")
 	faults(t, "", 0)
@@ -325,6 +338,7 @@ func TestEvaluatorWithoutKernels(t *testing.T) {
 
 // If even the tower does not end, the device is refused, and the next evaluator can answer.
 func TestEvaluatorRefusesWhatHangs(t *testing.T) {
+	notUnderRace(t)
 	noGoroutineLeft(t)
 	t.Setenv(withoutVariable, few)
 	faults(t, "tower_64", fake.Hang)

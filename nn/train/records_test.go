@@ -40,6 +40,7 @@ func writeRecords(t testing.TB, b *game.Board, n int, source eval.Source) string
 
 // Each pass has every record once, in a different order, and any step can be asked for at any time.
 func TestRecords(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	const rows, batch = 3*chunkRows + 100, 644 // 19.24 batches a pass
 	path := writeRecords(t, b, rows, eval.Searched)
@@ -193,6 +194,7 @@ func TestQShare(t *testing.T) {
 
 // What a value foretells is how the records' games with that value ended, for either side.
 func TestForetold(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	var all []record.Record
 	// Of the games with |q| = 0.5 the side ahead wins 7 of 10, draws 2 and loses 1. Of those with q = 0 half are drawn and

@@ -143,6 +143,7 @@ func TestHeldOut(t *testing.T) {
 
 // The rows of a game stay together even if they have no number.
 func TestHeldOutUnnumbered(t *testing.T) {
+	gametest.OneGoroutine(t)
 	rs := gameRecords(300)
 	gameOf := map[int]int64{}
 	for i := range rs {

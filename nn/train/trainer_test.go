@@ -311,6 +311,7 @@ func TestAverage(t *testing.T) {
 
 // The rates of classes are as documented.
 func TestPositionRates(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	count := func(s Source, batches int) (classes [4]float64) {
 		examples := make([]Example, 1000)

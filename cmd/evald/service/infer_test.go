@@ -261,7 +261,11 @@ func TestSearchRoom(t *testing.T) {
 	s := serve(t, testConfig(e.Backend()))
 	roomy := mcts.DefaultConfig(mcts.PUCT)
 	roomy.Visits, roomy.MaxNodes, roomy.Exact, roomy.RootNodes = 2000, 1<<22, solver.ByBoard, mcts.RootNodesFor(2000)
-	for _, moves := range []string{"44", "334", "4455", "2252576253462244"} {
+	all := []string{"44", "334", "4455", "2252576253462244"}
+	if testing.Short() {
+		all = all[3:]
+	}
+	for _, moves := range all {
 		p := after(t, moves)
 		tree := gametest.Must(mcts.New(connect4, roomy))(t)
 		tree.Reset(p)

@@ -164,6 +164,7 @@ func TestRESTLateValues(t *testing.T) {
 
 // What is taken for a message before it is decoded is no less than what it takes, whatever its parts are and also if it is damaged.
 func TestDecodedCost(t *testing.T) {
+	gametest.OneGoroutine(t)
 	of := (*kserve.ModelInferRequest)(nil).ProtoReflect().Descriptor()
 	for name, change := range map[string]func(r *kserve.ModelInferRequest, in *kserve.ModelInferRequest_InferInputTensor){
 		"plain": func(*kserve.ModelInferRequest, *kserve.ModelInferRequest_InferInputTensor) {},

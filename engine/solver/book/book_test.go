@@ -406,6 +406,7 @@ func TestScores(t *testing.T) {
 
 // The shipped results are the signs of the shipped scores, and beyond these what a solver without a book finds.
 func TestResults(t *testing.T) {
+	gametest.OneGoroutine(t)
 	board, r := game.MustBoard(game.Connect4), gametest.Rand(1)
 	scores, results, full := book.Scores(board.Rules()), book.Results(board.Rules()), gametest.Must(solver.New(board, solver.Options{}))(t)
 	for range 20_000 {

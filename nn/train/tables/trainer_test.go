@@ -205,6 +205,9 @@ func TestUpdate(t *testing.T) {
 	}
 	table, first, second := slices.Clone(tr.table.now), slices.Clone(tr.table.first), slices.Clone(tr.table.second)
 	tr.update(0.003)
+	if gametest.Race {
+		return // the comparison takes seconds, and one goroutine
+	}
 	for i, now := range tr.table.now {
 		row, was := i/lanes, table[i]
 		if want[row] == nil {
@@ -346,6 +349,7 @@ func TestLearns(t *testing.T) {
 }
 
 func TestWrongConfig(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, c := range []struct {
 		edit func(c *train.Config)
 		want string

@@ -10,6 +10,7 @@ import (
 
 // Numbers are written as strconv writes them.
 func TestAppendFloat(t *testing.T) {
+	gametest.OneGoroutine(t)
 	check := func(bits uint32) {
 		v := math.Float32frombits(bits)
 		if got, want := string(appendFloat(nil, v)), strconv.FormatFloat(float64(v), 'g', -1, 32); got != want {

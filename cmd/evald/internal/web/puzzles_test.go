@@ -29,6 +29,7 @@ import (
 
 // The puzzles are sent compressed to those who take that, and once only.
 func TestPuzzleFile(t *testing.T) {
+	gametest.OneGoroutine(t)
 	h := handler(t, Config{})
 	get := func(accept, tag string) *http.Response {
 		r := httptest.NewRequest(http.MethodGet, "/ui/puzzles", nil)

@@ -131,7 +131,7 @@ func TestWhy(t *testing.T) {
 
 // Requests of reviews that are refused. A long one is read after it has a slot only.
 func TestReviewRefusals(t *testing.T) {
-	h := handler(t, Config{Limits: Limits{Searches: 1, Waiting: 1, Time: time.Second}})
+	h := handler(t, Config{Limits: Limits{Searches: 1, Waiting: 1, Time: time.Second, Review: time.Second / 5}})
 	long := `{"game":"` + strings.Repeat(" ", maxBody) + `44"}`
 	if g := reviewOf(t, h, strings.Repeat(" ", maxBody)+"44"); g.Position != "7x6x4:44" {
 		t.Errorf("a long text is %s", g.Position)

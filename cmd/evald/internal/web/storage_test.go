@@ -91,6 +91,7 @@ func (b *tab) stored(name string) string {
 
 // One file alone uses the browser's storage, and every store of it is tested.
 func TestStores(t *testing.T) {
+	gametest.OneGoroutine(t)
 	made, names := regexp.MustCompile(`new Store\((\w+|"[\w.]+")`), map[string]bool{}
 	gametest.OK(t, fs.WalkDir(page, "page", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -66,6 +66,7 @@ func variables(text, query string) map[string]string {
 // Every variable that a page's styles, scripts or pictures use is defined on that page, and every
 // colour in every theme.
 func TestThemes(t *testing.T) {
+	gametest.OneGoroutine(t)
 	index := string(gametest.Must(page.ReadFile("page/index.html"))(t))
 	for name, start := range map[string]string{"index.html": index, "cluster.html": clusterPage} {
 		files := sources(t, start)
