@@ -84,7 +84,7 @@ func (r *configReader) load(c *kong.Context) error {
 	if err := decodeYAML(path, text, &r.values); err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if err := checkSection(c.Model.Node, nil, r.values); err != nil {
+	if err := checkSection(newParser(new(cli), streams{}, nil).Model.Node, nil, r.values); err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -99,7 +100,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
 	config, resumed := new(configReader), new(runReader)
-	parser := newParser(&c, s, func(code int) { exited = code }, kong.Resolvers(resumed, config), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
+	parser := newParser(&c, s, func(code int) { exited = code }, kong.Resolvers(resumed, config), kong.IgnoreFields(notCalled(args[0])), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s))
 	command, err := parser.Parse(args)
 	if exited >= 0 { // --help and --version have written their text
 		return exited
@@ -144,6 +145,26 @@ func run(ctx context.Context, args []string, s streams) int {
 		return exitUsage
 	}
 	return exitBadInput
+}
+
+// notCalled returns a pattern of the fields of cli with other commands than the one that is called. A
+// parser of all commands takes ten times as long. If an argument names no command, the parser needs all.
+func notCalled(name string) string {
+	var others []string
+	called := false
+	for field := range reflect.TypeFor[cli]().Fields() {
+		if _, command := field.Tag.Lookup("cmd"); command {
+			if cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)) == name {
+				called = true
+			} else {
+				others = append(others, field.Name)
+			}
+		}
+	}
+	if !called {
+		return "^$" // matches no field
+	}
+	return `^cli\.(` + strings.Join(others, "|") + ")$"
 }
 
 // newParser returns the parser of the command line; it writes the values into c.

@@ -55,7 +55,11 @@ func TestProvenWins(t *testing.T) {
 	for _, start := range starts {
 		wins(start, "solver")
 	}
-	for seed := range 200 {
+	seeds := 70
+	if gametest.Soak() {
+		seeds = 700
+	}
+	for seed := range seeds {
 		wins(starts[seed%len(starts)], fmt.Sprintf("random:seed=%d", seed))
 	}
 }

@@ -4,9 +4,9 @@
 //
 //	naive.go            a board of arrays, to which the real one is compared
 //	random.go           random numbers and positions; simulate.go: seeds of simulations
-//	data.go             ground truth; cases.go: how many cases a test runs (Soak, Today)
+//	data.go             ground truth
+//	cases.go            how many cases a test runs (Soak, Today), and the tools that it needs
 //	must.go             errors that end a test
-//	need.go             tools that a test needs: a Python, a browser
 //	race.go, norace.go  whether the race detector watches
 package gametest
 
