@@ -22,7 +22,6 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 )
@@ -38,10 +37,9 @@ type scoreCmd struct {
 	Visits []int    `range:"0 to 1073741824" without:"agent" default:"0" help:"Measure searches of this number of visits; 0 is the policy without a search, after the rules. Each of several numbers has a table: 0,100,800."`
 	Raw    bool     `without:"agent" help:"Measure the network or heuristic without the rules, as users of its ONNX file do. Searches apply the rules in any case."`
 	ask.How
-	Agent  []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
-	JSON   bool     `help:"Write JSON instead of a table."`
-	Boards string   `without:"agent,raw,all" type:"path" placeholder:"F.md" help:"Also measure bitsquares, and write a page (Markdown) with a row for each game: good moves, good moves on critical positions, and results foretold."`
-	Plot   string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
+	Agent []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
+	JSON  bool     `help:"Write JSON instead of a table."`
+	Plot  string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
 }
 
 func (c *scoreCmd) Validate() error {
@@ -76,7 +74,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 			if err != nil {
 				return err
 			}
-			return c.show(out, subjects, reports)
+			return c.show(out, reports)
 		})
 	}
 	positions, err := c.positions(ctx, s)
@@ -88,13 +86,7 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 		if err != nil {
 			return err
 		}
-		if c.Boards != "" {
-			page := scorePage{Command: c.again(line.Args), Made: positions.made(c.Files), Evaluators: measuredBy(subjects), Reports: reports}
-			if err := writeWhole(c.Boards, page.write); err != nil {
-				return err
-			}
-		}
-		return c.show(out, subjects, reports)
+		return c.show(out, reports)
 	})
 }
 
@@ -136,14 +128,9 @@ func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, p
 }
 
 // show writes the reports, and draws the one of the last subject of the evaluator.
-func (c *scoreCmd) show(out io.Writer, subjects []subject, reports []namedReport) error {
+func (c *scoreCmd) show(out io.Writer, reports []namedReport) error {
 	if c.Plot != "" {
-		last := reports[0]
-		for i := range subjects {
-			if !subjects[i].beside {
-				last = reports[i]
-			}
-		}
+		last := reports[len(reports)-1]
 		if err := writeWhole(c.Plot, func(w io.Writer) error { return plot.Accuracy(w, last.Model, last.Report) }); err != nil {
 			return err
 		}
@@ -197,7 +184,6 @@ type scoreSet struct {
 	all    []score.Position
 	solved map[game.Rules][]score.Solved // by thirds of the number of stones
 	left   map[game.Rules]bool           // whether a file reports positions of this game that it left out
-	heads  []string                      // the first lines of files, if they are comments
 }
 
 // positions reads all files. With several files, the kind of a position is its file's name.
@@ -244,7 +230,7 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 	for i := range positions {
 		positions[i].Kind = kind
 	}
-	set.all, set.heads = append(set.all, positions...), append(set.heads, reader.Head)
+	set.all = append(set.all, positions...)
 	return nil
 }
 
@@ -285,9 +271,7 @@ type namedReport struct {
 type subject struct {
 	name string
 	*eval.Evaluator
-	movesOnly bool   // it has moves and no values
-	by        string // name of its evaluator, for the page
-	beside    bool   // bitsquares, which only the page compares with
+	movesOnly bool // it has moves and no values
 }
 
 func (s subject) report(r score.Report) namedReport {
@@ -331,23 +315,6 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	if err != nil {
 		e.Close()
 		return nil, nil, err
-	}
-	for i := range all {
-		all[i].by = describe(e)
-	}
-	if c.Boards != "" && e.Model != string(eval.Bitsquares) {
-		bitsquares, err := heuristic.New(eval.Bitsquares)
-		if err != nil {
-			return nil, nil, err
-		}
-		beside, err := c.policyAndSearches(bitsquares, string(eval.Bitsquares))
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range beside {
-			beside[i].beside = true
-		}
-		all = append(all, beside...)
 	}
 	return all, func() { e.Close() }, nil
 }

@@ -21,9 +21,6 @@ func (l LeftOut) String() string {
 
 // comment parses a blank line or a comment.
 func (r *Reader) comment(text string) error {
-	if r.place.Line == 1 && text != "" {
-		r.Head, _, _ = strings.Cut(text, beforeSum)
-	}
 	if !strings.Contains(text, leftOutWords) {
 		return nil
 	}

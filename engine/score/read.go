@@ -67,7 +67,6 @@ type Reader struct {
 	// Unsolved accepts lines `moves score`. Their positions have no Scores until SolveMoves finds them.
 	Unsolved bool
 
-	Head    string    // the first line without its checksum, if the Reader began there and it is a comment
 	LeftOut []LeftOut // the LeftOut lines so far
 
 	unsolved bool // the file has lines `moves score`
