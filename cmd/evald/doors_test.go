@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,27 +56,34 @@ func questions(t *testing.T) (all []question) {
 	}
 	positions := someLines(random, 26)
 	for _, position := range positions {
+		rule := []mcts.Selection{mcts.PUCT, mcts.PUCT, mcts.UCT, mcts.Gumbel}[random.IntN(4)]
 		q := question{position, map[string]string{"visits": strconv.Itoa(2 + random.IntN(400))}}
-		rule := []string{"puct", "puct", "uct", "gumbel"}[random.IntN(4)]
-		if rule != "puct" {
-			q.chosen["selection"] = rule
-			q.chosen["seed"] = strconv.Itoa(random.IntN(1000))
+		if rule != mcts.PUCT {
+			q.chosen["selection"] = rule.String()
 		}
-		if random.IntN(2) == 0 && rule != "gumbel" {
-			q.chosen["explore"] = strconv.FormatFloat(float64(random.IntN(40))/8, 'g', -1, 64)
-		}
-		if random.IntN(2) == 0 && rule == "puct" {
-			q.chosen["fpu"] = strconv.FormatFloat(float64(random.IntN(16))/8-1, 'g', -1, 64)
-		}
-		if random.IntN(2) == 0 {
-			q.chosen["exact"] = []string{"true", "false", "300"}[random.IntN(3)]
-		}
-		if random.IntN(4) == 0 {
-			q.chosen["leaves"] = strconv.Itoa(2 + random.IntN(6))
+		for _, f := range ask.Fields(ask.Python) { // also those to come
+			often := 2
+			if !named(f, ask.Service) { // most questions can be asked everywhere
+				often = 10
+			}
+			if f.Applies(rule) && q.chosen[f.Name] == "" && f.Kind != ask.Choice && random.IntN(often) == 0 {
+				q.chosen[f.Name] = someValue(random, f)
+			}
 		}
 		all = append(all, q)
 	}
 	return all
+}
+
+// someValue is a value of a parameter that does something in a small search.
+func someValue(random *rand.Rand, f ask.Field) string {
+	switch f.Kind {
+	case ask.Nodes:
+		return []string{"true", "false", "300"}[random.IntN(3)]
+	case ask.Whole:
+		return strconv.Itoa(int(f.Least) + random.IntN(8))
+	}
+	return strconv.FormatFloat(f.Least+float64(random.IntN(33))/32*min(f.Most-f.Least, 5), 'g', -1, 64)
 }
 
 // search is the question as a Search.
@@ -383,12 +391,13 @@ func byMessage(t *testing.T, api kserve.GRPCInferenceServiceClient, q question) 
 func answersOfPython(t *testing.T, python string, all []question, env []string) (got []answer) {
 	t.Helper()
 	const script = `import evald, json, os, sys
+from evald._search import SEARCHING
 url = os.environ.get("URL")
 network = evald.Evaluator(url=url) if url else evald.Evaluator(backend="bitsquares")
 said = []
 for position, chosen in json.load(sys.stdin):
     rules, _, moves = position.rpartition(":")
-    if url and "leaves" in chosen:
+    if url and not all(SEARCHING[name][1] for name in chosen):
         said.append(None)
         continue
     s = evald.search(moves, rules or "7x6x4", network=network, **chosen)

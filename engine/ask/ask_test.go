@@ -137,6 +137,22 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// Every parameter of a tree, also one to come, changes its configuration.
+func TestConfigHasAll(t *testing.T) {
+	values := map[ask.Kind]any{ask.Whole: int64(3), ask.Number: 0.125, ask.Choice: "gumbel", ask.Nodes: int64(77)}
+	for _, f := range ask.Fields(ask.Python) {
+		s := ask.Usual()
+		usual := s.Config(network{})
+		if !f.Set(&s, values[f.Kind]) {
+			t.Fatalf("%s does not take %v", f.Name, values[f.Kind])
+		}
+		ofSearch := f.Name == "leaves" || f.Name == "batch" // how leaves are evaluated, mcts.Limits
+		if changes := s.Config(network{}) != usual; changes == ofSearch {
+			t.Errorf("%s changes the configuration: %v", f.Name, changes)
+		}
+	}
+}
+
 // network is a backend with constants of its own.
 type network struct{ eval.Backend }
 
