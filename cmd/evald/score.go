@@ -45,7 +45,7 @@ type scoreCmd struct {
 func (c *scoreCmd) Validate() error {
 	for _, visits := range c.Visits {
 		if visits == 1 {
-			return errors.New("--visits 1: must be 0, for the policy itself, or 2 and more")
+			return fmt.Errorf("--visits 1: must be 0, for the policy itself, or 2 to %d", ask.MostVisits)
 		}
 	}
 	if len(c.Files) == 0 && c.All == "" {
