@@ -89,7 +89,7 @@ CALLS: dict[str, str] = {
     "game": "i:hwwwwwe",
     "release": "i:he",
 }
-_types: dict[str, Any] = {"n": ctypes.c_longlong, "h": ctypes.c_longlong, "i": ctypes.c_int, "s": ctypes.c_char_p, "e": ctypes.c_char_p,
+_types: dict[str, Any] = {**dict.fromkeys("nhi", ctypes.c_longlong), "s": ctypes.c_char_p, "e": ctypes.c_char_p,
                           "v": ctypes.POINTER(Event), **dict.fromkeys("rwul", ctypes.c_void_p)}
 
 
