@@ -242,17 +242,17 @@ func TestWrongOrder(t *testing.T) {
 // text. Without texts and arrays, no call does anything.
 func TestTable(t *testing.T) {
 	for name, of := range table {
-		r := make(arguments, Most+1)
+		r := make(arguments, MostArguments+1)
 		var c Calls
 		_, err := c.Try(func() (int64, error) { return of.make(&c, &r) })
-		if len(r) != Most+1-of.count {
-			t.Errorf("%s takes %d arguments, want %d", name, Most+1-len(r), of.count)
+		if len(r) != MostArguments+1-of.count {
+			t.Errorf("%s takes %d arguments, want %d", name, MostArguments+1-len(r), of.count)
 		}
 		if fault.In(err) != nil {
 			t.Errorf("%s without arguments: %v", name, err)
 		}
 	}
-	if _, text, err := new(Calls).Call("nonsense", [Most + 1]int64{1}); text != nil || err == nil {
+	if _, text, err := new(Calls).Call("nonsense", [MostArguments + 1]int64{1}); text != nil || err == nil {
 		t.Errorf("an unknown call: %v", err)
 	}
 }

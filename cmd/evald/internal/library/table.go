@@ -56,12 +56,12 @@ func (r *arguments) m() Memory {
 	}
 }
 
-// Most is the maximum number of a call's arguments.
-const Most = 14
+// MostArguments is the maximum number of a call's arguments.
+const MostArguments = 14
 
 // Call makes a call from C, whose arguments are followed by the address of memory for the text of an
 // error, which it returns: nil if there is no such call.
-func (c *Calls) Call(name string, all [Most + 1]int64) (result int64, text unsafe.Pointer, err error) {
+func (c *Calls) Call(name string, all [MostArguments + 1]int64) (result int64, text unsafe.Pointer, err error) {
 	r := make(arguments, len(all))
 	for i, n := range all {
 		r[i].number = n
