@@ -81,15 +81,15 @@ const (
 	defaultGames = 500
 )
 
-// searching returns the keys of an agent that searches: its own first ones, those of searches, and
-// those of its book and its random numbers.
-func searching(rule mcts.Selection, keys ...string) []string {
+// searching returns the keys of an agent that searches: its first ones, those of searches, its own,
+// and those of its book and its random numbers.
+func searching(rule mcts.Selection, keys []string, own ...string) []string {
 	for _, f := range ask.Fields(ask.Agents) {
 		if f.Name != "visits" && f.Name != "seed" && f.Applies(rule) {
 			keys = append(keys, f.Name)
 		}
 	}
-	return append(keys, "book", "seed")
+	return slices.Concat(keys, own, []string{"book", "seed"})
 }
 
 // kinds is the only list of agents: each name with its defaults and keys. To add an agent, write it in its own file and add a line here.
@@ -98,12 +98,12 @@ var kinds = withHeuristics(map[string]kind{
 	"random":               {Spec{}, []string{"seed"}, newRandom, "any legal move"},
 	"negamax":              {Spec{}, []string{"seed"}, newNegamax, "Kaggle's built-in agent, four plies deep"},
 	"flat":                 {Spec{Games: defaultGames}, []string{"sims", "time", "seed"}, newFlat, "random games after each move"},
-	"uct":                  {Spec{Search: ask.Search{Visits: 5000}}, searching(mcts.UCT, "sims", "time"), newUCT, "UCT, a random game at each leaf"},
-	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, slices.Insert(searching(mcts.UCT, "sims", "time"), 5, "power"), newUCTBitsquares, "UCT, bitsquares at each leaf"},
+	"uct":                  {Spec{Search: ask.Search{Visits: 5000}}, searching(mcts.UCT, []string{"sims", "time"}), newUCT, "UCT, a random game at each leaf"},
+	"uct-bitsquares":       {Spec{Time: defaultTime, Power: heuristic.DefaultPower}, searching(mcts.UCT, []string{"sims", "time"}, "power"), newUCTBitsquares, "UCT, bitsquares at each leaf"},
 	"alphabeta-bitsquares": {Spec{Time: defaultTime}, []string{"time"}, newAlphaBeta, "alpha-beta, bitsquares at the horizon"},
 	"policy":               {Spec{}, []string{"model", "exact"}, newPolicy, "the likeliest move of a network or heuristic, with exact the likeliest that is proved to keep the result; without model= as mcts"},
 	"human":                {Spec{}, []string{"model", "ahead", "threats", "diagonals", "temperature", "seed"}, newHuman, "looks ahead= stones ahead, overlooks the threats= of the other side and diagonals= with these probabilities, and draws one of the moves left by the policy of a network or heuristic, to the power 1/temperature; without model= as mcts"},
-	"mcts":                 {Spec{Search: ask.Search{Visits: ask.Usual().Visits}}, searching(mcts.PUCT, "model", "visits", "time"), newMCTS, "PUCT with a network or heuristic; without model= the networks that ship, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
+	"mcts":                 {Spec{Search: ask.Search{Visits: ask.Usual().Visits}}, searching(mcts.PUCT, []string{"model", "visits", "time"}), newMCTS, "PUCT with a network or heuristic; without model= the networks that ship, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
 	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; if half of its time is not enough, or more than 42 cells are empty, mcts plays"},
 })
 
@@ -116,7 +116,7 @@ func withHeuristics(kinds map[string]kind) map[string]kind {
 		}
 		kinds[name] = kind{
 			Spec{Time: defaultTime},
-			searching(mcts.UCT, "sims", "time"),
+			searching(mcts.UCT, []string{"sims", "time"}),
 			func(s Spec, shared Shared) (Agent, error) { return uct(s, h.New(), shared) },
 			"UCT, " + h.UCT + " at each leaf",
 		}

@@ -96,9 +96,8 @@ func Parse(text string) (Spec, error) {
 	return s, nil
 }
 
-// maxGames and maxTime are the maxima of a move's limits, maxPower that of a line's weight, maxAhead and maxTemperature those of human.
+// maxTime is the maximum of a move's time, maxPower that of a line's weight, maxAhead and maxTemperature those of human.
 const (
-	maxGames = 1 << 30
 	maxTime  = 7 * 24 * time.Hour
 	maxPower = heuristic.MaxPower
 
@@ -143,16 +142,15 @@ func (s *Spec) set(key, value string) (err error) {
 	case "temperature":
 		s.Temperature, err = upTo(value, maxTemperature)
 	default:
-		if s.Name == "flat" && key == "sims" {
-			s.Games, err = count(value, maxGames)
-			return err
-		}
 		if s.Name == "policy" && key == "exact" {
 			s.Exact, err = solver.ParseNodes(value, solver.MoveNodes, solver.MostMoveNodes)
 			return err
 		}
 		if f := parameter(key); !f.SetText(&s.Search, value) {
 			return errors.New("want " + f.Must())
+		}
+		if s.Name == "flat" && key == "sims" {
+			s.Games, s.Visits = s.Visits, 0
 		}
 	}
 	return err
@@ -165,14 +163,6 @@ func parameter(key string) ask.Field {
 	}
 	f, _ := ask.Named(key, ask.Agents) // cannot fail: kinds has no other keys
 	return f
-}
-
-func count(value string, most int) (int, error) {
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > most {
-		return 0, fmt.Errorf("want a whole number from 1 to %d", most)
-	}
-	return n, nil
 }
 
 // upTo parses a number from 0 to most.
