@@ -86,8 +86,10 @@ func title(b bool) string {
 
 func pythonDefault(f ask.Field) string {
 	switch {
-	case f.Kind == ask.Choice:
+	case f.Kind == ask.Choice && f.Default != "":
 		return fmt.Sprintf("%q", f.Default)
+	case f.Kind == ask.Truth && f.Default != "":
+		return title(f.Default == "true")
 	case f.Default != "":
 		return f.Default
 	case f.Kind == ask.Whole:
@@ -97,24 +99,31 @@ func pythonDefault(f ask.Field) string {
 }
 
 func pythonType(f ask.Field) string {
-	return map[ask.Kind]string{ask.Whole: "int", ask.Number: "float | None", ask.Choice: "str", ask.Nodes: "int | bool | None"}[f.Kind]
+	kind := map[ask.Kind]string{ask.Whole: "int", ask.Number: "float", ask.Truth: "bool", ask.Choice: `Literal["` + strings.Join(f.Choices, `", "`) + `"]`, ask.Nodes: "int | bool"}[f.Kind]
+	if pythonDefault(f) == "None" {
+		kind += " | None"
+	}
+	return kind
 }
 
 // pythonCheck is the call that checks an argument.
 func pythonCheck(f ask.Field) string {
+	call := fmt.Sprintf(`arguments.optional(arguments.%s, "%s", %[2]s`, map[ask.Kind]string{ask.Whole: "count", ask.Number: "number", ask.Truth: "flag", ask.Choice: "text", ask.Nodes: "nodes"}[f.Kind], f.Name)
+	if pythonDefault(f) != "None" {
+		call = strings.Replace(call, "optional(arguments.", "", 1)
+		call = strings.Replace(call, ", ", "(", 1)
+	}
 	switch f.Kind {
-	case ask.Choice:
-		return fmt.Sprintf(`arguments.text("%s", %[1]s)`, f.Name)
-	case ask.Nodes:
-		return fmt.Sprintf(`arguments.optional(arguments.nodes, "%s", %[1]s)`, f.Name)
+	case ask.Choice, ask.Nodes, ask.Truth:
+		return call + ")"
 	case ask.Number:
-		return fmt.Sprintf(`arguments.optional(arguments.number, "%s", %[1]s, %v, %v)`, f.Name, f.Least, f.Most)
+		return fmt.Sprintf("%s, %v, %v)", call, f.Least, f.Most)
 	}
 	most := fmt.Sprintf("%.0f", f.Most)
 	if f.Most == 1<<64 {
 		most = "MOST_SEED"
 	}
-	return fmt.Sprintf(`arguments.count("%s", %[1]s, %.0f, %s)`, f.Name, f.Least, most)
+	return fmt.Sprintf("%s, %.0f, %s)", call, f.Least, most)
 }
 
 // wrapped breaks a text into lines of at most width characters; all but the first are indented.

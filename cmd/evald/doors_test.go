@@ -55,9 +55,12 @@ func questions(t *testing.T) (all []question) {
 		all[1].chosen = map[string]string{"visits": "400000", "exact": "false"}
 	}
 	positions := someLines(random, 26)
-	for _, position := range positions {
+	for i, position := range positions {
 		rule := []mcts.Selection{mcts.PUCT, mcts.PUCT, mcts.UCT, mcts.Gumbel}[random.IntN(4)]
 		q := question{position, map[string]string{"visits": strconv.Itoa(2 + random.IntN(400))}}
+		if i%5 == 0 {
+			rule = mcts.PUCT
+		}
 		if rule != mcts.PUCT {
 			q.chosen["selection"] = rule.String()
 		}
@@ -66,9 +69,21 @@ func questions(t *testing.T) (all []question) {
 			if !named(f, ask.Service) { // most questions can be asked everywhere
 				often = 10
 			}
-			if f.Applies(rule) && q.chosen[f.Name] == "" && f.Kind != ask.Choice && random.IntN(often) == 0 {
+			if i%5 == 0 { // and some by the page, which has visits alone
+				break
+			}
+			if f.Applies(rule) && q.chosen[f.Name] == "" && f.Name != "selection" && random.IntN(often) == 0 {
 				q.chosen[f.Name] = someValue(random, f)
 			}
+		}
+		if rule == mcts.PUCT && q.chosen["noise"] == "" {
+			delete(q.chosen, "seed") // does nothing, so flags refuse it
+		}
+		if q.chosen["alpha"] != "" && q.chosen["noise"] == "" {
+			q.chosen["noise"] = "0.25"
+		}
+		if q.chosen["lookahead"] == "false" && q.chosen["exact"] != "" {
+			q.chosen["exact"] = "false"
 		}
 		all = append(all, q)
 	}
@@ -78,6 +93,10 @@ func questions(t *testing.T) (all []question) {
 // someValue is a value of a parameter that does something in a small search.
 func someValue(random *rand.Rand, f ask.Field) string {
 	switch f.Kind {
+	case ask.Choice:
+		return f.Choices[random.IntN(len(f.Choices))]
+	case ask.Truth:
+		return strconv.FormatBool(random.IntN(2) == 0)
 	case ask.Nodes:
 		return []string{"true", "false", "300"}[random.IntN(3)]
 	case ask.Whole:
@@ -114,7 +133,7 @@ func (q question) object() map[string]any {
 	of := map[string]any{}
 	for name, value := range q.chosen {
 		of[name] = json.RawMessage(value)
-		if name == "selection" {
+		if f, _ := ask.Named(name, ask.Python); f.Kind == ask.Choice {
 			of[name] = value
 		}
 	}
@@ -125,7 +144,7 @@ func (q question) object() map[string]any {
 func (q question) flags() (flags []string) {
 	for _, name := range ask.Names(ask.Python) {
 		if value, ok := q.chosen[name]; ok {
-			flags = append(flags, "--"+name+"="+value)
+			flags = append(flags, "--"+strings.ReplaceAll(name, "_", "-")+"="+value)
 		}
 	}
 	return flags
@@ -271,7 +290,7 @@ func TestDoors(t *testing.T) {
 					text += "," + f.Name + "=" + value
 				}
 			}
-			if s.Selection == mcts.UCT && s.Exact == 0 {
+			if s.Selection == mcts.UCT && s.Exact == 0 && (s.Lookahead == nil || *s.Lookahead) {
 				text += ",exact=true"
 				if state := gametest.Must(new(game.Parser).Parse(q.position))(t); !state.Board.Rules().Gravity {
 					continue

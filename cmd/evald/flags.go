@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
 )
@@ -33,6 +34,7 @@ func usage(format string, args ...any) error { return usageError{fmt.Errorf(form
 //
 //	needs:"build-book"        it needs this flag
 //	needs:"selection=uct|gumbel"   it needs this flag with one of these values
+//	needs:"selection=uct,noise"    it needs one of these
 //	without:"agent,build-book"     it excludes these flags
 //	without:"full-share=1"         it excludes this flag with this value
 //	without:"files"                it excludes these arguments
@@ -48,8 +50,8 @@ func checkDependencies(c *kong.Context) error {
 			continue
 		}
 		name, tag := path.Flag.Name, path.Flag.Tag
-		if needs := tag.Get("needs"); needs != "" && !holds(c, flags, needs) {
-			return usage("--%s does nothing without --%s", name, strings.Replace(needs, "=", " ", 1))
+		if needs := strings.Split(tag.Get("needs"), ","); needs[0] != "" && !slices.ContainsFunc(needs, func(need string) bool { return holds(c, flags, need) }) {
+			return usage("--%s does nothing without --%s", name, strings.ReplaceAll(strings.Join(needs, " or --"), "=", " "))
 		}
 		for _, other := range strings.FieldsFunc(tag.Get("without"), func(r rune) bool { return r == ',' }) {
 			if given(c, other) {
@@ -159,6 +161,17 @@ var mappers = []kong.Option{
 			return fmt.Errorf("must be %s", strings.ReplaceAll(c.Value.Enum, ",", ", "))
 		}
 		to.Set(reflect.ValueOf(rule))
+		return nil
+	})),
+	kong.TypeMapper(reflect.TypeFor[ask.Priors](), kong.MapperFunc(func(c *kong.DecodeContext, to reflect.Value) error {
+		var name string
+		if err := c.Scan.PopValueInto("priors", &name); err != nil {
+			return err
+		}
+		if choices := strings.Split(c.Value.Tag.Get("choices"), ","); !slices.Contains(choices, name) {
+			return fmt.Errorf("must be %s", strings.Join(choices, ", "))
+		}
+		to.SetString(name)
 		return nil
 	})),
 	kong.TypeMapper(reflect.TypeFor[solver.Nodes](), nodesMapper{}),

@@ -103,7 +103,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "there are alphabeta-bitsquares, flat,",
 		"robot":                           `agent "robot": there are`,
-		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, explore, exact, book, seed`,
+		"uct:visits=5":                    `uct has no "visits", but sims, time, leaves, explore, exact, lookahead, discount, book, seed`,
 		"uct:sims=0":                      `sims is "0", want a whole number from 1 to 1073741824`,
 		"uct:sims=1,sims=2":               "sims is given twice",
 		"uct:time=5":                      `time is "5", want a duration such as 200ms`,

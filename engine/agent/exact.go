@@ -44,6 +44,7 @@ func newSolver(s Spec, shared Shared) (Agent, error) {
 	if s.Time > 0 {
 		var err error
 		rest := Spec{Name: "mcts", Model: s.Model, Chosen: s.Chosen, Time: s.Time / 2, Search: s.Search}
+		rest.How = rest.How.Helped()
 		if e.instead, err = puct(shared.Choose(rest), shared); err != nil {
 			return nil, err
 		}

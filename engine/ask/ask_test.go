@@ -12,6 +12,7 @@ import (
 
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/solver"
@@ -45,7 +46,7 @@ func TestFields(t *testing.T) {
 	if len(seen) != all {
 		t.Errorf("Python may set %d of %d", len(seen), all)
 	}
-	want := ask.Search{Visits: 800, Batch: 256, How: ask.How{Leaves: 1}}
+	want := ask.Search{Visits: 800, Batch: 256, How: ask.How{Leaves: 1, Discount: 1, Alpha: 1, Considered: 16}}
 	if diff := cmp.Diff(want, ask.Usual()); diff != "" {
 		t.Errorf("Usual (-want +got):\n%s", diff)
 	}
@@ -62,6 +63,8 @@ func TestText(t *testing.T) {
 			value = rapid.SampledFrom(f.Choices).Draw(t, "choice")
 		case ask.Nodes:
 			value = rapid.SampledFrom([]any{true, false, int64(1), int64(f.Most), 7.0}).Draw(t, "nodes")
+		case ask.Truth:
+			value = rapid.Bool().Draw(t, "truth")
 		case ask.Whole:
 			if value = rapid.Uint64().Draw(t, "whole"); f.Most < 1<<64 {
 				value = rapid.Int64Range(int64(f.Least), int64(f.Most)).Draw(t, "whole")
@@ -97,6 +100,9 @@ func TestText(t *testing.T) {
 func TestWrong(t *testing.T) {
 	for _, f := range ask.Fields(ask.Python) {
 		wrong := []string{`"x"`, `[3]`, `{"a":[1]}`, `null`, `-5`, `1e300`, `NaN`}
+		if f.Kind == ask.Truth {
+			wrong = append(wrong, `1`, `0`, `"true"`, `1.5`)
+		}
 		if f.Kind == ask.Whole {
 			wrong = append(wrong, `1.5`, `true`, `"3"`)
 		}
@@ -139,17 +145,57 @@ func TestWrong(t *testing.T) {
 
 // Every parameter of a tree, also one to come, changes its configuration.
 func TestConfigHasAll(t *testing.T) {
-	values := map[ask.Kind]any{ask.Whole: int64(3), ask.Number: 0.125, ask.Choice: "gumbel", ask.Nodes: int64(77)}
+	values := map[ask.Kind][]any{ask.Whole: {int64(3)}, ask.Number: {0.625}, ask.Nodes: {int64(77)}, ask.Truth: {true, false}}
 	for _, f := range ask.Fields(ask.Python) {
-		s := ask.Usual()
-		usual := s.Config(network{})
-		if !f.Set(&s, values[f.Kind]) {
-			t.Fatalf("%s does not take %v", f.Name, values[f.Kind])
+		changes := false
+		for _, value := range append(values[f.Kind], anys(f.Choices)...) {
+			s := ask.Usual()
+			if !f.Set(&s, value) {
+				t.Fatalf("%s does not take %v", f.Name, value)
+			}
+			changes = changes || s.Config(network{}) != ask.Usual().Config(network{})
 		}
 		ofSearch := f.Name == "leaves" || f.Name == "batch" // how leaves are evaluated, mcts.Limits
-		if changes := s.Config(network{}) != usual; changes == ofSearch {
+		if changes == ofSearch {
 			t.Errorf("%s changes the configuration: %v", f.Name, changes)
 		}
+	}
+}
+
+func anys(texts []string) (values []any) {
+	for _, text := range texts {
+		values = append(values, text)
+	}
+	return values
+}
+
+// A network that is not in evald's formats is searched plainly. What the caller chooses goes before.
+func TestPlain(t *testing.T) {
+	yes, no := true, false
+	board := gametest.Must(new(game.Boards).Parse("7x6x4"))(t)
+	for _, test := range []struct {
+		of                                 eval.Backend
+		how                                ask.How
+		plain, flat, transpositions, exact bool
+	}{
+		{network{}, ask.How{}, false, true, true, true},
+		{eval.Foreign{Backend: network{}}, ask.How{}, true, false, false, false},
+		{network{}, ask.How{Lookahead: &no, Priors: "policy", Transpositions: &no}, true, false, false, false},
+		{eval.Foreign{Backend: network{}}, ask.How{Lookahead: &yes, Priors: "flat", Transpositions: &yes}, false, true, true, false},
+		{eval.Foreign{Backend: network{}}, ask.How{Exact: 500}, false, false, false, true},
+		{eval.Foreign{Backend: network{}}, ask.How{Exact: solver.NoProbes}, true, false, false, false},
+	} {
+		c := ask.Search{Visits: 100, How: test.how}.Config(test.of)
+		if c.Plain != test.plain || c.FlatPriors != test.flat || c.Transpositions != test.transpositions || (c.Exact.On(board) > 0) != test.exact {
+			t.Errorf("%T, %v: %+v", test.of, test.how, c)
+		}
+		if _, err := mcts.New(board, c); err != nil {
+			t.Errorf("%T, %v: %v", test.of, test.how, err)
+		}
+	}
+	impossible := ask.Search{Visits: 9, How: ask.How{Lookahead: &no, Exact: 500}}
+	if _, err := mcts.New(board, impossible.Config(network{})); err == nil || !strings.Contains(err.Error(), "lookahead") || !strings.Contains(err.Error(), "exact") {
+		t.Error(err)
 	}
 }
 

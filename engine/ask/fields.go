@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/short"
@@ -36,6 +38,7 @@ const (
 	Number Kind = "number" // a number from Least to Most
 	Choice Kind = "choice" // one of Choices
 	Nodes  Kind = "nodes"  // solver.Nodes
+	Truth  Kind = "truth"  // true or false
 )
 
 // Field is a parameter.
@@ -61,8 +64,8 @@ func read() (all []Field) {
 		if f.Anonymous {
 			continue
 		}
-		field := Field{Name: f.Tag.Get("name"), Default: f.Tag.Get("default"), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: "puct|uct|gumbel"}
-		if needs, ok := strings.CutPrefix(f.Tag.Get("needs"), "selection="); ok {
+		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: "puct|uct|gumbel"}
+		if needs, ok := strings.CutPrefix(f.Tag.Get("needs"), "selection="); ok && !strings.Contains(needs, ",") {
 			field.rules = needs
 		}
 		if without, ok := strings.CutPrefix(f.Tag.Get("without"), "selection="); ok {
@@ -71,17 +74,19 @@ func read() (all []Field) {
 			}
 		}
 		if field.Name == "" {
-			field.Name = strings.ToLower(f.Name)
+			field.Name = nameOf(f.Name)
 		}
 		switch reflect.New(f.Type).Interface().(type) {
-		case *mcts.Selection:
-			field.Kind, field.Choices = Choice, strings.Split(f.Tag.Get("enum"), ",")
+		case *mcts.Selection, *Priors:
+			field.Kind, field.Choices = Choice, strings.Split(cmp.Or(f.Tag.Get("choices"), f.Tag.Get("enum")), ",")
 		case *solver.Nodes:
 			field.Kind, field.Most = Nodes, solver.MostNodes
 		case *uint64:
 			field.Kind, field.Most = Whole, 1<<64
 		case *int:
 			field.Kind = Whole
+		case *bool, **bool:
+			field.Kind = Truth
 		default:
 			field.Kind = Number
 		}
@@ -94,12 +99,24 @@ func read() (all []Field) {
 	return all
 }
 
+// nameOf is the name of a field without one: GumbelScale is gumbel_scale.
+func nameOf(field string) (name string) {
+	for i, r := range field {
+		if i > 0 && unicode.IsUpper(r) {
+			name += "_"
+		}
+		name += string(unicode.ToLower(r))
+	}
+	return name
+}
+
 // Values are the names of values in help texts, each before its value.
 func Values() []string {
-	puct, uct := mcts.DefaultConfig(mcts.PUCT), mcts.DefaultConfig(mcts.UCT)
+	puct, uct, gumbel := mcts.DefaultConfig(mcts.PUCT), mcts.DefaultConfig(mcts.UCT), mcts.DefaultConfig(mcts.Gumbel)
 	return []string{
 		"${exactNodes}", strconv.Itoa(solver.ProbeNodes),
 		"${puctC}", fmt.Sprintf("%.3g", puct.C), "${uctC}", fmt.Sprintf("%.3g", uct.C), "${fpu}", fmt.Sprintf("%.3g", puct.FPU),
+		"${cVisit}", fmt.Sprint(gumbel.CVisit), "${cScale}", fmt.Sprint(gumbel.CScale), "${gumbelScale}", fmt.Sprint(gumbel.GumbelScale),
 	}
 }
 
@@ -148,6 +165,8 @@ func (f Field) Must() string {
 		return strings.Join(f.Choices[:last], ", ") + " or " + f.Choices[last]
 	case f.Kind == Nodes:
 		return fmt.Sprintf("true (%d nodes a position), false or a number of nodes from 0 to %d", solver.ProbeNodes, solver.MostNodes)
+	case f.Kind == Truth:
+		return "true or false"
 	case f.Most == 1<<64:
 		return "a whole number from 0 to 18446744073709551615"
 	case f.Kind == Whole:
@@ -195,6 +214,24 @@ func (f Field) Set(s *Search, value any) bool {
 		}
 		x += 0
 		*to = &x
+	case *bool:
+		on, isBool := value.(bool)
+		if !isBool {
+			return false
+		}
+		*to = on
+	case **bool:
+		on, isBool := value.(bool)
+		if !isBool {
+			return false
+		}
+		*to = &on
+	case *Priors:
+		name, _ := value.(string)
+		if !slices.Contains(f.Choices, name) {
+			return false
+		}
+		*to = Priors(name)
 	case *solver.Nodes:
 		on, isBool := value.(bool)
 		if !isBool && (!whole || !inRange) {
@@ -223,6 +260,9 @@ func (f Field) SetText(s *Search, text string) bool {
 	switch f.Kind {
 	case Choice:
 		return f.Set(s, text)
+	case Truth:
+		on, err := strconv.ParseBool(text)
+		return err == nil && text != "1" && text != "0" && f.Set(s, on)
 	case Nodes:
 		if text == "" {
 			return f.Set(s, true)

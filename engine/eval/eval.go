@@ -42,6 +42,11 @@ type Attributes struct {
 	Invariant bool    // a row's answer is bit for bit the same in every batch
 	Search    *Search // nil: searches use the default constants of their selection rule
 
+	// Plain means that searches judge the network by itself, unless their caller chooses otherwise:
+	// without lookahead, solver, flat priors and transpositions. It is set for networks that are not
+	// in evald's formats.
+	Plain bool
+
 	// Supports returns nil for a board that the backend answers, and otherwise an
 	// *UnsupportedError. If it is nil, the backend answers every board.
 	Supports func(*game.Board) error
@@ -77,6 +82,16 @@ type Tuned struct {
 func (t Tuned) Attributes() Attributes {
 	a := t.Backend.Attributes()
 	a.Search = &t.Search
+	return a
+}
+
+// Foreign is a backend of a network that is not in evald's formats.
+type Foreign struct{ Backend }
+
+// Attributes are those of the wrapped backend, with Plain set.
+func (f Foreign) Attributes() Attributes {
+	a := f.Backend.Attributes()
+	a.Plain = true
 	return a
 }
 

@@ -10,7 +10,7 @@
 //	config.go     Config: selection rules and their constants
 //	tree.go       Tree: the pure core; root.go: the root's special treatment; gumbel.go: the selection of Gumbel;
 //	              graph.go: transpositions
-//	result.go     results of a tree; known.go: results of searches, by position
+//	result.go     results of a tree; walk.go: all its positions; known.go: results of searches, by position
 //	search.go     Limits, Search: many trees through one evaluator
 //	lanes.go      trees that take turns on a core
 //	scheduler.go  positions that arrive one after the other; clock.go: searches that end at a deadline
@@ -26,7 +26,8 @@
 // many games do not fit a processor's caches, and a visit reads a chain of nodes.
 //
 // A tree itself looks two stones ahead (game.Board.Safe). Moves that let the other side win at once are lost before their first visit. If
-// only one other move is left, the visit continues through it without an evaluation. UCT remains the plain search of the literature.
+// only one other move is left, the visit continues through it without an evaluation. UCT looks one stone ahead. With Config.Plain no search
+// looks ahead: it is that of the papers, with which a network is judged by itself.
 //
 // A transposition is two nodes that share their moves (graph.go). The nodes remain moves in a flat arena, and each path to a position keeps
 // its own visits. Paths share only the values; another path notices a proof at its next visit. Self-play does not use transpositions: it
@@ -37,6 +38,7 @@
 package mcts
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -105,6 +107,18 @@ type Config struct {
 	// Moves is the number of root moves that Gumbel considers. Visits is the number of visits that it distributes among them.
 	Moves, Visits int
 
+	// CVisit and CScale are the paper's constants of Gumbel's scale of values relative to logits:
+	// (CVisit + the most visits of a move) * CScale * q, where q is 0 for a loss and 1 for a win. With
+	// Rescale, q is 0 for the node's least value and 1 for its largest. GumbelScale multiplies the noise
+	// with which root moves are sampled; with 0 the search is the same for each Seed.
+	CVisit, CScale, GumbelScale float64
+	Rescale                     bool
+
+	// Plain makes the search that of the papers: it looks no stone ahead and proves nothing. Each move
+	// is a node, and a game that is over is a leaf with its result. All Visits are made. Exact and
+	// RootNodes must be 0.
+	Plain bool
+
 	// Exact, if above 0 on the board (solver.Nodes.On), probes each position below the root at its first visit. If the probe finds the
 	// result, the position is proved without an evaluation. The proof has no distance, so it counts as if the game lasted until the board
 	// is full.
@@ -129,7 +143,7 @@ type Config struct {
 
 // DefaultConfig returns the configuration of a selection rule, without noise. UCT uses the exploration constant of its paper.
 func DefaultConfig(s Selection) Config {
-	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, MaxNodes: 1 << 20}
+	c := Config{Selection: s, C: 1.5, FPU: 0.2, FlatPriors: true, Transpositions: true, Discount: 1, Alpha: 1, Moves: 16, Visits: 64, CVisit: 50, CScale: 1, GumbelScale: 1, MaxNodes: 1 << 20}
 	if s == UCT {
 		c.C = math.Sqrt2
 	}
@@ -183,6 +197,9 @@ func (c Config) complete(b *game.Board) (Config, error) {
 		{"Alpha", c.Alpha, 1e-6, 1e6},
 		{"ForcedPlayouts", c.ForcedPlayouts, 0, 1e6},
 		{"Selection", float64(c.Selection), 0, float64(Gumbel)},
+		{"CVisit", c.CVisit, 0, 1e6},
+		{"CScale", c.CScale, 0, 1e6},
+		{"GumbelScale", c.GumbelScale, 0, 1e6},
 		{"Reserve", float64(c.Reserve), 0, 1 << 31},
 		{"Exact", float64(c.Exact), float64(solver.ByBoard), solver.MostNodes},
 		{"RootNodes", float64(c.RootNodes), 0, float64(RootNodesFor(math.MaxInt))},
@@ -191,6 +208,9 @@ func (c Config) complete(b *game.Board) (Config, error) {
 		if !(f.value >= f.min && f.value <= f.max) {
 			return c, fmt.Errorf("mcts: %s is %v, must be %v to %v", f.name, f.value, f.min, f.max)
 		}
+	}
+	if c.Plain && (c.Exact.On(b) > 0 || c.RootNodes > 0) {
+		return c, errors.New("mcts: a search without lookahead proves nothing: it cannot use a solver (exact)")
 	}
 	if c.Selection == Gumbel && (c.Moves < 1 || c.Visits < 1) {
 		return c, fmt.Errorf("mcts: Gumbel with %d moves and %d visits, must be 1 or more", c.Moves, c.Visits)

@@ -35,12 +35,12 @@ func (t *Tree) link(at uint32, p game.Position) bool {
 func (t *Tree) moves(n *node) []node { return t.nodes[n.first : n.first+uint32(n.count)] }
 
 // survey counts the visits of a position: 1 and those of its moves, including visits in progress. done reports whether the moves prove the
-// position: one of them wins, or none is open. A visit by another path may have found that proof.
-func survey(moves []node) (visits uint32, done bool) {
-	visits, done = 1, true
+// position: one of them wins, or none is open. A visit by another path may have found that proof. In a plain search they prove nothing.
+func (t *Tree) survey(moves []node) (visits uint32, done bool) {
+	visits, done = 1, !t.config.Plain
 	for i := range moves {
 		c := &moves[i]
-		if c.proof == won {
+		if c.proof == won && !t.config.Plain {
 			return 0, true
 		}
 		done = done && c.proof != open

@@ -7,9 +7,6 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// The scale of values relative to logits is (gumbelVisits + the most visits of a move) * (q+1)/2, as in the paper.
-const gumbelVisits = 50
-
 // gumbel is the state of the root's sequential halving.
 type gumbel struct {
 	noise    [game.MaxBits]float64 // Gumbel(0,1) of each root move; -Inf if the move is not considered
@@ -25,7 +22,7 @@ func (t *Tree) startGumbel(n *node) {
 	g.reset()
 	count, alive := int(n.count), 0
 	for i := range count {
-		g.noise[i] = -math.Log(-math.Log(1 - t.random.Float64()))
+		g.noise[i] = min(-math.Log(-math.Log(1-t.random.Float64())), math.MaxFloat64) * t.config.GumbelScale
 		if t.nodes[n.first+uint32(i)].proof == lost {
 			g.noise[i] = math.Inf(-1)
 			continue
@@ -43,7 +40,11 @@ func (t *Tree) startGumbel(n *node) {
 		g.noise[least] = math.Inf(-1)
 	}
 	if considered > 0 {
-		g.sequence = halving(g.sequence, considered, t.config.Visits)
+		visits := t.config.Visits
+		if t.config.Plain {
+			visits-- // the first visit of the root is its evaluation, which the paper does not count
+		}
+		g.sequence = halving(g.sequence, considered, visits)
 	}
 }
 
@@ -108,21 +109,46 @@ func (t *Tree) completed(n *node, values *[game.MaxBits]float64) {
 			sum += float64(c.prior) * t.mean(c)
 		}
 	}
-	mixed := 0.0
-	if n.raw != unevaluated {
-		mixed = -float64(n.raw) / rawUnit
-	}
+	mixed := t.raw(n)
 	if weight > 0 {
 		mixed = (mixed + visits*sum/weight) / (1 + visits)
+	}
+	least, largest := math.Inf(1), math.Inf(-1)
+	if t.config.Rescale && int(n.count) < t.board.Actions() { // illegal moves count like moves without visits, as in mctx
+		least, largest = mixed, mixed
 	}
 	for i := range uint32(n.count) {
 		c := &t.nodes[n.first+i]
 		q := mixed
-		if c.visits > 0 || c.proof != open {
+		if c.visits > 0 || c.proof != open && !t.unseen(c) {
 			q = t.mean(c)
 		}
-		values[i] = (gumbelVisits + float64(most)) * (q + 1) / 2
+		values[i], least, largest = q, min(least, q), max(largest, q)
 	}
+	if !t.config.Rescale {
+		least, largest = -1, 1
+	}
+	scale := (t.config.CVisit + float64(most)) * t.config.CScale / max(largest-least, 1e-8)
+	for i := range int(n.count) {
+		values[i] = scale * (values[i] - least)
+	}
+}
+
+// raw is the evaluation of n's position before it had moves, -1..1 for its side to move; 0 if there was none. node.raw is a rounded value.
+// In a plain search without transpositions n's sum is its evaluation and what the visits of its moves have added.
+func (t *Tree) raw(n *node) float64 {
+	switch {
+	case n.raw == unevaluated:
+		return 0
+	case !t.config.Plain || t.shares:
+		return 0 - float64(n.raw)/rawUnit // never -0
+	}
+	sum, own := 0-n.sum, n.visits
+	for _, c := range t.moves(n) {
+		sum -= t.config.Discount * c.sum
+		own -= c.visits
+	}
+	return sum / float64(max(1, own)) // several if memory was full
 }
 
 // improved writes the improved policy of n's moves: the softmax of log prior + scaled value.
@@ -145,7 +171,7 @@ func (t *Tree) improved(n *node, policy *[game.MaxBits]float64) {
 
 // chooseGumbel chooses the move whose share of the visits is furthest below its probability in the improved policy.
 func (t *Tree) chooseGumbel(n *node) uint32 {
-	visits, done := survey(t.moves(n))
+	visits, done := t.survey(t.moves(n))
 	if done {
 		return decided
 	}

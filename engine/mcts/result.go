@@ -32,12 +32,17 @@ func (t *Tree) MovesAfter(line []int, moves []Move) []Move {
 		}
 		at = &t.moves(at)[next]
 	}
-	for _, c := range t.moves(at) {
-		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior), Result: c.proof.result()}
-		if c.proof != open {
-			m.Plies = int(c.plies) + 1
+	return t.movesOf(at, moves)
+}
+
+func (t *Tree) movesOf(n *node, moves []Move) []Move {
+	for _, c := range t.moves(n) {
+		m := Move{Action: int(c.action), Visits: int(c.visits), Prior: float64(c.prior)}
+		proved := c.proof != open && !t.unseen(&c)
+		if proved {
+			m.Result, m.Plies = c.proof.result(), int(c.plies)+1
 		}
-		if c.visits > 0 || c.proof != open {
+		if c.visits > 0 || proved {
 			m.Q = t.mean(&c)
 		}
 		moves = append(moves, m)
@@ -67,6 +72,12 @@ func (t *Tree) Value() float64 {
 		return 0
 	}
 	return 0 - t.mean(n) // not -mean: a draw is 0, never -0
+}
+
+// Raw is the evaluator's value of the root, -1..1 for the side to move; ok is false if the rules decided the root and nobody was asked.
+func (t *Tree) Raw() (value float64, ok bool) {
+	n := &t.nodes[rootNode]
+	return t.raw(n), n.raw != unevaluated
 }
 
 // WDL writes the mean probabilities of win, draw and loss for the side to move, or the proved ones, into wdl [3].
@@ -110,6 +121,8 @@ func (t *Tree) better(moves []node, values []float64, i, k int) bool {
 	a, b := &moves[i], &moves[k]
 	rank := func(n *node) int { // a win, then open moves, then a loss; a draw counts as open or, if the root is won, comes after open moves
 		switch {
+		case t.config.Plain:
+			return 2
 		case n.proof == won:
 			return 3
 		case n.proof == lost:
@@ -177,7 +190,8 @@ func (t *Tree) Policy(policy []float32, temperature float64) {
 	}
 }
 
-// Line appends the principal variation: the best move of the root, then at each node a proved win or the most visited move.
+// Line appends the principal variation: the best move of the root, then at each node a proved win or the most visited move. A plain search
+// has no proofs.
 func (t *Tree) Line(actions []int) []int {
 	best := t.Best()
 	if best < 0 {
@@ -197,7 +211,11 @@ func (t *Tree) Line(actions []int) []int {
 		for i := range uint32(n.count) {
 			c := &t.nodes[n.first+i]
 			switch {
-			case c.visits == 0 && c.proof != won:
+			case c.visits == 0 && (c.proof != won || t.config.Plain):
+			case t.config.Plain:
+				if at == 0 || c.visits > t.nodes[at].visits {
+					at = n.first + i
+				}
 			case at == 0, c.proof == won, c.proof != lost && c.visits > t.nodes[at].visits && t.nodes[at].proof != won:
 				at = n.first + i
 			}
@@ -209,6 +227,9 @@ func (t *Tree) Line(actions []int) []int {
 	}
 	// The search sees two stones ahead without nodes: a stone that wins, and one before it that leaves no defence. Line appends them.
 	for range 2 {
+		if t.config.Plain {
+			break
+		}
 		if t.board.Result(p) != game.Ongoing {
 			break
 		}

@@ -45,7 +45,7 @@ type script struct {
 // begin is "new RULES:MOVES SELECTION OPTION=VALUE..": a new tree. It shows the board. C is 1, and all other options are off
 // unless they are named.
 func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
-	c := Config{C: 1, Discount: 1, Alpha: 1, Moves: 16, Visits: 16, MaxNodes: 1000}
+	c := Config{C: 1, Discount: 1, Alpha: 1, Moves: 16, Visits: 16, CVisit: 50, CScale: 1, GumbelScale: 1, MaxNodes: 1000}
 	var parser game.Parser
 	at, err := parser.Parse(d.CmdArgs[0].Key)
 	if err != nil {

@@ -194,13 +194,13 @@ func (t *Tree) step(leaf *Leaf) (more bool) {
 //
 // It reports whether the visit continues with a move.
 //
-// UCT remains the plain search of the literature and looks only one stone ahead. It gives a node its moves at the second visit, because it
-// does not use priors, and most nodes never have a second visit.
+// UCT looks only one stone ahead. It gives a node its moves at the second visit, because it does not use priors, and most nodes never have
+// a second visit. A plain search applies no rules.
 func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 	if n.blocked() {
 		return false
 	}
-	if n.visits == 0 && !t.board.Wins(leaf.Position).IsZero() {
+	if n.visits == 0 && !t.config.Plain && !t.board.Wins(leaf.Position).IsZero() {
 		t.settle(leaf, lost, 1)
 		return false
 	}
@@ -212,7 +212,7 @@ func (t *Tree) look(n *node, leaf *Leaf) (more bool) {
 			t.probe(n, leaf)
 			return false
 		}
-	case at == rootNode, n.visits > 0, !leaf.safe.WithoutFirst().IsZero():
+	case at == rootNode, n.visits > 0, t.config.Plain, !leaf.safe.WithoutFirst().IsZero():
 		t.probe(n, leaf)
 		return false // the root needs priors for its moves; a node with visits has no moves only because memory is full
 	case leaf.safe.IsZero():
@@ -239,7 +239,7 @@ func (t *Tree) probe(n *node, leaf *Leaf) {
 
 // safe is the set of cells whose moves do not lose within the stones that the search looks ahead.
 func (t *Tree) safe(p game.Position) game.Bits {
-	if t.config.Selection == UCT {
+	if t.config.Selection == UCT || t.config.Plain {
 		return t.board.Legal(p)
 	}
 	return t.board.Safe(p)
@@ -304,8 +304,8 @@ func (t *Tree) Abandon(leaf *Leaf) {
 	}
 }
 
-// grow gives node at its moves, if it has none and there is room. p is the node's position; none of its moves wins at once. Moves that are
-// not safe are lost. The priors of the others sum to 1. They are proportional to the policy or, if flat is set, to its square roots
+// grow gives node at its moves, if it has none and there is room. p is the node's position; only in a plain search may a move win at once.
+// Moves that are not safe are lost. The priors of the others sum to 1. They are proportional to the policy or, if flat is set, to its square roots
 // (Config.FlatPriors); they are equal if policy is nil.
 func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32, flat bool) {
 	legal := t.board.Legal(p)
@@ -314,6 +314,10 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 		return
 	}
 	first, total := uint32(len(t.nodes)), float32(0)
+	var wins game.Bits
+	if t.config.Plain {
+		wins = t.board.Wins(p)
+	}
 	for l := legal; !l.IsZero(); l = l.WithoutFirst() {
 		n := node{action: uint8(t.board.Action(l.First())), raw: unevaluated}
 		switch {
@@ -326,7 +330,10 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 		default:
 			n.prior = policy[n.action]
 		}
-		if n.proof == open && p.All.Or(l.LowBit()) == t.board.Full() {
+		switch {
+		case !wins.And(l.LowBit()).IsZero():
+			n.proof = won
+		case n.proof == open && p.All.Or(l.LowBit()) == t.board.Full():
 			n.proof = drawn
 		}
 		total += n.prior
@@ -351,8 +358,12 @@ func (t *Tree) grow(at uint32, p game.Position, safe game.Bits, policy []float32
 
 // prove carries proofs from the end of a path towards the root, and stops at the first node that stays open (Winands et al., Monte-Carlo
 // tree search solver, 2008). A move is lost if the other side has a winning reply. If all replies are proved, the move's result follows
-// from the best of them. Of several wins, the fastest counts; of several losses, the slowest.
+// from the best of them. Of several wins, the fastest counts; of several losses, the slowest. In a plain search only the end of a game is
+// a proof.
 func (t *Tree) prove(path []uint32) {
+	if t.config.Plain {
+		return
+	}
 	for d := len(path) - 1; d >= 0; d-- {
 		n := &t.nodes[path[d]]
 		best, plies := lost, uint8(0)
@@ -432,7 +443,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	total := max(n.visits+uint32(n.pending), 1)
 	if t.shares {
 		var done bool
-		if total, done = survey(moves); done {
+		if total, done = t.survey(moves); done {
 			return decided
 		}
 	}
@@ -450,7 +461,7 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 		switch {
 		case c.proof == lost || c.blocked() || depth == 0 && t.gives(c):
 			continue
-		case c.proof != open:
+		case c.proof != open && !t.unseen(c):
 			q = t.known(c)
 		case visits == 0:
 			if c.prior > likeliest {
@@ -486,6 +497,10 @@ func (t *Tree) choosePUCT(n *node, depth int) uint32 {
 	}
 	return n.first + uint32(best)
 }
+
+// unseen reports whether the search does not know the move's result yet, although the rules do: in a plain search a game ends at the first
+// visit.
+func (t *Tree) unseen(n *node) bool { return t.config.Plain && n.visits == 0 }
 
 // blocked reports whether the node's first visit is pending, so that no result is known. The leaf of that visit is the node itself or lies
 // at the end of a forced line. (If memory is full, leaves have no moves, and several visits to one may be pending.)

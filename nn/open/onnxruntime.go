@@ -86,6 +86,14 @@ func (f *Foreign) open(name string, o Options) (*Opened, error) {
 	if err := f.check(name, o); err != nil {
 		return nil, err
 	}
+	e, err := f.on(name, o)
+	if err == nil {
+		e.Evaluator = evaluator(eval.Foreign{Backend: e.Backend()})
+	}
+	return e, err
+}
+
+func (f *Foreign) on(name string, o Options) (*Opened, error) {
 	switch o.Backend {
 	case Auto:
 		return f.fastest(name, o)

@@ -39,6 +39,9 @@ func NewPlayers(spec agent.Spec, shared agent.Shared, most int) (*Players, error
 	if most < 1 {
 		return nil, fmt.Errorf("kaggle: %d games at once: must be 1 or more", most)
 	}
+	if spec.Name == "mcts" { // a game is to be won, also with a user's own network
+		spec.How = spec.How.Helped()
+	}
 	p := &Players{spec: spec, shared: shared, most: most, slots: make(chan struct{}, most)}
 	first, err := p.newPlayer(allowed(defaultAct, spec.Time))
 	if err != nil {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
@@ -33,6 +35,9 @@ func At(p unsafe.Pointer) Memory { return Memory{p, anySize} }
 // most is the maximum number of positions of a call and of bytes of a text, so that no size
 // overflows.
 const most = 1 << 32
+
+// mostWords is the maximum number of numbers in a call's arrays of trees.
+const mostWords = 1 << 40
 
 // Text returns the text of size bytes at an address.
 func Text(p unsafe.Pointer, size int64) (string, error) {
@@ -313,14 +318,39 @@ func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Eva
 }
 
 // Search starts a Search and returns its number.
-func (c *Calls) Search(evaluator, board, n int64, positions Memory, options string, visits, policy, q, wdl, best, proved Memory) (int64, error) {
+func (c *Calls) Search(evaluator, board, n int64, positions Memory, options string, visits, policy, q, wdl, best, proved, prior, raw Memory, most int64, tree Memory) (int64, error) {
 	return c.start(evaluator, board, n, positions, func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
 		rows, moves := len(positions), len(positions)*b.Actions()
+		if most < 0 || most > ask.MostVisits || most > mostWords/int64(max(1, treeWords(b, rows, 1))) {
+			return nil, fmt.Errorf("tree: %d trees of %d visits are too large: must have less than 2^40 numbers", rows, most)
+		}
 		return Search(e, b, positions, options, Found{
+			Prior: slice[float32](prior, moves), Raw: slice[float32](raw, rows), Tree: slice[int32](tree, treeWords(b, rows, int(most))),
 			Visits: slice[uint32](visits, moves), Policy: slice[float32](policy, moves), Q: slice[float32](q, moves),
 			WDL: slice[float32](wdl, 3*rows), Best: slice[int32](best, rows), Proved: slice[int8](proved, rows),
 		})
 	})
+}
+
+// Rule writes Rule as JSON, and returns the size that the text needs. evaluator 0 is the caller's
+// function.
+func (c *Calls) Rule(evaluator, board int64, options string, into Memory, size int64) (int64, error) {
+	var e *Evaluator
+	var err error
+	if evaluator != 0 {
+		if e, err = kept[*Evaluator](c, evaluator); err != nil {
+			return 0, err
+		}
+	}
+	b, err := BoardOf(int(board))
+	if err != nil {
+		return 0, err
+	}
+	rule, err := Rule(e, b, options)
+	if err != nil {
+		return 0, err
+	}
+	return text(strconv.Quote(rule), into, size), nil
 }
 
 // Solve starts a Solve and returns its number.

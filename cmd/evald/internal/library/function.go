@@ -20,7 +20,7 @@ type Function struct {
 func NewFunction(rows int) *Function { return &Function{rows, make(chan *Ask, 64)} }
 
 // Attributes implements eval.Backend.
-func (f *Function) Attributes() eval.Attributes { return eval.Attributes{Rows: f.rows} }
+func (f *Function) Attributes() eval.Attributes { return eval.Attributes{Rows: f.rows, Plain: true} }
 
 // Ask is a batch that waits for answers.
 type Ask struct {

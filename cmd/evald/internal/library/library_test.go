@@ -23,7 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // found has room for the searches of n positions.
 func found(b *game.Board, n int) Found {
 	a := b.Actions()
-	return Found{make([]uint32, n*a), make([]float32, n*a), make([]float32, n*a), make([]float32, 3*n), make([]int32, n), make([]int8, n)}
+	return Found{
+		Visits: make([]uint32, n*a), Policy: make([]float32, n*a), Q: make([]float32, n*a), WDL: make([]float32, 3*n),
+		Best: make([]int32, n), Proved: make([]int8, n), Prior: make([]float32, n*a), Raw: make([]float32, n),
+	}
 }
 
 // even answers that all moves and results are as likely.
@@ -65,7 +68,7 @@ func TestSearch(t *testing.T) {
 	positions := gametest.Positions(gametest.Rand(1), b, 60, true)
 	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
 	defer uniform.Close()
-	const options = `{"visits":40,"batch":16}`
+	const options = `{"visits":40,"batch":16,"lookahead":true,"exact":1000,"transpositions":true,"priors":"policy"}`
 	want, got := found(b, len(positions)), found(b, len(positions))
 	w := gametest.Must(Search(uniform, b, positions, options, want))(t)
 	_, _, err = drain(w, nil)

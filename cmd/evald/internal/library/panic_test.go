@@ -107,7 +107,10 @@ func TestPanics(t *testing.T) {
 			_, q := floats(7 * n)
 			_, best := memory[int32](n)
 			_, proved := memory[int8](n)
-			err := l.end(l.make("search", e, number, n, in, `{"visits":20,"batch":16,"exact":false}`, into, policy, q, wdlInto, best, proved))
+			_, prior := floats(7 * n)
+			_, raw := floats(n)
+			_, none := memory[int32](0)
+			err := l.end(l.make("search", e, number, n, in, `{"visits":20,"batch":16,"exact":false}`, into, policy, q, wdlInto, best, proved, prior, raw, 0, none))
 			return answers{wdl, visits}, err
 		},
 		"self-play": func(l *local, e int64) (answers, error) {
@@ -172,7 +175,8 @@ func TestWrongOrder(t *testing.T) {
 	_, wdl := memory[float32](3)
 	_, one := memory[int32](1)
 	_, small := memory[int8](1)
-	work := gametest.Must(l.make("search", 0, board, 1, in, `{"visits":20,"exact":false}`, many, many, many, wdl, one, small))(t)
+	_, none := memory[int32](0)
+	work := gametest.Must(l.make("search", 0, board, 1, in, `{"visits":20,"exact":false}`, many, many, many, wdl, one, small, many, one, 0, none))(t)
 	refused := func(says string, name string, arguments ...any) {
 		t.Helper()
 		if _, err := l.make(name, arguments...); err == nil || !strings.Contains(err.Error(), says) || fault.In(err) != nil {

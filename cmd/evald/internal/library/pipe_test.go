@@ -103,7 +103,7 @@ func TestServe(t *testing.T) {
 		t.Fatalf("parse: %d, %q", result, text)
 	}
 	positions := arrays[0]
-	work, text, _ := c.call("search", 0, board, 2, positions, `{"visits":20,"exact":false}`, late(40), late(40), late(40), late(24), late(8), late(2))
+	work, text, _ := c.call("search", 0, board, 2, positions, `{"visits":20,"exact":false}`, late(40), late(40), late(40), late(24), late(8), late(2), late(40), late(8), 0, late(0))
 	if work <= 0 {
 		t.Fatalf("search: %d, %q", work, text)
 	}
@@ -111,7 +111,7 @@ func TestServe(t *testing.T) {
 		event, text, arrays := c.call("wait", work, 1000, written(40))
 		if Event(event) == Ended {
 			visits := arrays[1]
-			if len(arrays) != 7 || batches == 0 || visits[0] == 0 {
+			if len(arrays) != 10 || batches == 0 || visits[0] == 0 {
 				t.Errorf("%d arrays after %d batches: %v", len(arrays), batches, arrays)
 			}
 			break

@@ -2,8 +2,11 @@ package library
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"unsafe"
 
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
@@ -19,6 +22,43 @@ type Found struct {
 	WDL    []float32 // [N,3]
 	Best   []int32   // [N] the action to play; -1 if the game is over
 	Proved []int8    // [N] the proved result 1, 0 or -1, else 2
+	Prior  []float32 // [N,A] as the search has used them
+	Raw    []float32 // [N] the evaluator's own value of the position; NaN if the rules decided it
+	Tree   []int32   // nil, or the mcts.Arrays of all trees one after the other, with room for Visits positions each
+}
+
+// arrays are the arrays in Tree.
+func (f Found) arrays(b *game.Board, visits int) mcts.Arrays {
+	n := len(f.Best) * visits
+	rest := f.Tree
+	whole := func(size int) []int32 { part := rest[:size:size]; rest = rest[size:]; return part }
+	floats := func(size int) []float32 {
+		part := whole(size)
+		return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(part))), size)
+	}
+	return mcts.Arrays{
+		NodeVisits: whole(n), Parents: whole(n), ActionFromParent: whole(n), NodeValues: floats(n), RawValues: floats(n),
+		ChildrenIndex: whole(n * b.Actions()), ChildrenVisits: whole(n * b.Actions()), ChildrenPriorLogits: floats(n * b.Actions()),
+		ChildrenRewards: floats(n * b.Actions()), ChildrenDiscounts: floats(n * b.Actions()), ChildrenValues: floats(n * b.Actions()),
+	}
+}
+
+// treeWords is the length of Found.Tree.
+func treeWords(b *game.Board, n, visits int) int { return n * visits * (5 + 6*b.Actions()) }
+
+// Rule describes the search that options select, with the evaluator or, if it is nil, the caller's
+// function: see ask.Search.Rule.
+func Rule(e *Evaluator, b *game.Board, options string) (string, error) {
+	o, err := ask.Decode(options, ask.Python)
+	if err != nil {
+		return "", fmt.Errorf("options of the search: %w", err)
+	}
+	evaluator, _, done, err := asks(e, b, o.Batch)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return o.Rule(evaluator.Backend(), b), nil
 }
 
 // Search searches each position in a tree of its own. e or, if it is nil, the caller's function evaluates the leaves. A position whose game
@@ -42,6 +82,14 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 		}
 	}()
 	config := o.Config(evaluator.Backend())
+	if found.Tree != nil {
+		if len(found.Tree) != treeWords(b, len(positions), o.Visits) {
+			return nil, fmt.Errorf("tree: the arrays have %d numbers, want %d", len(found.Tree), treeWords(b, len(positions), o.Visits))
+		}
+		if !config.Plain || config.Transpositions {
+			return nil, errors.New("tree: this search has lookahead or transpositions, whose trees have other nodes than positions: lookahead must be False and transpositions False")
+		}
+	}
 	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {
 		defer done()
 		trees := 0
@@ -56,6 +104,10 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 		var failed error
 		next := func(_ *mcts.Job, _ *mcts.Tree) mcts.Goal { return mcts.Goal{Visits: o.Visits} }
 		ended := func(j *mcts.Job, t *mcts.Tree, err error) {
+			if err == nil {
+				err = found.write(b, j.Row, t, o.Visits)
+				w.done.Add(1)
+			}
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -63,10 +115,7 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 					failed = err
 					w.cancel()
 				}
-				return
 			}
-			found.write(b, j.Row, t)
-			w.done.Add(1)
 		}
 		var jobs []*mcts.Job
 		for i, p := range positions {
@@ -102,13 +151,19 @@ func asks(e *Evaluator, b *game.Board, batch int) (evaluator *eval.Evaluator, fu
 	return eval.New(function, eval.Options{}), function, func() {}, nil
 }
 
-func (f Found) write(b *game.Board, row int, t *mcts.Tree) {
+// write fills the row of a tree, which has at most most visits.
+func (f Found) write(b *game.Board, row int, t *mcts.Tree, most int) error {
 	n := b.Actions()
-	visits, q, policy := f.Visits[row*n:(row+1)*n], f.Q[row*n:(row+1)*n], f.Policy[row*n:(row+1)*n]
+	visits, q, policy, prior := f.Visits[row*n:(row+1)*n], f.Q[row*n:(row+1)*n], f.Policy[row*n:(row+1)*n], f.Prior[row*n:(row+1)*n]
 	clear(visits)
 	clear(q)
+	clear(prior)
 	for _, m := range t.Moves(nil) {
-		visits[m.Action], q[m.Action] = uint32(m.Visits), float32(m.Q)
+		visits[m.Action], q[m.Action], prior[m.Action] = uint32(m.Visits), float32(m.Q), float32(m.Prior)
+	}
+	f.Raw[row] = float32(math.NaN())
+	if raw, ok := t.Raw(); ok {
+		f.Raw[row] = float32(raw)
 	}
 	t.Policy(policy, 1)
 	t.WDL(f.WDL[3*row : 3*row+3])
@@ -116,6 +171,10 @@ func (f Found) write(b *game.Board, row int, t *mcts.Tree) {
 	if r := t.Result(); r != game.Ongoing {
 		f.Proved[row] = int8(r.Value())
 	}
+	if f.Tree == nil {
+		return nil
+	}
+	return f.arrays(b, most).Write(t, row, most)
 }
 
 // over fills the row of a game that is over.
@@ -124,6 +183,8 @@ func (f Found) over(b *game.Board, row int, r game.Result) {
 	clear(f.Visits[row*n : (row+1)*n])
 	clear(f.Q[row*n : (row+1)*n])
 	clear(f.Policy[row*n : (row+1)*n])
+	clear(f.Prior[row*n : (row+1)*n])
+	f.Raw[row] = float32(math.NaN())
 	wdl := r.WDL()
 	copy(f.WDL[3*row:], wdl[:])
 	f.Best[row], f.Proved[row] = -1, int8(r.Value())

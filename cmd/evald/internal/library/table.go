@@ -57,7 +57,7 @@ func (r *arguments) m() Memory {
 }
 
 // MostArguments is the maximum number of a call's arguments.
-const MostArguments = 14
+const MostArguments = 15
 
 // Call makes a call from C, whose arguments are followed by the address of memory for the text of an
 // error, which it returns: nil if there is no such call.
@@ -106,9 +106,10 @@ var table = map[string]struct {
 	"evaluate": {7, func(c *Calls, r *arguments) (int64, error) {
 		return 0, c.Evaluate(r.n(), r.n(), r.n(), r.m(), r.m(), r.m(), r.m())
 	}},
-	"search": {11, func(c *Calls, r *arguments) (int64, error) {
-		return c.Search(r.n(), r.n(), r.n(), r.m(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
+	"search": {15, func(c *Calls, r *arguments) (int64, error) {
+		return c.Search(r.n(), r.n(), r.n(), r.m(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.n(), r.m())
 	}},
+	"rule":     {5, func(c *Calls, r *arguments) (int64, error) { return c.Rule(r.n(), r.n(), r.s(), r.m(), r.n()) }},
 	"solve":    {5, func(c *Calls, r *arguments) (int64, error) { return c.Solve(r.n(), r.n(), r.m(), r.s(), r.m()) }},
 	"selfplay": {3, func(c *Calls, r *arguments) (int64, error) { return c.Play(r.n(), r.n(), r.s()) }},
 	"records":  {3, func(c *Calls, r *arguments) (int64, error) { return c.Records(r.s(), r.m(), r.n()) }},

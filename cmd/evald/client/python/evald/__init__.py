@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._library import ClosedError as ClosedError, EvaldError as EvaldError, IndexingError as IndexingError, UnavailableError as UnavailableError
     from ._positions import Board as Board, Positions as Positions, board as board
     from ._records import Records as Records, read as read
-    from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, search as search, selfplay as selfplay, solve as solve
+    from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, Tree as Tree, search as search, selfplay as selfplay, solve as solve
     from ._work import Network as Network
 
 _modules = {
@@ -35,7 +35,7 @@ _modules = {
     "_library": ["ClosedError", "EvaldError", "IndexingError", "UnavailableError"],
     "_positions": ["Board", "Positions", "board"],
     "_records": ["Records", "read"],
-    "_search": ["NO_MOVE", "Game", "Searched", "search", "selfplay", "solve"],
+    "_search": ["NO_MOVE", "Game", "Searched", "Tree", "search", "selfplay", "solve"],
     "_work": ["Network"],
 }
 _homes = {name: module for module, names in _modules.items() for name in names}

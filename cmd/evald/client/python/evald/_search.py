@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterator, Union
+from typing import Any, Callable, Iterator, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ._evaluator import NAMED, Evaluator, Rows, evaluator
 from . import _arguments as arguments
-from ._library import EvaldError, error_text, failed, library
+from ._library import EvaldError, error_text, failed, library, told
 from ._positions import Board, Positions, PositionsLike, board
 from ._service import SEARCHED, Service
 from ._values import Value
@@ -26,34 +26,99 @@ SEARCHING: dict[str, tuple[Any, bool]] = {  # of each argument its default, and 
     "explore": (None, True),
     "fpu": (None, True),
     "exact": (None, True),
+    "lookahead": (None, True),
+    "priors": (None, True),
+    "transpositions": (None, True),
+    "discount": (1, True),
+    "noise": (None, True),
+    "alpha": (1, True),
+    "forced_playouts": (None, True),
+    "considered": (16, True),
+    "c_visit": (None, True),
+    "c_scale": (None, True),
+    "rescale": (False, True),
+    "gumbel_scale": (None, True),
     "batch": (256, False),
     "seed": (0, True),
     # engine/ask: end
 }
+INTEGERS = ("node_visits", "parents", "action_from_parent", "children_index", "children_visits")
+NODES = ("node_visits", "parents", "action_from_parent", "node_values", "raw_values")
+CHILDREN = ("children_index", "children_visits", "children_prior_logits", "children_rewards", "children_discounts", "children_values")
+Integers = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
 NO_MOVE = -1000  # the score of an illegal action
 MOST_SEED = (1 << 64) - 1
 MOST_GAMES = (1 << 62) - 1  # the number of the last game has 63 bits
 
 
+class Tree(Value):
+    """The trees of N searches with room for M = `visits` positions each, under the names of mctx. Position 0 is the root; the others follow level by
+    level. Values are for the side to move at the position, and 0 where the game is over.
+
+    `node_visits` [N,M] (0 where there is no position), `node_values` [N,M] means of the visits' values, `raw_values` [N,M] the network's own,
+    `parents` and `action_from_parent` [N,M] (-1 at the root). Of each move [N,M,A]: `children_index`, the position after it (-1 without visits),
+    `children_visits`, `children_prior_logits`, and its value: `children_rewards` (1 wins the game) + `children_discounts` (-1, and 0 where the game is
+    over) * `children_values`.
+    """
+
+    __slots__ = NODES + CHILDREN
+
+    node_visits: Integers
+    parents: Integers
+    action_from_parent: Integers
+    node_values: Floats
+    raw_values: Floats
+    children_index: Integers
+    children_visits: Integers
+    children_prior_logits: Floats
+    children_rewards: Floats
+    children_discounts: Floats
+    children_values: Floats
+
+    def __init__(self, words: Integers, n: int, most: int, actions: int) -> None:
+        at = 0
+        for name in self.__slots__:
+            shape = (n, most, actions) if name in CHILDREN else (n, most)
+            size = int(np.prod(shape))
+            part = words[at : at + size].reshape(shape)
+            setattr(self, name, part if name in INTEGERS else part.view(np.float32))
+            at += size
+
+    @property
+    def qvalues(self) -> Floats:
+        """[N,M,A] the value of each move with visits, for the side that makes it; 0 for others."""
+        values: Floats = self.children_rewards + self.children_discounts * self.children_values
+        return values
+
+    def __repr__(self) -> str:
+        return f"<{len(self.parents)} trees of {int((self.node_visits > 0).sum())} positions>"
+
+
 class Searched(Rows):
     """The results of searches, for the side to move.
 
-    `visits` [N,A] of each action; `policy` [N,A] their shares; `q` [N,A] mean values of actions; `wdl` [N,3]; `value` [N]; `best` [N] the action to
-    play (-1 if the game is over); and `proved` [N], the proved result 1, 0 or -1, else 2.
+    `visits` [N,A] of each action; `policy` [N,A] their shares, or the improved policy of gumbel: it sums to 1 wherever the game goes on; `q` [N,A] mean
+    values of actions; `prior` [N,A] as the search has used them; `wdl` [N,3]; `value` [N]; `raw_value` [N] the network's own value (NaN if the rules
+    decided the position, and the network was not asked); `best` [N] the action to play (-1 if the game is over); `proved` [N], the proved result 1, 0 or
+    -1, else 2; `tree` the Tree, if it was asked for; and `rule`, the search in words.
     """
 
-    __slots__ = ("visits", "q", "best", "proved")
+    __slots__ = ("visits", "q", "best", "proved", "prior", "raw_value", "tree", "rule")
 
     def __init__(self, positions: Positions) -> None:
         n, a = len(positions), positions.board.actions
         self.positions = positions
         self.visits = np.zeros((n, a), np.uint32)
-        self.policy, self.q = np.zeros((n, a), np.float32), np.zeros((n, a), np.float32)
-        self.wdl = np.zeros((n, 3), np.float32)
+        self.policy, self.q, self.prior = np.zeros((n, a), np.float32), np.zeros((n, a), np.float32), np.zeros((n, a), np.float32)
+        self.wdl, self.raw_value = np.zeros((n, 3), np.float32), np.full(n, np.nan, np.float32)
         self.best, self.proved = np.zeros(n, np.int32), np.zeros(n, np.int8)
+        self.tree: Tree | None = None
+        self.rule = ""
 
     def __repr__(self) -> str:
-        return f"<searches of {self.positions!r}>"
+        return f"<searches of {self.positions!r} by {self.rule}>"
 
 
 def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
@@ -91,6 +156,8 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
             progress(min(i + SEARCHED, n), n)
     likely = found.policy == found.policy.max(1, keepdims=True, initial=0)
     found.best[:] = np.where(found.policy.any(1), np.where(likely, found.q, -2).argmax(1), -1)
+    found.prior[:] = np.nan
+    found.rule = f"the service {service.url}"
     found.proved[:] = np.where((found.wdl == 1).any(1), found.wdl[:, 0] - found.wdl[:, 2], 2)
     return found
 
@@ -98,15 +165,27 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
 def search(positions: PositionsLike, rules: str | Board | None = None, *, network: AnyNetwork = None,
            # engine/ask: arguments
            visits: int = 800,
-           selection: str = "puct",
+           selection: Literal["puct", "uct", "gumbel"] = "puct",
            leaves: int = 1,
            explore: float | None = None,
            fpu: float | None = None,
            exact: int | bool | None = None,
+           lookahead: bool | None = None,
+           priors: Literal["flat", "policy"] | None = None,
+           transpositions: bool | None = None,
+           discount: float = 1,
+           noise: float | None = None,
+           alpha: float = 1,
+           forced_playouts: float | None = None,
+           considered: int = 16,
+           c_visit: float | None = None,
+           c_scale: float | None = None,
+           rescale: bool = False,
+           gumbel_scale: float | None = None,
            batch: int = 256,
            seed: int = 0,
            # engine/ask: end
-           progress: Progress | None = None) -> Searched:
+           tree: bool = False, progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
     `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The answer to a
@@ -116,17 +195,36 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     `visits`: Visits of each position's root.
     `selection`: How visits choose among moves: puct, uct, gumbel.
     `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
-    `explore`: Exploration constant of puct and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune),
-      or else 1.5 for puct and 1.41 for uct.
-    `fpu`: How much lower puct values a move without visits than its position (first play urgency): a larger one visits fewer moves. Default: that of
-      the network (evald match --tune), or else 0.2.
+    `explore`: Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match
+      --tune), or else 1.5 for puct and 1.41 for uct.
+    `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
+      Default: that of the network (evald match --tune), or else 0.2.
     `exact`: Prove leaves whose result a solver finds within 1000 nodes, or =NODES, and exclude moves of the position that it finds to give the result
-      away; =false is none. Default: 1000 on boards with gravity.
+      away; =false is none. Default: 1000 on boards with gravity, none in a search without lookahead.
+    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search
+      of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files).
+    `priors`: What puct makes of a network's policy: flat are its square roots, scaled to sum 1, with which a network that is too certain finds more;
+      policy is the policy itself. Default: flat, but policy for networks that are not in evald's formats.
+    `transpositions`: Let all orders of moves to a position share its visits. Default: true, but false for networks that are not in evald's formats.
+    `discount`: Factor of a value for each stone by which it is carried towards the root.
+    `noise`: Share of Dirichlet noise in the priors of a position's moves.
+    `alpha`: Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time.
+    `forced_playouts`: K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts).
+    `considered`: Moves of a position that gumbel considers.
+    `c_visit`: c_visit of gumbel, whose values weigh (c_visit + the most visits of a move) * c_scale against the logarithms of the priors. Default:
+      50.
+    `c_scale`: c_scale of gumbel, for values from 0 (lost) to 1 (won). Default: 1.
+    `rescale`: Let the least value of a position's moves be 0 and the largest 1, as mctx does (with a c_scale of 0.1).
+    `gumbel_scale`: Factor of gumbel's noise, which chooses the considered moves. With 0 they are the likeliest. Default: 1.
     `batch`: Leaves of all positions that are evaluated together. It changes no answer.
-    `seed`: Random seed of uct and gumbel.
+    `seed`: Random seed of uct and gumbel, and of noise.
     .. engine/ask: end
 
-    With an Evaluator that has a URL, the service searches with its model `search`, which does not accept `leaves` and `batch`. If several moves have the
+    With `tree` the result has all positions of the trees (see Tree), which takes 4 * (5 + 6A) bytes for each visit. Such a search has no lookahead and no
+    transpositions.
+
+    With an Evaluator that has a URL, the service searches with its model `search`, which does not accept `leaves`, `batch` and `tree`, and answers no
+    `prior` and `raw_value` (NaN). If several moves have the
     most visits, `best` is then the one with the highest value.
 
     >>> search("445566", visits=50).best      # completes three in a row
@@ -143,23 +241,44 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         explore=arguments.optional(arguments.number, "explore", explore, 0, 1000),
         fpu=arguments.optional(arguments.number, "fpu", fpu, -2, 2),
         exact=arguments.optional(arguments.nodes, "exact", exact),
+        lookahead=arguments.optional(arguments.flag, "lookahead", lookahead),
+        priors=arguments.optional(arguments.text, "priors", priors),
+        transpositions=arguments.optional(arguments.flag, "transpositions", transpositions),
+        discount=arguments.number("discount", discount, 0.5, 1),
+        noise=arguments.optional(arguments.number, "noise", noise, 0, 1),
+        alpha=arguments.number("alpha", alpha, 1e-06, 1e+06),
+        forced_playouts=arguments.optional(arguments.number, "forced_playouts", forced_playouts, 0, 1e+06),
+        considered=arguments.count("considered", considered, 1, 128),
+        c_visit=arguments.optional(arguments.number, "c_visit", c_visit, 0, 1e+06),
+        c_scale=arguments.optional(arguments.number, "c_scale", c_scale, 0, 1e+06),
+        rescale=arguments.flag("rescale", rescale),
+        gumbel_scale=arguments.optional(arguments.number, "gumbel_scale", gumbel_scale, 0, 1e+06),
         batch=arguments.count("batch", batch, 1, 1048576),
         seed=arguments.count("seed", seed, 0, MOST_SEED),
         # engine/ask: end
     )
+    tree = arguments.flag("tree", tree)
     if network is None or isinstance(network, (str, Evaluator)):
         network = evaluator(network, "network")
         if network.service is not None:
+            if tree:
+                raise EvaldError("tree: a service answers no trees; search here, with the function network=evaluator.network")
             return _searched_by(network.service, found, given, progress)
     number, function, _open = _asks(network)
     words = of._words
     chosen = arguments.options(given)
+    found.rule = told(library.rule, number, of.board._number, chosen)
+    most = given["visits"] if tree else 0
+    nodes = np.zeros(len(of) * most * (len(NODES) + len(CHILDREN) * of.board.actions), np.int32)
     call = library.search(
         number, of.board._number, len(of), library.pointer(words), chosen, library.pointer(found.visits), library.pointer(found.policy), library.pointer(found.q),
-        library.pointer(found.wdl), library.pointer(found.best), library.pointer(found.proved), error,
+        library.pointer(found.wdl), library.pointer(found.best), library.pointer(found.proved), library.pointer(found.prior), library.pointer(found.raw_value),
+        most, library.pointer(nodes), error,
     )
-    with Work(call, of.board, function, error, (words, found, _open)) as work:
+    with Work(call, of.board, function, error, (words, found, nodes, _open)) as work:
         work.wait(progress)
+    if tree:
+        found.tree = Tree(nodes, len(of), most, of.board.actions)
     return found
 
 

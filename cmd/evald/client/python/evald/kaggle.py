@@ -112,11 +112,13 @@ class Agent:
         function = self._asks_function()
         given: Any = self.network
         network: Any = self._remembering(deadline) if function else evaluator(given)
+        # A game is to be won: the solver helps, also the network of a user.
+        helped: Any = dict(lookahead=True, exact="free" not in position.board.rules, priors="flat", transpositions=True) if function else {}
         start = self._clock()
         if self._calls > 1 and start + self._call > limit:
             raise _TimeIsUp(f"the network takes {self._call:.1f} s, and only {limit - start:.1f} s are left")
         if function:
-            found = search(position, network=network, visits=1)
+            found = search(position, network=network, visits=1, **helped)
             yield int(found.best[0])
             if found.proved[0] != 2:
                 return
@@ -136,7 +138,7 @@ class Agent:
             if more < visits + max(1, visits // 4):
                 return
             start = now
-            found = search(position, network=network, visits=more, progress=check)
+            found = search(position, network=network, visits=more, progress=check, **helped)
             yield int(found.best[0])
             if found.proved[0] != 2:
                 return

@@ -189,6 +189,10 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Answers": Example(lambda: evald.Evaluator(backend="bitsquares").evaluate(["12", "33"], "5x4x4"), rows, zero),
     "Searched": Example(lambda: evald.search(["12", "33"], "5x4x4", network=uniform, visits=8), rows, zero),
+    "Tree": Example(
+        lambda: evald.search(["12", "33"], "5x4x4", network=uniform, visits=8, tree=True).tree,
+        lambda t: [*(plain(getattr(t, name)) for name in type(t).__slots__), plain(t.qvalues), repr(t)], lambda t: t.children_visits.fill(0),
+    ),
     "Game": Example(lambda: next(evald.selfplay(1, "5x4x4", network=uniform, visits=4)), rows, zero),
     "Records": Example(records, rows, zero),
     "Environment": Example(environment, steps, lambda games: games.step([3, 3])),

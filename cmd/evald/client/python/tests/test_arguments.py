@@ -52,12 +52,20 @@ RULES = Kind([3, 3.9, True, ["7x6x4"], b"7x6x4", NAN, "7x", "7x6x4\0x", pathlib.
 POSITIONS = Kind([3, 3.9, None, object(), [3], ["x"], [NAN], {"board": []}, [None], np.ones((2, 2))])
 PATHS = Kind([3, 3.9, None, True, b"x", [3], [b"x"], object()], lambda value: [pathlib.Path(value), [value], (pathlib.Path(value),)])
 
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of an argument of searches, by its type."""
+    of = str(inspect.signature(evald.search).parameters[name].annotation).removesuffix(" | None")
+    return {"int": COUNT, "float": NUMBER, "bool": FLAG, "int | bool": NODES}.get(of, TEXT)
+
+
 # The values of the arguments by their names, which mean the same everywhere.
 KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(("n", "visits", "leaves", "batch", "seed", "games", "first", "parallel", "nodes", "threads", "num_envs", "cache"), COUNT),
-    **dict.fromkeys((name for name, (usual, _) in SEARCHING.items() if usual is None), NUMBER),
+    **{name: kind_of(name) for name in SEARCHING},
     **dict.fromkeys(("timeout", "begins", "seconds"), NUMBER),
-    **dict.fromkeys(("reset", "mirror"), FLAG),
+    **dict.fromkeys(("reset", "mirror", "tree"), FLAG),
     **dict.fromkeys(("selection", "backend", "cpu_path", "url", "layout", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
     **dict.fromkeys(("network", "model"), NETWORK),
     **dict.fromkeys(("progress",), FUNCTION),
@@ -80,12 +88,13 @@ def games(n: int = 2) -> evald.Environment:
 
 # Right arguments of each function and method: (a function without arguments that returns the callable, its arguments).
 # Arguments of searches, each with a value that does something.
-SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _) in SEARCHING.items()} | dict(visits=2, exact=9, batch=8, seed=3)
+SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _) in SEARCHING.items()}
+SEARCH |= dict(visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="policy", transpositions=False)
 
 CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "board": (lambda: evald.board, dict(rules="5x4x4")),
     "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast")),
-    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", progress=None, **SEARCH)),
+    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, progress=None, **SEARCH)),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
         dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, progress=None),
@@ -135,7 +144,7 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 }
 
 # Functions whose arguments are objects of a framework or of evald itself, or which are called by it.
-WITHOUT = {"Answers", "Searched", "Game", "Records", "kaggle.agent", "openspiel.Bot.restart_at", "mctx.Model.root", "mctx.Model.recurrent", "mctx.Model.observe"}
+WITHOUT = {"Answers", "Searched", "Tree", "Game", "Records", "kaggle.agent", "openspiel.Bot.restart_at", "mctx.Model.root", "mctx.Model.recurrent", "mctx.Model.observe"}
 
 # Values that are wrong elsewhere and right here.
 RIGHT: dict[str, list[Any]] = {

@@ -271,12 +271,12 @@ class Searches(unittest.TestCase):
             a = e.evaluate(p)
             return a.policy, a.wdl
 
-        by_function = evald.search(lines, visits=60, network=same)
+        by_function = evald.search(lines, visits=60, network=same, lookahead=True, exact=True, priors="flat", transpositions=True)
         self.assertEqual(by_function.best.tolist(), together.best.tolist())
         self.assertTrue((by_function.visits.sum(1)[:4] >= 59).all())
 
     def test_finds(self) -> None:
-        found = evald.search(["445566", "121212"], visits=50, network=uniform)
+        found = evald.search(["445566", "121212"], visits=50, network=uniform, lookahead=True)
         self.assertIn(found.best[0], (2, 6))
         self.assertEqual(found.best[1], 0)
         self.assertEqual(found.proved.tolist(), [1, 1])
