@@ -178,7 +178,7 @@ func TestClose(t *testing.T) {
 	gametest.OK(t, err)
 	e := gametest.Must(Open(`{"backend":"bitsquares"}`))(t)
 	ask := func() error {
-		return e.Evaluate(t.Context(), b, make([]game.Position, 3), make([]float32, 9), make([]float32, 21), make([]uint8, 3))
+		return e.Evaluate(t.Context(), b, make([]game.Position, 3), false, make([]float32, 9), make([]float32, 21), make([]uint8, 3))
 	}
 	var all sync.WaitGroup
 	for range 4 {
@@ -294,7 +294,7 @@ func BenchmarkOne(b *testing.B) {
 		b.Run(backend, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := errors.Join(Parse(board, texts, positions), e.Evaluate(b.Context(), board, positions, wdl, policy, who)); err != nil {
+				if err := errors.Join(Parse(board, texts, positions), e.Evaluate(b.Context(), board, positions, false, wdl, policy, who)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -316,7 +316,7 @@ func BenchmarkMany(b *testing.B) {
 		wdl, policy, who := make([]float32, 3*n), make([]float32, n*board.Actions()), make([]uint8, n)
 		b.Run(options, func(b *testing.B) {
 			for b.Loop() {
-				if err := e.Evaluate(b.Context(), board, positions, wdl, policy, who); err != nil {
+				if err := e.Evaluate(b.Context(), board, positions, false, wdl, policy, who); err != nil {
 					b.Fatal(err)
 				}
 			}
