@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
@@ -16,7 +15,6 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -130,10 +128,7 @@ func (m *match) play(ctx context.Context, b *game.Board, w *Work) error {
 	if err != nil {
 		return fmt.Errorf("opening_plies: %w", err)
 	}
-	all := &arena.Match{Board: b, Openings: openings, Seed: m.Seed, Concurrency: runtime.GOMAXPROCS(0)}
-	if all.Players, err = m.players(ctx, w.function); err != nil {
-		return err
-	}
+	all := &arena.Match{Board: b, Players: m.players(ctx, w.function), Openings: openings, Seed: m.Seed, Concurrency: runtime.GOMAXPROCS(0)}
 	for _, p := range all.Players {
 		a, err := p.New(0) // so that errors appear before the match begins
 		if err == nil {
@@ -161,58 +156,42 @@ func (m *match) play(ctx context.Context, b *game.Board, w *Work) error {
 }
 
 // players returns the players. function is the first of the caller, nil if there is none.
-func (m *match) players(ctx context.Context, function *Function) (players []arena.Player, err error) {
+func (m *match) players(ctx context.Context, function *Function) (players []arena.Player) {
 	shared := play.Batched(play.Share(m.open))
 	for i, p := range m.Players {
-		spec, on := m.specs[i], shared
+		spec, on, with := m.specs[i], shared, (*together)(nil)
 		switch {
 		case p.Agent != "":
 			spec = shared.Choose(spec) // the networks of levels and of short times
 		case m.of[i] != nil:
 			e := m.of[i].evaluator
-			if e.Backend().Attributes().Rows != 1 {
-				e = m.batched(e.Backend())
-			}
-			spec, on.Models = agent.Spec{Name: "mcts", Search: m.search}, always(e)
+			spec, on = m.searching(play.Batched(agent.Shared{Models: always(e), Chosen: always(e)}))
 		default:
-			spec, on.Models = agent.Spec{Name: "mcts", Search: m.search}, always(m.batched(within{ctx, function}))
+			with = &together{Function: function, match: ctx}
+			m.closers = append(m.closers, func() error { with.calls.Wait(); return nil })
+			spec, on = m.searching(agent.Shared{Models: always(eval.New(with, eval.Options{}))})
 			function = function.Another()
-		}
-		if p.Agent == "" {
-			on.Chosen = nil
 		}
 		players = append(players, arena.Player{Name: p.Name, Limit: spec.Time, New: func(seed uint64) (agent.Agent, error) {
 			s := spec
 			s.Seed += seed
-			return agent.New(s, on)
+			a, err := agent.New(s, on)
+			if with != nil && err == nil {
+				a = moves{a, with}
+			}
+			return a, err
 		}})
 	}
-	return players, nil
+	return players
+}
+
+// searching is the agent of a function or an evaluator.
+func (m *match) searching(on agent.Shared) (agent.Spec, agent.Shared) {
+	return agent.Spec{Name: "mcts", Search: m.search}, on
 }
 
 func always(e *eval.Evaluator) func(string) (*eval.Evaluator, error) {
 	return func(string) (*eval.Evaluator, error) { return e, nil }
-}
-
-// within is a function whose batches end with the match: those of a queue.Batcher outlive its
-// callers.
-type within struct {
-	match context.Context
-	*Function
-}
-
-// Compute implements eval.Backend.
-func (f within) Compute(_ context.Context, b *eval.Batch) error {
-	return f.Function.Compute(f.match, b)
-}
-
-// batched returns an evaluator that merges the leaves of all games.
-func (m *match) batched(b eval.Backend) *eval.Evaluator {
-	merged := queue.New(b, queue.Config{MaxRows: max(2, m.Parallel), MaxDelay: time.Millisecond, InFlight: 1})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closers = append(m.closers, func() error { merged.Close(); return nil })
-	return eval.New(merged, eval.Options{})
 }
 
 // open opens a network of an agent, for the time of the match.

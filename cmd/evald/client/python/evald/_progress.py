@@ -25,11 +25,12 @@ class _Bar:
             from tqdm.auto import tqdm
         except ImportError:
             raise EvaldError("progress is True, and needs tqdm, which is not installed: pip install tqdm; or give a function of the numbers done and all") from None
-        self._make, self._bar = tqdm, None  # the bar appears with the first numbers
+        self._make: Callable[..., Any] = tqdm
+        self._bar: Any = None  # appears with the first numbers
 
     def __call__(self, done: int, all: int) -> None:
         if self._bar is None:
-            self._bar: Any = self._make(total=all or None)
+            self._bar = self._make(total=all or None)
         self._bar.update(done - self._bar.n)
         if done == all:
             self._bar.close()

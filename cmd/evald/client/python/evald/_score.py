@@ -12,7 +12,7 @@ import numpy.typing as npt
 from . import _arguments as arguments
 from ._evaluator import Evaluator
 from ._library import EvaldError, error_text, failed, library, told
-from ._match import columns
+from ._match import columns, searching
 from ._positions import Board, Positions, PositionsLike, board
 from ._progress import Progress, progress_of
 from ._search import NO_MOVE, AnyNetwork, _asks, _solved, asked
@@ -63,7 +63,8 @@ class Scores(Value):
     """The accuracy of a network, and of its searches, over positions with exact results: a row for each of V numbers of visits.
 
     `visits` [V], 0 for the policy without a search; `good` [V] the share of moves that keep win, draw or loss; `perfect` [V] the share of those with the
-    best exact score; `critical` [V] `good` over the positions in which a move can worsen the result; `regret` [V] the mean score given away. All have
+    best exact score; `critical` [V] `good` over the positions in which a move can worsen the result, NaN if there are none; `regret` [V] the mean score
+    given away. All have
     95% intervals [V,2]: `good_interval`, `perfect_interval`, `critical_interval` and `regret_interval`. `positions` and `critical_positions` are the
     numbers of positions. `report` is all of this and more, also for each set and by stones on the board, as `evald score --json` writes it.
 
@@ -88,6 +89,8 @@ class Scores(Value):
         self.positions, self.critical_positions = int(report[0]["all"]["positions"]), int(report[0]["all"]["critical"])
         for name, field in dict(good="good", perfect="perfect", critical="critical_good", regret="regret").items():
             means = [one["all"][field] for one in report]
+            if name == "critical" and self.critical_positions == 0:
+                means = [dict.fromkeys(("value", "low", "high"), np.nan)] * len(report)
             setattr(self, name, np.array([mean["value"] for mean in means]))
             setattr(self, name + "_interval", np.array([[mean["low"], mean["high"]] for mean in means]))
 
@@ -103,7 +106,7 @@ class Scores(Value):
     def __repr__(self) -> str:
         """A line for each number of visits."""
         def share(of: npt.NDArray[np.float64], interval: npt.NDArray[np.float64], unit: int, digits: int) -> str:
-            return f"{unit * of:.{digits}f} ±{unit * max(interval[1] - of, of - interval[0]):.{digits}f}"
+            return "-" if np.isnan(of) else f"{unit * of:.{digits}f} ±{unit * max(interval[1] - of, of - interval[0]):.{digits}f}"
 
         rows = [[f"{self.positions} positions", "perfect %", "good %", "regret", f"good % of {self.critical_positions} critical"]]
         for k, name in enumerate(self.names):
@@ -113,7 +116,7 @@ class Scores(Value):
 
 
 def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], rules: str | Board | None = None, *, visits: int | Sequence[int] = (0, 100),
-          raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
+          exact: int | bool | None = None, raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
     """Compares the likeliest moves of a network, and of searches with it, with exact scores, as `evald score` does.
 
     `network` is a function (see Network), a module of PyTorch, an Evaluator, or the name or path of a model. `sets` is a file with positions and exact
@@ -123,15 +126,15 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
 
     `visits` is one number of visits or several, each 0 or from 2 to 2^30. 0 is the policy without a search. Unless `raw` is True, the rules answer
     positions that the next stones decide, and leave out moves that lose to the next stone; with `raw` the policy is the network's own. Searches apply
-    the rules in any case. With `sizes` a function sees only batches of these numbers of positions. `progress` is called with the numbers of answers so
+    the rules in any case; `exact` is as in search. With `sizes` a function sees only batches of these numbers of positions. `progress` is called with the numbers of answers so
     far and of all; True shows a bar of tqdm.
 
     >>> score("bitsquares", (["12", "3"], labels(["12", "3"], "4x4x3")), "4x4x3", visits=20).good.shape
     (1,)
     """
     of = asked(network)
-    numbers = [visits] if np.ndim(visits) == 0 else list(visits)  # type: ignore[call-overload]
-    numbers = [arguments.count("visits", one, 0, 1 << 30) for one in numbers]
+    several = visits if isinstance(visits, (Sequence, np.ndarray)) and np.ndim(visits) == 1 else [visits]
+    numbers = [arguments.count("visits", one, 0, 1 << 30) for one in several]
     if not numbers or 1 in numbers:
         raise arguments.wrong("visits", visits, "0 or from 2 on, or several of these")
     raw, told_to, padded = arguments.flag("raw", raw), progress_of(progress), arguments.sizes("sizes", sizes)
@@ -158,7 +161,7 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
     words = np.concatenate([np.empty((0, 4), np.uint64)] + [positions._words for positions, _ in parts])
     scores = np.concatenate([np.empty((0, where.actions), np.int32)] + [scores for _, scores in parts])
     number, function, held = _asks(of)
-    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None))
+    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=searching(100, exact)))
     error = error_text()
     call = library.score(number, where._number, len(words), library.pointer(words), options, library.pointer(scores), error)
     with Work(call, where, function, error, (words, scores, held), padded) as work:
@@ -179,8 +182,12 @@ def _named(sets: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(sets, (str, os.PathLike)):
         yield pathlib.PurePath(sets).stem, one("sets", sets)
     elif isinstance(sets, Iterable) and not isinstance(sets, (bytes, np.ndarray, Positions)):
-        for i, of in enumerate(sets):
-            yield pathlib.PurePath(arguments.path(f"sets[{i}]", of)).stem, one(f"sets[{i}]", of)
+        files = [arguments.path(f"sets[{i}]", of) for i, of in enumerate(sets)]
+        names = [pathlib.PurePath(file).stem for file in files]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise EvaldError(f"sets: {files[names.index(name)]} and {files[i]} are both called {name}: give a dict, whose keys are their names")
+        yield from zip(names, files)
     else:
         raise arguments.wrong("sets", sets, "a file, Labels, positions with their scores, or several of these")
 
