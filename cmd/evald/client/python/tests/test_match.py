@@ -71,7 +71,7 @@ class Matches(unittest.TestCase):
         self.assertIn("too few games", repr(few))
 
     def test_functions(self) -> None:
-        """A function, an Evaluator and an agent with the same network and visits play the same games, however many at once; their batches fill."""
+        """An Evaluator plays as an agent with its network. A function plays the same games however many are played at once, and its batches fill."""
         rows: list[int] = []
         with evald.Evaluator(backend="bitsquares") as e:
 
@@ -79,8 +79,11 @@ class Matches(unittest.TestCase):
                 rows.append(len(positions))
                 return raw(e, positions)
 
-            want = evald.match({"new": "mcts:model=bitsquares,visits=12,exact=false", "old": "uct:sims=12"}, RULES, games=40)
+            agent = evald.match({"new": "mcts:model=bitsquares,visits=12,exact=false", "old": "uct:sims=12"}, RULES, games=40)
+            first = evald.match({"new": f, "old": "uct:sims=12"}, RULES, games=40, visits=12, exact=False, parallel=1)
+            self.assertEqual(set(rows), {1})
             for player, options in ((f, {}), (f, dict(parallel=3)), (f, dict(sizes=(1, 4, 16))), (e, {})):
+                want = first if player is f else agent
                 del rows[:]
                 got = evald.match({"new": player, "old": "uct:sims=12"}, RULES, games=40, visits=12, exact=False, **options)
                 np.testing.assert_array_equal(got.wins, want.wins)
