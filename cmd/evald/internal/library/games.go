@@ -72,7 +72,7 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 		}
 		remembering := selfplay.Remember(evaluator, o.Network, selfplay.Remembered)
 		if o.Order == byNumber {
-			return inOrder(ctx, remembering, o, over)
+			return inOrder(ctx, remembering, o, gamesOpen*o.Parallel, over)
 		}
 		return selfplay.Play(ctx, remembering, o.Config, o.First, o.Games, nil, over)
 	}), nil
@@ -83,16 +83,17 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 // one. Games of a board differ less in length, so it is rarely reached.
 const gamesOpen = 8
 
-// inOrder plays the games and calls over with each in the order of their numbers. If too many games
-// wait for an earlier one, free seats stay empty until all games that have begun are over.
-func inOrder(ctx context.Context, e *eval.Evaluator, o GameOptions, over func(*selfplay.Game) error) error {
+// inOrder plays the games and calls over with each in the order of their numbers. At most most games
+// have begun and not been passed to over; if there are as many, free seats stay empty until all of
+// them are over.
+func inOrder(ctx context.Context, e *eval.Evaluator, o GameOptions, most int, over func(*selfplay.Game) error) error {
 	c := o.Config.Sized(e, o.Games)
 	c.Parallel = min(c.Parallel, max(1, o.Games))
 	waiting := map[int]*selfplay.Game{}
 	next, begun, end := o.First, o.First, o.First+o.Games
 	for next < end {
 		err := selfplay.PlayNext(ctx, e, c, func() (int, bool) {
-			if begun == min(end, next+gamesOpen*c.Parallel) {
+			if begun == min(end, next+most) {
 				return 0, false
 			}
 			begun++

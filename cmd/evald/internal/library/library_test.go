@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/eval"
@@ -322,5 +323,38 @@ func BenchmarkMany(b *testing.B) {
 			}
 			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
 		})
+	}
+}
+
+// Games in the order of their numbers are those of any order, also if so few may wait for an earlier
+// one that seats stay empty.
+func TestGamesInOrder(t *testing.T) {
+	_, b, err := Board("5x4x4")
+	gametest.OK(t, err)
+	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
+	defer uniform.Close()
+	const options = `"games":40,"first":7,"visits":4,"fast_visits":4,"parallel":8`
+	w := gametest.Must(Play(uniform, b, "{"+options+"}"))(t)
+	_, games, err := drain(w, nil)
+	gametest.OK(t, err)
+	w.Release()
+	byNumber := func(x, y *selfplay.Game) int { return x.Number - y.Number }
+	if slices.IsSortedFunc(games, byNumber) {
+		t.Fatal("the games end in order by chance: change the options")
+	}
+	slices.SortFunc(games, byNumber)
+	o := GameOptions{Config: selfplay.DefaultConfig(), Order: "number"}
+	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
+	gametest.OK(t, decode("{"+options+"}", &o))
+	o.Rules, o.Config.Parallel = "5x4x4", o.Parallel
+	for _, most := range []int{1, 3, 8, gamesOpen * o.Parallel} {
+		var got []*selfplay.Game
+		gametest.OK(t, inOrder(t.Context(), uniform.evaluator, o, most, func(g *selfplay.Game) error {
+			got = append(got, g)
+			return nil
+		}))
+		if diff := cmp.Diff(games, got); diff != "" {
+			t.Errorf("at most %d games open (-want +got):\n%s", most, diff)
+		}
 	}
 }
