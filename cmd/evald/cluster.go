@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/cmd/evald/service/origin"
 	"github.com/evald/evald/engine/cluster"
@@ -142,7 +143,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	by := once(func(path string) (learn.Evaluators, error) {
+	by := play.Once(func(path string) (learn.Evaluators, error) {
 		on := c.processors
 		if on.CPUPath == "" && path != "" {
 			if on.CPUPath = path; on.check() != nil {

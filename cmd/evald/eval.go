@@ -23,6 +23,7 @@ type evalCmd struct {
 	Format  string       `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
 	Batch   int          `range:"1 to 1048576" default:"1024" help:"Positions per batch."`
 	Exact   solver.Nodes `help:"Answer a position exactly, with source solver, if a solver proves its result within ${exactNodes} nodes, or =NODES."`
+	Raw     bool         `without:"exact" help:"Answer with the network or heuristic alone, without the rules' answers to positions that the next stones decide."`
 	Verbose bool         `short:"v" help:"Show the configuration in force, and a summary at the end."`
 }
 
@@ -35,6 +36,9 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	defer e.Close()
 	if c.Exact > 0 {
 		e.Prove(c.Exact)
+	}
+	if c.Raw {
+		e.Evaluator = e.Raw()
 	}
 	if c.Format == "parquet" && c.Out == "" && isTerminal(s.out) {
 		return usage("--format parquet is not for a terminal: name a file with -o FILE")

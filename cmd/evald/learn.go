@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/plot"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -361,6 +362,6 @@ func evaluators(backend string, on processors, notes io.Writer) learn.Evaluators
 
 // eachOnce returns a function that passes only new texts to say, because every network of a run causes the same texts.
 func eachOnce(say func(string)) func(string) {
-	said := once(func(text string) (struct{}, error) { say(text); return struct{}{}, nil })
+	said := play.Once(func(text string) (struct{}, error) { say(text); return struct{}{}, nil })
 	return func(text string) { _, _ = said(text) }
 }

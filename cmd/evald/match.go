@@ -17,12 +17,10 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
-	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/engine/short"
 )
 
@@ -328,21 +326,8 @@ func (r *matchRun) show(w io.Writer) error {
 
 // share returns the networks and books that the agents share. All games use one batcher per network, so that their leaves fill its batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
-	shared := shareAgents(c.processors, notes)
-	batched := func(load func(string) (*eval.Evaluator, error)) func(string) (*eval.Evaluator, error) {
-		return once(func(name string) (*eval.Evaluator, error) {
-			e, err := load(name)
-			if err != nil {
-				return nil, err
-			}
-			if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
-				return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
-			}
-			return eval.New(queue.New(e.Backend(), queue.Config{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), eval.Options{}), nil
-		})
-	}
-	shared.Models, shared.Chosen = batched(shared.Models), batched(shared.Chosen)
-	books := once(func(path string) (*opening.Book, error) {
+	shared := play.Batched(shareAgents(c.processors, notes))
+	books := play.Once(func(path string) (*opening.Book, error) {
 		book, err := opening.Load(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && path == c.GrowBook:

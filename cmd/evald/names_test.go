@@ -72,7 +72,7 @@ func TestNamesAtEveryDoor(t *testing.T) {
 			l := gametest.Must(library.Open(string(options)))(t)
 			who := make([]uint8, len(pos))
 			b = eval.NewBatch(board, len(pos))
-			gametest.OK(t, l.Evaluate(t.Context(), board, pos, b.WDL, b.Policy, who))
+			gametest.OK(t, l.Evaluate(t.Context(), board, pos, false, b.WDL, b.Policy, who))
 			gametest.OK(t, l.Close())
 			same("Python's library", b.WDL, b.Policy)
 

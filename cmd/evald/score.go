@@ -325,7 +325,7 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 		if visits == 0 {
 			policy := subject{name: model, Evaluator: e}
 			if c.Raw {
-				policy = subject{name: model + ", raw", Evaluator: eval.New(e.Backend(), eval.Options{OwnRules: true})}
+				policy = subject{name: model + ", raw", Evaluator: e.Raw()}
 			}
 			all = append(all, policy)
 			continue

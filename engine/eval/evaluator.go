@@ -83,6 +83,14 @@ func (e *Evaluator) WithExact(x Backend) *Evaluator {
 	return &of
 }
 
+// Raw returns an Evaluator that answers with the backend alone: Evaluate skips the rules and exact
+// steps. So a network can be measured without their help. It shares everything else with e.
+func (e *Evaluator) Raw() *Evaluator {
+	of := *e
+	of.options.OwnRules, of.options.Exact = true, nil
+	return &of
+}
+
 // Evaluate fills WDL, Policy and Source for every Pos. A row's answer is bitwise the same in every batch, if the backend is Invariant.
 // Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps
 // ctx.Err().

@@ -145,7 +145,7 @@ func WriteBook(ctx context.Context, s *solver.Solver, b *book.Lazy, stones int, 
 	for p := range b.Positions(stones) {
 		rec := fromResult(s.Board(), p, int(b.Result(p).Value()))
 		if stones < b.Plies() {
-			results, err := moveResults(ctx, s, p)
+			results, err := MoveResults(ctx, s, p)
 			if err != nil {
 				return 0, err
 			}
@@ -252,7 +252,7 @@ func share(b *game.Board, stones int) float64 {
 // solved returns the record of an unfinished position, and that of the position after a random move unless that move ends the game.
 func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand) ([]record.Record, error) {
 	board := s.Board()
-	results, err := moveResults(ctx, s, p)
+	results, err := MoveResults(ctx, s, p)
 	if err != nil {
 		return nil, err
 	}
@@ -265,8 +265,8 @@ func solved(ctx context.Context, s *solver.Solver, p game.Position, r *rand.Rand
 	return all, nil
 }
 
-// moveResults returns the result of each action in an unfinished position: 1, 0 or -1 for the side to move, or solver.NoMove.
-func moveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int, error) {
+// MoveResults returns the result of each action in an unfinished position: 1, 0 or -1 for the side to move, or solver.NoMove.
+func MoveResults(ctx context.Context, s *solver.Solver, p game.Position) ([]int, error) {
 	board := s.Board()
 	shipped := book.Results(board.Rules())
 	results := make([]int, board.Actions())

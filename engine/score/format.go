@@ -41,7 +41,7 @@ func (r *Reader) parse(text string) (p Position, err error) {
 		p.Score, p.Scores = p.Scores[0], nil
 		return p, p.validateScore()
 	}
-	return p, p.validate()
+	return p, p.Validate()
 }
 
 // parseText parses `moves s1 s2 ..`.
@@ -137,8 +137,9 @@ func (r *Reader) fromKaggle(cells []int, score *int, moves []*int) (p Position, 
 	return p, nil
 }
 
-// validate checks the scores of the moves.
-func (p Position) validate() error {
+// Validate returns an error if a legal move has no score, an illegal one has, a score is out of range,
+// or the game is over.
+func (p Position) Validate() error {
 	b := p.State.Board
 	if len(p.Scores) != b.Actions() {
 		return fmt.Errorf("has %d scores, but %v has %d moves", len(p.Scores), b.Rules(), b.Actions())

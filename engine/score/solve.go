@@ -41,7 +41,7 @@ func Solve(ctx context.Context, board *game.Board, positions []game.Position, o 
 		}
 		solved[i].Scores, _, err = solvers[worker].Scores(ctx, positions[i])
 		if err == nil {
-			err = solved[i].validate()
+			err = solved[i].Validate()
 		} else if errors.Is(err, solver.ErrNodes) {
 			err = nil
 		}

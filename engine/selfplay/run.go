@@ -323,7 +323,7 @@ func (r *run) choose(s *seat, t *mcts.Tree) int {
 }
 
 // source returns the source of the tree's leaves. If there are several, a heuristic takes precedence over any network (among heuristics,
-// the last in the catalog), so that a network's name stands only for searches by networks alone. fast takes precedence over cpu and gpu. If
+// the last in the catalog), so that a network's name stands only for searches by networks alone. function and fast take precedence over cpu and gpu. If
 // the rules answered everything, the source is Terminal. Any other source is an error, because a network would learn from the record under
 // a wrong name.
 func source(t *mcts.Tree) (eval.Source, error) {
@@ -341,7 +341,7 @@ func source(t *mcts.Tree) (eval.Source, error) {
 			return h.Source, nil
 		}
 	}
-	for _, s := range []eval.Source{eval.Fast, eval.ORTCPU, eval.ORT, eval.ORTTensorRT, eval.ORTCUDA, eval.CPU, eval.GPU} {
+	for _, s := range []eval.Source{eval.Function, eval.Fast, eval.ORTCPU, eval.ORT, eval.ORTTensorRT, eval.ORTCUDA, eval.CPU, eval.GPU} {
 		if slices.Contains(answered, s) {
 			return s, nil
 		}

@@ -2,8 +2,8 @@
 // the caller owns. library.go of package main exports the calls to C; the Python package in cmd/evald/client/python is built on them.
 //
 // Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls),
-// function.go (a function of the caller as a network), search.go, games.go, solve.go, records.go;
-// then calls.go (the calls for other languages), table.go (by their names, from C) and pipe.go (for
+// function.go (a function of the caller as a network), search.go, games.go, match.go (with
+// together.go), score.go, solve.go, records.go; then calls.go (the calls for other languages), table.go (by their names, from C) and pipe.go (for
 // another process).
 //
 // # Decisions

@@ -274,15 +274,15 @@ func (c *Calls) Close(evaluator int64) error {
 	return e.Close()
 }
 
-// Evaluate calls Evaluator.Evaluate.
-func (c *Calls) Evaluate(evaluator, board, n int64, positions, wdl, policy, who Memory) error {
+// Evaluate calls Evaluator.Evaluate; raw is 0 for false.
+func (c *Calls) Evaluate(evaluator, board, n int64, positions Memory, raw int64, wdl, policy, who Memory) error {
 	e, err := kept[*Evaluator](c, evaluator)
 	if err != nil {
 		return err
 	}
 	return on(board, n, positions, func(b *game.Board, positions []game.Position) error {
 		rows := len(positions)
-		return e.Evaluate(context.Background(), b, positions, slice[float32](wdl, 3*rows), slice[float32](policy, b.Actions()*rows), slice[uint8](who, rows))
+		return e.Evaluate(context.Background(), b, positions, raw != 0, slice[float32](wdl, 3*rows), slice[float32](policy, b.Actions()*rows), slice[uint8](who, rows))
 	})
 }
 
@@ -365,6 +365,47 @@ func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
 	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) { return Play(e, b, options) })
 }
 
+// Match starts a Match and returns its number.
+func (c *Calls) Match(board int64, options string) (int64, error) {
+	return c.start(0, board, 0, Memory{}, func(_ *Evaluator, b *game.Board, _ []game.Position) (*Work, error) {
+		return Match(b, options, func(number int64) (*Evaluator, error) { return kept[*Evaluator](c, number) })
+	})
+}
+
+// Score starts a Score and returns its number.
+func (c *Calls) Score(evaluator, board, n int64, positions Memory, options string, scores Memory) (int64, error) {
+	return c.start(evaluator, board, n, positions, func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
+		return Score(e, b, positions, options, slice[int32](scores, len(positions)*b.Actions()))
+	})
+}
+
+// ScoreRules writes the rules of the first position of a file that Score reads, and returns the size
+// that the text needs.
+func (c *Calls) ScoreRules(file string, into Memory, size int64) (int64, error) {
+	rules, err := ScoreRules(file)
+	if err != nil {
+		return 0, err
+	}
+	return text(rules, into, size), nil
+}
+
+// recordRows returns the caller's memory for records.
+func recordRows(b *game.Board, positions []game.Position, visits, q, weight, z, over, ply, move, number, who Memory) RecordRows {
+	rows := len(positions)
+	return RecordRows{
+		Positions: positions, Visits: slice[uint32](visits, rows*b.Actions()), Q: slice[float32](q, rows), Weight: slice[float32](weight, rows),
+		Z: slice[int8](z, rows), GameOver: slice[uint8](over, rows), Ply: slice[int32](ply, rows), Move: slice[int32](move, rows),
+		Game: slice[int64](number, rows), Who: slice[uint8](who, rows),
+	}
+}
+
+// Write starts a Write and returns its number.
+func (c *Calls) Write(board, n int64, file string, positions, visits, q, weight, z, over, ply, move, number, who Memory) (int64, error) {
+	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
+		return Write(b, file, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, who)), nil
+	})
+}
+
 // Records returns the number of records in files, and writes the rules of the first one if there is room for them.
 func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 	rows, of, err := Records(files)
@@ -378,19 +419,14 @@ func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 // Read starts a Read and returns its number; other is 0 for false.
 func (c *Calls) Read(board, n int64, files string, other int64, positions, visits, q, weight, z, over, ply, move, number, who Memory) (int64, error) {
 	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
-		rows := int(n)
-		return Read(b, files, other != 0, RecordRows{
-			Positions: positions, Visits: slice[uint32](visits, rows*b.Actions()), Q: slice[float32](q, rows), Weight: slice[float32](weight, rows),
-			Z: slice[int8](z, rows), GameOver: slice[uint8](over, rows), Ply: slice[int32](ply, rows), Move: slice[int32](move, rows),
-			Game: slice[int64](number, rows), Who: slice[uint8](who, rows),
-		})
+		return Read(b, files, other != 0, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, who))
 	})
 }
 
 // report is the result of Wait in the caller's memory.
 type report struct {
 	rows          int64 // number of rows of a batch or a game
-	number, first int64 // of a game: its number, and its result for the first player
+	number, first int64 // of a game: its number, and its result for the first player; of a batch: the number of the function
 	done, all     int64 // Work.Progress
 }
 
@@ -422,7 +458,7 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 	w.found = found
 	switch found.Event {
 	case Asked:
-		r.rows = 0
+		r.rows, r.number = 0, int64(found.Ask.Function)
 		found.Ask.Use(func(b *eval.Batch) { r.rows = int64(len(b.Pos)) })
 	case Played:
 		r.rows, r.number, r.first = int64(len(found.Game.Plies)), int64(found.Game.Number), int64(found.Game.Result)
@@ -437,7 +473,7 @@ func (w *call) unanswered(r *report) (again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.found.Ask != nil {
-		w.found.Ask.Use(func(b *eval.Batch) { again, r.rows = true, int64(len(b.Pos)) })
+		w.found.Ask.Use(func(b *eval.Batch) { again, r.rows, r.number = true, int64(len(b.Pos)), int64(w.found.Ask.Function) })
 	}
 	return again
 }
@@ -520,6 +556,20 @@ func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) erro
 	}
 	rows.Write(w.board, w.found.Game)
 	return nil
+}
+
+// Result writes the result of a Work that has ended as JSON, and returns the size that the text
+// needs.
+func (c *Calls) Result(number int64, into Memory, size int64) (int64, error) {
+	w, err := kept[*call](c, number)
+	if err != nil {
+		return 0, err
+	}
+	found, err := w.Result()
+	if err != nil {
+		return 0, err
+	}
+	return text(found, into, size), nil
 }
 
 // Release ends a Work, whose number is then invalid.

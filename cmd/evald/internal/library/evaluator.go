@@ -52,6 +52,17 @@ type About struct {
 	Notes   []string `json:"notes"` // messages for the user
 }
 
+// open returns the options of package open.
+func (o Options) open() open.Options {
+	of := open.Options{
+		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Service: remote.Open,
+	}
+	if o.Program != "" {
+		of.Trial, of.GPUTrial = []string{o.Program, "onnx-trial"}, []string{o.Program, "gpu-trial"}
+	}
+	return of
+}
+
 // Open opens an evaluator. options is Options as JSON.
 func Open(options string) (*Evaluator, error) {
 	var o Options
@@ -59,14 +70,9 @@ func Open(options string) (*Evaluator, error) {
 		return nil, fmt.Errorf("options of the evaluator: %w", err)
 	}
 	e := &Evaluator{rows: new(sync.Pool)}
-	var trial, gpuTrial []string
-	if o.Program != "" {
-		trial, gpuTrial = []string{o.Program, "onnx-trial"}, []string{o.Program, "gpu-trial"}
-	}
-	opened, err := open.Open(open.Options{
-		Model: o.Model, Backend: o.Backend, CPUPath: o.CPUPath, Mirror: o.Mirror, Exact: max(0, o.Exact), ORT: ort.OptionsOf(o.ORT), Trial: trial, GPUTrial: gpuTrial, Service: remote.Open,
-		Note: func(text string) { e.about.Notes = append(e.about.Notes, text) },
-	})
+	how := o.open()
+	how.Note = func(text string) { e.about.Notes = append(e.about.Notes, text) }
+	opened, err := open.Open(how)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +132,9 @@ func Sources() []string {
 	return names
 }
 
-// Evaluate writes the answers of eval.Evaluator into wdl [N,3] and policy [N,A], and the codes of their sources into who [N]. An error about
-// a position is a *RowError.
-func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []game.Position, wdl, policy []float32, who []uint8) error {
+// Evaluate writes the answers of eval.Evaluator into wdl [N,3] and policy [N,A], and the codes of their sources into who [N]. With raw they
+// are those of eval.Evaluator.Raw. An error about a position is a *RowError.
+func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []game.Position, raw bool, wdl, policy []float32, who []uint8) error {
 	if err := Check(b, positions); err != nil {
 		return err
 	}
@@ -144,7 +150,11 @@ func (e *Evaluator) Evaluate(ctx context.Context, b *game.Board, positions []gam
 	}
 	defer e.rows.Put(rows)
 	batch := eval.Batch{Board: b, Pos: positions, WDL: wdl, Policy: policy, Source: (*rows)[:len(positions)]}
-	if err := e.evaluator.Evaluate(ctx, &batch); err != nil {
+	by := e.evaluator
+	if raw {
+		by = by.Raw()
+	}
+	if err := by.Evaluate(ctx, &batch); err != nil {
 		return err
 	}
 	for i, s := range batch.Source {

@@ -12,18 +12,25 @@ import (
 // Function is an eval.Backend that lets the caller of a Work compute the answers: Compute waits until Work.Wait has returned the batch to the
 // caller and the caller has called Ask.Answer. Meanwhile searches fill the next batches.
 type Function struct {
-	rows int
-	asks chan *Ask
+	rows   int
+	number int // among the functions of a call, from 0
+	asks   chan *Ask
 }
 
 // NewFunction returns a Function that prefers batches of the given number of rows.
-func NewFunction(rows int) *Function { return &Function{rows, make(chan *Ask, 64)} }
+func NewFunction(rows int) *Function { return &Function{rows: rows, asks: make(chan *Ask, 64)} }
+
+// Another returns the next function of a call that has several. Work.Wait returns the batches of
+// all.
+func (f *Function) Another() *Function { return &Function{f.rows, f.number + 1, f.asks} }
 
 // Attributes implements eval.Backend.
 func (f *Function) Attributes() eval.Attributes { return eval.Attributes{Rows: f.rows, Plain: true} }
 
 // Ask is a batch that waits for answers.
 type Ask struct {
+	Function int // number of the function that it is for
+
 	batch    *eval.Batch
 	answered chan error
 
@@ -33,7 +40,7 @@ type Ask struct {
 
 // Compute implements eval.Backend.
 func (f *Function) Compute(ctx context.Context, b *eval.Batch) error {
-	a := &Ask{batch: b, answered: make(chan error, 1)}
+	a := &Ask{Function: f.number, batch: b, answered: make(chan error, 1)}
 	select {
 	case f.asks <- a:
 	case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -15,14 +16,22 @@ type GameOptions struct {
 	First    int `json:"first"` // number of the first game
 	Parallel int `json:"parallel"`
 	Batch    int `json:"batch"`
+
+	// Order is the order in which Wait returns games: "finished", as they end, or "number".
+	Order string `json:"order"`
 }
+
+const (
+	byFinish = "finished"
+	byNumber = "number"
+)
 
 // gamesAhead is the maximum number of finished games that wait for the caller; then self-play pauses.
 const gamesAhead = 1024
 
 // Play plays games of an evaluator against itself or, if e is nil, of the caller's function. Wait returns each game when it is over.
 func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
-	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1}
+	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1, Order: byFinish}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	if err := decode(options, &o); err != nil {
 		return nil, fmt.Errorf("options of self-play: %w", err)
@@ -33,6 +42,9 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	}
 	if o.Games < 0 || o.First < 0 {
 		return nil, fmt.Errorf("games %d from %d: must be 0 or more", o.Games, o.First)
+	}
+	if o.Order != byFinish && o.Order != byNumber {
+		return nil, fmt.Errorf("order is %q, must be %s or %s", o.Order, byFinish, byNumber)
 	}
 	evaluator, function, done, err := asks(e, b, o.Batch)
 	if err != nil {
@@ -49,7 +61,7 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	games := make(chan *selfplay.Game, gamesAhead)
 	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
 		defer done()
-		return selfplay.Play(ctx, selfplay.Remember(evaluator, o.Network, selfplay.Remembered), o.Config, o.First, o.Games, nil, func(g *selfplay.Game) error {
+		over := func(g *selfplay.Game) error {
 			select {
 			case games <- g:
 				w.done.Add(1)
@@ -57,8 +69,51 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 			case <-ctx.Done():
 				return fmt.Errorf("self-play: %w", ctx.Err())
 			}
-		})
+		}
+		remembering := selfplay.Remember(evaluator, o.Network, selfplay.Remembered)
+		if o.Order == byNumber {
+			return inOrder(ctx, remembering, o, gamesOpen*o.Parallel, over)
+		}
+		return selfplay.Play(ctx, remembering, o.Config, o.First, o.Games, nil, over)
 	}), nil
+}
+
+// gamesOpen is the maximum distance, in units of Parallel, between the first game that the caller
+// waits for and the last one that has begun. It bounds the number of games that wait for an earlier
+// one. Games of a board differ less in length, so it is rarely reached.
+const gamesOpen = 8
+
+// inOrder plays the games and calls over with each in the order of their numbers. At most most games
+// have begun and not been passed to over; if there are as many, free seats stay empty until all of
+// them are over.
+func inOrder(ctx context.Context, e *eval.Evaluator, o GameOptions, most int, over func(*selfplay.Game) error) error {
+	c := o.Config.Sized(e, o.Games)
+	c.Parallel = min(c.Parallel, max(1, o.Games))
+	waiting := map[int]*selfplay.Game{}
+	next, begun, end := o.First, o.First, o.First+o.Games
+	for next < end {
+		err := selfplay.PlayNext(ctx, e, c, func() (int, bool) {
+			if begun == min(end, next+most) {
+				return 0, false
+			}
+			begun++
+			return begun - 1, true
+		}, func(g *selfplay.Game) error {
+			waiting[g.Number] = g
+			for g := waiting[next]; g != nil; g = waiting[next] {
+				if err := over(g); err != nil {
+					return err
+				}
+				delete(waiting, next)
+				next++
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GameRows is memory for the positions of a game.

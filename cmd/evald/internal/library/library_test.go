@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/evald/evald/engine/eval"
@@ -181,7 +182,7 @@ func TestClose(t *testing.T) {
 	gametest.OK(t, err)
 	e := gametest.Must(Open(`{"backend":"bitsquares"}`))(t)
 	ask := func() error {
-		return e.Evaluate(t.Context(), b, make([]game.Position, 3), make([]float32, 9), make([]float32, 21), make([]uint8, 3))
+		return e.Evaluate(t.Context(), b, make([]game.Position, 3), false, make([]float32, 9), make([]float32, 21), make([]uint8, 3))
 	}
 	var all sync.WaitGroup
 	for range 4 {
@@ -297,7 +298,7 @@ func BenchmarkOne(b *testing.B) {
 		b.Run(backend, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := errors.Join(Parse(board, texts, positions), e.Evaluate(b.Context(), board, positions, wdl, policy, who)); err != nil {
+				if err := errors.Join(Parse(board, texts, positions), e.Evaluate(b.Context(), board, positions, false, wdl, policy, who)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -319,11 +320,44 @@ func BenchmarkMany(b *testing.B) {
 		wdl, policy, who := make([]float32, 3*n), make([]float32, n*board.Actions()), make([]uint8, n)
 		b.Run(options, func(b *testing.B) {
 			for b.Loop() {
-				if err := e.Evaluate(b.Context(), board, positions, wdl, policy, who); err != nil {
+				if err := e.Evaluate(b.Context(), board, positions, false, wdl, policy, who); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "positions/s")
 		})
+	}
+}
+
+// Games in the order of their numbers are those of any order, also if so few may wait for an earlier
+// one that seats stay empty.
+func TestGamesInOrder(t *testing.T) {
+	_, b, err := Board("5x4x4")
+	gametest.OK(t, err)
+	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
+	defer uniform.Close()
+	const options = `"games":40,"first":7,"visits":4,"fast_visits":4,"parallel":8`
+	w := gametest.Must(Play(uniform, b, "{"+options+"}"))(t)
+	_, games, err := drain(w, nil)
+	gametest.OK(t, err)
+	w.Release()
+	byNumber := func(x, y *selfplay.Game) int { return x.Number - y.Number }
+	if slices.IsSortedFunc(games, byNumber) {
+		t.Fatal("the games end in order by chance: change the options")
+	}
+	slices.SortFunc(games, byNumber)
+	o := GameOptions{Config: selfplay.DefaultConfig(), Order: "number"}
+	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
+	gametest.OK(t, decode("{"+options+"}", &o))
+	o.Rules, o.Config.Parallel = "5x4x4", o.Parallel
+	for _, most := range []int{1, 3, 8, gamesOpen * o.Parallel} {
+		var got []*selfplay.Game
+		gametest.OK(t, inOrder(t.Context(), uniform.evaluator, o, most, func(g *selfplay.Game) error {
+			got = append(got, g)
+			return nil
+		}))
+		if diff := cmp.Diff(games, got); diff != "" {
+			t.Errorf("at most %d games open (-want +got):\n%s", most, diff)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func TestImpossible(t *testing.T) {
 				"planes":   func() error { return c.Planes(board, 1, "", at, m) },
 				"legal":    func() error { return c.Legal(board, 1, at, m) },
 				"results":  func() error { return c.Results(board, 1, at, m) },
-				"evaluate": func() error { return c.Evaluate(e, board, 1, at, m, m, m) },
+				"evaluate": func() error { return c.Evaluate(e, board, 1, at, 0, m, m, m) },
 				"search":   func() error { _, err := c.Search(e, board, 1, at, "{}", m, m, m, m, m, m, m, m, 0, m); return err },
 				"solve":    func() error { _, err := c.Solve(board, 1, at, "{}", m); return err },
 			}

@@ -97,7 +97,7 @@ func TestPanics(t *testing.T) {
 			wdl, into := floats(3 * n)
 			_, policy := floats(7 * n)
 			_, who := memory[uint8](n)
-			_, err := l.make("evaluate", e, number, n, in, into, policy, who)
+			_, err := l.make("evaluate", e, number, n, in, int64(0), into, policy, who)
 			return answers{wdl: wdl}, err
 		},
 		"search": func(l *local, e int64) (answers, error) {

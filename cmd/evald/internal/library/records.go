@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
@@ -91,4 +92,50 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 			w.done.Store(int64(i))
 		}
 	}), nil
+}
+
+// Write writes records to a file, which appears when it is complete, and replaces another one of that
+// name. Rows without visits have no search. A value that readers would reject is an error that names
+// the record and the column.
+func Write(b *game.Board, file string, rows RecordRows) *Work {
+	return begin(nil, len(rows.Q), nil, func(ctx context.Context, w *Work) error {
+		out, err := record.Create(file)
+		if err != nil {
+			return err
+		}
+		defer out.Abort()
+		n := b.Actions()
+		for i := range rows.Q {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			rec, err := rows.record(b, n, i)
+			if err == nil {
+				err = out.Write(&rec)
+			}
+			if err != nil {
+				return err
+			}
+			w.done.Add(1)
+		}
+		return out.Close()
+	})
+}
+
+// record returns row i.
+func (r RecordRows) record(b *game.Board, n, i int) (rec record.Record, err error) {
+	if int(r.Who[i]) >= len(sources) {
+		return rec, fmt.Errorf("record %d: there is no source %d", i, r.Who[i])
+	}
+	if r.Move[i] < -1 || int(r.Move[i]) >= n {
+		return rec, fmt.Errorf("record %d: move is %d, and must be an action, or -1 for none", i, r.Move[i])
+	}
+	rec = record.Record{
+		Rules: b.Rules(), Position: r.Positions[i], Q: r.Q[i], Z: r.Z[i], GameOver: r.GameOver[i], Ply: int(r.Ply[i]),
+		Source: sources[r.Who[i]], Weight: r.Weight[i], Game: r.Game[i], Move: uint8(r.Move[i] + 1),
+	}
+	if visits := r.Visits[i*n : (i+1)*n]; slices.Max(visits) > 0 {
+		rec.Visits = visits
+	}
+	return rec, nil
 }

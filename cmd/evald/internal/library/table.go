@@ -103,8 +103,8 @@ var table = map[string]struct {
 	"open":      {1, func(c *Calls, r *arguments) (int64, error) { return c.Open(r.s()) }},
 	"evaluator": {3, func(c *Calls, r *arguments) (int64, error) { return c.Evaluator(r.n(), r.m(), r.n()) }},
 	"close":     {1, func(c *Calls, r *arguments) (int64, error) { return 0, c.Close(r.n()) }},
-	"evaluate": {7, func(c *Calls, r *arguments) (int64, error) {
-		return 0, c.Evaluate(r.n(), r.n(), r.n(), r.m(), r.m(), r.m(), r.m())
+	"evaluate": {8, func(c *Calls, r *arguments) (int64, error) {
+		return 0, c.Evaluate(r.n(), r.n(), r.n(), r.m(), r.n(), r.m(), r.m(), r.m())
 	}},
 	"search": {15, func(c *Calls, r *arguments) (int64, error) {
 		return c.Search(r.n(), r.n(), r.n(), r.m(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.n(), r.m())
@@ -112,7 +112,16 @@ var table = map[string]struct {
 	"rule":     {5, func(c *Calls, r *arguments) (int64, error) { return c.Rule(r.n(), r.n(), r.s(), r.m(), r.n()) }},
 	"solve":    {5, func(c *Calls, r *arguments) (int64, error) { return c.Solve(r.n(), r.n(), r.m(), r.s(), r.m()) }},
 	"selfplay": {3, func(c *Calls, r *arguments) (int64, error) { return c.Play(r.n(), r.n(), r.s()) }},
-	"records":  {3, func(c *Calls, r *arguments) (int64, error) { return c.Records(r.s(), r.m(), r.n()) }},
+	"match":    {2, func(c *Calls, r *arguments) (int64, error) { return c.Match(r.n(), r.s()) }},
+	"result":   {3, func(c *Calls, r *arguments) (int64, error) { return c.Result(r.n(), r.m(), r.n()) }},
+	"score": {6, func(c *Calls, r *arguments) (int64, error) {
+		return c.Score(r.n(), r.n(), r.n(), r.m(), r.s(), r.m())
+	}},
+	"score_rules": {3, func(c *Calls, r *arguments) (int64, error) { return c.ScoreRules(r.s(), r.m(), r.n()) }},
+	"write": {13, func(c *Calls, r *arguments) (int64, error) {
+		return c.Write(r.n(), r.n(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
+	}},
+	"records": {3, func(c *Calls, r *arguments) (int64, error) { return c.Records(r.s(), r.m(), r.n()) }},
 	"read": {14, func(c *Calls, r *arguments) (int64, error) {
 		return c.Read(r.n(), r.n(), r.s(), r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
 	}},

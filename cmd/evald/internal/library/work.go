@@ -2,6 +2,7 @@ package library
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
 	"sync"
@@ -17,8 +18,9 @@ import (
 type Work struct {
 	cancel   context.CancelFunc
 	ended    chan struct{}
-	err      error // valid once ended is closed
-	function *Function
+	err      error               // valid once ended is closed
+	result   string              // JSON of calls that have one; valid once ended is closed
+	function *Function           // the first one
 	games    chan *selfplay.Game // nil unless the call plays games
 	done     atomic.Int64
 	all      int64
@@ -101,6 +103,24 @@ func (w *Work) Wait(most time.Duration) (Result, error) {
 		default:
 			return Result{Event: Ended}, w.err
 		}
+	}
+}
+
+// report makes a value the Work's result.
+func (w *Work) report(result any) error {
+	text, err := json.Marshal(result)
+	w.result = string(text)
+	return err
+}
+
+// Result returns the result of a call as JSON. It is an error before the call has ended, or if the
+// call failed.
+func (w *Work) Result() (string, error) {
+	select {
+	case <-w.ended:
+		return w.result, w.err
+	default:
+		return "", errors.New("the call has not ended: call wait")
 	}
 }
 

@@ -7,6 +7,7 @@
 //	model.go     the game on a terminal, driven by bubbletea; view.go, board.go: its screen; text.go, hint.go, help.go: its texts
 //	plain.go     the game line by line
 //	parting.go   the summary that stays on the terminal after a game
+//	share.go     the networks and books that agents share
 package play
 
 import (

@@ -5,7 +5,12 @@
     evald.search(positions, network=f, visits=400)       # evald's batched search with your network
     for game in evald.selfplay(1000, network=f): ...
     evald.solve(positions)                               # exact scores of all moves
+    evald.labels(positions)                              # exact results of all moves
+    evald.score(f, "positions.txt", visits=(0, 100))     # accuracy against exact scores
+    evald.match({"new": f, "old": g}, "5x4x4")           # Elo with intervals
     evald.read("games/*.parquet")                        # records, as arrays
+    evald.write(games, "games.parquet")                  # records for evald train
+    evald.reanalyse(records, network=f)                  # new searches for old records
 
 For each framework there is a module to import: evald.torch, evald.gymnasium, evald.pettingzoo,
 evald.openspiel, evald.mctx, evald.kaggle, evald.columns (pandas, Spark, Dask, Ray) and evald.duckdb.
@@ -24,8 +29,10 @@ if TYPE_CHECKING:
     from ._environment import Environment as Environment
     from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
     from ._library import ClosedError as ClosedError, EvaldError as EvaldError, IndexingError as IndexingError, UnavailableError as UnavailableError
+    from ._match import Match as Match, match as match
     from ._positions import Board as Board, Positions as Positions, board as board
-    from ._records import Records as Records, read as read
+    from ._records import Records as Records, read as read, reanalyse as reanalyse, write as write
+    from ._score import Labels as Labels, Scores as Scores, labels as labels, score as score
     from ._search import NO_MOVE as NO_MOVE, Game as Game, Searched as Searched, Tree as Tree, search as search, selfplay as selfplay, solve as solve
     from ._work import Network as Network
 
@@ -33,8 +40,10 @@ _modules = {
     "_environment": ["Environment"],
     "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
     "_library": ["ClosedError", "EvaldError", "IndexingError", "UnavailableError"],
+    "_match": ["Match", "match"],
     "_positions": ["Board", "Positions", "board"],
-    "_records": ["Records", "read"],
+    "_records": ["Records", "read", "reanalyse", "write"],
+    "_score": ["Labels", "Scores", "labels", "score"],
     "_search": ["NO_MOVE", "Game", "Searched", "Tree", "search", "selfplay", "solve"],
     "_work": ["Network"],
 }

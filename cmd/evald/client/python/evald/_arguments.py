@@ -114,6 +114,19 @@ def function(name: str, value: Any) -> Any:
     return value
 
 
+def sizes(name: str, value: Any) -> tuple[int, ...]:
+    """Numbers of positions of a function's batches; none for None."""
+    if value is None:
+        return ()
+    must = "whole numbers from 1 on, such as (1, 8, 64, 256), or None"
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__") or getattr(value, "ndim", 1) != 1:
+        raise wrong(name, value, must)
+    found = [_whole(one) for one in value]
+    if not found or any(one is None or not 1 <= one <= MOST for one in found):
+        raise wrong(name, value, must)
+    return tuple(sorted(one for one in found if one is not None))
+
+
 def mapping(name: str, value: Any) -> Mapping[str, Any]:
     """A dict or another mapping with texts as keys."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):

@@ -40,6 +40,13 @@ def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
     return [sources[code] for code in codes.tolist()]
 
 
+def codes_of(sources: npt.NDArray[np.uint8] | list[str]) -> npt.NDArray[np.uint8]:
+    """[N] the library's codes of sources; the reverse of names."""
+    if isinstance(sources, list):
+        return np.array([_about()["sources"].index(name) for name in sources], np.uint8)
+    return sources
+
+
 @functools.cache
 def _installed() -> str | None:
     """The path of the installed package onnxruntime's library, or None."""
@@ -166,8 +173,13 @@ class Evaluator:
     def __reduce__(self) -> Any:  # pickling, for workers in other processes
         return functools.partial(type(self), **self._options, **self._url, rules=self.rules), ()
 
-    def evaluate(self, positions: PositionsLike, rules: str | Board | None = None) -> Answers:
-        """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call."""
+    def evaluate(self, positions: PositionsLike, rules: str | Board | None = None, *, raw: bool = False) -> Answers:
+        """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call.
+
+        The rules answer positions that the next stones decide, and leave out moves that lose to the next stone. With `raw` the network or heuristic
+        answers all positions whose game is not over, and neither the rules nor a solver (`exact`) help: illegal moves have 0, and the others sum to 1.
+        """
+        raw = arguments.flag("raw", raw)
         words = bitboards(positions) if isinstance(positions, np.ndarray) and self.service is None else None
         if words is not None:
             positions = Positions._of(words, board(self.rules if rules is None else rules))  # the call below checks them
@@ -178,6 +190,8 @@ class Evaluator:
         if self.service is not None:
             if self.service.closed:
                 raise ClosedError("the evaluator is closed")
+            if raw:
+                raise EvaldError("raw is True, and must be False with a service, whose answers have the rules' help: open the network here, without url")
             return Answers(positions, *self.service.evaluate(positions, self._options["exact"] or None))
         words, of = positions._words, positions.board
         n = len(words)
@@ -186,8 +200,8 @@ class Evaluator:
         error = thread.error
         number = self.number()
         for i in range(0, n, PART):
-            part = [library.pointer(a if n <= PART else a[i : i + PART]) for a in (words, wdl, policy, codes)]
-            status = library.evaluate(number, of._number, min(PART, n - i), *part, error)
+            at, *part = [library.pointer(a if n <= PART else a[i : i + PART]) for a in (words, wdl, policy, codes)]
+            status = library.evaluate(number, of._number, min(PART, n - i), at, int(raw), *part, error)
             if status != 0:
                 raise failed(status, error)
         return Answers(positions, wdl, policy, codes)
@@ -255,15 +269,16 @@ def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint
     return np.stack(arrays, 1)
 
 
-def evaluate(positions: PositionsLike, rules: str | Board | None = None, *, model: str | os.PathLike[str] | Evaluator | None = None) -> Answers:
-    """The answers of the shipped network, or of another model, to positions of any form.
+def evaluate(positions: PositionsLike, rules: str | Board | None = None, *, model: str | os.PathLike[str] | Evaluator | None = None,
+             raw: bool = False) -> Answers:
+    """The answers of the shipped network, or of another model, to positions of any form. `raw` is as in Evaluator.evaluate: the network alone.
 
     >>> evaluate("445566").source        # three in a row, so the rules know who wins
     ['rules']
     >>> evaluate(["4", "44"]).policy.shape
     (2, 7)
     """
-    return evaluator(model).evaluate(positions, rules)
+    return evaluator(model).evaluate(positions, rules, raw=raw)
 
 
 @functools.lru_cache(8)

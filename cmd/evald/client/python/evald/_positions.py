@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+from typing import Any, Iterable, Iterator, Literal, Mapping, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from . import _arguments as arguments
 from ._library import EvaldError, error_text, failed, library, thread
 
 Words = npt.NDArray[np.uint64]
+
+LAYOUTS = ("NCHW", "NHWC", "NHW", "NF")
+OWN_PLANES = ("own", "other", "playable", "parity", "inarow")  # those of evald's own networks
 
 # The forms of positions that functions of this package accept; see Positions.
 PositionsLike = Union["Positions", str, Sequence[Any], npt.NDArray[Any], Mapping[str, Any]]
@@ -266,12 +269,14 @@ class Positions:
         self._call("cells", library.pointer(self._words), library.pointer(cells))
         return cells
 
-    def planes(self, planes: Sequence[str] | None = None, *, layout: str = "NCHW", rows: str = "top") -> npt.NDArray[np.float32]:
+    def planes(self, planes: Sequence[str] | None = None, *, layout: Literal["NCHW", "NHWC", "NHW", "NF"] = "NCHW",
+               rows: Literal["top", "bottom"] = "top") -> npt.NDArray[np.float32]:
         """[N,5,H,W] the input of evald's own networks: own stones, the other side's stones, playable cells, parity (1 in the rows that the side to move
         will fill if the columns fill up to the end), and a plane of in-a-row / 4.
 
         With `planes`, the input of another network: each plane is a sum of own, other, first, second, empty, ones, player (0 or 1), playable, parity and
-        inarow. `layout` is NCHW, NHWC, NHW (one plane) or NF (flat); `rows` says whether the first row is the top or the bottom one.
+        inarow. `layout` is NCHW, NHWC, NHW (one plane) or NF (flat); `rows` says whether the first row is the top or the bottom one. Both work with
+        the planes of evald's own networks too.
 
         >>> Positions("445", "7x2x4").planes(["own-other"], layout="NHW")[0]
         array([[ 0.,  0.,  0.,  1.,  0.,  0.,  0.],
@@ -280,13 +285,17 @@ class Positions:
         h, w = self.board.rows, self.board.columns
         shape: tuple[int, ...] = (5, h, w)
         description = b""
-        arguments.text("layout", layout), arguments.text("rows", rows)
+        arguments.text("layout", layout, LAYOUTS), arguments.text("rows", rows, ("top", "bottom"))
+        if planes is None and (layout, rows) != ("NCHW", "top"):
+            planes = OWN_PLANES
         if planes is not None:
             if isinstance(planes, str) or not isinstance(planes, Sequence):
                 raise arguments.wrong("planes", planes, "a list of texts")
             for i, plane in enumerate(planes):
                 arguments.text(f"planes[{i}]", plane)
             c = len(planes)
+            if layout == "NHW" and c != 1:
+                raise EvaldError(f"layout is 'NHW', which has one plane, and there are {c}: give planes=['own-other'], or another layout")
             shapes: dict[str, tuple[int, ...]] = {"NHWC": (h, w, c), "NHW": (h, w), "NF": (c * h * w,)}
             shape = shapes.get(layout, (c, h, w))
             description = json.dumps(dict(planes=list(planes), layout=layout, rows=rows)).encode()

@@ -1,20 +1,24 @@
-"""Training records that evald's commands write."""
+"""Training records: those that evald's commands write, and those of one's own games."""
 from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Iterable, Union
+from typing import Any, Iterable, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from ._evaluator import names
+from ._evaluator import Evaluator, codes_of, evaluator, names
 from . import _arguments as arguments
 from ._library import EvaldError, error_text, failed, library
 from ._positions import Board, Positions, board
-from ._search import Progress
+from ._progress import Progress, progress_of
+from ._search import AnyNetwork, Game, asked, search
 from ._values import Value
 from ._work import Work
+
+# The columns and their types, in the order of the library's calls.
+COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
 
 
 class Records(Value):
@@ -62,7 +66,7 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     if isinstance(paths, bytes) or not isinstance(paths, (str, os.PathLike, Iterable)):
         raise arguments.wrong("paths", paths, "text, an os.PathLike, or a list of them")
     patterns = [arguments.path("paths", paths)] if isinstance(paths, (str, os.PathLike)) else [arguments.path(f"paths[{i}]", path) for i, path in enumerate(paths)]
-    arguments.function("progress", progress)
+    told = progress_of(progress)
     files: list[str] = []
     for pattern in patterns:
         found = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]
@@ -74,11 +78,107 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     if n < 0:
         raise failed(n, error)
     of = board(first.value.decode() or "7x6x4" if rules is None else rules)
-    types = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
-    columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in types.items()}
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in COLUMNS.items()}
     words, codes = np.empty((n, 4), np.uint64), np.empty(n, np.uint8)
     call = library.read(of._number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
-        work.wait(progress)
+        work.wait(told)
         rows = work.done
     return Records(Positions._of(words[:rows], of), {name: c[:rows] for name, c in columns.items()}, codes[:rows])
+
+
+def write(records: Records | Game | Iterable[Records | Game], path: Union[str, os.PathLike[str]], *, progress: Progress | None = None) -> None:
+    """Writes records, or games of self-play, to one Parquet file, which `read` and `evald train` read.
+
+    `records` are Records, a Game, or any number of these, such as what `selfplay` yields, all of one board. A game has a record for each position, with
+    weight 1, and one more for its last position if the game was over there. The file appears when it is complete, and replaces another one at `path`.
+    A column of another shape, or a value that no record can have, such as q above 1 or visits of an illegal action, is an EvaldError that names record
+    and column, and nothing is written. `progress` is called with the numbers of records written and of all; True shows a bar of tqdm.
+    """
+    file, told = arguments.path("path", path), progress_of(progress)
+    if not isinstance(records, (Records, Game)) and (isinstance(records, (str, bytes)) or not isinstance(records, Iterable)):
+        raise arguments.wrong("records", records, "Records, a Game, or several of these")
+    parts = []
+    for i, one in enumerate([records] if isinstance(records, (Records, Game)) else records):
+        if not isinstance(one, (Records, Game)):
+            raise arguments.wrong(f"records[{i}]", one, "Records or a Game")
+        parts.append(_of_game(one) if isinstance(one, Game) else one)
+    if not parts:
+        raise arguments.wrong("records", records, "Records or games, and there are none")
+    positions = Positions([part.positions for part in parts])
+    of, n, columns = positions.board, len(positions), {}
+    for name, kind in COLUMNS.items():
+        columns[name] = np.concatenate([_column(part, name, kind) for part in parts])
+    codes = np.concatenate([_codes(part) for part in parts])
+    error, words = error_text(), positions._words
+    options = file.encode(errors="surrogateescape")
+    call = library.write(of._number, n, options, library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
+    with Work(call, of, None, error, (words, columns, codes)) as work:
+        work.wait(told)
+
+
+def _column(records: Records, name: str, kind: Any) -> npt.NDArray[Any]:
+    """A column of records in its type and shape."""
+    values, n = getattr(records, name), len(records.positions)
+    shape = (n, records.positions.board.actions) if name == "visits" else (n,)
+    if np.shape(values) != shape:
+        raise EvaldError(f"records have {name} of the shape {list(np.shape(values))}, and must have {list(shape)}")
+    if np.dtype(kind).kind != "f":
+        return arguments.whole(f"records: {name}", values, kind)
+    found = np.asarray(values)
+    if found.dtype.kind not in "fiu":
+        raise EvaldError(f"records have {name} of {found.dtype}, and must have numbers")
+    return found.astype(kind)
+
+
+def _codes(records: Records) -> npt.NDArray[np.uint8]:
+    codes = codes_of(records._codes)
+    if codes.shape != (len(records.positions),):
+        raise EvaldError(f"records have sources of the shape {list(codes.shape)}, and must have [{len(records.positions)}]")
+    return codes
+
+
+def _of_game(game: Game) -> Records:
+    """The records of a game."""
+    n, positions, codes = len(game), game.positions, codes_of(game._codes)
+    columns: dict[str, npt.NDArray[Any]] = dict(
+        visits=game.visits, q=game.q, weight=np.ones(n, np.float32), z=game.z, gameover=np.zeros(n, np.uint8), ply=positions.stones.astype(np.int32),
+        move=game.actions, game=np.full(n, game.number),
+    )
+    if n > 0 and game.actions[-1] >= 0:
+        last = positions[-1].play(game.actions[-1])
+        if (result := int(last.results()[0])) != NOT_OVER:
+            end = dict(visits=np.zeros((1, positions.board.actions)), q=result, weight=1, z=result, gameover=3 if result == 0 else 2, ply=last.stones, move=-1, game=game.number)
+            columns = {name: np.concatenate([column, np.reshape(np.asarray(end[name], column.dtype), (1, *column.shape[1:]))]) for name, column in columns.items()}
+            positions, codes = Positions([positions, last]), np.concatenate([codes, codes_of(["terminal"])])
+    return Records(positions, columns, codes)
+
+
+def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct", batch: int = 256,
+              seed: int = 0, progress: Progress | None = None) -> Records:
+    """Records of the same positions with the visits and values of new searches, as in MuZero Reanalyze: old games give a newer network its targets.
+
+    All positions whose game is not over are searched, also those without a full search; `network`, `visits` and the other arguments are those of
+    `search`. `visits` of the result are the shares of its policy in `visits`, at least one of an action, `q` its values, and `source` is function, or
+    that of the network's answers. Positions, z, gameover, ply, move, game and weight stay as they are.
+    """
+    if not isinstance(records, Records):
+        raise arguments.wrong("records", records, "Records")
+    of, visits, told = asked(network), arguments.count("visits", visits, 1, 1 << 30), progress_of(progress)
+    positions, open_ = records.positions, records.positions.results() == NOT_OVER
+    found = search(positions[open_], network=of, visits=visits, selection=selection, batch=batch, seed=seed, progress=told)
+    again = {name: np.array(getattr(records, name), kind) for name, kind in COLUMNS.items()}
+    shares = np.rint(found.policy * visits).astype(np.uint32)
+    none = shares.sum(1) == 0
+    shares[none, found.policy[none].argmax(1)] = 1
+    again["visits"][open_], again["q"][open_] = shares, found.value
+    codes = codes_of(records._codes).copy()
+    if of is None or isinstance(of, (str, Evaluator)):
+        by = evaluator(of, "network")
+        codes[open_] = codes_of(by.evaluate(positions[open_], raw=by.service is None)._codes)
+    else:
+        codes[open_] = codes_of(["function"])[0]
+    return Records(positions[:], again, codes)
+
+
+NOT_OVER = 2  # of Positions.results

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterator, Literal, Union
+import sys
+from typing import Any, Iterator, Literal, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,11 @@ from ._evaluator import NAMED, Evaluator, Rows, evaluator
 from . import _arguments as arguments
 from ._library import EvaldError, error_text, failed, library, told
 from ._positions import Board, Positions, PositionsLike, board
+from ._progress import Progress, progress_of
 from ._service import SEARCHED, Service
 from ._values import Value
 from ._work import Network, Work
 
-Progress = Callable[[int, int], object]
 AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]
 
 SEARCHING: dict[str, tuple[Any, bool]] = {  # of each argument its default, and whether a service accepts it
@@ -122,9 +123,13 @@ class Searched(Rows):
 
 
 def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
-    """Checks the argument network. A path becomes text."""
+    """Checks the argument network. A path becomes text, and a module of PyTorch a function."""
     if isinstance(network, (str, os.PathLike)) and not callable(network):
         return arguments.path("network", network)
+    if (torch := sys.modules.get("torch")) is not None and isinstance(network, torch.nn.Module):
+        from .torch import ModuleNetwork
+
+        return ModuleNetwork(network)
     if network is not None and not isinstance(network, Evaluator) and not callable(network):
         raise arguments.wrong("network", network, "a function, an Evaluator, or " + NAMED)
     return network
@@ -138,7 +143,7 @@ def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | Non
     return 0, network, None
 
 
-def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Progress | None) -> Searched:
+def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Any) -> Searched:
     """Searches with the model `search` of a service."""
     n, a = len(found.positions), found.positions.board.actions
     chosen = {name: value for name, value in chosen.items() if name == "visits" or value != SEARCHING[name][0]}
@@ -231,7 +236,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     array([2], dtype=int32)
     """
     network, of = asked(network), Positions(positions, rules)
-    arguments.function("progress", progress)
+    tell = progress_of(progress)
     found, error = Searched(of), error_text()
     given: dict[str, Any] = dict(
         # engine/ask: checks
@@ -263,7 +268,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         if network.service is not None:
             if tree:
                 raise EvaldError("tree: a service answers no trees; search here, with the function network=evaluator.network")
-            return _searched_by(network.service, found, given, progress)
+            return _searched_by(network.service, found, given, tell)
     number, function, _open = _asks(network)
     words = of._words
     chosen = arguments.options(given)
@@ -276,7 +281,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         most, library.pointer(nodes), error,
     )
     with Work(call, of.board, function, error, (words, found, nodes, _open)) as work:
-        work.wait(progress)
+        work.wait(tell)
     if tree:
         found.tree = Tree(nodes, len(of), most, of.board.actions)
     return found
@@ -290,13 +295,17 @@ def solve(positions: PositionsLike, rules: str | Board | None = None, *, nodes: 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
     [-3, -3, -1, -2, -2, 2, -3]
     """
-    of = Positions(positions, rules)
-    given = dict(nodes=arguments.optional(arguments.count, "nodes", nodes), threads=arguments.optional(arguments.count, "threads", threads))
-    arguments.function("progress", progress)
+    return _solved(Positions(positions, rules), nodes, threads, progress)
+
+
+def _solved(of: Positions, nodes: int | None, threads: int | None, progress: Progress | None, results: bool = False) -> npt.NDArray[np.int32]:
+    """[N,A] the exact scores or results of actions."""
+    given = dict(nodes=arguments.optional(arguments.count, "nodes", nodes), threads=arguments.optional(arguments.count, "threads", threads), results=results)
+    tell = progress_of(progress)
     scores, error, words = np.zeros((len(of), of.board.actions), np.int32), error_text(), of._words
     call = library.solve(of.board._number, len(of), library.pointer(words), arguments.options(given), library.pointer(scores), error)
     with Work(call, of.board, None, error, (words, scores)) as work:
-        work.wait(progress)
+        work.wait(tell)
     return scores
 
 
@@ -332,28 +341,36 @@ class Game(Value):
 
 
 def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, seed: int = 0, visits: int = 200,
-             exact: int | bool = False, batch: int = 128, parallel: int = 512, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
+             exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
+             sizes: Sequence[int] | None = None, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
-    `network` is as in search. With `exact` a game ends as soon as its result is proved within this number of nodes, 1000 for True. `config` are fields
-    of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies or temperature_plies. A game depends only on the seed, its number
-    and the network.
+    Short games are over first. With `order` "number" games are yielded in the order of their numbers: a game waits for those before it, up to 8 games
+    for each of the `parallel` ones that are played at once. So the first games of a run are as long as the others.
+
+    `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
+    soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all
+    games; True shows a bar of tqdm. `config` are fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies
+    or temperature_plies. A game depends only on the seed, its number and the network.
     """
     network, of = asked(network), board(rules)
-    arguments.function("progress", progress)
+    told, padded = progress_of(progress), arguments.sizes("sizes", sizes)
+    if padded and (network is None or isinstance(network, (str, Evaluator))):
+        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
     chosen = arguments.options({
         "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
         "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),
-        "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None, **config,
+        "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None,
+        "order": arguments.text("order", order, ("finished", "number")), **config,
     })
-    return _play(of, network, chosen, progress)
+    return _play(of, network, chosen, padded, told)
 
 
-def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, progress: Progress | None) -> Iterator[Game]:
+def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, sizes: Sequence[int], progress: Any) -> Iterator[Game]:
     number, function, _open = _asks(network)
     error = error_text()
     call = library.selfplay(number, of._number, chosen, error)
-    with Work(call, of, function, error, (_open,)) as work:
+    with Work(call, of, function, error, (_open,), sizes) as work:
         while True:
             event = work.wait(progress)
             if event is None:

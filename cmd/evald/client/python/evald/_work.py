@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import ctypes
 from types import TracebackType
-from typing import Any, Callable, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from ._library import LOST, EvaldError, Event, error_text, failed, library
+from ._library import LOST, EvaldError, Event, error_text, failed, library, told
 from ._positions import Board, Positions
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
@@ -19,19 +19,25 @@ Array = npt.NDArray[Any]
 
 class Network(Protocol):
     """A function as a network. It is called with Positions, from which it can take planes(), cells() or words. It returns the policy [N,A], and either
-    win, draw and loss [N,3] or the value [N], -1 to 1, for the side to move. These may be numpy arrays or torch tensors. Rows need not sum to 1, and
-    illegal moves are masked."""
+    win, draw and loss [N,3] or the value [N], -1 to 1, for the side to move. These may be numpy arrays, torch tensors, lists, or arrays of any
+    framework with DLPack, such as jax. Rows need not sum to 1, and illegal moves are masked.
+
+    A call with `sizes`, such as (1, 8, 64, 256), calls the function with these numbers of positions alone, so that a compiler like jax.jit compiles it
+    once for each: the last position is repeated up to the smallest size that has room for a batch, and the answers to the copies are dropped."""
 
     def __call__(self, positions: Positions, /) -> tuple[Any, Any]: ...
 
 
 class Work:
-    """A long call of the library, as a context manager that ends the call on exit."""
+    """A long call of the library, as a context manager that ends the call on exit. `network` is the caller's function, or several for a call that
+    numbers them, and is called with batches of the `sizes`, if there are any."""
 
-    def __init__(self, number: int, of: Board, network: Network | None, error: ctypes.Array[ctypes.c_char], keep: Sequence[Any]) -> None:
+    def __init__(self, number: int, of: Board, network: Union[Network, list[Network], None], error: ctypes.Array[ctypes.c_char], keep: Sequence[Any],
+                 sizes: Sequence[int] = ()) -> None:
         if number < 0:
             raise failed(number, error)
-        self._number, self._board, self._network = number, of, network
+        self._number, self._board, self._sizes = number, of, sorted(sizes)
+        self._networks = network if isinstance(network, list) else [network]
         self._error, self._event = error, Event()
         self._keep = keep  # keeps the memory alive to which the call writes
 
@@ -64,9 +70,14 @@ class Work:
             if what == ASKED:
                 self._answer()
 
+    def result(self) -> Any:
+        """The result of a call that has ended, of the calls that have one."""
+        return told(library.result, self._number)
+
     def _answer(self) -> None:
         """Calls the user's function with a batch and passes on its answer."""
-        assert self._network is not None
+        network = self._networks[self._event.number]
+        assert network is not None
         rows = int(self._event.rows)
         words = np.empty((rows, 4), np.uint64)
         if rows > 0:
@@ -76,9 +87,7 @@ class Work:
             if status != 0:
                 raise failed(status, self._error)
         try:
-            policy, value = self._network(Positions._of(words, self._board)) if rows > 0 else ([], [])
-            policy = _array("policy", policy, (rows, self._board.actions))
-            wdl = _wdl(value, rows)
+            policy, wdl = self._ask(network, words)
         except BaseException as error:
             library.answer(self._number, 0, None, None, f"the network's function raised {error!r}"[:1000].encode(), self._error)
             raise
@@ -87,9 +96,31 @@ class Work:
             raise failed(status, self._error)
 
 
+    def _ask(self, network: Network, words: npt.NDArray[np.uint64]) -> tuple[Array, Array]:
+        """Policy and win, draw and loss of a batch."""
+        if len(words) == 0:  # the search has ended
+            return np.zeros((0, self._board.actions), np.float32), np.zeros((0, 3), np.float32)
+        most = self._sizes[-1] if self._sizes else len(words)
+        parts = []
+        for i in range(0, len(words), most):
+            part = words[i : i + most]
+            rows = len(part)
+            size = next((size for size in self._sizes if size >= rows), rows)
+            if size > rows:
+                part = np.concatenate([part, np.repeat(part[-1:], size - rows, 0)])
+            policy, value = network(Positions._of(part, self._board))
+            parts.append((_array("policy", policy, (size, self._board.actions))[:rows], _wdl(value, size)[:rows]))
+        return parts[0] if len(parts) == 1 else (np.concatenate([p for p, _ in parts]), np.concatenate([w for _, w in parts]))
+
+
 def _numpy(of: Any) -> Array:
     if hasattr(of, "detach"):  # torch tensors, possibly on a GPU or in bfloat16, which numpy does not support
         of = of.detach().float().cpu().numpy()
+    elif hasattr(of, "__dlpack__") and not hasattr(of, "__array__"):
+        try:
+            of = np.from_dlpack(of)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise EvaldError(f"the network's function answers {type(of).__name__}, whose memory numpy cannot read: {error}") from None
     return np.asarray(of)
 
 

@@ -102,6 +102,11 @@ def lowest(p: evald.Positions) -> Any:
     return p.legal().argmax(1)
 
 
+def untimed(m: evald.Match) -> Any:
+    """A match without the times of moves."""
+    return plain([m.names, m.games, m.wins, m.draws, m.elo, m.interval, m.openings])
+
+
 @functools.cache
 def recorded() -> Any:
     """A folder with records, which is removed when Python ends."""
@@ -195,6 +200,12 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Game": Example(lambda: next(evald.selfplay(1, "5x4x4", network=uniform, visits=4)), rows, zero),
     "Records": Example(records, rows, zero),
+    "Match": Example(lambda: evald.match({"a": uniform, "b": "random"}, "4x4x3", games=2, visits=4), lambda m: [untimed(m), repr(m), len(m)], lambda m: m.score.fill(0)),
+    "Labels": Example(lambda: evald.labels(["12", "33"], "5x4x4"), rows, lambda of: [zero(of), of.moves.fill(0), of.result.fill(0)]),
+    "Scores": Example(
+        lambda: evald.score(uniform, evald.labels(["12", "33"], "5x4x4"), visits=(0, 4)), lambda of: [plain(of.report), plain(of.good), repr(of), len(of)],
+        lambda of: of.good.fill(0),
+    ),
     "Environment": Example(environment, steps, lambda games: games.step([3, 3])),
     "Evaluator": Example(
         lambda: evald.Evaluator(backend="bitsquares", rules="5x4x4"), lambda e: [e.rules, plain(e.evaluate("12").wdl), repr(e)], lambda e: e.close()

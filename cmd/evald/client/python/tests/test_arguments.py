@@ -8,7 +8,7 @@ import unittest
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
-from public import classes, example, openspiel_state, public, recorded, uniform
+from public import classes, example, openspiel_state, public, recorded, records, uniform
 
 import evald
 from evald._search import SEARCHING
@@ -43,7 +43,7 @@ FLAG = Kind([0, 1, "yes", [True], NAN, None, np.float32(1)], lambda value: [np.b
 NODES = Kind([v for v in COUNT.wrong if not isinstance(v, (bool, np.bool_))], lambda value: numbers(value) if not isinstance(value, bool) else FLAG.same(value))
 TEXT = Kind([3, 3.9, b"x", ["x"], NAN, True, object(), "a\0b", pathlib.Path("x")], lambda value: [np.str_(value)])
 NETWORK = Kind([3, 3.9, ["x"], NAN, True, object(), "a\0b", b"default"], paths)
-FUNCTION = Kind([3, "x", [print], True], lambda value: [])
+FUNCTION = Kind([3, "x", [print]], lambda value: [])
 MAPPING = Kind([3, "x", [1], True, {3: 4}])
 MASK = Kind([3, "x", [0, 1], [True], [1.5, 2], np.ones(2)], lambda value: [np.array(value), tuple(value)])
 ACTIONS = Kind(["3", ["3", "5"], [3.9, 0.2], np.array([0.97, 0.99], np.float32), [2**32 + 3, 2**33], [HUGE, 0], [NAN, 0], [INF, 0], [True, 0], [None, 0], [3], [], 3, None, [[0, 1]], [0, -1], [0, 99], np.array([True, False])], lists)
@@ -62,15 +62,17 @@ def kind_of(name: str) -> Kind:
 
 # The values of the arguments by their names, which mean the same everywhere.
 KINDS: dict[str, Kind | None] = {
-    **dict.fromkeys(("n", "visits", "leaves", "batch", "seed", "games", "first", "parallel", "nodes", "threads", "num_envs", "cache"), COUNT),
+    **dict.fromkeys(("n", "visits", "leaves", "batch", "seed", "games", "first", "parallel", "nodes", "threads", "num_envs", "cache", "opening_plies"), COUNT),
     **{name: kind_of(name) for name in SEARCHING},
     **dict.fromkeys(("timeout", "begins", "seconds"), NUMBER),
-    **dict.fromkeys(("reset", "mirror", "tree"), FLAG),
-    **dict.fromkeys(("selection", "backend", "cpu_path", "url", "layout", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
+    **dict.fromkeys(("reset", "mirror", "raw", "tree"), FLAG),
+    **dict.fromkeys(("backend", "cpu_path", "url", "layout", "order", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
     **dict.fromkeys(("network", "model"), NETWORK),
     **dict.fromkeys(("progress",), FUNCTION),
     **dict.fromkeys(("ort", "options"), MAPPING),
     "exact": NODES, "which": MASK, "actions": ACTIONS, "action": ACTION, "rules": RULES, "positions": POSITIONS, "of": POSITIONS, "paths": PATHS,
+    "path": Kind([3, 3.9, None, True, ["x"], object()], paths), "records": Kind([3, "x", None, [3], True, {}]), "sizes": Kind([3, "8", [0], [], [1.5], [True], {}, [[1]], [HUGE]]),
+    "players": Kind([3, "x", None, {}, ["random"], {"a": "random"}, {"a": "random", 3: "random"}]), "sets": Kind([3, None, [], {}, [3], {"a": 3}, object()]),
     "opponent": Kind([3, "x", [1], True]), "data": Kind([3, "x", None, ["4"]]), "connection": Kind([3, "x", None]), "state": Kind([3, "x", None]),
     "planes": Kind([3, "own", [3], {"own": 1}, [b"own"], NAN]), "rows": TEXT, "module": Kind([3, "x", None]),
     "dtype": None, "copy": None, "device": None,  # those of numpy and torch
@@ -93,11 +95,22 @@ SEARCH |= dict(visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="polic
 
 CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "board": (lambda: evald.board, dict(rules="5x4x4")),
-    "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast")),
+    "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast", raw=False)),
+    "match": (
+        lambda: evald.match,
+        dict(players={"a": uniform, "b": "random"}, rules="4x4x3", games=2, visits=2, exact=9, seed=3, opening_plies=1, parallel=2, sizes=None, progress=None),
+    ),
+    "score": (
+        lambda: evald.score,
+        dict(network="bitsquares", sets=lambda: evald.labels(["12", "3"], "4x4x3"), rules="4x4x3", visits=0, exact=9, raw=True, sizes=None, progress=None),
+    ),
+    "labels": (lambda: evald.labels, dict(positions=["12"], rules="4x4x3", nodes=50, threads=1, progress=None)),
+    "write": (lambda: evald.write, dict(records=records, path=recorded().name + "/written", progress=None)),
+    "reanalyse": (lambda: evald.reanalyse, dict(records=records, network=None, visits=2, selection="gumbel", batch=8, seed=3, progress=None)),
     "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, progress=None, **SEARCH)),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
-        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, progress=None),
+        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", sizes=None, progress=None),
     ),
     "solve": (lambda: evald.solve, dict(positions="4444437", rules="7x6x4", nodes=50, threads=1, progress=None)),
     "read": (lambda: evald.read, dict(paths=recorded().name + "/*.parquet", rules="5x4x3", progress=None)),
@@ -111,7 +124,7 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Environment.reset": (lambda: games().reset, dict(which=[True, False])),
     "Environment.step": (lambda: games().step, dict(actions=[3, 2])),
     "Evaluator": (lambda: evald.Evaluator, dict(model=None, backend="bitsquares", cpu_path=None, mirror=False, exact=9, ort=None, rules="7x6x4", url=None, timeout=3)),
-    "Evaluator.evaluate": (lambda: evald.Evaluator(backend="bitsquares").evaluate, dict(positions="4", rules="7x6x4")),
+    "Evaluator.evaluate": (lambda: evald.Evaluator(backend="bitsquares").evaluate, dict(positions="4", rules="7x6x4", raw=True)),
     "Evaluator.network": (lambda: evald.Evaluator(backend="bitsquares").network, dict(positions=FOUR)),
     "kaggle.Agent": (lambda: evald.kaggle.Agent, dict(seconds=2, network="default-fast")),
     "columns.answers": (lambda: evald.columns.answers, dict(rules="7x6x4", model="default-fast", data=lambda: __import__("pandas").Series(["4"]))),
@@ -144,7 +157,7 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
 }
 
 # Functions whose arguments are objects of a framework or of evald itself, or which are called by it.
-WITHOUT = {"Answers", "Searched", "Tree", "Game", "Records", "kaggle.agent", "openspiel.Bot.restart_at", "mctx.Model.root", "mctx.Model.recurrent", "mctx.Model.observe"}
+WITHOUT = {"Answers", "Searched", "Tree", "Game", "Records", "Match", "Labels", "Scores", "kaggle.agent", "openspiel.Bot.restart_at", "mctx.Model.root", "mctx.Model.recurrent", "mctx.Model.observe"}
 
 # Values that are wrong elsewhere and right here.
 RIGHT: dict[str, list[Any]] = {

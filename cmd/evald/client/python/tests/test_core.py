@@ -5,6 +5,7 @@ import copy
 import gc
 import glob
 import json
+import itertools
 import os
 import pickle
 import signal
@@ -74,8 +75,16 @@ class Positions(unittest.TestCase):
             np.testing.assert_array_equal(p.planes(["2*own", "other"], layout="NHWC"), np.stack([2 * (sides == 1), sides == -1], -1))
             flat = p.planes(["other", "own"], layout="NF", rows="bottom").reshape(len(p), 2, *sides.shape[1:])
             np.testing.assert_array_equal(flat, np.stack([sides == -1, sides == 1], 1)[:, :, ::-1])
-            for wrong in (dict(planes=["foe"]), dict(planes=[]), dict(planes=["own"], layout="XY"), dict(planes=["own", "other"], layout="NHW"), dict(planes=["own"], rows="left")):
+            for wrong in (dict(planes=["foe"]), dict(planes=[])):
                 with self.assertRaisesRegex(evald.EvaldError, "description"):
+                    p.planes(**wrong)
+            for layout, rows in itertools.product(("NCHW", "NHWC", "NF"), ("top", "bottom")):
+                np.testing.assert_array_equal(p.planes(layout=layout, rows=rows), p.planes(["own", "other", "playable", "parity", "inarow"], layout=layout, rows=rows))
+            np.testing.assert_array_equal(p.planes(rows="bottom"), planes[:, :, ::-1])
+            np.testing.assert_array_equal(p.planes(layout="NHWC"), planes.transpose(0, 2, 3, 1))
+            for wrong, says in ((dict(layout="NHW"), "layout is 'NHW', which has one plane, and there are 5"), (dict(planes=["own", "other"], layout="NHW"), "and there are 2"),
+                                (dict(layout="patterns"), "layout is 'patterns', and must be 'NCHW' or"), (dict(planes=["own"], rows="left"), "rows is 'left', and must be")):
+                with self.assertRaisesRegex(evald.EvaldError, says):
                     p.planes(**wrong)
 
     def test_rows(self) -> None:

@@ -9,6 +9,7 @@ import ctypes.util
 import inspect
 import json
 import os
+import pathlib
 import random
 import re
 import subprocess
@@ -83,7 +84,7 @@ if _c is not None:
 # has named. A call with arrays that is not here, and has more than one, fails the test.
 SIZES: dict[str, str] = {
     "about": "TEXT", "evaluator": "TEXT", "records": "TEXT", "board": "40", "parse": "32*n", "check": "32*n", "from_cells": "c*n 32*n", "cells": "32*n c*n",
-    "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n",
+    "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n", "score": "32*n 4*a*n", "score_rules": "TEXT", "result": "TEXT", "write": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
     "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
     "batch": "32*r", "answer": "12*r 4*a*r", "game": "32*r 4*a*r 4*r r 4*r",
 }
@@ -158,6 +159,7 @@ class Fuzz:
         self.asked: dict[int, tuple[int, evald.Board]] = {}
         self.of: dict[int, evald.Board] = {}
         self.folder = public.recorded().name
+        pathlib.Path(self.folder, "scores").write_text("12 0 0 0 0 0 0 0\n")
 
     def next(self) -> str:
         """The name of the next call: often one that answers an event."""
@@ -181,6 +183,7 @@ class Fuzz:
         valid: dict[str, dict[str, Any]] = {
             "open": r.choice([{"backend": "bitsquares"}, {"backend": "uniform"}] * 9 + [{"model": "default-fast"}]), "search": {"visits": 8, "exact": r.choice([False, 50])},
             "solve": {"nodes": 200}, "selfplay": {"games": 2, "visits": 4, "parallel": 4}, "planes": r.choice([{"planes": ["own", "other"]}, {"planes": ["own"], "layout": "NHW"}]),
+            "match": {"players": [{"name": "a"}, {"name": "b", "agent": "random"}], "games": 2, "search": {"visits": 4}}, "score": {"sets": [{"name": "a", "rows": 99}], "visits": [0, 4]},
             "records": {"files": [os.path.join(self.folder, f) for f in os.listdir(self.folder) if f.endswith(".parquet")]},
         }
         chosen = dict(valid["records" if name == "read" else name])
@@ -201,7 +204,9 @@ class Fuzz:
         handle = self.handle(name)
         if name in ("batch", "answer", "game", "wait", "release"):
             n, board = self.asked.get(handle, (0, board))
-        options = self.options(name) if name in ("open", "search", "solve", "selfplay", "records", "read") else b""
+        options = self.options(name) if name in ("open", "search", "solve", "selfplay", "match", "score", "records", "read") else b""
+        if name in ("write", "score_rules"):
+            options = os.path.join(self.folder, "fuzz" if name == "write" else r.choice(["scores", "missing"])).encode()
         description = self.options(name) if name == "planes" and r.random() < 0.5 else b""
         if name == "read":
             board = evald.board("5x4x3")
@@ -229,7 +234,7 @@ class Fuzz:
                     value = board._number
                 elif name == "wait":
                     value = r.choice([0, 1, 5, -1, -(1 << 63)])
-                elif name in ("about", "evaluator", "records"):
+                elif name in ("about", "evaluator", "records", "result", "score_rules"):
                     value = 5000
                 elif name == "parse" and numbers == 3:
                     value = len(lines)
@@ -298,7 +303,7 @@ class Fuzz:
             return number if not 0 <= number < UNUSED else UNUSED
         if name in ("evaluator", "close", "evaluate"):
             return r.choice(self.evaluators or [UNUSED])
-        if name in ("search", "selfplay"):
+        if name in ("search", "selfplay", "score"):
             return r.choice([0, *self.evaluators])
         if name in ("batch", "answer", "game") and self.asked and r.random() < 0.9:
             return r.choice(list(self.asked))
@@ -306,7 +311,7 @@ class Fuzz:
 
     def harmless(self, name: str, numbers: int) -> bool:
         """Whether a wrong number must be noticed. A number of positions, or of bytes, that is larger than the array is the caller's mistake."""
-        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "wait": (1,), "selfplay": ()}.get(name, (2,))
+        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "result": (1,), "score_rules": (1,), "match": (), "wait": (1,), "selfplay": ()}.get(name, (2,))
         return numbers not in counts
 
     def content(self, name: str, kind: str, size: int, board: evald.Board, n: int) -> bytes:
@@ -319,7 +324,7 @@ class Fuzz:
             return np.ones(size // 4, np.float32).tobytes()
         if name == "step" and size == 8 * n:
             return np.array([r.choice([0, 1, 2, -1, 1 << 62]) for _ in range(n)], np.int64).tobytes()
-        if name == "from_cells":
+        if name in ("from_cells", "score", "write"):
             return bytes(size)
         return r.choice(self.positions[board.rules])[:n].tobytes() if board.rules in self.positions else bytes(size)
 

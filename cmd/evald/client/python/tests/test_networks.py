@@ -22,11 +22,19 @@ REFUSAL = f"does not know {RULES}: it knows 7x6x4 alone; name another, such as a
 GIVEN: dict[str, Callable[[], Any]] = {
     "positions": lambda: [POSITION], "data": lambda: importlib.import_module("pandas").Series([POSITION]), "games": lambda: 1,
     "connection": lambda: importlib.import_module("duckdb").connect(), "num_envs": lambda: 1, "rules": lambda: RULES,
+    "sets": lambda: ([POSITION], np.zeros((1, 9), int)),
+    "records": lambda: written(evald.selfplay(1, RULES, network=lambda p: (np.ones((len(p), 9)), np.zeros(len(p))), visits=2, fast_visits=2)),
 }
 
 
 def by_duckdb(connection: Any, name: str) -> object:
     return connection.sql(f"SELECT {name}('{POSITION}').best").fetchall()
+
+
+def written(games: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        evald.write(games, folder + "/games.parquet")
+        return evald.read(folder + "/games.parquet")
 
 
 def state() -> Any:

@@ -17,12 +17,62 @@ class Types(unittest.TestCase):
             mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", cache]
             done = subprocess.run([*mypy, "evald"], cwd=folder, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            # A wrong type in a user's program is found, so the package's own types reach it.
-            wrong = pathlib.Path(cache) / "wrong.py"
-            wrong.write_text("import evald\nvalue: str = evald.evaluate('4').value\n")
-            done = subprocess.run([*mypy, str(wrong)], cwd=folder, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-            self.assertIn("wrong.py:2: error: Incompatible types", done.stdout)
+            # A user's program is checked too: the package's types reach it.
+            for name, text, wrongs in (("right", PROGRAM, []), ("wrong", WRONG, WRONGS)):
+                user = pathlib.Path(cache) / f"{name}.py"
+                user.write_text(text)
+                done = subprocess.run([*mypy, str(user)], cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, int(bool(wrongs)), done.stdout + done.stderr)
+                for line, says in wrongs:
+                    self.assertRegex(done.stdout, rf"{name}.py:{line}: error: .*{says}")
+                self.assertEqual(done.stdout.count(": error:"), len(wrongs), done.stdout)
+
+
+PROGRAM = '''import pathlib
+
+import numpy as np
+import numpy.typing as npt
+
+import evald
+
+
+def network(positions: evald.Positions) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    planes = positions.planes(["own", "other"], layout="NHWC", rows="bottom")
+    return np.ones((len(planes), positions.board.actions), np.float32), np.zeros(len(planes), np.float32)
+
+
+games = evald.selfplay(10, "5x4x4", network=network, order="number", sizes=(1, 8), progress=True)
+evald.write(games, pathlib.Path("games.parquet"))
+records: evald.Records = evald.reanalyse(evald.read("games.parquet"), network=network, visits=64, selection="gumbel")
+evald.write([records, next(games)], "again.parquet")
+table = evald.match({"new": network, "old": evald.Evaluator("old.onnx"), "path": pathlib.Path("x.onnx"), "uct": "uct:sims=50"}, "5x4x4", games=200)
+elo: npt.NDArray[np.float64] = table.elo + table.interval[:, 0] + table.score[0]
+labels = evald.labels(["12", "13"], "5x4x4", nodes=1000)
+scores = evald.score(network, {"solved": (["12"], evald.solve("12", "5x4x4")), "file": "set.txt", "labels": labels}, "5x4x4", visits=(0, 100), raw=True)
+scores = evald.score("default", ["a.txt", pathlib.Path("b.txt")], visits=100)
+good: float = float(scores.good[0] + scores.good_interval[0, 1])
+raw: evald.Answers = evald.evaluate("12", raw=True)
+'''
+
+WRONG = '''import evald
+value: str = evald.evaluate("4").value
+evald.selfplay(10, order="numbr")
+evald.match({"a": "random", "b": "uct"}, game=10)
+evald.match({"a": 3, "b": "uct"})
+evald.score("default", "set.txt", visit=100)
+evald.score("default", 3)
+evald.labels("12", node=3)
+evald.reanalyse(evald.read("x"), selection="gumbl")
+evald.reanalyse(evald.read("x"), visit=3)
+evald.write(3, "x")
+evald.Positions("4").planes(layout="NCWH")
+evald.evaluate("4", row=True)
+'''
+
+WRONGS = [
+    (2, "Incompatible types"), (3, 'Literal\\[.numbr'), (4, 'argument "game"'), (5, "Dict entry 0"), (6, 'argument "visit"'), (7, 'Argument 2 to "score"'), (8, 'argument "node"'),
+    (9, "Literal\\[.gumbl"), (10, 'argument "visit"'), (11, 'Argument 1 to "write"'), (12, "Literal\\[.NCWH"), (13, 'argument "row"'),
+]
 
 
 if __name__ == "__main__":
