@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,12 +49,22 @@ func TestAsked(t *testing.T) {
 		path := filepath.FromSlash(file)
 		content := string(gametest.Must(os.ReadFile(path))(t))
 		want := content
+		texts := map[string]string{}
 		for name, line := range blocks {
-			var block strings.Builder
 			for _, f := range ask.Fields(ask.Python) {
-				block.WriteString(line(f))
+				texts["engine/ask: "+name] += line(f)
 			}
-			pattern := regexp.MustCompile(`(?s)(\n[^\n]*engine/ask: ` + name + `[^\n]*\n(?:\n\|[^\n]*\n\|[-|]+\n)?).*?(\n?[^\n]*engine/ask: end)`)
+		}
+		if strings.HasSuffix(file, ".py") {
+			for _, f := range gameFields() {
+				texts["evald selfplay: arguments"] += fmt.Sprintf("             %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+				texts["evald selfplay: words"] += wrapped("    `"+f.Name+"`: "+f.Help, 150, "      ")
+				texts["evald selfplay: checks"] += strings.Replace(fmt.Sprintf("        \"%s\": %s,\n", f.Name, pythonCheck(f)), `"explore": `, `"c": `, 1)
+			}
+		}
+		for name, text := range texts {
+			about, _, _ := strings.Cut(name, ":")
+			pattern := regexp.MustCompile(`(?s)(\n[^\n]*` + name + `[^\n]*\n(?:\n\|[^\n]*\n\|[-|]+\n)?).*?(\n?[^\n]*` + about + `: end)`)
 			if !pattern.MatchString(want) {
 				t.Errorf("%s has no block %s", path, name)
 			}
@@ -61,7 +74,7 @@ func TestAsked(t *testing.T) {
 				if strings.HasPrefix(end, "\n") && !strings.HasSuffix(file, ".md") {
 					end = end[1:]
 				}
-				return parts[1] + block.String() + end
+				return parts[1] + text + end
 			})
 		}
 		if *update && want != content {
@@ -72,6 +85,41 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%s (-want +got; go test ./cmd/evald -run TestAsked -update writes it anew):\n%s", path, diff)
 		}
 	}
+}
+
+// gameFields are the arguments of self-play: the flags of evald selfplay that change games, and what
+// of a search there is no flag for.
+func gameFields() (all []ask.Field) {
+	values := strings.NewReplacer(slices.Concat(selfplayValues(), ask.Values())...)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[selfplayFlags]()) {
+		if slices.Contains([]string{"Rules", "Visits", "Seed", "AtOnce", "Batch", "Remember", "Exact"}, f.Name) {
+			continue // which have an argument of their own, or change no game
+		}
+		field := ask.Field{Name: strings.ReplaceAll(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(f.Name, "${1}_$2"), "-", "_"), Default: values.Replace(f.Tag.Get("default")), Kind: ask.Number}
+		field.Name = strings.ToLower(field.Name)
+		field.Choices = strings.Split(f.Tag.Get("enum"), ",")
+		switch f.Type.Kind() {
+		case reflect.Int:
+			field.Kind = ask.Whole
+		case reflect.String:
+			field.Kind = ask.Choice
+		}
+		if least, most, ok := strings.Cut(f.Tag.Get("range"), " to "); ok {
+			field.Least, _ = strconv.ParseFloat(least, 64)
+			field.Most, _ = strconv.ParseFloat(most, 64)
+		}
+		field.Help = strings.NewReplacer("${enum}", strings.Join(field.Choices, ", "), "--", "").Replace(values.Replace(f.Tag.Get("help")))
+		if field.Default == "-1" { // which stands for a default that depends on the board
+			field.Default, field.Least, field.Kind = "", 0, ask.Whole
+			field.Help = strings.Replace(field.Help, "-1 is", "Default:", 1)
+		}
+		all = append(all, field)
+	}
+	for _, name := range []string{"lookahead", "fpu", "forced_playouts", "considered", "c_visit", "c_scale", "rescale", "gumbel_scale"} {
+		f, _ := ask.Named(name, ask.Python)
+		all = append(all, f)
+	}
+	return append(all, ask.Field{Name: "reuse", Kind: ask.Truth, Default: "false", Help: "Let the search of the next move keep what this one has found of its position, and add its visits; the noise is drawn anew. Not with gumbel."})
 }
 
 func named(f ask.Field, d ask.Door) bool { _, ok := ask.Named(f.Name, d); return ok }
@@ -92,7 +140,7 @@ func pythonDefault(f ask.Field) string {
 		return title(f.Default == "true")
 	case f.Default != "":
 		return f.Default
-	case f.Kind == ask.Whole:
+	case f.Kind == ask.Whole && f.Most == 1<<64:
 		return "0"
 	}
 	return "None"

@@ -52,6 +52,26 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// The selections with which a parameter does something are those of its tags.
+func TestApplies(t *testing.T) {
+	all := []mcts.Selection{mcts.PUCT, mcts.UCT, mcts.Gumbel}
+	for name, want := range map[string][]mcts.Selection{
+		"visits": all, "fpu": {mcts.PUCT}, "priors": {mcts.PUCT}, "explore": {mcts.PUCT, mcts.UCT}, "transpositions": {mcts.PUCT, mcts.Gumbel},
+		"considered": {mcts.Gumbel}, "seed": all, "alpha": {mcts.PUCT},
+	} {
+		f, _ := ask.Named(name, ask.Python)
+		var got []mcts.Selection
+		for _, rule := range all {
+			if f.Applies(rule) {
+				got = append(got, rule)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // What Text writes, SetText reads, in every field; so does SetJSON, quoted where it is a choice.
 func TestText(t *testing.T) {
 	fields := ask.Fields(ask.Python)

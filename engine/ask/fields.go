@@ -52,8 +52,8 @@ type Field struct {
 	Help    string   `json:"help"`
 
 	doors []string
-	index []int  // of the field of Search
-	rules string // the selections with which it does something, as in the tags without and needs
+	index []int    // of the field of Search
+	rules []string // the selections with which it does something, as in the tags without and needs
 }
 
 var fields = read()
@@ -64,14 +64,12 @@ func read() (all []Field) {
 		if f.Anonymous {
 			continue
 		}
-		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: "puct|uct|gumbel"}
+		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: []string{"puct", "uct", "gumbel"}}
 		if needs, ok := strings.CutPrefix(f.Tag.Get("needs"), "selection="); ok && !strings.Contains(needs, ",") {
-			field.rules = needs
+			field.rules = strings.Split(needs, "|")
 		}
 		if without, ok := strings.CutPrefix(f.Tag.Get("without"), "selection="); ok {
-			for _, rule := range strings.Split(without, "|") {
-				field.rules = strings.ReplaceAll(field.rules, rule, "")
-			}
+			field.rules = slices.DeleteFunc(field.rules, func(rule string) bool { return slices.Contains(strings.Split(without, "|"), rule) })
 		}
 		if field.Name == "" {
 			field.Name = nameOf(f.Name)
@@ -144,7 +142,7 @@ func Named(name string, d Door) (f Field, ok bool) {
 
 // Applies reports whether the parameter does something in searches with a selection rule.
 func (f Field) Applies(rule mcts.Selection) bool {
-	return slices.Contains(strings.Split(f.rules, "|"), rule.String())
+	return slices.Contains(f.rules, rule.String())
 }
 
 // Usual returns the search of a caller who chooses nothing.

@@ -21,6 +21,10 @@ type Cache struct {
 	// Transparent gives stored answers their original source instead of Cached. Set it before use.
 	Transparent bool
 
+	// Apart gives a position and its mirror image entries of their own, so that answers are the
+	// backend's as they are. Set it before use.
+	Apart bool
+
 	shards []shard
 	none   bool     // nothing is stored
 	models sync.Map // model name -> uint32
@@ -104,7 +108,9 @@ func (c *Cache) look(b *Batch, model uint32) *missed {
 	m.rows, m.mirrored = m.rows[:0], slices.Grow(m.mirrored[:0], n)[:n]
 	for next := range n + ahead {
 		if next < n {
-			m.memory.Pos[next], m.mirrored[next] = b.Board.Canonical(b.Pos[next])
+			if m.memory.Pos[next], m.mirrored[next] = b.Pos[next], false; !c.Apart {
+				m.memory.Pos[next], m.mirrored[next] = b.Board.Canonical(b.Pos[next])
+			}
 			if !c.none {
 				c.prefetch(m.memory.Pos[next], m.tag)
 			}
@@ -137,7 +143,7 @@ func (c *Cache) keep(b *Batch, m *missed) {
 		if next := j + ahead; next < len(m.rows) && !c.none {
 			c.prefetch(m.batch.Pos[next], m.tag)
 		}
-		if b.Board.Mirror(m.batch.Pos[j]) == m.batch.Pos[j] {
+		if !c.Apart && b.Board.Mirror(m.batch.Pos[j]) == m.batch.Pos[j] {
 			symmetrise(b.Board, m.batch.PolicyRow(j))
 		}
 		if by := slices.Index(lasting, m.batch.Source[j]); by >= 0 && !c.none {

@@ -2,6 +2,7 @@ package mcts
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 
@@ -121,6 +122,18 @@ func (t *Tree) Reconfigure(c Config, p game.Position) error {
 	t.configure(c)
 	t.Reset(p)
 	return nil
+}
+
+// Retune changes the configuration and keeps the tree, for the next Advance. Plain and Transpositions must stay the same.
+func (t *Tree) Retune(c Config) error {
+	c, err := c.complete(t.board)
+	if err == nil && (c.Plain != t.config.Plain || c.Transpositions != t.config.Transpositions) {
+		err = errors.New("mcts: a tree with visits keeps its lookahead and transpositions")
+	}
+	if err == nil {
+		t.configure(c)
+	}
+	return err
 }
 
 func (t *Tree) configure(c Config) {

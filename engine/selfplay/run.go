@@ -36,6 +36,11 @@ type Ply struct {
 	Visits   []uint32 // visits of a full search, by action; 1 for each of the best moves if the rules or a proof decide; nil for a fast search
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
+
+	// Details, with Config.Details; nil and 0 if the rules or a proof decide.
+	Policy []float32 `json:"-"` // [A] the search's policy, of full searches: shares of the visits, or the improved policy of gumbel
+	Prior  []float32 `json:"-"` // [A] as the search has used them
+	Raw    float32   `json:"-"` // the evaluator's own value, -1..1
 }
 
 // Remembered is the usual number of answers in the cache of a network; they take about 130 MB on 7x6.
@@ -46,10 +51,20 @@ const Remembered = 1 << 20
 // as a cache, so its evaluator is returned unchanged. answers is the size of the cache; the games do not depend on it. With a small network
 // on a fast GPU, 0 can be faster, because looking up an answer takes longer than computing it again.
 func Remember(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
+	return remember(e, model, answers, false)
+}
+
+// RememberPlain is Remember for Config.Plain: each mirror image has an answer of its own, so answers are the network's as they are.
+func RememberPlain(e *eval.Evaluator, model string, answers int) *eval.Evaluator {
+	return remember(e, model, answers, true)
+}
+
+func remember(e *eval.Evaluator, model string, answers int, apart bool) *eval.Evaluator {
 	if heuristic.Is(model) {
 		return e
 	}
 	c := eval.NewCache(answers)
+	c.Apart = apart
 	c.Transparent = true // records must not depend on which game evaluated a position first
 	return eval.New(e.Backend(), eval.Options{Cache: c, Model: model})
 }
@@ -126,12 +141,15 @@ type seat struct {
 	random   *rand.Rand // random source of the game
 	seed     uint64     // seed of the game's trees
 	full     bool       // the current search is a full one
+	played   bool       // the tree has searched the position before this one, and
+	action   int        // this action was played there
 	policy   []float32  // [A], temporary
 }
 
 // advance is called by mcts.Drive when a tree has reached its goal. It makes the move, begins a new game if the game is over, and returns
 // the goal of the next search.
 func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
+	var err error
 	s := r.seats[t]
 	if s.Game != nil {
 		over, err := r.move(s, t)
@@ -152,11 +170,23 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	}
 	// Draw one number for each search, full or fast, so that the game's further random numbers do not depend on which it is.
 	s.full = s.random.Float64() < r.FullShare
-	if err := t.Reconfigure(r.tree(s.seed, s.full), s.position); err != nil {
+	config := r.tree(s.seed, s.full)
+	if r.Reuse && s.played {
+		err = t.Retune(config)
+	} else {
+		err = t.Reconfigure(config, s.position)
+	}
+	if err != nil {
 		panic(err) // Validate has checked all of it
+	}
+	if r.Reuse && s.played {
+		t.Advance(s.action)
 	}
 	if goal.Visits = r.FastVisits; s.full {
 		goal.Visits = r.Visits
+	}
+	if r.Reuse {
+		goal.Visits += t.Visits()
 	}
 	return goal
 }
@@ -172,7 +202,7 @@ func (r *run) begin(s *seat) bool {
 	}
 	s.Game = &Game{Number: n}
 	s.random = rand.New(rand.NewPCG(r.Seed, uint64(n)))
-	s.seed = s.random.Uint64()
+	s.seed, s.played = s.random.Uint64(), false
 	var err error
 	if s.position, err = r.opening(s.random); err != nil {
 		r.fail(n, fmt.Errorf("opening: %w", err))
@@ -232,7 +262,8 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 		s.Last, s.Result = s.position, outcome(-1, s.position)
 		return true, nil
 	}
-	s.position = r.board.Play(s.position, r.choose(s, t))
+	s.played, s.action = true, r.choose(s, t)
+	s.position = r.board.Play(s.position, s.action)
 	switch r.board.Result(s.position) {
 	case game.Ongoing:
 		return false, nil
@@ -247,7 +278,7 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 // discount, and all moves that lead to it, although the search plays only one.
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
-	if o := r.board.Outlook(s.position); o.Result != game.Ongoing {
+	if o := r.board.Outlook(s.position); o.Result != game.Ongoing && !r.Plain {
 		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, each(r.board, o.Moves)
 		return ply, nil
 	}
@@ -261,7 +292,23 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
 		}
 	}
+	if r.Details {
+		r.detail(&ply, s, t)
+	}
 	return ply, nil
+}
+
+// detail adds the details of a search.
+func (r *run) detail(ply *Ply, s *seat, t *mcts.Tree) {
+	if s.full {
+		ply.Policy = slices.Clone(s.policy)
+	}
+	ply.Prior = make([]float32, r.board.Actions())
+	for _, m := range t.Moves(nil) {
+		ply.Prior[m.Action] = float32(m.Prior)
+	}
+	raw, _ := t.Raw()
+	ply.Raw = float32(raw)
 }
 
 // each returns 1 visit for each of the moves, given by their cells, as a policy. It returns nil if there are no moves.

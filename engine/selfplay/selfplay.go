@@ -17,6 +17,7 @@ package selfplay
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -29,7 +30,7 @@ import (
 	"github.com/evald/evald/engine/solver"
 )
 
-// Config is the configuration of a run. All fields except the last two determine the games.
+// Config is the configuration of a run. All fields except the last three determine the games.
 type Config struct {
 	Rules   string `json:"rules"`
 	Network string `json:"network"` // name of the network or heuristic, stored in the records
@@ -68,9 +69,39 @@ type Config struct {
 	// by the search, which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
-	// The games do not depend on these two fields. Sized replaces zeros in them.
+	Lab
+
+	// The games do not depend on the other fields. Sized replaces zeros in them.
 	Parallel int `json:"-"` // games at once
 	Batch    int `json:"-"` // leaves per batch
+
+	Details bool `json:"-"` // games have the details of each Ply
+}
+
+// Lab is what experiments change of the searches. Its zero value is the usual search. The fields are those of mcts.Config.
+type Lab struct {
+	Plain          bool     `json:"plain,omitempty"` // also, the rules do not make the targets of positions that they decide
+	Reuse          bool     `json:"reuse,omitempty"` // the next search keeps what the last one has found of its position, and adds its visits
+	FPU            *float64 `json:"fpu,omitempty"`
+	ForcedPlayouts float64  `json:"forced_playouts,omitempty"` // of full searches
+	Considered     int      `json:"considered,omitempty"`      // 0: 16
+	CVisit         *float64 `json:"c_visit,omitempty"`
+	CScale         *float64 `json:"c_scale,omitempty"`
+	Rescale        bool     `json:"rescale,omitempty"`
+	GumbelScale    *float64 `json:"gumbel_scale,omitempty"`
+}
+
+// apply changes the configuration of a search.
+func (l Lab) apply(c *mcts.Config, full bool) {
+	c.Plain, c.Rescale, c.Moves = l.Plain, l.Rescale, cmp.Or(l.Considered, c.Moves)
+	if full {
+		c.ForcedPlayouts = l.ForcedPlayouts
+	}
+	for from, to := range map[*float64]*float64{l.FPU: &c.FPU, l.CVisit: &c.CVisit, l.CScale: &c.CScale, l.GumbelScale: &c.GumbelScale} {
+		if from != nil {
+			*to = *from
+		}
+	}
 }
 
 // Mixed is the value of Config.Openings for all kinds of play.
@@ -131,6 +162,17 @@ func (c Config) Validate() error {
 	if c.Selection != "puct" && c.Selection != "gumbel" {
 		return fmt.Errorf("selfplay: selection is %q, want puct or gumbel", c.Selection)
 	}
+	switch {
+	case c.Plain && c.Exact > 0:
+		return errors.New("selfplay: exact does nothing without lookahead, because such a search proves nothing")
+	case c.Reuse && c.Selection == "gumbel":
+		return errors.New("selfplay: reuse does nothing with selection gumbel, whose visits are counted from 0")
+	}
+	if board, err := c.board(); err == nil {
+		if _, err := mcts.New(board, c.tree(0, true)); err != nil {
+			return fmt.Errorf("selfplay: %w", err)
+		}
+	}
 	for _, kind := range c.kinds() {
 		if !slices.Contains(sample.Kinds(), kind) {
 			return fmt.Errorf("selfplay: openings is %q, want one of %v or %s", c.Openings, sample.Kinds(), Mixed)
@@ -187,5 +229,6 @@ func (c Config) tree(seed uint64, full bool) mcts.Config {
 	case full:
 		m.Noise = c.Noise
 	}
+	c.Lab.apply(&m, full)
 	return m
 }

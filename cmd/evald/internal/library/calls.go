@@ -539,7 +539,7 @@ func (c *Calls) Answer(number, rows int64, wdl, policy Memory, failed string) er
 }
 
 // Game writes the game that the last Wait returned; see GameRows.
-func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) error {
+func (c *Calls) Game(number int64, positions, visits, q, who, moves, policy, prior, raw Memory) error {
 	w, err := kept[*call](c, number)
 	if err != nil {
 		return err
@@ -553,6 +553,7 @@ func (c *Calls) Game(number int64, positions, visits, q, who, moves Memory) erro
 	rows := GameRows{
 		Positions: slice[game.Position](positions, n), Visits: slice[uint32](visits, n*w.board.Actions()),
 		Q: slice[float32](q, n), Who: slice[uint8](who, n), Moves: slice[int32](moves, n),
+		Policy: slice[float32](policy, n*w.board.Actions()), Prior: slice[float32](prior, n*w.board.Actions()), Raw: slice[float32](raw, n),
 	}
 	rows.Write(w.board, w.found.Game)
 	return nil

@@ -17,6 +17,9 @@ type GameOptions struct {
 	Parallel int `json:"parallel"`
 	Batch    int `json:"batch"`
 
+	// Lookahead is the opposite of Plain. Without it the evaluator decides, as in searches.
+	Lookahead *bool `json:"lookahead"`
+
 	// Order is the order in which Wait returns games: "finished", as they end, or "number".
 	Order string `json:"order"`
 }
@@ -37,9 +40,6 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 		return nil, fmt.Errorf("options of self-play: %w", err)
 	}
 	o.Rules, o.Config.Parallel, o.Config.Batch = b.Rules().String(), o.Parallel, o.Batch
-	if err := o.Config.Validate(); err != nil {
-		return nil, err
-	}
 	if o.Games < 0 || o.First < 0 {
 		return nil, fmt.Errorf("games %d from %d: must be 0 or more", o.Games, o.First)
 	}
@@ -58,6 +58,14 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	if e != nil && o.Network == "" {
 		o.Network = e.about.Model
 	}
+	if o.Plain = evaluator.Backend().Attributes().Plain && o.Exact == 0; o.Lookahead != nil {
+		o.Plain = !*o.Lookahead
+	}
+	o.Details = true
+	if err := o.Config.Validate(); err != nil {
+		done()
+		return nil, err
+	}
 	games := make(chan *selfplay.Game, gamesAhead)
 	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
 		defer done()
@@ -70,7 +78,11 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 				return fmt.Errorf("self-play: %w", ctx.Err())
 			}
 		}
-		remembering := selfplay.Remember(evaluator, o.Network, selfplay.Remembered)
+		remember := selfplay.Remember
+		if o.Plain {
+			remember = selfplay.RememberPlain
+		}
+		remembering := remember(evaluator, o.Network, selfplay.Remembered)
 		if o.Order == byNumber {
 			return inOrder(ctx, remembering, o, gamesOpen*o.Parallel, over)
 		}
@@ -123,15 +135,38 @@ type GameRows struct {
 	Q         []float32       // [P] root values, for the side to move
 	Who       []uint8         // [P] code of the source of the answer, as in Evaluate
 	Moves     []int32         // [P] the action that was played, or -1 if the game ended here
+	Policy    []float32       // [P,A] of full searches: shares of the visits, or gumbel's improved policy; else all 0
+	Prior     []float32       // [P,A] as the search has used them; all 0 if the rules or a proof decided the position
+	Raw       []float32       // [P] the network's own values; 0 likewise
+}
+
+// policyOf is the policy of a ply: shares of its visits where the search has left none.
+func policyOf(p selfplay.Ply) []float32 {
+	if p.Policy != nil || p.Visits == nil {
+		return p.Policy
+	}
+	total, policy := float32(0), make([]float32, len(p.Visits))
+	for _, v := range p.Visits {
+		total += float32(v)
+	}
+	for a, v := range p.Visits {
+		policy[a] = float32(v) / max(1, total)
+	}
+	return policy
 }
 
 // Write fills the rows of a game. Each array must have the length that the game's number of positions P requires.
 func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
 	n := b.Actions()
 	clear(r.Visits)
+	clear(r.Policy)
+	clear(r.Prior)
 	for i, p := range g.Plies {
 		r.Positions[i], r.Q[i], r.Who[i] = p.Position, p.Q, code(p.Source)
+		r.Raw[i] = p.Raw
 		copy(r.Visits[i*n:(i+1)*n], p.Visits)
+		copy(r.Policy[i*n:(i+1)*n], policyOf(p))
+		copy(r.Prior[i*n:(i+1)*n], p.Prior)
 		next := g.Last
 		if i+1 < len(g.Plies) {
 			next = g.Plies[i+1].Position

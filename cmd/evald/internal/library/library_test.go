@@ -347,6 +347,7 @@ func TestGamesInOrder(t *testing.T) {
 	}
 	slices.SortFunc(games, byNumber)
 	o := GameOptions{Config: selfplay.DefaultConfig(), Order: "number"}
+	o.Details = true
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	gametest.OK(t, decode("{"+options+"}", &o))
 	o.Rules, o.Config.Parallel = "5x4x4", o.Parallel

@@ -26,7 +26,7 @@ func TestOptionTypes(t *testing.T) {
 			values := []string{`"x"`, `-1.5`, `[3]`, `{"a":[1]}`}
 			if f.Type.Kind() == reflect.String {
 				values = values[1:]
-			} else if f.Type.Kind() == reflect.Float64 {
+			} else if f.Type.Kind() == reflect.Float64 || f.Type == reflect.TypeFor[*float64]() {
 				values = []string{`"x"`, `true`, `[3]`}
 			}
 			for _, value := range values {

@@ -187,7 +187,7 @@ func TestWrongOrder(t *testing.T) {
 	report := array{make([]uint64, 5), 40}
 	refused("call wait", "batch", work, 1, in)
 	refused("call wait", "answer", work, 1, wdl, policy, "")
-	refused("call wait", "game", work, in, many, wdl, small, one)
+	refused("call wait", "game", work, in, many, wdl, small, one, many, many, one)
 	for range 3 { // until it is answered, a batch is asked again
 		if event := gametest.Must(l.make("wait", work, 1<<62, report))(t); Event(event) != Asked || report.words[0] != 1 {
 			t.Fatalf("event %d of %d rows, want a batch of 1", event, report.words[0])

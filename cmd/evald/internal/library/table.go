@@ -131,8 +131,8 @@ var table = map[string]struct {
 	}},
 	"batch":  {3, func(c *Calls, r *arguments) (int64, error) { return 0, c.Batch(r.n(), r.n(), r.m()) }},
 	"answer": {5, func(c *Calls, r *arguments) (int64, error) { return 0, c.Answer(r.n(), r.n(), r.m(), r.m(), r.s()) }},
-	"game": {6, func(c *Calls, r *arguments) (int64, error) {
-		return 0, c.Game(r.n(), r.m(), r.m(), r.m(), r.m(), r.m())
+	"game": {9, func(c *Calls, r *arguments) (int64, error) {
+		return 0, c.Game(r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
 	}},
 	"release": {1, func(c *Calls, r *arguments) (int64, error) { return 0, c.Release(r.n()) }},
 }

@@ -92,7 +92,7 @@ CALLS: dict[str, str] = {
     "wait": "i:hnve",
     "batch": "i:hnwe",
     "answer": "i:hnrrse",
-    "game": "i:hwwwwwe",
+    "game": "i:hwwwwwwwwe",
     "release": "i:he",
 }
 _types: dict[str, Any] = {**dict.fromkeys("nhi", ctypes.c_longlong), "s": ctypes.c_char_p, "e": ctypes.c_char_p,

@@ -84,9 +84,9 @@ class Match(Value):
         return f"{self.rules}, {played} games, {self.openings} different openings, seed {self.seed}\n" + columns(rows)
 
 
-def searching(visits: int, exact: int | bool | None) -> dict[str, Any]:
+def searching(visits: int, exact: int | bool | None, lookahead: bool | None) -> dict[str, Any]:
     """The options of the searches of functions and evaluators."""
-    given = dict(visits=arguments.count("visits", visits, 1, 1 << 30), exact=arguments.optional(arguments.nodes, "exact", exact))
+    given = dict(visits=arguments.count("visits", visits, 1, 1 << 30), exact=arguments.optional(arguments.nodes, "exact", exact), lookahead=arguments.optional(arguments.flag, "lookahead", lookahead))
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -97,14 +97,14 @@ def columns(rows: list[list[str]]) -> str:
 
 
 def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games: int = 100, visits: int = 800,
-          exact: int | bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
+          exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
           progress: Progress | None = None) -> Match:
     """Plays a match of two players or more, each against each other, as `evald match` does.
 
     `players` are names and what plays: a function (see Network), a module of PyTorch (as evald.torch.ModuleNetwork), an Evaluator, the path of a network
     (an os.PathLike, or text such as "nets/mine.onnx"), or an agent or level by its name, as `evald help match` lists them, with its own settings:
     "uct-bitsquares:sims=1000", "mcts:visits=100", "strong". Functions, modules, Evaluators and paths search with `visits` at each move, 1 to 2^30,
-    and `exact` as in search.
+    and `exact` and `lookahead` as in search: functions plainly, unless these say otherwise.
 
     Each two players play `games` games, an even number: each of games / 2 random openings of `opening_plies` stones (None: a tenth of the cells, 8 at
     most) twice, with colours exchanged. The openings are distinct and without an early win while there are enough. With the same `seed` agents by name
@@ -123,7 +123,7 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
     given = dict(
         games=arguments.count("games", games, 2, MOST_GAMES), seed=arguments.count("seed", seed, 0, MOST_SEED),
         opening_plies=arguments.optional(arguments.count, "opening_plies", opening_plies, 0, of.cells - 1), parallel=arguments.count("parallel", parallel, 1, 1 << 14),
-        search=searching(visits, exact),
+        search=searching(visits, exact, lookahead),
     )
     if given["games"] % 2:
         raise arguments.wrong("games", games, "even, because each opening is played twice")

@@ -116,7 +116,7 @@ class Scores(Value):
 
 
 def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], rules: str | Board | None = None, *, visits: int | Sequence[int] = (0, 100),
-          exact: int | bool | None = None, raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
+          exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
     """Compares the likeliest moves of a network, and of searches with it, with exact scores, as `evald score` does.
 
     `network` is a function (see Network), a module of PyTorch, an Evaluator, or the name or path of a model. `sets` is a file with positions and exact
@@ -126,7 +126,7 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
 
     `visits` is one number of visits or several, each 0 or from 2 to 2^30. 0 is the policy without a search. Unless `raw` is True, the rules answer
     positions that the next stones decide, and leave out moves that lose to the next stone; with `raw` the policy is the network's own. Searches apply
-    the rules in any case; `exact` is as in search. With `sizes` a function sees only batches of these numbers of positions. `progress` is called with the numbers of answers so
+    the rules in any case; `exact` and `lookahead` are as in search: functions are searched plainly, unless these say otherwise. With `sizes` a function sees only batches of these numbers of positions. `progress` is called with the numbers of answers so
     far and of all; True shows a bar of tqdm.
 
     >>> score("bitsquares", (["12", "3"], labels(["12", "3"], "4x4x3")), "4x4x3", visits=20).good.shape
@@ -161,7 +161,7 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
     words = np.concatenate([np.empty((0, 4), np.uint64)] + [positions._words for positions, _ in parts])
     scores = np.concatenate([np.empty((0, where.actions), np.int32)] + [scores for _, scores in parts])
     number, function, held = _asks(of)
-    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=searching(100, exact)))
+    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=searching(100, exact, lookahead)))
     error = error_text()
     call = library.score(number, where._number, len(words), library.pointer(words), options, library.pointer(scores), error)
     with Work(call, where, function, error, (words, scores, held), padded) as work:

@@ -190,7 +190,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
            batch: int = 256,
            seed: int = 0,
            # engine/ask: end
-           tree: bool = False, progress: Progress | None = None) -> Searched:
+           tree: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
     `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The answer to a
@@ -225,7 +225,8 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     `seed`: Random seed of uct and gumbel, and of noise.
     .. engine/ask: end
 
-    With `tree` the result has all positions of the trees (see Tree), which takes 4 * (5 + 6A) bytes for each visit. Such a search has no lookahead and no
+    With `sizes` a function sees only batches of these numbers of positions (see Network). `progress` is called with the numbers of positions that are
+    done and of all; True shows a bar of tqdm. With `tree` the result has all positions of the trees (see Tree), which takes 4 * (5 + 6A) bytes for each visit. Such a search has no lookahead and no
     transpositions.
 
     With an Evaluator that has a URL, the service searches with its model `search`, which does not accept `leaves`, `batch` and `tree`, and answers no
@@ -262,7 +263,9 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         seed=arguments.count("seed", seed, 0, MOST_SEED),
         # engine/ask: end
     )
-    tree = arguments.flag("tree", tree)
+    tree, padded = arguments.flag("tree", tree), arguments.sizes("sizes", sizes)
+    if padded and (network is None or isinstance(network, (str, Evaluator))):
+        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
     if network is None or isinstance(network, (str, Evaluator)):
         network = evaluator(network, "network")
         if network.service is not None:
@@ -280,7 +283,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         library.pointer(found.wdl), library.pointer(found.best), library.pointer(found.proved), library.pointer(found.prior), library.pointer(found.raw_value),
         most, library.pointer(nodes), error,
     )
-    with Work(call, of.board, function, error, (words, found, nodes, _open)) as work:
+    with Work(call, of.board, function, error, (words, found, nodes, _open), padded) as work:
         work.wait(tell)
     if tree:
         found.tree = Tree(nodes, len(of), most, of.board.actions)
@@ -313,18 +316,20 @@ class Game(Value):
     """A game of self-play.
 
     `positions` [P] that were searched, in order; `actions` [P] played in them (-1 if the game ended there because its result was proved); `visits`
-    [P,A] of full searches (0 for other searches); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; and `number` of
-    the game.
+    [P,A] of full searches (0 for other searches); `policy` [P,A] of full searches in floats: shares of the visits, or the improved policy of gumbel;
+    `prior` [P,A] as the search has used them, and `raw_value` [P] the network's own value (0 where the rules or a proof decided, and the network was
+    not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; and `number` of the game.
     """
 
-    __slots__ = ("number", "positions", "actions", "visits", "q", "result", "_codes")
+    __slots__ = ("number", "positions", "actions", "visits", "q", "policy", "prior", "raw_value", "result", "_codes")
 
     def __init__(self, number: int, result: int, rows: int, of: Board) -> None:
         self.number, self.result = number, result
         self.positions = Positions.empty(rows, of)
         self.actions = np.empty(rows, np.int32)
         self.visits = np.empty((rows, of.actions), np.uint32)
-        self.q = np.empty(rows, np.float32)
+        self.q, self.raw_value = np.empty(rows, np.float32), np.empty(rows, np.float32)
+        self.policy, self.prior = np.empty((rows, of.actions), np.float32), np.empty((rows, of.actions), np.float32)
         self._codes = np.empty(rows, np.uint8)
 
     @property
@@ -341,8 +346,31 @@ class Game(Value):
 
 
 def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, seed: int = 0, visits: int = 200,
+             # evald selfplay: arguments
+             fast_visits: int = 40,
+             full_share: float = 0.25,
+             selection: Literal["puct", "gumbel"] = "puct",
+             explore: float = 1.5,
+             noise: float = 0.25,
+             alpha: float = 1,
+             discount: float = 0.99,
+             openings: Literal["random", "plausible", "openings", "mixed"] = "random",
+             opening_plies: int | None = None,
+             temperature: float = 1,
+             temperature_plies: int | None = None,
+             resign: float = 0,
+             lookahead: bool | None = None,
+             fpu: float | None = None,
+             forced_playouts: float | None = None,
+             considered: int = 16,
+             c_visit: float | None = None,
+             c_scale: float | None = None,
+             rescale: bool = False,
+             gumbel_scale: float | None = None,
+             reuse: bool = False,
+             # evald selfplay: end
              exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
-             sizes: Sequence[int] | None = None, progress: Progress | None = None, **config: Any) -> Iterator[Game]:
+             sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
     Short games are over first. With `order` "number" games are yielded in the order of their numbers: a game waits for those before it, up to 8 games
@@ -350,20 +378,72 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
 
     `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
     soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all
-    games; True shows a bar of tqdm. `config` are fields of selfplay.json, such as fast_visits, full_share, selection, noise, opening_plies
-    or temperature_plies. A game depends only on the seed, its number and the network.
+    games; True shows a bar of tqdm. A game depends only on the seed, its number and the network. `visits` are those of full searches, from which the
+    policy learns. The other arguments are the flags of `evald selfplay` and `evald search`, and None stands for the default:
+
+    .. evald selfplay: words
+    `fast_visits`: Visits of the other searches, from which only the values learn.
+    `full_share`: Share of the moves that have a full search.
+    `selection`: How full searches choose at the root: puct, gumbel.
+    `explore`: Exploration constant of puct: a larger one spreads the visits over more moves.
+    `noise`: Share of Dirichlet noise in the root's priors, for puct.
+    `alpha`: Concentration of the noise.
+    `discount`: Discount of a value for each ply that it is backed up: it prefers early wins and late losses.
+    `openings`: First moves of the games: random, plausible, openings, mixed. plausible: a small search with bitsquares draws the moves; openings: a
+      few moves of either kind; mixed: a third of the games each.
+    `opening_plies`: Maximum number of these first moves; a game has 0 to this number. Default: a seventh of the board's cells: 6 on 7x6.
+    `temperature`: Moves are drawn in proportion to visits^(1/temperature) for temperature-plies; then the best are played.
+    `temperature_plies`: Plies of a game whose moves are drawn; Default: two sevenths of the board's cells: 12 on 7x6.
+    `resign`: Resign if the value of a full search is below minus this; 0 never resigns.
+    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search
+      of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files).
+    `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
+      Default: that of the network (evald match --tune), or else 0.2.
+    `forced_playouts`: K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts).
+    `considered`: Moves of a position that gumbel considers.
+    `c_visit`: c_visit of gumbel, whose values weigh (c_visit + the most visits of a move) * c_scale against the logarithms of the priors. Default:
+      50.
+    `c_scale`: c_scale of gumbel, for values from 0 (lost) to 1 (won). Default: 1.
+    `rescale`: Let the least value of a position's moves be 0 and the largest 1, as mctx does (with a c_scale of 0.1).
+    `gumbel_scale`: Factor of gumbel's noise, which chooses the considered moves. With 0 they are the likeliest. Default: 1.
+    `reuse`: Let the search of the next move keep what this one has found of its position, and add its visits; the noise is drawn anew. Not with
+      gumbel.
+    .. evald selfplay: end
     """
     network, of = asked(network), board(rules)
-    told, padded = progress_of(progress), arguments.sizes("sizes", sizes)
+    tell, padded = progress_of(progress), arguments.sizes("sizes", sizes)
     if padded and (network is None or isinstance(network, (str, Evaluator))):
         raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
     chosen = arguments.options({
         "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
         "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),
         "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None,
-        "order": arguments.text("order", order, ("finished", "number")), **config,
+        "order": arguments.text("order", order, ("finished", "number")),
+        # evald selfplay: checks
+        "fast_visits": arguments.count("fast_visits", fast_visits, 2, 1000000),
+        "full_share": arguments.number("full_share", full_share, 0, 1),
+        "selection": arguments.text("selection", selection),
+        "c": arguments.number("explore", explore, 0, 1000),
+        "noise": arguments.number("noise", noise, 0, 1),
+        "alpha": arguments.number("alpha", alpha, 1e-06, 1e+06),
+        "discount": arguments.number("discount", discount, 0.5, 1),
+        "openings": arguments.text("openings", openings),
+        "opening_plies": arguments.optional(arguments.count, "opening_plies", opening_plies, 0, 100),
+        "temperature": arguments.number("temperature", temperature, 0, 100),
+        "temperature_plies": arguments.optional(arguments.count, "temperature_plies", temperature_plies, 0, 1000),
+        "resign": arguments.number("resign", resign, 0, 1),
+        "lookahead": arguments.optional(arguments.flag, "lookahead", lookahead),
+        "fpu": arguments.optional(arguments.number, "fpu", fpu, -2, 2),
+        "forced_playouts": arguments.optional(arguments.number, "forced_playouts", forced_playouts, 0, 1e+06),
+        "considered": arguments.count("considered", considered, 1, 128),
+        "c_visit": arguments.optional(arguments.number, "c_visit", c_visit, 0, 1e+06),
+        "c_scale": arguments.optional(arguments.number, "c_scale", c_scale, 0, 1e+06),
+        "rescale": arguments.flag("rescale", rescale),
+        "gumbel_scale": arguments.optional(arguments.number, "gumbel_scale", gumbel_scale, 0, 1e+06),
+        "reuse": arguments.flag("reuse", reuse),
+        # evald selfplay: end
     })
-    return _play(of, network, chosen, padded, told)
+    return _play(of, network, chosen, padded, tell)
 
 
 def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, sizes: Sequence[int], progress: Any) -> Iterator[Game]:
@@ -376,7 +456,8 @@ def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, s
             if event is None:
                 return
             game = Game(event.number, event.first, event.rows, of)
-            status = library.game(call, library.pointer(game.positions._words), library.pointer(game.visits), library.pointer(game.q), library.pointer(game._codes), library.pointer(game.actions), error)
+            arrays = (game.positions._words, game.visits, game.q, game._codes, game.actions, game.policy, game.prior, game.raw_value)
+            status = library.game(call, *(library.pointer(array) for array in arrays), error)
             if status != 0:
                 raise failed(status, error)
             yield game

@@ -26,7 +26,7 @@ Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 class SelfPlay(IterableDataset[Row]):
     """The positions of games that a network plays against itself, as rows of planes [5,H,W], policy [A] and value [], all float32.
 
-    The policy is each action's share of the visits; positions without a full search are left out, because they have no policy. The value is the game's
+    The policy is that of the search (evald.Game); positions without a full search are left out, because they have no policy. The value is the game's
     result for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games among them, and together play
     the same games as one process. For workers the arguments must be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
     again; for new games, increase `first` by `games` between passes.
@@ -44,9 +44,8 @@ class SelfPlay(IterableDataset[Row]):
             start, end = (self.games * k // worker.num_workers for k in (worker.id, worker.id + 1))
         for game in selfplay(end - start, self.rules, network=self.network, first=self.first + start, **self.options):
             searched = game.visits.sum(1) > 0
-            visits = game.visits[searched].astype(np.float32)
             planes = torch.from_numpy(game.positions[searched].planes())
-            policy = torch.from_numpy(visits / visits.sum(1, keepdims=True))
+            policy = torch.from_numpy(game.policy[searched])
             value = torch.from_numpy(game.z[searched].astype(np.float32))
             yield from zip(planes, policy, value)
 

@@ -54,16 +54,23 @@ PATHS = Kind([3, 3.9, None, True, b"x", [3], [b"x"], object()], lambda value: [p
 
 
 
+PLAYING = dict(
+    fast_visits=3, full_share=0.5, selection="puct", explore=2.0, noise=0.5, alpha=0.5, discount=0.9, openings="random", opening_plies=2, temperature=0.5,
+    temperature_plies=3, resign=0.5, lookahead=True, fpu=0.5, forced_playouts=0.5, considered=4, c_visit=0.5, c_scale=0.5, rescale=True, gumbel_scale=0.5, reuse=True,
+)
+
+
 def kind_of(name: str) -> Kind:
-    """The kind of an argument of searches, by its type."""
-    of = str(inspect.signature(evald.search).parameters[name].annotation).removesuffix(" | None")
+    """The kind of an argument of searches or self-play, by its type."""
+    both = {**inspect.signature(evald.selfplay).parameters, **inspect.signature(evald.search).parameters}
+    of = str(both[name].annotation).removesuffix(" | None")
     return {"int": COUNT, "float": NUMBER, "bool": FLAG, "int | bool": NODES}.get(of, TEXT)
 
 
 # The values of the arguments by their names, which mean the same everywhere.
 KINDS: dict[str, Kind | None] = {
     **dict.fromkeys(("n", "visits", "leaves", "batch", "seed", "games", "first", "parallel", "nodes", "threads", "num_envs", "cache", "opening_plies"), COUNT),
-    **{name: kind_of(name) for name in SEARCHING},
+    **{name: kind_of(name) for name in (*SEARCHING, *PLAYING)},
     **dict.fromkeys(("timeout", "begins", "seconds"), NUMBER),
     **dict.fromkeys(("reset", "mirror", "raw", "tree"), FLAG),
     **dict.fromkeys(("backend", "cpu_path", "url", "layout", "order", "name", "agent", "render_mode", "autoreset_mode"), TEXT),
@@ -98,19 +105,19 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast", raw=False)),
     "match": (
         lambda: evald.match,
-        dict(players={"a": uniform, "b": "random"}, rules="4x4x3", games=2, visits=2, exact=9, seed=3, opening_plies=1, parallel=2, sizes=None, progress=None),
+        dict(players={"a": uniform, "b": "random"}, rules="4x4x3", games=2, visits=2, exact=9, lookahead=True, seed=3, opening_plies=1, parallel=2, sizes=None, progress=None),
     ),
     "score": (
         lambda: evald.score,
-        dict(network="bitsquares", sets=lambda: evald.labels(["12", "3"], "4x4x3"), rules="4x4x3", visits=0, exact=9, raw=True, sizes=None, progress=None),
+        dict(network="bitsquares", sets=lambda: evald.labels(["12", "3"], "4x4x3"), rules="4x4x3", visits=0, exact=9, lookahead=True, raw=True, sizes=None, progress=None),
     ),
     "labels": (lambda: evald.labels, dict(positions=["12"], rules="4x4x3", nodes=50, threads=1, progress=None)),
     "write": (lambda: evald.write, dict(records=records, path=recorded().name + "/written", progress=None)),
     "reanalyse": (lambda: evald.reanalyse, dict(records=records, network=None, visits=2, selection="gumbel", batch=8, seed=3, progress=None)),
-    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, progress=None, **SEARCH)),
+    "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, sizes=None, progress=None, **SEARCH)),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
-        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", sizes=None, progress=None),
+        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", sizes=None, progress=None, **PLAYING),
     ),
     "solve": (lambda: evald.solve, dict(positions="4444437", rules="7x6x4", nodes=50, threads=1, progress=None)),
     "read": (lambda: evald.read, dict(paths=recorded().name + "/*.parquet", rules="5x4x3", progress=None)),
@@ -244,21 +251,6 @@ class Arguments(unittest.TestCase):
                         self.assertEqual(outcome(make()(**{**{k: given(v) for k, v in right.items()}, argument: same})), want)
                         tried += 1
         self.assertGreater(tried, 100)
-
-    def test_options_of_selfplay(self) -> None:
-        """The fields of selfplay.json, which are checked where they are known."""
-        for options, says in [
-            (dict(fast_visits=3.9), "fast_visits is 3.9"), (dict(fast_visits="3"), 'fast_visits is "3"'), (dict(full_share="x"), 'full_share is "x"'),
-            (dict(noise=NAN), "noise is nan"), (dict(noise=-INF), "noise is -inf"), (dict(alpha=[3]), "alpha is [3]"), (dict(opening_plies=HUGE), "opening_plies is 118"),
-            (dict(openings=3), "openings is 3"), (dict(temperature=object()), "temperature is <object"), (dict(resign=True), "resign is true"), (dict(c=b"x"), "c is b'x'"),
-            (dict(no_such_option=1), "no_such_option is unknown"), (dict(opening_plies=-1), "opening plies is -1"),
-        ]:
-            with self.subTest(str(options)), self.assertRaises(evald.EvaldError) as raised:
-                list(evald.selfplay(1, "4x4x3", network=uniform, visits=2, **options))
-            self.assertIn(says, str(raised.exception))
-            self.assertIsNone(FOREIGN.search(str(raised.exception)), raised.exception)
-        want = [g.positions for g in evald.selfplay(1, "4x4x3", network=uniform, visits=2, fast_visits=3, noise=0.5)]
-        self.assertEqual([g.positions for g in evald.selfplay(np.int8(1), "4x4x3", network=uniform, visits=2.0, fast_visits=np.float32(3), noise=np.float16(0.5))], want)
 
     def test_columns(self) -> None:
         """Bitboards in columns are whole numbers."""

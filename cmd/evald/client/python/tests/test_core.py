@@ -476,8 +476,8 @@ class SelfPlay(unittest.TestCase):
         with self.assertRaises(evald.EvaldError) as raised:
             next(evald.selfplay(3, network=uniform, visits=0))
         self.assertIn("visits", str(raised.exception))
-        with self.assertRaises(evald.EvaldError):
-            next(evald.selfplay(3, network=uniform, no_such_option=1))
+        with self.assertRaises(TypeError):
+            evald.selfplay(3, network=uniform, no_such_option=1)  # type: ignore[call-arg]
 
 
 class Processes(unittest.TestCase):

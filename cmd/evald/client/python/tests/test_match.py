@@ -100,7 +100,7 @@ class Matches(unittest.TestCase):
     def test_two_functions(self) -> None:
         """Each function is asked about its own games alone: two play as the two agents with their networks."""
         with evald.Evaluator(backend="bitsquares") as one, evald.Evaluator(backend="uniform") as other:
-            agents = {"one": "mcts:model=bitsquares,visits=4,exact=false", "other": "mcts:model=uniform,visits=4,exact=false"}
+            agents = {"one": "mcts:model=bitsquares,visits=4,lookahead=false,transpositions=false", "other": "mcts:model=uniform,visits=4,lookahead=false,transpositions=false"}
             want = evald.match(agents, "6x5x4", games=20)
             self.assertGreater(want.score[0, 1], 0.6)
             done: list[tuple[int, int]] = []

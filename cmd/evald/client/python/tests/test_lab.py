@@ -1,0 +1,158 @@
+"""What a researcher sees and changes of searches and self-play."""
+import unittest
+
+import numpy as np
+
+import evald
+
+RULES = "5x4x4"
+
+
+def uniform(p: evald.Positions):
+    return np.ones((len(p), p.board.actions)), np.zeros(len(p))
+
+
+def leaning(p: evald.Positions):
+    """Prefers the left, and the side with more stones on the left."""
+    cells = p.cells().astype(np.float32)
+    return np.tile(2.0 ** -np.arange(p.board.actions), (len(p), 1)), np.tanh(cells[:, :, :2].sum((1, 2)) / 3)
+
+
+def starts(n: int = 40, seed: int = 1) -> evald.Positions:
+    random, texts = np.random.default_rng(seed), []
+    while len(texts) < n:
+        text = "".join(str(c) for c in random.integers(1, 6, random.integers(0, 12)))
+        try:
+            if evald.Positions(text, RULES).results()[0] == 2:
+                texts.append(text)
+        except evald.EvaldError:
+            pass
+    return evald.Positions(texts, RULES)
+
+
+class Searches(unittest.TestCase):
+    def test_plain(self) -> None:
+        """A function is judged by itself: by default no rule and no solver helps, and what was done is said."""
+        found = evald.search(starts(), network=uniform, visits=33)
+        self.assertIn("plain", found.rule)
+        self.assertIn(found.rule, repr(found))
+        np.testing.assert_array_equal(found.visits.sum(1), 32)  # all of them, also where one stone wins
+        self.assertTrue((found.proved == 2).all())
+        helped = evald.search(starts(), network=uniform, visits=33, exact=True)
+        self.assertIn("lookahead, exact 1000", helped.rule)
+        self.assertTrue((helped.proved != 2).any())
+        good = (evald.solve(starts()) == evald.solve(starts()).max(1, keepdims=True))[np.arange(40), helped.best].mean()
+        alone = (evald.solve(starts()) == evald.solve(starts()).max(1, keepdims=True))[np.arange(40), found.best].mean()
+        self.assertLess(alone, good)
+        self.assertIn("flat priors, transpositions", evald.search("4", visits=2).rule)  # evald's own, as before
+
+    def test_priors(self) -> None:
+        """The priors are the policy, and stay it however often they are targets."""
+        of = starts()
+        want = leaning(of)[0] * of.legal()
+        found = evald.search(of, network=leaning, visits=2)
+        np.testing.assert_allclose(found.prior, want / want.sum(1, keepdims=True), atol=1e-6)
+        flat = evald.search("-", RULES, network=leaning, visits=2, priors="flat").prior[0]
+        np.testing.assert_allclose(flat[1:] / flat[:-1], 2**-0.5, rtol=1e-5)
+
+    def test_policy(self) -> None:
+        """The policy sums to 1 wherever the game goes on, also where the rules or proofs decide, and is never NaN."""
+        of = starts(60, 3)
+        for chosen in (dict(), dict(lookahead=True), dict(exact=True), dict(selection="gumbel"), dict(selection="gumbel", lookahead=True), dict(selection="uct")):
+            found = evald.search(of, network=leaning, visits=12, **chosen)
+            np.testing.assert_allclose(found.policy.sum(1), 1, atol=1e-5, err_msg=str(chosen))
+            self.assertTrue((found.policy[~of.legal()] == 0).all())
+
+    def test_gumbel(self) -> None:
+        """The improved policy has more than the shares of four visits, and its constants do something."""
+        found = evald.search("-", RULES, network=leaning, visits=5, selection="gumbel", gumbel_scale=0)
+        self.assertEqual(found.visits.sum(), 4)
+        self.assertTrue((found.policy > 0).all() and len(set(found.policy[0])) == 5)
+        seen = {found.policy.tobytes()}
+        for chosen in (dict(c_visit=5), dict(c_scale=0.1), dict(rescale=True), dict(gumbel_scale=1), dict(considered=2)):
+            seen.add(evald.search("-", RULES, network=leaning, visits=17, selection="gumbel", **{"gumbel_scale": 0, **chosen}).policy.tobytes())
+        self.assertEqual(len(seen), 6)
+
+    def test_raw_value(self) -> None:
+        of = starts()
+        found = evald.search(of, network=leaning, visits=9)
+        np.testing.assert_allclose(found.raw_value, leaning(of)[1], atol=1e-6)
+        decided = evald.search("112233", RULES, network=leaning, visits=9, lookahead=True)  # the next stone wins
+        self.assertEqual((decided.proved[0], bool(np.isnan(decided.raw_value[0]))), (1, True))
+
+    def test_tree(self) -> None:
+        """The tree agrees with the results, with itself, and with the network."""
+        of = starts()
+        found = evald.search(of, network=leaning, visits=30, tree=True, seed=2, noise=0.25)
+        t = found.tree
+        assert t is not None
+        self.assertEqual(t.node_visits.shape, (40, 30))
+        np.testing.assert_array_equal(t.children_visits[:, 0], found.visits)
+        np.testing.assert_allclose(t.qvalues[:, 0], found.q, atol=1e-6)
+        np.testing.assert_allclose(t.node_values[:, 0], found.value, atol=1e-6)
+        np.testing.assert_allclose(np.where(of.legal(), np.exp(t.children_prior_logits[:, 0]), 0), found.prior, atol=1e-6)
+        for i in range(len(of)):
+            at = {0: of[i : i + 1]}
+            for node in range(1, int((t.node_visits[i] > 0).sum())):
+                parent, action = int(t.parents[i, node]), int(t.action_from_parent[i, node])
+                self.assertEqual(t.children_index[i, parent, action], node)
+                self.assertEqual(t.children_visits[i, parent, action], t.node_visits[i, node])
+                at[node] = at[parent].play([action])
+                over = at[node].results()[0] != 2
+                self.assertEqual(t.children_discounts[i, parent, action], 0 if over else -1)
+                if not over:
+                    self.assertAlmostEqual(t.raw_values[i, node], leaning(at[node])[1][0], places=5)
+                    self.assertEqual(t.node_visits[i, node], 1 + t.children_visits[i, node].sum())
+        for chosen in (dict(lookahead=True), dict(transpositions=True)):
+            with self.assertRaisesRegex(evald.EvaldError, "lookahead must be False and transpositions False"):
+                evald.search("-", RULES, network=leaning, visits=3, tree=True, **chosen)
+
+
+class Games(unittest.TestCase):
+    def test_floats(self) -> None:
+        """Games have the searches' policies in floats, priors and raw values."""
+        for selection in ("puct", "gumbel"):
+            for game in evald.selfplay(4, RULES, network=leaning, visits=9, fast_visits=2, full_share=0.5, selection=selection, opening_plies=0):
+                full = game.visits.sum(1) > 0
+                np.testing.assert_allclose(game.policy[full].sum(1), 1, atol=1e-5)
+                self.assertTrue((game.policy[~full] == 0).all())
+                np.testing.assert_allclose(game.raw_value, leaning(game.positions)[1], atol=1e-6)
+                np.testing.assert_allclose(game.prior.sum(1), 1, atol=1e-5)
+                if selection == "gumbel":
+                    self.assertGreater(len(np.unique(game.policy[full])), len(np.unique(game.visits[full])))
+                else:
+                    shares = game.policy[full] * 8
+                    np.testing.assert_allclose(shares, np.round(shares), atol=1e-5)
+
+    def test_plain(self) -> None:
+        """A function's games are searched plainly: each search asks it, also where a stone wins. With lookahead the rules decide."""
+        for lookahead in (None, False, True):
+            decided = [g.prior.any(1).all() for g in evald.selfplay(20, RULES, network=uniform, visits=3, fast_visits=3, lookahead=lookahead)]
+            self.assertEqual(all(decided), lookahead is not True, lookahead)
+
+    def test_reuse(self) -> None:
+        """The next search begins with what the last one found of its position, and adds its visits."""
+        games = [list(evald.selfplay(6, RULES, network=leaning, visits=20, full_share=1, reuse=reuse, noise=0, opening_plies=0, order="number", seed=4)) for reuse in (False, True)]
+        for apart, kept in zip(*games):
+            np.testing.assert_allclose(apart.policy * 19, np.round(apart.policy * 19), atol=1e-4)
+            total = 19
+            for i, policy in enumerate(kept.policy):
+                np.testing.assert_allclose(policy * total, np.round(policy * total), atol=1e-4)
+                total = round(float(policy[kept.actions[i]]) * total) + 19  # one of the visits of the move that is played was its own evaluation
+        self.assertNotEqual(games[0][0].q.tolist(), games[1][0].q.tolist())
+        noisy = [list(evald.selfplay(6, RULES, network=leaning, visits=20, full_share=1, reuse=True, noise=0.5, alpha=0.3, order="number", seed=4)) for _ in range(2)]
+        self.assertEqual(noisy[0], noisy[1])
+        for game in noisy[0]:
+            clean = leaning(game.positions)[0] * game.positions.legal()
+            clean = clean / clean.sum(1, keepdims=True)
+            self.assertTrue((game.prior >= 0.5 * clean - 1e-5).all())  # the noise of one search alone
+            self.assertTrue((np.abs(game.prior - clean).max(1) > 1e-3)[game.positions.legal().sum(1) > 1].all())
+
+    def test_refuses(self) -> None:
+        for chosen, says in ((dict(reuse=True, selection="gumbel"), "reuse"), (dict(lookahead=False, exact=True), "exact"), (dict(considered=0), "considered")):
+            with self.assertRaisesRegex(evald.EvaldError, says):
+                list(evald.selfplay(1, RULES, network=uniform, visits=2, **chosen))
+
+
+if __name__ == "__main__":
+    unittest.main()
