@@ -335,7 +335,7 @@ func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []sub
 		if err != nil {
 			return nil, usage("--visits %d: %w", visits, err)
 		}
-		all = append(all, subject{name: model + ", " + asked.String(), Evaluator: search})
+		all = append(all, subject{name: model + ", " + asked.Label(e.Backend()), Evaluator: search})
 	}
 	return all, nil
 }

@@ -133,6 +133,15 @@ func (s Search) Rule(b eval.Backend, on *game.Board) string {
 	return text
 }
 
+// Label is String, but "plain" for a search that is plain in every way, whoever has chosen that.
+func (s Search) Label(b eval.Backend) string {
+	c := s.Config(b)
+	if c.Plain && !c.Transpositions && (!c.FlatPriors || s.Selection != mcts.PUCT) {
+		return s.text("lookahead", "exact", "priors", "transpositions") + ", plain"
+	}
+	return s.String()
+}
+
 // String describes the search in a few words: "puct of 800 visits, explore 2".
 func (s Search) String() string { return s.text() }
 

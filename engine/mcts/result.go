@@ -74,6 +74,9 @@ func (t *Tree) Value() float64 {
 	return 0 - t.mean(n) // not -mean: a draw is 0, never -0
 }
 
+// Plain reports whether the search is plain: Config.Plain.
+func (t *Tree) Plain() bool { return t.config.Plain }
+
 // Raw is the evaluator's value of the root, -1..1 for the side to move; ok is false if the rules decided the root and nobody was asked.
 func (t *Tree) Raw() (value float64, ok bool) {
 	n := &t.nodes[rootNode]

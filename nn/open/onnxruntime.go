@@ -89,6 +89,7 @@ func (f *Foreign) open(name string, o Options) (*Opened, error) {
 	e, err := f.on(name, o)
 	if err == nil {
 		e.Evaluator = evaluator(eval.Foreign{Backend: e.Backend()})
+		e.How += "; searches are plain"
 	}
 	return e, err
 }

@@ -109,6 +109,7 @@ func (s grpcService) ModelConfig(_ context.Context, ask *kserve.ModelConfigReque
 	if m.searches {
 		number("visits", m.Visits)
 		number("max-visits", m.MaxVisits)
+		c.Parameters["plain"] = &kserve.ModelParameter{StringValue: strconv.FormatBool(m.Backend.Attributes().Plain)}
 	}
 	if c.ResponseCache.Enable {
 		number("cache", m.Cache)

@@ -20,6 +20,7 @@ type Answer struct {
 	Proved   *string   `json:"proved"` // win, draw or loss if the search proved it
 	Source   string    `json:"source"`
 	Model    string    `json:"model"`
+	Plain    bool      `json:"plain,omitempty"` // the search had no lookahead
 }
 
 // Describe returns the answer for a state and its tree, which is nil if the game is over. text is the position in the answer and model the
@@ -42,7 +43,7 @@ func Describe(text, model string, state game.State, t *mcts.Tree) Answer {
 	}
 	t.Policy(a.Policy, 1)
 	t.WDL(a.WDL)
-	a.Value, a.Source = t.Value(), eval.Searched.String()
+	a.Value, a.Source, a.Plain = t.Value(), eval.Searched.String(), t.Plain()
 	best := t.Best() + 1
 	a.Best = &best
 	a.PV = game.FormatMoves(state.Board.Rules(), t.Line(nil))

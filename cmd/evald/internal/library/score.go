@@ -130,7 +130,7 @@ func (o ScoreOptions) subjects(e *eval.Evaluator, name string, how ask.Search) (
 			if err != nil {
 				return nil, fmt.Errorf("visits: %w", err)
 			}
-			all = append(all, scoreSubject{name + ", " + how.String(), search})
+			all = append(all, scoreSubject{name + ", " + how.Label(e.Backend()), search})
 		}
 	}
 	return all, nil

@@ -62,7 +62,7 @@ class Accuracy(unittest.TestCase):
                 flags = ["--backend", "bitsquares", "--visits", "0,20", *["--raw"] * raw]
                 want = command("score", *self.files, *flags)
                 self.assertEqual(evald.score("bitsquares", self.files, visits=(0, 20), raw=raw).report, want)
-                want = command("score", *self.files, *flags, "--lookahead=false", "--transpositions=false")
+                want = command("score", *self.files, *flags, "--lookahead=false", "--transpositions=false", "--priors=policy")
                 got = evald.score(f, self.files, visits=(0, 20), raw=raw, sizes=(8, 32))
                 for ours, theirs in zip(got.report, want):
                     for board in theirs["boards"]:
