@@ -326,7 +326,7 @@ func (r *matchRun) show(w io.Writer) error {
 
 // share returns the networks and books that the agents share. All games use one batcher per network, so that their leaves fill its batches.
 func (c *matchCmd) share(b *game.Board, notes io.Writer) (agent.Shared, error) {
-	shared := play.Batched(shareAgents(c.processors, notes))
+	shared := play.Batched(shareAgents(c.processors, notes), nil)
 	books := play.Once(func(path string) (*opening.Book, error) {
 		book, err := opening.Load(path)
 		switch {

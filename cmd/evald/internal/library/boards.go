@@ -1,10 +1,12 @@
-// Package library provides evald inside another program's process: evaluators, searches, self-play, the solver and the rules, on memory that
-// the caller owns. library.go of package main exports the calls to C; the Python package in cmd/evald/client/python is built on them.
+// Package library provides evald inside another program's process: evaluators, searches, self-play,
+// matches, measurements, records, the solver and the rules, on memory that the caller owns.
+// library.go of package main exports the calls to C; the Python package in cmd/evald/client/python
+// is built on them.
 //
 // Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls),
 // function.go (a function of the caller as a network), search.go, games.go, match.go (with
-// together.go), score.go, solve.go, records.go; then calls.go (the calls for other languages), table.go (by their names, from C) and pipe.go (for
-// another process).
+// together.go), score.go, solve.go, records.go; then calls.go (the calls for other languages),
+// table.go (by their names, from C) and pipe.go (for another process).
 //
 // # Decisions
 //

@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,9 @@ import (
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/queue"
 	"github.com/evald/evald/nn/open"
 )
 
@@ -69,7 +72,7 @@ func Match(b *game.Board, options string, evaluators func(int64) (*Evaluator, er
 	case o.Games > mostGames/(n*(n-1)/2):
 		return nil, fmt.Errorf("games is %d, and with %d players that is more than %d games", o.Games, n, mostGames)
 	}
-	m := &match{MatchOptions: o, search: search, specs: make([]agent.Spec, n), of: make([]*Evaluator, n)}
+	m := &match{MatchOptions: o, search: search, processors: runtime.GOMAXPROCS(0), specs: make([]agent.Spec, n), of: make([]*Evaluator, n)}
 	defer func() {
 		if work == nil {
 			m.close()
@@ -80,7 +83,7 @@ func Match(b *game.Board, options string, evaluators func(int64) (*Evaluator, er
 		switch {
 		case p.Agent != "":
 			if m.specs[i], err = play.ParseAgent(p.Agent); err != nil {
-				return nil, fmt.Errorf("players: %q is no path of a network, and no agent: %w", p.Name, err)
+				return nil, fmt.Errorf("players: %q is %w; a network by its name is the agent mcts:model=NAME", p.Name, err)
 			}
 		case p.Evaluator != 0:
 			if m.of[i], err = evaluators(p.Evaluator); err != nil {
@@ -90,13 +93,15 @@ func Match(b *game.Board, options string, evaluators func(int64) (*Evaluator, er
 			if err != nil {
 				return nil, err
 			}
-			m.closers = append(m.closers, func() error { done(); return nil })
+			m.later(func() error { done(); return nil })
 		case function == nil:
 			function = NewFunction(o.Parallel)
 		}
 	}
 	return begin(function, o.Games*n*(n-1)/2, nil, func(ctx context.Context, w *Work) error {
-		return errors.Join(m.play(ctx, b, w), m.close())
+		m.end = w.cancel
+		err := m.play(ctx, b, w)
+		return errors.Join(cmp.Or(m.failed, err), m.close())
 	}), nil
 }
 
@@ -107,8 +112,44 @@ type match struct {
 	specs  []agent.Spec // of players that are agents
 	of     []*Evaluator // of players that are evaluators
 
+	processors int // before a function has got one more
+
+	end     context.CancelFunc
 	mu      sync.Mutex
 	closers []func() error // of what the match has opened
+	failed  error          // the first error of a player that ends the match
+}
+
+// seated is a player's agent in a game.
+type seated struct {
+	agent.Agent
+	match  *match
+	player MatchPlayer
+	with   *together // the function, if it is one
+}
+
+// Supports is that of the agent.
+func (s seated) Supports(b *game.Board) error { return agent.Supports(s.Agent, b) }
+
+// Move implements agent.Agent. An error of a function or an evaluator, and a fault of any player,
+// ends the match. By another error an agent loses the game, as in evald match.
+func (s seated) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
+	if s.with != nil {
+		s.with.move(1)
+		defer s.with.move(-1)
+	}
+	action, err := s.Agent.Move(ctx, b, p)
+	if err != nil && ctx.Err() == nil && (s.player.Agent == "" || fault.In(err) != nil) {
+		s.match.fail(fmt.Errorf("player %s: %w", s.player.Name, err))
+	}
+	return action, err
+}
+
+func (m *match) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failed = cmp.Or(m.failed, err)
+	m.end()
 }
 
 func (m *match) close() (err error) {
@@ -128,7 +169,7 @@ func (m *match) play(ctx context.Context, b *game.Board, w *Work) error {
 	if err != nil {
 		return fmt.Errorf("opening_plies: %w", err)
 	}
-	all := &arena.Match{Board: b, Players: m.players(ctx, w.function), Openings: openings, Seed: m.Seed, Concurrency: runtime.GOMAXPROCS(0)}
+	all := &arena.Match{Board: b, Players: m.players(ctx, w.function), Openings: openings, Seed: m.Seed, Concurrency: m.processors}
 	for _, p := range all.Players {
 		a, err := p.New(0) // so that errors appear before the match begins
 		if err == nil {
@@ -157,7 +198,7 @@ func (m *match) play(ctx context.Context, b *game.Board, w *Work) error {
 
 // players returns the players. function is the first of the caller, nil if there is none.
 func (m *match) players(ctx context.Context, function *Function) (players []arena.Player) {
-	shared := play.Batched(play.Share(m.open))
+	shared := play.Batched(play.Share(m.open), m.closeLater)
 	for i, p := range m.Players {
 		spec, on, with := m.specs[i], shared, (*together)(nil)
 		switch {
@@ -165,10 +206,10 @@ func (m *match) players(ctx context.Context, function *Function) (players []aren
 			spec = shared.Choose(spec) // the networks of levels and of short times
 		case m.of[i] != nil:
 			e := m.of[i].evaluator
-			spec, on = m.searching(play.Batched(agent.Shared{Models: always(e), Chosen: always(e)}))
+			spec, on = m.searching(play.Batched(agent.Shared{Models: always(e), Chosen: always(e)}, m.closeLater))
 		default:
 			with = &together{Function: function, match: ctx}
-			m.closers = append(m.closers, func() error { with.calls.Wait(); return nil })
+			m.later(func() error { with.calls.Wait(); return nil })
 			spec, on = m.searching(agent.Shared{Models: always(eval.New(with, eval.Options{}))})
 			function = function.Another()
 		}
@@ -176,10 +217,7 @@ func (m *match) players(ctx context.Context, function *Function) (players []aren
 			s := spec
 			s.Seed += seed
 			a, err := agent.New(s, on)
-			if with != nil && err == nil {
-				a = moves{a, with}
-			}
-			return a, err
+			return seated{a, m, p, with}, err
 		}})
 	}
 	return players
@@ -202,8 +240,16 @@ func (m *match) open(name string, substitute bool) (*eval.Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closers = append(m.closers, opened.Close)
+	m.later(opened.Close)
 	return opened.Evaluator, nil
 }
+
+// later adds what the end of the match calls, the last first.
+func (m *match) later(end func() error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closers = append(m.closers, end)
+}
+
+// closeLater closes a batcher when the match ends: batches outlive the games that have been given up.
+func (m *match) closeLater(b *queue.Batcher) { m.later(func() error { b.Close(); return nil }) }

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/solver"
 )
 
 // local makes calls as Serve does, but in this goroutine.
@@ -115,6 +117,21 @@ func TestPanics(t *testing.T) {
 		},
 		"self-play": func(l *local, e int64) (answers, error) {
 			return answers{}, l.end(l.make("selfplay", e, number, `{"games":6,"visits":8,"batch":16}`))
+		},
+		"match": func(l *local, e int64) (answers, error) {
+			options := fmt.Sprintf(`{"players":[{"name":"a","evaluator":%d},{"name":"b","agent":"random"}],"games":2,"search":{"visits":8}}`, e)
+			return answers{}, l.end(l.make("match", number, options))
+		},
+		"score": func(l *local, e int64) (answers, error) {
+			scores, of := memory[int32](7 * n)
+			for i, p := range positions {
+				for a := range 7 {
+					if !b.CanPlay(p, a) {
+						scores[7*i+a] = solver.NoMove
+					}
+				}
+			}
+			return answers{}, l.end(l.make("score", e, number, n, in, fmt.Sprintf(`{"sets":[{"name":"a","rows":%d}],"visits":[0]}`, n), of))
 		},
 		"solver": func(l *local, e int64) (answers, error) {
 			if !broken.Load() {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
 )
 
 // together merges the leaves of all games of a match in which a function is to move. It calls the
@@ -84,17 +82,4 @@ func (t *together) answer(some []waiting) error {
 		at += len(part.Pos)
 	}
 	return nil
-}
-
-// moves is an agent that searches with a function.
-type moves struct {
-	agent.Agent
-	with *together
-}
-
-// Move implements agent.Agent.
-func (m moves) Move(ctx context.Context, b *game.Board, p game.Position) (int, error) {
-	m.with.move(1)
-	defer m.with.move(-1)
-	return m.Agent.Move(ctx, b, p)
 }

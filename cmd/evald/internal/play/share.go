@@ -59,8 +59,9 @@ func Backend(model string) string {
 }
 
 // Batched returns the resources with a batcher for each network, in which the leaves of games that
-// are played at once fill batches.
-func Batched(shared agent.Shared) agent.Shared {
+// are played at once fill batches. made, if not nil, is called with each batcher: a program that
+// closes networks closes their batchers before.
+func Batched(shared agent.Shared, made func(*queue.Batcher)) agent.Shared {
 	batched := func(load func(string) (*eval.Evaluator, error)) func(string) (*eval.Evaluator, error) {
 		return Once(func(name string) (*eval.Evaluator, error) {
 			e, err := load(name)
@@ -70,7 +71,11 @@ func Batched(shared agent.Shared) agent.Shared {
 			if runtime.GOMAXPROCS(0) == 1 || e.Backend().Attributes().Rows == 1 {
 				return e, nil // one game at a time has nothing to share, and some backends gain nothing from batches
 			}
-			return eval.New(queue.New(e.Backend(), queue.Config{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2}), eval.Options{}), nil
+			b := queue.New(e.Backend(), queue.Config{MaxRows: 256, MaxDelay: time.Millisecond, InFlight: 2})
+			if made != nil {
+				made(b)
+			}
+			return eval.New(b, eval.Options{}), nil
 		})
 	}
 	shared.Models, shared.Chosen = batched(shared.Models), batched(shared.Chosen)

@@ -42,9 +42,12 @@ def names(codes: npt.NDArray[np.uint8] | list[str]) -> list[str]:
 
 def codes_of(sources: npt.NDArray[np.uint8] | list[str]) -> npt.NDArray[np.uint8]:
     """[N] the library's codes of sources; the reverse of names."""
-    if isinstance(sources, list):
-        return np.array([_about()["sources"].index(name) for name in sources], np.uint8)
-    return sources
+    if not isinstance(sources, list):
+        return sources
+    known: list[str] = _about()["sources"]
+    if unknown := sorted(set(sources) - set(known)):
+        raise EvaldError(f"sources are {unknown[0]!r} among others, and must be of {known}")
+    return np.array([known.index(name) for name in sources], np.uint8)
 
 
 @functools.cache
@@ -176,8 +179,10 @@ class Evaluator:
     def evaluate(self, positions: PositionsLike, rules: str | Board | None = None, *, raw: bool = False) -> Answers:
         """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call.
 
-        The rules answer positions that the next stones decide, and leave out moves that lose to the next stone. With `raw` the network or heuristic
-        answers all positions whose game is not over, and neither the rules nor a solver (`exact`) help: illegal moves have 0, and the others sum to 1.
+        The rules answer positions that the next stones decide, and leave out moves that lose to
+        the next stone. With `raw` the network or heuristic answers all positions whose game is not
+        over, and neither the rules nor a solver (`exact`) help: illegal moves have 0, and the
+        others sum to 1.
         """
         raw = arguments.flag("raw", raw)
         words = bitboards(positions) if isinstance(positions, np.ndarray) and self.service is None else None
@@ -271,7 +276,8 @@ def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint
 
 def evaluate(positions: PositionsLike, rules: str | Board | None = None, *, model: str | os.PathLike[str] | Evaluator | None = None,
              raw: bool = False) -> Answers:
-    """The answers of the shipped network, or of another model, to positions of any form. `raw` is as in Evaluator.evaluate: the network alone.
+    """The answers of the shipped network, or of another model, to positions of any form. `raw` is
+    as in Evaluator.evaluate: the network alone.
 
     >>> evaluate("445566").source        # three in a row, so the rules know who wins
     ['rules']

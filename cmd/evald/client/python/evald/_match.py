@@ -26,13 +26,16 @@ MOST_GAMES = 10_000_000  # of a match
 class Match(Value):
     """The result of a match of P players, in the order in which they were given.
 
-    `names` [P]; `games`, `wins` and `draws` [P,P] of the row's player against the column's, 0 on the diagonal; `score` [P,P] the row's points per game,
-    1 a win and 0.5 a draw, NaN on the diagonal; `elo` [P] ratings relative to their mean; `interval` [P,2] their 95% intervals, NaN if there are too few
-    games; `superior` [P,P] the probability that the row's player is the stronger one, NaN on the diagonal; `openings`, the number of different openings,
-    which repeat if there are fewer than games / 2; and `table`, all of this and more as `evald match --json` writes it.
+    `names` [P]; `games`, `wins` and `draws` [P,P] of the row's player against the column's, 0 on
+    the diagonal; `score` [P,P] the row's points per game, 1 a win and 0.5 a draw, NaN on the
+    diagonal; `elo` [P] ratings relative to their mean; `interval` [P,2] their 95% intervals, NaN if
+    there are too few games; `superior` [P,P] the probability that the row's player is the stronger
+    one, NaN on the diagonal; `openings`, the number of different openings, which repeat if there
+    are fewer than games / 2; and `table`, all of this and more as `evald match --json` writes it.
 
-    The intervals are of pairs of games on the same opening with colours exchanged, which are not independent. They hold for players that could play
-    otherwise in another match: between players without randomness only the openings are random.
+    The intervals are of pairs of games on the same opening with colours exchanged, which are not
+    independent. They hold for players that could play otherwise in another match: between players
+    without randomness only the openings are random.
     """
 
     __slots__ = ("rules", "seed", "names", "openings", "games", "wins", "draws", "score", "elo", "interval", "superior", "_table")
@@ -61,7 +64,8 @@ class Match(Value):
 
     @property
     def table(self) -> dict[str, Any]:
-        """The table of `evald match --json`: standings by rating, with times, forfeits and their reasons, and meetings of each two players."""
+        """The table of `evald match --json`: standings by rating, with times, forfeits and their
+        reasons, and meetings of each two players."""
         table: dict[str, Any] = json.loads(self._table)
         return table
 
@@ -81,12 +85,16 @@ class Match(Value):
                 *("." if i == j else f"{100 * self.score[i, j]:.1f}" for j in order),
             ])
         played = int(self.games.sum()) // 2
-        return f"{self.rules}, {played} games, {self.openings} different openings, seed {self.seed}\n" + columns(rows)
+        forfeits = [f"\n{s['player']} forfeited {s['forfeits']} games, the last: {s['why']}" for s in self.table["standings"] if s["forfeits"]]
+        return f"{self.rules}, {played} games, {self.openings} different openings, seed {self.seed}\n" + columns(rows) + "".join(forfeits)
 
 
 def searching(visits: int, exact: int | bool | None, lookahead: bool | None) -> dict[str, Any]:
     """The options of the searches of functions and evaluators."""
-    given = dict(visits=arguments.count("visits", visits, 1, 1 << 30), exact=arguments.optional(arguments.nodes, "exact", exact), lookahead=arguments.optional(arguments.flag, "lookahead", lookahead))
+    given = dict(
+        visits=arguments.count("visits", visits, 1, 1 << 30), exact=arguments.optional(arguments.nodes, "exact", exact),
+        lookahead=arguments.optional(arguments.flag, "lookahead", lookahead),
+    )
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -101,21 +109,26 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
           progress: Progress | None = None) -> Match:
     """Plays a match of two players or more, each against each other, as `evald match` does.
 
-    `players` are names and what plays: a function (see Network), a module of PyTorch (as evald.torch.ModuleNetwork), an Evaluator, the path of a network
-    (an os.PathLike, or text such as "nets/mine.onnx"), or an agent or level by its name, as `evald help match` lists them, with its own settings:
-    "uct-bitsquares:sims=1000", "mcts:visits=100", "strong". Functions, modules, Evaluators and paths search with `visits` at each move, 1 to 2^30,
-    and `exact` and `lookahead` as in search: functions plainly, unless these say otherwise.
+    `players` are names and what plays: a function (see Network), a module of PyTorch (as
+    evald.torch.ModuleNetwork), an Evaluator, the path of a network (an os.PathLike, or text such as
+    "nets/mine.onnx"), or an agent or level by its name, as `evald help match` lists them, with its
+    own settings: "uct-bitsquares:sims=1000", "mcts:visits=100", "strong". Functions, modules,
+    Evaluators and paths search with `visits` at each move, 1 to 2^30, and `exact` and `lookahead`
+    as in search: functions plainly, unless these say otherwise.
 
-    Each two players play `games` games, an even number: each of games / 2 random openings of `opening_plies` stones (None: a tenth of the cells, 8 at
-    most) twice, with colours exchanged. The openings are distinct and without an early win while there are enough. With the same `seed` agents by name
-    play the same games as with the command, if their limit is no time.
+    Each two players play `games` games, an even number: each of games / 2 random openings of
+    `opening_plies` stones (None: a tenth of the cells, 8 at most) twice, with colours exchanged.
+    The openings are distinct and without an early win while there are enough. With the same `seed`
+    agents by name play the same games as with the command, if their limit is no time.
 
-    Up to `parallel` games are played at once, so that the leaves of their searches fill the batches of a function, which has up to `parallel` positions,
-    and with `sizes` only these numbers (see Network). If an agent has a time per move, there are as many games at once as processors. `progress` is
-    called with the numbers of games that are over and of all; True shows a bar of tqdm.
+    Up to `parallel` games are played at once, so that the leaves of their searches fill the batches
+    of a function, which has up to `parallel` positions, and with `sizes` only these numbers (see
+    Network). If an agent has a time per move, there are as many games at once as processors.
+    `progress` is called with the numbers of games that are over and of all; True shows a bar of
+    tqdm.
 
-    >>> match({"a": "random", "b": "uct:sims=50"}, "4x4x3", games=20).score[1, 0] > 0.5
-    True
+    >>> int(match({"a": "random", "b": "uct:sims=50"}, "4x4x3", games=20).elo.argmax())
+    1
     """
     of, names = board(rules), list(arguments.mapping("players", players))
     if len(names) < 2 or "" in names:
@@ -133,7 +146,7 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
     keep: list[Any] = []
     for name in names:
         one = players[name]
-        if isinstance(one, str) and re.match(r"[a-z][a-z-]+(:|$)", one):
+        if isinstance(one, str) and re.match(r"[a-z][a-z-]+(:(?!//)|$)", one):
             chosen.append(dict(name=name, agent=arguments.text(f"players[{name!r}]", one)))
             continue
         try:
@@ -145,7 +158,7 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
         elif number == 0:
             raise arguments.wrong(f"players[{name!r}]", one, PLAYER)
         keep.append(held)
-        chosen.append(dict(name=name, evaluator=number))
+        chosen.append(dict(name=name, evaluator=number & 0xFFFFFFFF))  # its number in the process that has it
     error = error_text()
     options = arguments.options({"players": chosen, **given, "ort": _runtime(None), "program": library.program()})
     call = library.match(of._number, options, error)

@@ -88,12 +88,16 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
 
 
 def write(records: Records | Game | Iterable[Records | Game], path: Union[str, os.PathLike[str]], *, progress: Progress | None = None) -> None:
-    """Writes records, or games of self-play, to one Parquet file, which `read` and `evald train` read.
+    """Writes records, or games of self-play, to one Parquet file, which `read` and `evald train`
+    read.
 
-    `records` are Records, a Game, or any number of these, such as what `selfplay` yields, all of one board. A game has a record for each position, with
-    weight 1, and one more for its last position if the game was over there. The file appears when it is complete, and replaces another one at `path`.
-    A column of another shape, or a value that no record can have, such as q above 1 or visits of an illegal action, is an EvaldError that names record
-    and column, and nothing is written. `progress` is called with the numbers of records written and of all; True shows a bar of tqdm.
+    `records` are Records, a Game, or any number of these, such as what `selfplay` yields, all of
+    one board. A game has a record for each position, with weight 1, and one more for its last
+    position if the game was over there. The file appears when it is complete, and replaces another
+    one at `path`. A column of another shape, or a value that no record can have, such as q above 1
+    or visits of an illegal action, is an EvaldError that names record and column, and nothing is
+    written. The column network, the name of the network that played, stays empty. `progress` is
+    called with the numbers of records written and of all; True shows a bar of tqdm.
     """
     file, told = arguments.path("path", path), progress_of(progress)
     if not isinstance(records, (Records, Game)) and (isinstance(records, (str, bytes)) or not isinstance(records, Iterable)):
@@ -156,11 +160,14 @@ def _of_game(game: Game) -> Records:
 
 def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct", batch: int = 256,
               seed: int = 0, progress: Progress | None = None) -> Records:
-    """Records of the same positions with the visits and values of new searches, as in MuZero Reanalyze: old games give a newer network its targets.
+    """Records of the same positions with the visits and values of new searches, as in MuZero
+    Reanalyze: old games give a newer network its targets.
 
-    All positions whose game is not over are searched, also those without a full search; `network`, `visits` and the other arguments are those of
-    `search`. `visits` of the result are the shares of its policy in `visits`, at least one of an action, `q` its values, and `source` is function, or
-    that of the network's answers. Positions, z, gameover, ply, move, game and weight stay as they are.
+    All positions whose game is not over are searched, also those without a full search; `network`,
+    `visits` and the other arguments are those of `search`. `visits` of the result are the shares of
+    its policy in `visits`, at least one of an action, `q` its values, and `source` is function, or
+    that of the network's answers. Positions, z, gameover, ply, move, game and weight stay as they
+    are.
     """
     if not isinstance(records, Records):
         raise arguments.wrong("records", records, "Records")

@@ -25,8 +25,8 @@ Path = Union[str, "os.PathLike[str]"]
 class Labels(Value):
     """Positions with their exact results for the side to move.
 
-    `positions` [N]; `result` [N] with best play: 1 won, 0 drawn, -1 lost, NO_MOVE if it is not known; and `moves` [N,A], the same after each action,
-    NO_MOVE for illegal ones.
+    `positions` [N]; `result` [N] with best play: 1 won, 0 drawn, -1 lost, NO_MOVE if it is not
+    known; and `moves` [N,A], the same after each action, NO_MOVE for illegal ones.
     """
 
     __slots__ = ("positions", "result", "moves")
@@ -48,9 +48,10 @@ Set = Union[Path, Labels, tuple[PositionsLike, Union[Labels, npt.NDArray[Any]]]]
 
 def labels(positions: PositionsLike, rules: str | Board | None = None, *, nodes: int | None = None, threads: int | None = None,
            progress: Progress | None = None) -> Labels:
-    """The exact result of each action in each position, by a solver: 1 wins, 0 draws, -1 loses. This is much faster than `solve`, whose scores say how
-    fast too. With `nodes` all actions of a position in which one takes more nodes have NO_MOVE, and so has its result. `threads` is the number of
-    processors, None for all. No game may be over.
+    """The exact result of each action in each position, by a solver: 1 wins, 0 draws, -1 loses.
+    This is much faster than `solve`, whose scores say how fast too. With `nodes` all actions of a
+    position in which one takes more nodes have NO_MOVE, and so has its result. `threads` is the
+    number of processors, None for all. No game may be over.
 
     >>> labels("4444437").moves[0].tolist()      # column 6 wins, the others lose
     [-1, -1, -1, -1, -1, 1, -1]
@@ -60,15 +61,19 @@ def labels(positions: PositionsLike, rules: str | Board | None = None, *, nodes:
 
 
 class Scores(Value):
-    """The accuracy of a network, and of its searches, over positions with exact results: a row for each of V numbers of visits.
+    """The accuracy of a network, and of its searches, over positions with exact results: a row for
+    each of V numbers of visits.
 
-    `visits` [V], 0 for the policy without a search; `good` [V] the share of moves that keep win, draw or loss; `perfect` [V] the share of those with the
-    best exact score; `critical` [V] `good` over the positions in which a move can worsen the result, NaN if there are none; `regret` [V] the mean score
-    given away. All have
-    95% intervals [V,2]: `good_interval`, `perfect_interval`, `critical_interval` and `regret_interval`. `positions` and `critical_positions` are the
-    numbers of positions. `report` is all of this and more, also for each set and by stones on the board, as `evald score --json` writes it.
+    `visits` [V], 0 for the policy without a search; `good` [V] the share of moves that keep win,
+    draw or loss; `perfect` [V] the share of those with the best exact score; `critical` [V] `good`
+    over the positions in which a move can worsen the result, NaN if there are none; `regret` [V]
+    the mean score given away. All have 95% intervals [V,2]: `good_interval`, `perfect_interval`,
+    `critical_interval` and `regret_interval`. `positions` and `critical_positions` are the numbers
+    of positions. `report` is all of this and more, also for each set and by stones on the board, as
+    `evald score --json` writes it.
 
-    Equally likely moves share the credit. With exact results instead of scores, good is perfect, and regret is in results.
+    Equally likely moves share the credit. With exact results instead of scores, good is perfect,
+    and regret is in results.
     """
 
     __slots__ = ("names", "visits", "positions", "critical_positions", "good", "perfect", "critical", "regret",
@@ -117,17 +122,22 @@ class Scores(Value):
 
 def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], rules: str | Board | None = None, *, visits: int | Sequence[int] = (0, 100),
           exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
-    """Compares the likeliest moves of a network, and of searches with it, with exact scores, as `evald score` does.
+    """Compares the likeliest moves of a network, and of searches with it, with exact scores, as
+    `evald score` does.
 
-    `network` is a function (see Network), a module of PyTorch, an Evaluator, or the name or path of a model. `sets` is a file with positions and exact
-    scores (`evald solve --scores`, `evald help score`), a list of such files, Labels, or positions with the scores [N,A] of `solve` or the results
-    [N,A] of `labels`, whose rows of NO_MOVE alone are left out. A dict of sets gives them names; several sets have a row each in `Scores.report`. All
-    positions must be of one game; with `rules`, positions of other games in files are skipped.
+    `network` is a function (see Network), a module of PyTorch, an Evaluator, or the name or path of
+    a model. `sets` is a file with positions and exact scores (`evald solve --scores`, `evald help
+    score`), a list of such files, Labels, or positions with the scores [N,A] of `solve` or the
+    results [N,A] of `labels`, whose rows of NO_MOVE alone are left out. A dict of sets gives them
+    names; several sets have a row each in `Scores.report`. All positions must be of one game; with
+    `rules`, positions of other games in files are skipped.
 
-    `visits` is one number of visits or several, each 0 or from 2 to 2^30. 0 is the policy without a search. Unless `raw` is True, the rules answer
-    positions that the next stones decide, and leave out moves that lose to the next stone; with `raw` the policy is the network's own. Searches apply
-    the rules in any case; `exact` and `lookahead` are as in search: functions are searched plainly, unless these say otherwise. With `sizes` a function sees only batches of these numbers of positions. `progress` is called with the numbers of answers so
-    far and of all; True shows a bar of tqdm.
+    `visits` is one number of visits or several, each 0 or from 2 to 2^30. 0 is the policy without a
+    search. Unless `raw` is True, the rules answer positions that the next stones decide, and leave
+    out moves that lose to the next stone; with `raw` the policy is the network's own. `exact`
+    and `lookahead` are as in search: functions are searched plainly, unless these say otherwise.
+    With `sizes` a function sees only batches of these numbers of positions. `progress` is called
+    with the numbers of answers so far and of all; True shows a bar of tqdm.
 
     >>> score("bitsquares", (["12", "3"], labels(["12", "3"], "4x4x3")), "4x4x3", visits=20).good.shape
     (1,)
@@ -161,6 +171,8 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
     words = np.concatenate([np.empty((0, 4), np.uint64)] + [positions._words for positions, _ in parts])
     scores = np.concatenate([np.empty((0, where.actions), np.int32)] + [scores for _, scores in parts])
     number, function, held = _asks(of)
+    if raw and held is not None and held.service is not None:
+        raise EvaldError("raw is True, and must be False with a service, whose answers have the rules' help: open the network here, without url")
     options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=searching(100, exact, lookahead)))
     error = error_text()
     call = library.score(number, where._number, len(words), library.pointer(words), options, library.pointer(scores), error)

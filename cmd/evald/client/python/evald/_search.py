@@ -373,8 +373,9 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
              sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
     """Plays games of a network against itself, many at once, and yields each when it is over.
 
-    Short games are over first. With `order` "number" games are yielded in the order of their numbers: a game waits for those before it, up to 8 games
-    for each of the `parallel` ones that are played at once. So the first games of a run are as long as the others.
+    Short games are over first. With `order` "number" games are yielded in the order of their
+    numbers, so that the first games of a run are as long as the others. Then finished games wait
+    for those before them: at most 8 * `parallel` games have begun and are not yielded yet.
 
     `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
     soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all

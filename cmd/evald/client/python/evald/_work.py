@@ -22,8 +22,9 @@ class Network(Protocol):
     win, draw and loss [N,3] or the value [N], -1 to 1, for the side to move. These may be numpy arrays, torch tensors, lists, or arrays of any
     framework with DLPack, such as jax. Rows need not sum to 1, and illegal moves are masked.
 
-    A call with `sizes`, such as (1, 8, 64, 256), calls the function with these numbers of positions alone, so that a compiler like jax.jit compiles it
-    once for each: the last position is repeated up to the smallest size that has room for a batch, and the answers to the copies are dropped."""
+    A call with `sizes`, such as (1, 8, 64, 256), calls the function with these numbers of positions
+    alone, so that a compiler like jax.jit compiles it once for each: the last position is repeated
+    up to the smallest size that has room for a batch, and the answers to the copies are dropped."""
 
     def __call__(self, positions: Positions, /) -> tuple[Any, Any]: ...
 

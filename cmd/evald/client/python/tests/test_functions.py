@@ -1,4 +1,5 @@
-"""Functions as networks: the sizes of their batches, the forms of their answers, the order of games, and bars of progress."""
+"""Functions as networks: the sizes of their batches, the forms of their answers, the order of
+games, and bars of progress."""
 from __future__ import annotations
 
 import sys
@@ -18,7 +19,8 @@ RULES = "5x4x4"
 
 class Sizes(unittest.TestCase):
     def test_sizes(self) -> None:
-        """A function sees batches of the sizes alone, padded with copies of the last position, and its answers are those without sizes."""
+        """A function sees batches of the sizes alone, padded with copies of the last position, and
+        its answers are those without sizes."""
         rows: list[int] = []
 
         def f(positions: evald.Positions) -> Any:
@@ -51,9 +53,11 @@ class Sizes(unittest.TestCase):
 
 class Forms(unittest.TestCase):
     def test_answers(self) -> None:
-        """Arrays with DLPack alone, tensors with detach, lists and other types of numbers are the same answers."""
+        """Arrays with DLPack alone, tensors with detach, lists and other types of numbers are the
+        same answers."""
         class Capsule:
-            """An array that has DLPack and nothing else, on the device of the kind: 1 is the processor, 2 a GPU."""
+            """An array that has DLPack and nothing else, on the device of the kind: 1 is the
+            processor, 2 a GPU."""
 
             def __init__(self, of: Any, kind: int = 1) -> None:
                 self.of, self.kind = np.asarray(of), kind

@@ -108,6 +108,10 @@ class Leaks(unittest.TestCase):
                 evald.search(["4", "44", "3"], visits=9, network=network)
             with self.assertRaises(evald.EvaldError):
                 next(evald.selfplay(20, network=network, visits=4))
+            with self.assertRaises(evald.EvaldError):
+                evald.match({"f": network, "g": uniform}, games=4, visits=4)
+            with self.assertRaises(evald.EvaldError):
+                evald.score(network, (["4"], np.zeros((1, 7), int)), visits=(0, 4))
 
         self.often(once)
 
@@ -120,6 +124,8 @@ class Leaks(unittest.TestCase):
                     evald.search(["4", "44", "3"], visits=50, network=search, exact=False)
                 with self.assertRaises(OverflowError):
                     list(evald.selfplay(20, network=play, visits=4, parallel=8))
+                with self.assertRaises(OverflowError):
+                    evald.match({"f": play, "g": uniform}, "5x4x4", games=20, visits=8, exact=False)
 
         self.often(once)
 
@@ -133,6 +139,8 @@ class Leaks(unittest.TestCase):
             next(evald.selfplay(10_000, "4x4x3", network=uniform, visits=4, parallel=16))
             with self.assertRaises(InterruptedError):
                 evald.search(["4", "44"], visits=10_000, network=uniform, progress=stop)
+            with self.assertRaises(InterruptedError):
+                evald.match({"f": uniform, "g": uniform}, games=20, visits=10_000, progress=stop)
 
         self.often(once)
 

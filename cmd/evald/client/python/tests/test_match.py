@@ -1,4 +1,5 @@
-"""Matches by functions, evaluators and agents: the command's games and figures, full batches, and errors."""
+"""Matches by functions, evaluators and agents: the command's games and figures, full batches, and
+errors."""
 from __future__ import annotations
 
 import json
@@ -40,7 +41,8 @@ def raw(e: evald.Evaluator, positions: evald.Positions) -> Any:
 
 class Matches(unittest.TestCase):
     def test_command(self) -> None:
-        """Agents by name play the games of evald match, with the same seed and openings, and get the same figures."""
+        """Agents by name play the games of evald match, with the same seed and openings, and get
+        the same figures."""
         agents = {"u": "uct:sims=20", "r": "random", "m": "mcts:model=bitsquares,visits=8"}
         for seed, flags, options in ((3, [], {}), (4, ["--opening-plies", "4"], dict(opening_plies=4))):
             ours = evald.match(agents, RULES, games=12, seed=seed, **options)
@@ -71,7 +73,8 @@ class Matches(unittest.TestCase):
         self.assertIn("too few games", repr(few))
 
     def test_functions(self) -> None:
-        """An Evaluator plays as an agent with its network. A function plays the same games however many are played at once, and its batches fill."""
+        """An Evaluator plays as an agent with its network. A function plays the same games however
+        many are played at once, and its batches fill."""
         rows: list[int] = []
         with evald.Evaluator(backend="bitsquares") as e:
 
@@ -98,7 +101,8 @@ class Matches(unittest.TestCase):
                     self.assertEqual(rows, [])
 
     def test_two_functions(self) -> None:
-        """Each function is asked about its own games alone: two play as the two agents with their networks."""
+        """Each function is asked about its own games alone: two play as the two agents with their
+        networks."""
         with evald.Evaluator(backend="bitsquares") as one, evald.Evaluator(backend="uniform") as other:
             agents = {"one": "mcts:model=bitsquares,visits=4,lookahead=false,transpositions=false", "other": "mcts:model=uniform,visits=4,lookahead=false,transpositions=false"}
             want = evald.match(agents, "6x5x4", games=20)
@@ -123,6 +127,8 @@ class Matches(unittest.TestCase):
         for players, options, says in (
             ({"a": "random", "b": "uct-bitsqares"}, {}, "did you mean uct-bitsquares"),
             ({"a": "random", "b": "nets/none.onnx"}, {}, r"players\['b'\]: .*nets/none.onnx"),
+            ({"a": "random", "b": "default"}, {}, "a network by its name is the agent mcts:model=NAME"),
+            ({"a": "random", "b": "grpc://127.0.0.1:1/x"}, {}, "player b: .*refused"),
             ({"a": "random", "b": 3}, {}, r"players\['b'\]: network is 3"),
             ({"a": "random", "b": None}, {}, r"players\['b'\] is None, and must be a function"),
             ({"a": "random", "b": "uct:sims=x"}, {}, "sims is"),

@@ -1,4 +1,5 @@
-"""Records of one's own games: what write writes, read reads and evald train learns from, and searches of old positions."""
+"""Records of one's own games: what write writes, read reads and evald train learns from, and
+searches of old positions."""
 from __future__ import annotations
 
 import itertools
@@ -38,7 +39,8 @@ class Records(unittest.TestCase):
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
 
     def test_as_the_command(self) -> None:
-        """Games of selfplay, written, have the records that evald selfplay writes, also if games end by a proof or a resignation."""
+        """Games of selfplay, written, have the records that evald selfplay writes, also if games
+        end by a proof or a resignation."""
         for flags, options in (([], {}), (["--exact=500"], dict(exact=500)), (["--resign", "0.3"], dict(resign=0.3))):
             with self.subTest(str(flags)):
                 out = os.path.join(self.folder, "run" + "".join(flags))
@@ -67,8 +69,14 @@ class Records(unittest.TestCase):
         evald.write(evald.selfplay(6, RULES, network=uniform, visits=4, fast_visits=4), self.path)
         run = os.path.join(self.folder, "run")
         program("train", self.path, "-o", run, "--rules", RULES, "--network", "1x4/4/6", "--batch", "16", "--steps", "2", "--threads", "1")
-        with evald.Evaluator(os.path.join(run, "network.safetensors")) as e:
+        file = pathlib.Path(run, "network.safetensors")
+        with evald.Evaluator(file) as e:
             self.assertEqual(e.evaluate("1", RULES).policy.shape, (1, 5))
+            for call in (
+                lambda f: evald.match({"mine": f, "r": "random"}, RULES, games=4, visits=4).wins.tolist(),
+                lambda f: evald.score(f, evald.labels(["1", "12"], RULES), visits=(0, 4)).report,
+            ):
+                self.assertEqual(call(file), call(e))
 
     def test_refused(self) -> None:
         """A wrong shape or value is an error, and the old file stays."""

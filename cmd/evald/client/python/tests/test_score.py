@@ -1,4 +1,5 @@
-"""Accuracy against exact scores, results of moves, and answers without the rules: the command's figures."""
+"""Accuracy against exact scores, results of moves, and answers without the rules: the command's
+figures."""
 from __future__ import annotations
 
 import json
@@ -51,7 +52,8 @@ class Accuracy(unittest.TestCase):
             pathlib.Path(cls.files[k]).write_text("\n".join(lines) + "\n")
 
     def test_command(self) -> None:
-        """A name, its Evaluator and a function with its answers have the report of evald score; only the name differs."""
+        """A name, its Evaluator and a function with its answers have the report of evald score;
+        only the name differs."""
         with evald.Evaluator(backend="bitsquares") as e:
 
             def f(positions: evald.Positions) -> Any:
@@ -151,7 +153,8 @@ class Labels(unittest.TestCase):
 
 class Raw(unittest.TestCase):
     def test_command(self) -> None:
-        """Raw answers are those of evald eval --raw, masked and with the sum 1; without raw the rules answer."""
+        """Raw answers are those of evald eval --raw, masked and with the sum 1; without raw the
+        rules answer."""
         program = os.environ.get("EVALD_PROGRAM") or os.environ["EVALD_LIBRARY"]
         moves = ["445566", "4455", "44444", "1212121", "-"]
         done = subprocess.run([program, "eval", "--raw", "--backend", "bitsquares"], input="\n".join(moves), capture_output=True, text=True, check=True)

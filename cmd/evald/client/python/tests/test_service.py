@@ -170,6 +170,8 @@ for call in (lambda: evald.solve("4"), lambda: next(evald.selfplay(1, network=th
             want = {g.number: g.positions.words for g in evald.selfplay(3, "5x4x4", network=here.network, visits=8)}
             for g in evald.selfplay(3, "5x4x4", network=there, visits=8):
                 np.testing.assert_array_equal(g.positions.words, want[g.number])
+            played = [evald.match({"a": of, "b": "random"}, "5x4x4", games=2, visits=4).wins.tolist() for of in (there, here.network)]
+            self.assertEqual(played[0], played[1])
             found = evald.search("44", visits=30, network=there.network, selection="gumbel")
             self.assertEqual(found.visits.sum(), evald.search("44", visits=30, network=here.network, selection="gumbel").visits.sum())
 
@@ -181,6 +183,8 @@ for call in (lambda: evald.solve("4"), lambda: next(evald.selfplay(1, network=th
             (lambda: evald.Evaluator(url="127.0.0.1:8000"), "must be like http://"),
             (lambda: evald.Evaluator(url="http://127.0.0.1:8000/v2"), "without a path"),
             (lambda: evald.Evaluator(url="http://127.0.0.1:port"), "port"),
+            (lambda: evald.evaluate("4", model=evald.Evaluator(url=self.url), raw=True), "raw is True, and must be False with a service"),
+            (lambda: evald.score(evald.Evaluator(url=self.url), (["12"], evald.solve("12", "4x4x3")), "4x4x3", visits=0, raw=True), "raw is True, and must be False with a service"),
             (lambda: evald.search("4", visits=1 << 25, network=evald.Evaluator(url=self.url, model=None)), ""),
         ]:
             with self.assertRaises(evald.EvaldError) as raised:

@@ -126,5 +126,22 @@ class Module(unittest.TestCase):
             evald.search("1", "5x4x4", network=ModuleNetwork(Tiny(), "meta"), visits=8)
 
 
+class Modules(unittest.TestCase):
+    def test_everywhere(self) -> None:
+        """A module is the network ModuleNetwork(module) in every function that takes networks."""
+        module = Tiny()
+        network, labels = ModuleNetwork(module), evald.labels(["1", "12"], "5x4x4")
+        for call in (
+            lambda f: evald.search(["1", "12"], "5x4x4", network=f, visits=8, exact=False),
+            lambda f: list(evald.selfplay(2, "5x4x4", network=f, visits=4, order="number")),
+            lambda f: evald.score(f, labels, visits=(0, 8), raw=True),
+            lambda f: evald.match({"f": f, "r": "uct:sims=4"}, "5x4x4", games=4, visits=4).elo.tolist(),
+            lambda f: list(map(str, SelfPlay(1, "5x4x4", network=f, visits=4))),
+        ):
+            self.assertEqual(call(module), call(network))
+        seen = len(module.seen)
+        self.assertEqual(module.seen, [(False, False)] * seen)
+
+
 if __name__ == "__main__":
     unittest.main()
