@@ -137,7 +137,7 @@ func perfAnalyzer(t *testing.T, program, libraries, transport, address, data str
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "-m", "bitsquares", "-i", transport, "-u", address, "-b", "16", "--input-data", data,
 		"--measurement-mode", "count_windows", "--measurement-request-count", "50",
-		"-s", "1000000000", "-r", "3") // on a busy machine, windows of 50 requests may differ by any percentage
+		"-p", "200", "-s", "1000000000", "-r", "3") // on a busy machine, windows of 50 requests may differ by any percentage
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("infer/sec")) || !regexp.MustCompile(`Inference count: [1-9]`).Match(out) {
