@@ -77,8 +77,8 @@ run: build ## evaluate a sample of positions
 # The slowest packages start first, so that at the end no processor waits for one of them. With g++, tests of nn/gpu wait for minutes.
 SLOW := ./nn/gpu ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python) ./nn/learn ./engine/cluster
 
-# One more package at once than processors: some mostly wait, for a browser or for time to pass.
-PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two more packages at once than processors: some mostly wait, for a browser or for time to pass.
+PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 
 test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
@@ -91,10 +91,10 @@ endif
 	./bin/evald devices
 
 # .ci/run gives SKIPPED, a file with a line for each package: a pattern of its tests' names, and the package. Each is followed by its run under the
-# race detector. Two packages more than processors at once: nn/gpu mostly waits in both of its runs.
+# race detector.
 test-skipped: build library
 	printf '%s\n' $(RACE) | awk 'NR == FNR { race[$$1]; next } { print "-run", $$0 } $$2 in race { print "$(RACEFLAGS) -run", $$0 }' - $(SKIPPED) | \
-		$(RACEENV) xargs -P $$(($(PACKAGES) + 1)) -L 1 $(GOTEST) -timeout 30m
+		$(RACEENV) xargs -P $(PACKAGES) -L 1 $(GOTEST) -timeout 30m
 
 SIMULATED := ./engine/cluster ./engine/queue ./cmd/evald/service
 

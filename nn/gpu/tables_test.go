@@ -24,7 +24,7 @@ func TestTablesAreTheCPUs(t *testing.T) {
 	e := emulator(t)
 	board := game.MustBoard(game.Connect4)
 	r := gametest.Rand(3)
-	few := append(gametest.Open(r, board, 80), game.Position{})
+	few := append(gametest.Open(r, board, 44), game.Position{})
 	for i, test := range []struct {
 		lanes, h1, h2 int
 		words         bool
