@@ -91,8 +91,8 @@ endif
 	./bin/evald devices
 
 # .ci/run gives SKIPPED, a file with a line for each package: a pattern of its tests' names, and the package. Each is followed by its run under the
-# race detector.
-test-skipped: build library
+# race detector. make test has built the program and the library, which takes the longest to link.
+test-skipped:
 	printf '%s\n' $(RACE) | awk 'NR == FNR { race[$$1]; next } { print "-run", $$0 } $$2 in race { print "$(RACEFLAGS) -run", $$0 }' - $(SKIPPED) | \
 		$(RACEENV) xargs -P $(PACKAGES) -L 1 $(GOTEST) -timeout 30m
 
