@@ -30,8 +30,11 @@ LIBTAG := -tags=gpu,library
 GOENV  := $(GPUENV) GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS) $(GPUTAG) $(PIE))"
 endif
 
+# g++ compiles the emulated kernels for a minute. They are in the build cache, under the hash of their sources, the compiler and the processor.
+EMULATORS := $(shell $(GO) env GOCACHE)/evald-emulators
+
 # Test programs have no names of symbols either. make lint vets everything.
-TESTENV = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(CURDIR)/bin/emulators
+TESTENV = $(GOENV) EVALD_PROGRAM=$(CURDIR)/bin/evald EVALD_LIBRARY=$(CURDIR)/bin/libevald.so EVALD_EMULATORS=$(EMULATORS)
 GOTEST  = $(GO) test -vet=off -ldflags='-s -w' $(TESTFLAGS)
 TEST    = $(TESTENV) $(GOTEST)
 
@@ -41,8 +44,8 @@ TEST    = $(TESTENV) $(GOTEST)
 RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library places play plot stream web) ./engine/mcts ./engine/eval ./engine/queue ./engine/jobs \
 	./engine/arena ./engine/solver ./engine/solver/book ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
 RACEENV    = GORACE=atexit_sleep_ms=100 $(TESTENV)
-GOTESTRACE = $(GOTEST) -race -buildmode=default -short
-RACETEST   = $(RACEENV) $(GOTESTRACE)
+RACEFLAGS  = -race -buildmode=default -short
+RACETEST   = $(RACEENV) $(GOTEST) $(RACEFLAGS)
 
 ARM64TEST = CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOOS=linux GOARCH=arm64 GOFLAGS="$(strip $(NODEBUG) $(RARELY) $(shell $(GO) env GOFLAGS))" $(GO) test -vet=off -ldflags='-s -w' -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu'
 
@@ -71,11 +74,11 @@ endif
 run: build ## evaluate a sample of positions
 	./bin/evald eval cmd/evald/sample.txt --format table
 
-# The slowest packages start first, so that at the end no processor waits for one of them.
-SLOW := ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python) ./nn/gpu ./nn/learn ./engine/cluster
+# The slowest packages start first, so that at the end no processor waits for one of them. With g++, tests of nn/gpu wait for minutes.
+SLOW := ./nn/gpu ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python) ./nn/learn ./engine/cluster
 
-# One more package at once than processors: some mostly wait, for a browser or for time to pass.
-PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two more packages at once than processors: some mostly wait, for a browser or for time to pass.
+PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 
 test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
@@ -87,10 +90,11 @@ endif
 	$(RACETEST) -p $(PACKAGES) -skip '^Test(Layers|EndToEnd)$$' $(RACE); status=$$?; wait $$commands && exit $$status
 	./bin/evald devices
 
-# .ci/run gives SKIPPED, a file with a line for each package: a pattern of its tests' names, and the package.
-test-skipped: build library
-	$(TESTENV) xargs -P $(PACKAGES) -L 1 $(GOTEST) -timeout 30m -run <$(SKIPPED)
-	printf '%s\n' $(RACE) | awk 'NR == FNR { race[$$1] } NR > FNR && $$2 in race' - $(SKIPPED) | $(RACEENV) xargs -P $(PACKAGES) -L 1 $(GOTESTRACE) -run
+# .ci/run gives SKIPPED, a file with a line for each package: a pattern of its tests' names, and the package. Each is followed by its run under the
+# race detector. make test has built the program and the library, which takes the longest to link.
+test-skipped:
+	printf '%s\n' $(RACE) | awk 'NR == FNR { race[$$1]; next } { print "-run", $$0 } $$2 in race { print "$(RACEFLAGS) -run", $$0 }' - $(SKIPPED) | \
+		$(RACEENV) xargs -P $(PACKAGES) -L 1 $(GOTEST) -timeout 30m
 
 SIMULATED := ./engine/cluster ./engine/queue ./cmd/evald/service
 

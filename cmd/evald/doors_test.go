@@ -24,6 +24,7 @@ import (
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/mcts"
+	"github.com/evald/evald/nn/open"
 )
 
 // question is a search that a door is asked for: what it chooses, by the names of package ask.
@@ -167,37 +168,55 @@ func (q question) alone(t *testing.T, e *eval.Evaluator) (answer, *mcts.Tree) {
 	return a, tree
 }
 
-// Every door answers the same thirty questions with the same numbers: as float32, before a door
-// rounds for people. Agents and score are compared by the move.
-func TestDoors(t *testing.T) {
-	all := questions(t)
-	const backendFlag = "--backend=bitsquares"
-	e := gametest.Must(backend{Backend: "bitsquares"}.choose(io.Discard))(t)
-	defer e.Close()
-	var want []answer
-	proved := map[int]game.Result{}
-	for i, q := range all {
-		a, tree := q.alone(t, e.Evaluator)
-		want, proved[i] = append(want, a), tree.Result()
+// exam is what all doors are asked, and what a tree by itself answers.
+type exam struct {
+	questions []question
+	backend   *open.Opened
+	want      []answer
+	proved    []game.Result
+	compared  map[string]int // answers, by door
+}
+
+const backendFlag = "--backend=bitsquares"
+
+func newExam(t *testing.T) *exam {
+	x := &exam{questions: questions(t), backend: gametest.Must(backend{Backend: "bitsquares"}.choose(io.Discard))(t), compared: map[string]int{}}
+	t.Cleanup(func() {
+		x.backend.Close()
+		t.Logf("questions compared: %v", x.compared)
+	})
+	for _, q := range x.questions {
+		a, tree := q.alone(t, x.backend.Evaluator)
+		x.want, x.proved = append(x.want, a), append(x.proved, tree.Result())
 		if sum := tree.Visits(); sum != q.search(t).Visits && tree.Result() == game.Ongoing {
 			t.Errorf("%v has %d visits", q, sum)
 		}
 	}
-	compared := map[string]int{}
-	compare := func(t *testing.T, door string, i int, got answer) {
-		t.Helper()
-		wanted := want[i]
-		if got.Best == nil {
-			wanted.Best = nil
-		}
-		if got.Policy == nil {
-			wanted.Policy, wanted.WDL, wanted.Q = nil, nil, nil
-		}
-		compared[door]++
-		if diff := cmp.Diff(wanted, got); diff != "" {
-			t.Errorf("question %d, %v: a tree by itself (-) and %s (+):\n%s", i, all[i], door, diff)
-		}
+	return x
+}
+
+// compare compares a door's answer to question i. What it does not say is not compared.
+func (x *exam) compare(t *testing.T, door string, i int, got answer) {
+	t.Helper()
+	wanted := x.want[i]
+	if got.Best == nil {
+		wanted.Best = nil
 	}
+	if got.Policy == nil {
+		wanted.Policy, wanted.WDL, wanted.Q = nil, nil, nil
+	}
+	x.compared[door]++
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Errorf("question %d, %v: a tree by itself (-) and %s (+):\n%s", i, x.questions[i], door, diff)
+	}
+}
+
+// Every door answers the same thirty questions with the same numbers: as float32, before a door
+// rounds for people. Agents and score are compared by the move. TestDoorsPython has the doors that
+// need Python.
+func TestDoors(t *testing.T) {
+	x := newExam(t)
+	all, want, proved, compared, compare, e := x.questions, x.want, x.proved, x.compared, x.compare, x.backend
 	address, _, _ := startServe(t, backendFlag, "--max-visits=1000000")
 	api := kserve.NewGRPCInferenceServiceClient(dialed(t, address["grpc"]))
 	for door, asked := range map[string]func(t *testing.T, q question) (got answer, can bool){
@@ -320,25 +339,27 @@ func TestDoors(t *testing.T) {
 			compare(t, "score", i, answer{Visits: want[i].Visits, Policy: b.PolicyRow(0), WDL: b.WDLRow(0), Q: want[i].Q})
 		}
 	})
-	t.Run("Python", func(t *testing.T) {
-		gametest.Need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
-		python := gametest.Python(t, "numpy")
-		for door, env := range map[string][]string{
-			"Python, library": {"EVALD_PROGRAM=", "EVALD_LIBRARY=" + os.Getenv("EVALD_LIBRARY")},
-			"Python, program": {"EVALD_LIBRARY=", "EVALD_PROGRAM=" + os.Getenv("EVALD_PROGRAM")},
-			"Python, service": {"EVALD_PROGRAM=", "EVALD_LIBRARY=" + os.Getenv("EVALD_LIBRARY"), "URL=http://" + address["http"]},
-		} {
-			for i, got := range answersOfPython(t, python, all, env) {
-				if got.Visits != nil {
-					if door == "Python, service" { // which does not say what is best; ties of visits go to the highest value
-						got.Best = nil
-					}
-					compare(t, door, i, got)
+}
+
+func TestDoorsPython(t *testing.T) {
+	gametest.Need(t, os.Getenv("EVALD_LIBRARY") != "" && os.Getenv("EVALD_PROGRAM") != "", "EVALD_LIBRARY and EVALD_PROGRAM name no library and program: make library and make build")
+	python := gametest.Python(t, "numpy")
+	x := newExam(t)
+	address, _, _ := startServe(t, backendFlag, "--max-visits=1000000")
+	for door, env := range map[string][]string{
+		"Python, library": {"EVALD_PROGRAM=", "EVALD_LIBRARY=" + os.Getenv("EVALD_LIBRARY")},
+		"Python, program": {"EVALD_LIBRARY=", "EVALD_PROGRAM=" + os.Getenv("EVALD_PROGRAM")},
+		"Python, service": {"EVALD_PROGRAM=", "EVALD_LIBRARY=" + os.Getenv("EVALD_LIBRARY"), "URL=http://" + address["http"]},
+	} {
+		for i, got := range answersOfPython(t, python, x.questions, env) {
+			if got.Visits != nil {
+				if door == "Python, service" { // which does not say what is best; ties of visits go to the highest value
+					got.Best = nil
 				}
+				x.compare(t, door, i, got)
 			}
 		}
-	})
-	t.Logf("questions compared: %v", compared)
+	}
 }
 
 // fromLine reads a line of evald search or analyze, which count columns from 1.

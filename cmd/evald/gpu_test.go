@@ -144,7 +144,6 @@ func testGPUTables(t *testing.T, env []string) {
 		says    string
 	}{
 		"gpu":       {nil, "gpu", rows, exitOK, "gpu", "backend gpu: network pattern256x64x32 on the gpu, tables_256 on 0: Fake GPU 0, sm_90"},
-		"gpu, few":  {nil, "gpu", 1, exitOK, "gpu", "tables_256 on 0: Fake GPU 0"},
 		"auto":      {nil, "auto", rows, exitOK, "gpu", " rows, or should it fail, network pattern256x64x32 on the cpu, path "},
 		"auto, few": {nil, "auto", 1, exitOK, "fast", "tables_256 on 0: Fake GPU 0"},
 		"auto that fails later": {
@@ -152,9 +151,6 @@ func testGPUTables(t *testing.T, env []string) {
 		},
 		"gpu that fails its self-test": {
 			[]string{"EVALD_FAKE_FAULTS=kernel:1:1:-1"}, "gpu", rows, exitBadInput, "", "evald: --backend gpu: GPU 0: kernel tables_256: self-test failed: ",
-		},
-		"auto that fails its self-test": {
-			[]string{"EVALD_FAKE_FAULTS=kernel:1:1:-1"}, "auto", rows, exitOK, "fast", "evald: NO GPU, the CPU evaluates (path ",
 		},
 		"gpu without a driver": {
 			[]string{"EVALD_CUDA_DRIVER=/no/such.so"}, "gpu", rows, exitBadInput, "", "evald: --backend gpu: no CUDA driver library: /no/such.so",

@@ -192,8 +192,8 @@ func TestModelVerifyFindsDamage(t *testing.T) {
 	content := getFile(t, path)
 	content[len(content)-1] ^= 1
 	putFile(t, path, content)
-	status, out, _ := evald(t, "", "model", "verify")
-	if status != exitBadInput || !strings.Contains(out, "ok      seeded-2x16@1") || !strings.Contains(out, "FAILED  mine@1: ") || !strings.Contains(out, "remove the folder "+filepath.Join(store, "mine", "1")) {
+	status, out, _ := evald(t, "", "model", "verify", "seeded-2x16", "mine")
+	if status != exitBadInput || !strings.Contains(out, "ok      seeded-2x16 ") || !strings.Contains(out, "FAILED  mine: ") || !strings.Contains(out, "remove the folder "+filepath.Join(store, "mine", "1")) {
 		t.Errorf("status %d, %s", status, out)
 	}
 	refuses(t, exitBadInput, "the file is damaged", "4\n", "eval", "--model", "mine")

@@ -295,14 +295,17 @@ func TestSpecJSON(t *testing.T) {
 	}
 }
 
-// Every agent plays whole legal games, on boards of all kinds.
+// Every agent plays legal games, on boards of all kinds. Each day has a third of the boards for each.
 func TestLegal(t *testing.T) {
 	boards := gametest.Boards()
 	if testing.Short() {
 		boards = boards[:3]
 	}
-	for _, text := range quick {
-		for _, b := range boards {
+	for i, text := range quick {
+		for k, b := range boards {
+			if !gametest.Today(t, i+k, 3) {
+				continue
+			}
 			if b.Rules() != game.Connect4 && strings.Contains(text, "negamax") && !b.Rules().Gravity {
 				continue // minutes: its depth is fixed and the moves are many
 			}
@@ -311,7 +314,7 @@ func TestLegal(t *testing.T) {
 			}
 			a, other := make1(t, text), make1(t, "random")
 			var p game.Position
-			for b.Result(p) == game.Ongoing && p.Plies() < 30 {
+			for b.Result(p) == game.Ongoing && p.Plies() < 16 {
 				p = b.Play(p, move(t, a, b, p))
 				if b.Result(p) == game.Ongoing {
 					p = b.Play(p, move(t, other, b, p))
@@ -382,10 +385,11 @@ func TestPuzzles(t *testing.T) {
 	text := gametest.Must(os.ReadFile(gametest.Data(t, "seeds/puzzles.json")))(t)
 	gametest.OK(t, json.Unmarshal(text, &puzzles))
 	b := game.MustBoard(game.Connect4)
-	for _, name := range []string{"solver", "uct-bitsquares:sims=20000", "uct-gameovers:sims=20000", "uct-oddeven:sims=20000", "mcts:visits=5000", "alphabeta-bitsquares:time=300ms"} {
+	for _, name := range []string{"solver", "uct-bitsquares:sims=4000", "uct-gameovers:sims=4000", "uct-oddeven:sims=4000", "mcts:visits=1000", "alphabeta-bitsquares:time=100ms"} {
+		a := make1(t, name)
 		for _, z := range puzzles {
 			s := gametest.Must(b.FromKaggle(z.Board, z.Mark))(t)
-			if got := move(t, make1(t, name), b, s.Position); !slices.Contains(z.Optimal, got) {
+			if got := move(t, a, b, s.Position); !slices.Contains(z.Optimal, got) {
 				t.Errorf("%s by %s: column %d, want one of %v", z.Name, name, got, z.Optimal)
 			}
 		}

@@ -138,7 +138,7 @@ func TestHumanSight(t *testing.T) {
 		if b.Actions() > 9 {
 			ahead = 2
 		}
-		for _, p := range gametest.Open(gametest.Rand(17), b, 40) {
+		for _, p := range gametest.Open(gametest.Rand(17), b, 12) {
 			want := map[int]bool{}
 			for depth := 0; depth < ahead; depth++ {
 				wins, open := map[int]bool{}, map[int]bool{}

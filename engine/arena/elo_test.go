@@ -52,7 +52,7 @@ func encounters(r *rand.Rand, ratings []float64, openings int) (all []arena.Enco
 // equal ones and others. On average the rating found is the true one.
 func TestCoverage(t *testing.T) {
 	gametest.OneGoroutine(t)
-	runs := 1000
+	runs := 400
 	if testing.Short() {
 		runs = 100
 	}

@@ -26,7 +26,7 @@ func TestTuneFit(t *testing.T) {
 		return -1.5*x*x - 1.2*y*y + 0.4*x*y
 	}
 	covered, far := [2]int{}, 0.
-	const runs = 24
+	const runs = 10
 	for seed := range uint64(runs) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		var s sample

@@ -175,6 +175,10 @@ func TestSimulateRepeats(t *testing.T) {
 func TestSimulate(t *testing.T) {
 	var mu sync.Mutex
 	var sum simStats
+	seeds := 60
+	if gametest.Race { // a world has one goroutine
+		seeds = 12
+	}
 	gametest.Kind[simOptions]{Of: optionsOf, Parse: parseOptions, Smaller: simOptions.smaller, Run: func(o simOptions, trace gametest.Trace) error {
 		w := newWorld(o, trace)
 		err := w.run()
@@ -182,6 +186,6 @@ func TestSimulate(t *testing.T) {
 		defer mu.Unlock()
 		sum.add(w.stats)
 		return err
-	}}.Simulate(t, 60)
+	}}.Simulate(t, seeds)
 	t.Logf("%+v", sum)
 }

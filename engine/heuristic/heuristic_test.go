@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 				New:    func(t testing.TB) *eval.Evaluator { return evaltest.Raw(h.New()) },
 				Mirror: s != eval.Rollout, MirrorTolerance: 1e-6, Sources: []eval.Source{s},
 			}
-			if s == eval.Rollout && testing.Short() {
+			if testing.Short() {
 				c.Rows = 19
 			}
 			evaltest.Run(t, c)

@@ -136,7 +136,7 @@ func kindsOf(p *Pool, shares []Share, matter float64) ([]kind, error) {
 // With a learner all positions are solved of which it is unsure, others by chance, and the weights of the solved ones sum to what there
 // would be without it. The results are exact.
 func TestWriteImportance(t *testing.T) {
-	b, known := game.MustBoard(small), map[game.Position]int8{}
+	b := game.MustBoard(small)
 	learner := evaltest.Raw(&evaltest.Stub{Source: eval.CPU, After: func(batch *eval.Batch) {
 		for i, p := range batch.Pos {
 			copy(batch.WDLRow(i), [][]float32{{1, 0, 0}, {0.8, 0.1, 0.1}, {0.3, 0.4, 0.3}}[p.Own.OnesCount()%3])
@@ -168,7 +168,7 @@ func TestWriteImportance(t *testing.T) {
 		for _, rec := range pair[1] {
 			weight := rec.Weight
 			rec.Weight = 1
-			checkExact(t, b, &rec, known)
+			checkExact(t, b, &rec)
 			if len(rec.Visits) == 0 || rec.Ply < b.Cells()*2/5 { // without visits it has the weight of the position before
 				continue
 			}

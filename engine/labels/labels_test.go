@@ -29,32 +29,35 @@ func newSolver(t *testing.T, rules game.Rules) *solver.Solver {
 	return gametest.Must(solver.New(game.MustBoard(rules), solver.Options{TableMiB: 16}))(t)
 }
 
-// minimax is the result for the side to move: 1 win, 0 draw, -1 loss.
-func minimax(b *game.Board, p game.Position, known map[game.Position]int8) int8 {
+// found are the results of small's positions that minimax has found. All tests share them.
+var found = map[game.Position]int8{}
+
+// minimax is the result for the side to move: 1 win, 0 draw, -1 loss. It ends at the first move that wins.
+func minimax(b *game.Board, p game.Position) int8 {
 	if r := b.Result(p); r != game.Ongoing {
 		return int8(r.Value())
 	}
-	if z, ok := known[p]; ok {
+	if z, ok := found[p]; ok {
 		return z
 	}
 	best := int8(-1)
 	for a := range b.Actions() {
-		if b.CanPlay(p, a) {
-			best = max(best, -minimax(b, b.Play(p, a), known))
+		if best < 1 && b.CanPlay(p, a) {
+			best = max(best, -minimax(b, b.Play(p, a)))
 		}
 	}
-	known[p] = best
+	found[p] = best
 	return best
 }
 
 // checkExact compares a record with a search of the whole game: its result, and the moves that keep it, if it has moves.
-func checkExact(t *testing.T, b *game.Board, rec *record.Record, known map[game.Position]int8) {
+func checkExact(t *testing.T, b *game.Board, rec *record.Record) {
 	t.Helper()
-	if want := minimax(b, rec.Position, known); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
+	if want := minimax(b, rec.Position); rec.Z != want || rec.Q != float32(want) || rec.Source != eval.Solved || rec.Weight != 1 {
 		t.Fatalf("%+v: want result %d", rec, want)
 	}
 	for a, v := range rec.Visits {
-		keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a), known) == rec.Z
+		keeps := b.CanPlay(rec.Position, a) && -minimax(b, b.Play(rec.Position, a)) == rec.Z
 		if (v == 1) != keeps || v > 1 {
 			t.Fatalf("%+v: move %d has %d visits, and keeping the result is %v", rec, a+1, v, keeps)
 		}
@@ -64,7 +67,7 @@ func checkExact(t *testing.T, b *game.Board, rec *record.Record, known map[game.
 // Every record has the result with best play and the moves that keep it, as a search of the whole game finds them.
 func TestWrite(t *testing.T) {
 	rules := small
-	b, known := game.MustBoard(rules), map[game.Position]int8{}
+	b := game.MustBoard(rules)
 	for _, k := range sample.Kinds() {
 		path := Path(t.TempDir(), k, 3)
 		n := gametest.Must(Write(t.Context(), newSolver(t, rules), k, Options{Seed: 7}, 3, path))(t)
@@ -72,7 +75,7 @@ func TestWrite(t *testing.T) {
 		outcomes, children := map[int8]int{}, 0
 		for _, rec := range all {
 			outcomes[rec.Z]++
-			checkExact(t, b, &rec, known)
+			checkExact(t, b, &rec)
 			if least := b.Cells() * 2 / 7; k != sample.Openings && rec.Ply < least {
 				t.Fatalf("%+v has fewer than %d stones", rec, least)
 			}
@@ -171,7 +174,7 @@ func games(b *game.Board, n int) (records []record.Record) {
 // WriteFrom uses the records' unfinished positions in order, all of them from a number of stones on, and their results are exact.
 func TestWriteFrom(t *testing.T) {
 	rules := small
-	b, known := game.MustBoard(rules), map[game.Position]int8{}
+	b := game.MustBoard(rules)
 	from, path := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	in := games(b, 100)
 	recordtest.Write(t, from, in)
@@ -188,7 +191,7 @@ func TestWriteFrom(t *testing.T) {
 	}
 	least, early, after := b.Cells(), 0, 0
 	for _, rec := range out {
-		if z := minimax(b, rec.Position, known); rec.Z != z || rec.Source != eval.Solved {
+		if z := minimax(b, rec.Position); rec.Z != z || rec.Source != eval.Solved {
 			t.Fatalf("%+v: want result %d", rec, z)
 		}
 		if len(rec.Visits) == 0 {

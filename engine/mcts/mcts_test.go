@@ -66,6 +66,7 @@ func search(t testing.TB, e *eval.Evaluator, tr *mcts.Tree, visits int) {
 
 // Any search sees this, with one leaf under way or many, even with an evaluator that knows nothing.
 func TestTactics(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, c := range []struct {
 		name, moves string
 		want        []int // columns from 1
@@ -190,6 +191,7 @@ func TestDrive(t *testing.T) {
 
 // A search that decides early takes the move that the whole search takes, unless that proves later that the move loses.
 func TestDecide(t *testing.T) {
+	gametest.OneGoroutine(t)
 	b := game.MustBoard(game.Connect4)
 	const visits = 2000
 	early, saved := 0, 0
@@ -336,6 +338,10 @@ func TestAllocations(t *testing.T) {
 
 // A search is an evaluator like any other.
 func TestConformance(t *testing.T) {
+	boards := gametest.Boards()[:5]
+	if gametest.Race {
+		boards = boards[:2]
+	}
 	for _, s := range selections {
 		t.Run(s.String(), func(t *testing.T) {
 			evaltest.Run(t, evaltest.Config{
@@ -344,7 +350,7 @@ func TestConformance(t *testing.T) {
 					c.Visits = 20
 					return gametest.Must(mcts.NewEvaluator(evaluator(t, eval.Bitsquares), c, mcts.Limits{Visits: 20, Batch: 16}))(t)
 				},
-				Boards:  gametest.Boards()[:5],
+				Boards:  boards,
 				Sources: []eval.Source{eval.Searched},
 			})
 		})

@@ -94,6 +94,7 @@ func TestProofs(t *testing.T) {
 
 // With probes, proofs stay right, all of them are those that the solver finds, and a few visits prove what took thousands.
 func TestExact(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, b := range []*game.Board{game.MustBoard(game.Connect4), game.MustBoard(game.Rules{Rows: 5, Columns: 5, InARow: 4, Gravity: true}), game.MustBoard(game.TicTacToe)} {
 		full := gametest.Must(solver.New(b, solver.Options{}))(t)
 		r, proofs := gametest.Rand(1), map[bool]int{}

@@ -86,8 +86,14 @@ type slow struct {
 	later    int                    // mistakes after others
 }
 
-func newSlow(t testing.TB, b *game.Board, text string, start game.Position, known map[game.Position]int) *slow {
-	s := &slow{t: t, b: b, start: start, known: known, layers: make([]map[game.Position]Layer, b.Cells()+1), mistakes: map[game.Position]bool{}}
+// results are what minimax has found, by board, for all tests.
+var results = map[game.Rules]map[game.Position]int{}
+
+func newSlow(t testing.TB, b *game.Board, text string, start game.Position) *slow {
+	if results[b.Rules()] == nil {
+		results[b.Rules()] = map[game.Position]int{}
+	}
+	s := &slow{t: t, b: b, start: start, known: results[b.Rules()], layers: make([]map[game.Position]Layer, b.Cells()+1), mistakes: map[game.Position]bool{}}
 	symmetric := false
 	s.agent, symmetric = newAgent(t, text)
 	s.key = func(p game.Position) game.Position {
@@ -107,7 +113,7 @@ func newSlow(t testing.TB, b *game.Board, text string, start game.Position, know
 	return s
 }
 
-// minimax is the result for the side to move.
+// minimax is the result for the side to move. It ends at the first move that wins.
 func (s *slow) minimax(p game.Position) int {
 	if r := s.b.Result(p); r != game.Ongoing {
 		return int(r.Value())
@@ -117,7 +123,7 @@ func (s *slow) minimax(p game.Position) int {
 	}
 	best := -1
 	for a := range s.b.Actions() {
-		if s.b.CanPlay(p, a) {
+		if best < 1 && s.b.CanPlay(p, a) {
 			best = max(best, -s.minimax(s.b.Play(p, a)))
 		}
 	}
@@ -212,10 +218,10 @@ func recorded(t *testing.T, s *slow, dir string) map[game.Position]bool {
 func TestRun(t *testing.T) {
 	later, mistakes := 0, 0
 	for _, rules := range []string{"5x4x4", "3x3x3free"} {
-		b, known := board(t, rules), map[game.Position]int{}
+		b := board(t, rules)
 		for _, text := range []string{"policy:model=bitsquares", "mcts:model=uniform,visits=4", "solver", "lowest"} {
 			for _, start := range []game.Position{{}, b.Play(game.Position{}, 1)} {
-				s := newSlow(t, b, text, start, known)
+				s := newSlow(t, b, text, start)
 				memory := int64(1 << 12)
 				if len(s.seen[0]) < 300 {
 					memory = 1 // a run and a chunk for each position
@@ -251,7 +257,7 @@ func TestRun(t *testing.T) {
 // A sample has the requested number of positions of each layer, or all if there are fewer, with exact results.
 func TestSample(t *testing.T) {
 	b, text := board(t, "5x4x4"), "policy:model=bitsquares"
-	s := newSlow(t, b, text, game.Position{}, map[game.Position]int{})
+	s := newSlow(t, b, text, game.Position{})
 	for _, n := range []int{1, 40, 1 << 20} {
 		dir := filepath.Join(t.TempDir(), "run")
 		o := options(t, b, text, 1<<12)

@@ -20,7 +20,7 @@ func probeBoards() []*game.Board {
 // What a probe finds is right, with the moves; a mirror image has the mirrored answer; and neither order nor company changes
 // an answer. EVALD_SOAK makes it a million positions within its time.
 func TestProbe(t *testing.T) {
-	soak, each := gametest.SoakTime(t, 0), 100
+	soak, each := gametest.SoakTime(t, 0), 40
 	if testing.Short() { // the race detector looks at what several goroutines do, which a few positions show
 		each = 10
 	}

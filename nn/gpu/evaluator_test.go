@@ -137,7 +137,7 @@ func TestEvaluatorConformance(t *testing.T) {
 		rows    int
 		soak    bool
 	}{
-		{"1x16/8/16", geforce, 2, slices.Delete(gametest.Boards(), 2, 7), 29, false},
+		{"1x16/8/16", geforce, 2, slices.Delete(gametest.Boards(), 2, 7), 15, false},
 		{"1x16/8/16", small, 1, gametest.Boards()[:2], 11, false},
 		{"6x64", hopper, 2, []*game.Board{connect4, other}, 13, true},
 		{"10x128", hopper, 1, []*game.Board{connect4}, 7, true},

@@ -392,8 +392,8 @@ func TestSanitised(t *testing.T) {
 		{"1x16/3/5", game.TicTacToe, "tower_any", 2, false},
 		{"1x16/3/5", game.Connect4, "wide_64", 3, false},
 		{"1x16/3/5", game.Connect4, "hopper_64", 3, false},
-		{"1x130/3/5", game.Connect4, "hopper_256", 2, false},
-		{"1x16/3/5", game.Connect4, "few_64", 3, false},
+		{"1x130/3/5", game.Connect4, "hopper_256", 1, false},
+		{"1x16/3/5", game.Connect4, "few_64", 1, false},
 		{"1x130/3/5", game.Connect4, "few_256", 3, true}, // few_64 is of this template; TestFewEqualsHopper has the cluster
 	} {
 		if test.soak && !gametest.Soak() {

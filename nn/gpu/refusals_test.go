@@ -80,6 +80,7 @@ func appendAnswer(rows []byte, b *eval.Batch, i int) []byte {
 
 // A kernel that only another board needs is refused if it fails its self-test. Other batches do not suffer.
 func TestEvaluatorRefuses(t *testing.T) {
+	gametest.OneGoroutine(t)
 	noGoroutineLeft(t)
 	board, large := game.MustBoard(game.Connect4), game.MustBoard(large)
 	e := evaluator(t, scrambled(t, "1x200/8/16", 1), devices(t, 1, geforce), nil)

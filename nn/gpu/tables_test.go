@@ -24,7 +24,7 @@ func TestTablesAreTheCPUs(t *testing.T) {
 	e := emulator(t)
 	board := game.MustBoard(game.Connect4)
 	r := gametest.Rand(3)
-	few := append(gametest.Open(r, board, 80), game.Position{})
+	few := append(gametest.Open(r, board, 44), game.Position{})
 	for i, test := range []struct {
 		lanes, h1, h2 int
 		words         bool
@@ -95,7 +95,8 @@ func late(r *rand.Rand, board *game.Board, n int) []game.Position {
 func randomTables(t testing.TB, seed uint64, lanes, h1, h2 int, words bool) *pattern.Network {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := kernel.Random(r, pattern.RowCount(), lanes, h1, h2)
+	w := kernel.Random(r, 1, lanes, h1, h2)
+	w.Table = make([]int16, pattern.RowCount()*lanes)
 	for row := range slices.Chunk(w.Table, lanes) {
 		factor := 1 + r.IntN(255)
 		most := min(127, 900/factor)

@@ -112,6 +112,7 @@ func TestEvaluatorTunes(t *testing.T) {
 
 // The kernel for Hopper is used for all batches if two waves of it take less time, and for none if they do not.
 func TestEvaluatorChoosesHopper(t *testing.T) {
+	gametest.OneGoroutine(t)
 	noGoroutineLeft(t)
 	board, n := game.MustBoard(game.Connect4), scrambled(t, "1x4/3/5", 1)
 	pos := gametest.Positions(gametest.Rand(4), board, 9, true)

@@ -195,9 +195,16 @@ func (p *players) check(dir string, c learn.Config, boards []string) {
 
 // While a network is trained or measured, the games of the next generation are played: all of them, and further series. The test holds
 // the training of generation 0 and the measures of generations 1 and 2 until further series are complete, so it ends only if the play
-// does not wait for them. One run has several games and learns from exact scores, and one begins with a network.
+// does not wait for them. One run has several games and learns from exact scores, and one begins with a network: each day has one of the three.
 func TestContinuous(t *testing.T) {
-	for name, boards := range map[string][]string{"one game": {""}, "several games": {"3x3x3free", "4x4x3"}, "begun with a network": {""}} {
+	for i, name := range []string{"one game", "several games", "begun with a network"} {
+		if !gametest.Today(t, i, 3) {
+			continue
+		}
+		boards := []string{""}
+		if name == "several games" {
+			boards = []string{"3x3x3free", "4x4x3"}
+		}
 		t.Run(name, func(t *testing.T) {
 			c := tiny(t)
 			c.Window = math.MaxInt32 / 4

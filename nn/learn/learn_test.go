@@ -119,7 +119,7 @@ func generations(t testing.TB, dir string) (all []learn.Generation) {
 
 // A run that is interrupted again and again, in all its parts, ends with the same files, bit for bit. One run learns from exact
 // labels, because it has all parts of one that does not; one with the preset; one of several games, also from exact labels; and one that
-// begins with a network, whose file is needed only once. Each day has two of these; with EVALD_SOAK all run, for one generation more.
+// begins with a network, whose file is needed only once. Each day has one of these; with EVALD_SOAK all run, for one generation more.
 func TestRepeatable(t *testing.T) {
 	const games, begun = "games", "begun"
 	kinds, count := []string{learn.Solver, learn.Fast, games, begun}, 2
@@ -127,7 +127,7 @@ func TestRepeatable(t *testing.T) {
 		kinds, count = append(kinds, learn.Outcome), 3
 	}
 	for i, labels := range kinds {
-		if !gametest.Today(t, i, 2) {
+		if !gametest.Today(t, i, 4) {
 			continue
 		}
 		c := tiny(t)
@@ -216,11 +216,11 @@ func sameGames(t *testing.T, dir, rules string) {
 	}
 }
 
-// The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores. So it does if games
-// end where they are proved. Each day has one of the two.
+// The loop learns. It begins with random weights, and ends with play on 5x4 that is nearly always right by exact scores. With EVALD_SOAK
+// it does so too if games end where they are proved.
 func TestLearns(t *testing.T) {
-	for i, exact := range []solver.Nodes{0, 50} {
-		if gametest.Today(t, i, 2) {
+	for _, exact := range []solver.Nodes{0, 50} {
+		if exact == 0 || gametest.Soak() {
 			t.Run(fmt.Sprintf("exact=%d", exact), func(t *testing.T) { testLearns(t, onGorgonia, exact) })
 		}
 	}

@@ -96,6 +96,7 @@ func TestContract(t *testing.T) {
 
 // The answers are those of plain Go.
 func TestReference(t *testing.T) {
+	gametest.OneGoroutine(t)
 	needLibrary(t)
 	for _, name := range []string{"2x16", "3x24/8/16", "seeded-2x16"} {
 		n := network(t, name)
@@ -135,6 +136,7 @@ func positions(board *game.Board, n int) *eval.Batch {
 // The library's outputs are, bit for bit, those that it gives to Python, where no batch is padded. So no row depends on its batch, or on
 // the rows that pad it. EVALD_SOAK does it with the network default.
 func TestBits(t *testing.T) {
+	gametest.OneGoroutine(t)
 	needLibrary(t)
 	python := gametest.Python(t, "onnxruntime")
 	name := "seeded-2x16"

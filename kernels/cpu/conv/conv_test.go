@@ -203,6 +203,9 @@ func TestAdjoint(t *testing.T) {
 				{N: 37, I: 32, O: 48, H: 7, W: 9},
 				{N: 4, I: 256, O: 192, H: 6, W: 7},
 			} {
+				if testing.Short() {
+					s.N = min(s.N, 9)
+				}
 				for _, s.K = range []int{1, 3} {
 					p := newProblem(rng, s)
 					p.then, p.grad, p.bias = Then{}, Grad{}, nil
@@ -240,6 +243,9 @@ func TestThreads(t *testing.T) {
 			for _, s := range []Shape{
 				{N: 100, I: 5, O: 17, H: 6, W: 7}, {N: 9, I: 33, O: 65, H: 3, W: 4}, {N: 1, I: 5, O: 3, H: 2, W: 2},
 			} {
+				if testing.Short() {
+					s.N = min(s.N, 25)
+				}
 				for _, s.K = range []int{1, 3} {
 					var want []float32
 					for i, pool := range pools {

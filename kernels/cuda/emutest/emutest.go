@@ -78,7 +78,15 @@ func compile(folder string, flags, sources []string) (path string, err error) {
 	args = append(append(append(args, flags...), "-x", "c++"), sources...)
 	_, self, _, _ := runtime.Caller(0)
 	root := filepath.Dir(filepath.Dir(self))
-	sum, err := hash(root, args)
+	said := args // part of the name, as the folder may outlive a compiler and be shared by machines of different processors
+	for _, ask := range [][]string{{"--version"}, {"-march=native", "-Q", "--help=target"}} {
+		text, err := exec.Command("g++", ask...).Output()
+		if err != nil {
+			return "", fmt.Errorf("g++ %v: %w", ask, err)
+		}
+		said = append(said, string(text))
+	}
+	sum, err := hash(root, said)
 	if err != nil {
 		return "", err
 	}

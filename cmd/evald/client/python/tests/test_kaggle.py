@@ -14,7 +14,7 @@ import evald  # noqa: E402
 from evald.kaggle import Agent, agent  # noqa: E402
 from kaggle_environments import make  # noqa: E402
 
-QUICK = Agent(0.5)
+QUICK = Agent(0.1)
 SOAK = bool(os.environ.get("EVALD_SOAK"))
 
 LATE = 20  # seconds: far more than any agent here may take, so that a busy machine fails no test, and one that never stops does
@@ -24,7 +24,9 @@ class Kaggle(unittest.TestCase):
     def test_wins_on_any_board_as_either_player(self) -> None:
         for i, (columns, rows, inarow) in enumerate(((7, 6, 4), (6, 7, 4), (9, 7, 5))):
             for k, other in enumerate(("random", "negamax")):
-                for first in (True, False) if SOAK else ((i + k) % 2 == 0,):
+                if not SOAK and k != i % 2:  # negamax plays slowly
+                    continue
+                for first in (True, False) if SOAK else (i == 1,):
                     environment = make("connectx", {"columns": columns, "rows": rows, "inarow": inarow, "actTimeout": 60}, debug=True)
                     environment.run([QUICK, other] if first else [other, QUICK])
                     states = environment.state
@@ -36,7 +38,7 @@ class Kaggle(unittest.TestCase):
         environment = make("connectx", debug=True)
         observation = environment.reset()[0]["observation"]
         agent(observation, environment.configuration)  # loads
-        for game in random_games(5, 1):
+        for game in random_games(2, 1):
             seen = {"board": [cell for row in game.cells for cell in row], "mark": game.player()}
             start = time.monotonic()
             self.assertIn(agent(seen, environment.configuration), game.legal())
@@ -62,7 +64,7 @@ class Kaggle(unittest.TestCase):
             Agent(seconds, network=network)({"board": [0] * 42, "mark": 1}, {"columns": 7, "rows": 6, "inarow": 4})
             return rows
 
-        self.assertGreater(count(2), 1.5 * count(0.1))
+        self.assertGreater(count(1), 1.5 * count(0.1))
 
     def test_open_spiel(self) -> None:
         def first_legal(observation, configuration):

@@ -69,7 +69,7 @@ def add(*arrays):
         digest.update(np.ascontiguousarray(a).tobytes())
 rng = np.random.default_rng(1)
 for rules in ("7x6x4", "5x4x4", "3x3x3free", "12x9x6"):
-    env = evald.Environment(500, rules)
+    env = evald.Environment(50, rules)
     for _ in range(12):
         legal = env.legal()
         add(*env.step((rng.random(legal.shape) * legal).argmax(1)), env.positions.words)
@@ -78,15 +78,15 @@ for rules in ("7x6x4", "5x4x4", "3x3x3free", "12x9x6"):
     a = evald.Evaluator(backend="bitsquares").evaluate(p)
     add(a.wdl, a.policy)
     print(rules, a.source[:5], digest.hexdigest())
-    few = p[:20]
+    few = p[:4]
     for network in (evald.Evaluator(backend="bitsquares"), lambda p: (np.ones((len(p), p.board.actions)), np.zeros(len(p)))):
         s = evald.search(few, visits=40, network=network)
         add(s.visits, s.policy, s.q, s.wdl, s.best, s.proved)
-    for g in sorted(evald.selfplay(3, rules, network=lambda p: (np.ones((len(p), p.board.actions)), np.zeros(len(p))), visits=8), key=lambda g: g.number):
+    for g in sorted(evald.selfplay(2, rules, network=lambda p: (np.ones((len(p), p.board.actions)), np.zeros(len(p))), visits=8), key=lambda g: g.number):
         add(g.positions.words, g.visits, g.q, g.actions, [g.result])
     print(digest.hexdigest())
 a = evald.evaluate(["4", "44", "445566"])
-add(a.wdl, a.policy, evald.solve(["4444437", "44455554221"]))
+add(a.wdl, a.policy, evald.solve(["44444422222266666611", "444444222222666666"]))
 print(a.source, evald.version(), digest.hexdigest())
 """
 
