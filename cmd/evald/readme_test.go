@@ -251,7 +251,7 @@ func TestReadme(t *testing.T) {
 	for _, document := range []struct {
 		path     string
 		commands int // at least
-	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/python.md", 0}, {"guides/go.md", 0}} {
+	}{{filepath.Join(root, "README.md"), 8}, {"README.md", 25}, {"guides/serve.md", 5}, {"guides/train.md", 5}, {"guides/network.md", 1}, {"guides/python.md", 0}, {"guides/alphazero.md", 0}, {"guides/go.md", 0}} {
 		r := newReader(t, document.path)
 		t.Cleanup(r.stop)
 		ran := 0

@@ -109,9 +109,16 @@ class Work:
             size = next((size for size in self._sizes if size >= rows), rows)
             if size > rows:
                 part = np.concatenate([part, np.repeat(part[-1:], size - rows, 0)])
-            policy, value = network(Positions._of(part, self._board))
-            parts.append((_array("policy", policy, (size, self._board.actions))[:rows], _wdl(value, size)[:rows]))
+            policy, wdl = answered(network, Positions._of(part, self._board))
+            parts.append((policy[:rows], wdl[:rows]))
         return parts[0] if len(parts) == 1 else (np.concatenate([p for p, _ in parts]), np.concatenate([w for _, w in parts]))
+
+
+def answered(network: Network, positions: Positions) -> tuple[Array, Array]:
+    """A function's policy [N,A], and win, draw and loss [N,3], as it answers them."""
+    policy, value = network(positions)
+    n = len(positions)
+    return _array("policy", policy, (n, positions.board.actions)), _wdl(value, n)
 
 
 def _numpy(of: Any) -> Array:

@@ -20,6 +20,8 @@ import numpy.typing as npt
 from ._arguments import whole
 from ._evaluator import Evaluator, evaluator
 from ._positions import Board, Positions, board
+from ._search import asked
+from ._work import Network, answered
 
 __all__ = ["Model"]
 
@@ -34,7 +36,8 @@ EMBEDDING: Shape = ((WORDS,), np.uint32)
 
 
 class Model:
-    """The game and its evaluator as a model of mctx. `model` is as in evald.evaluate. The embedding is the position, uint32 [B,8].
+    """The game and its evaluator as a model of mctx. `model` is as in evald.evaluate, or a function (see evald.Network), whose answers are taken as they
+    are: an evaluator's have the help of the rules. The embedding is the position, uint32 [B,8].
 
     The reward is 1 for an action that wins. The discount is -1, because the sides alternate, or 0 if the game is over. An illegal action has a logit of
     -3.4e38, and playing it loses.
@@ -44,9 +47,10 @@ class Model:
     ((3, 7), (3,), (3, 8))
     """
 
-    def __init__(self, rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None) -> None:
+    def __init__(self, rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | Network | None = None) -> None:
         self.board = board(rules)
-        self._evaluator = evaluator(model)
+        of = asked(model)
+        self._network = evaluator(of) if of is None or isinstance(of, (str, Evaluator)) else of
 
     def root(self, observation: Any) -> Any:
         """The RootFnOutput for observations [B,H,W,2]: stones of the side to move, and of the other side."""
@@ -97,10 +101,16 @@ class Model:
         return Positions._of(np.array(embedding, np.uint32, order="C").reshape(-1, WORDS).view(np.uint64), self.board)
 
     def _ask(self, positions: Positions) -> tuple[Array, Array]:
-        answers = self._evaluator.evaluate(positions)
-        logits = np.log(answers.policy.clip(1e-30))
-        logits[~positions.legal()] = IMPOSSIBLE
-        return logits, answers.value
+        if isinstance(self._network, Evaluator):
+            answers = self._network.evaluate(positions)
+            policy, value = answers.policy, answers.value
+        else:
+            policy, wdl = answered(self._network, positions)
+            value = wdl[:, 0] - wdl[:, 2]
+        legal = positions.legal()
+        logits: Array = np.log(np.where(legal, policy, 1).clip(1e-30))
+        logits[~legal] = IMPOSSIBLE
+        return logits, value
 
 
 def _on_host(function: Callable[..., tuple[Array, ...]], batch: tuple[int, ...], shapes: Sequence[Shape], *arguments: Any) -> Any:

@@ -1,5 +1,11 @@
 """What a researcher sees and changes of searches and self-play."""
+import importlib.util
+import io
+import os
+import pathlib
 import unittest
+from contextlib import redirect_stdout
+from typing import Any
 
 import numpy as np
 
@@ -152,6 +158,52 @@ class Games(unittest.TestCase):
         for chosen, says in ((dict(reuse=True, selection="gumbel"), "reuse"), (dict(lookahead=False, exact=True), "exact"), (dict(considered=0), "considered")):
             with self.assertRaisesRegex(evald.EvaldError, says):
                 list(evald.selfplay(1, RULES, network=uniform, visits=2, **chosen))
+
+
+class Linear:
+    """A network in numpy: logits and value are linear in the planes."""
+
+    def __init__(self) -> None:
+        self.policy, self.value = np.zeros((100, 5)), np.zeros(100)
+
+    def __call__(self, p: evald.Positions):
+        x = p.planes().reshape(len(p), -1)
+        logits = x @ self.policy
+        policy = np.exp(logits - logits.max(1, keepdims=True))
+        return policy / policy.sum(1, keepdims=True), np.tanh(x @ self.value)
+
+    def train(self, p: evald.Positions, policy: np.ndarray, z: np.ndarray) -> None:
+        x = p.planes().reshape(len(p), -1)
+        for _ in range(150):
+            guessed, value = self(p)
+            self.policy -= 0.3 * x.T @ (guessed - policy) / len(p)
+            self.value -= 0.3 * x.T @ ((value - z) * (1 - value**2)) / len(p)
+
+
+class Loop(unittest.TestCase):
+    def test_learns(self) -> None:
+        """AlphaZero's loop: self-play, training, score and match, with the network's own moves."""
+        net, untrained = Linear(), Linear()
+        exact = evald.labels(starts(150, 5), RULES)
+        before = evald.score(net, exact, visits=0, raw=True).good[0]
+        for generation in range(4):
+            games = list(evald.selfplay(60, RULES, network=net, visits=24, full_share=1, discount=1, first=60 * generation, seed=1))
+            positions = evald.Positions(np.concatenate([g.positions.words for g in games]), RULES)
+            net.train(positions, np.concatenate([g.policy for g in games]), np.concatenate([g.z for g in games]))
+        after = evald.score(net, exact, visits=0, raw=True).good[0]
+        self.assertGreater(after, before + 0.03)
+        self.assertGreater(evald.match({"trained": net, "untrained": untrained}, RULES, games=40, visits=2).score[0, 1], 0.5)
+
+    @unittest.skipUnless(os.environ.get("EVALD_SOAK") and importlib.util.find_spec("torch"), "waits for make soak, and for torch")
+    def test_guide(self) -> None:
+        """The program of the guide learns."""
+        guide = pathlib.Path(evald.__file__).parents[3] / "guides" / "alphazero.md"
+        program = guide.read_text().split("```python torch\n")[1].split("```")[0]
+        space: dict[str, Any] = {}
+        with redirect_stdout(io.StringIO()):
+            exec(compile(program, str(guide), "exec"), space)
+        self.assertGreater(space["score"].good[0], 0.85)
+        self.assertGreater(space["score"].good[1], 0.9)
 
 
 if __name__ == "__main__":

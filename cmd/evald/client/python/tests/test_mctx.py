@@ -1,3 +1,4 @@
+import functools
 import unittest
 
 import numpy as np
@@ -118,6 +119,75 @@ class Mctx(unittest.TestCase):
             self.assertEqual(np.asarray(out.reward)[going].tolist(), rewards[going].tolist())
             self.assertEqual((np.asarray(out.discount) == 0).tolist(), np.asarray(state.terminated).tolist())
         self.assertTrue(np.asarray(state.terminated).any())
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    """Pseudorandom numbers (splitmix64)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def hashed(p: evald.Positions) -> tuple[np.ndarray, np.ndarray]:
+    """A network whose answers depend on the position alone, and not on its batch."""
+    with np.errstate(over="ignore"):
+        h = np.zeros(len(p), np.uint64)
+        for k in range(4):
+            h = mixed(h ^ p.words[:, k])
+        drawn = np.stack([(mixed(h + np.uint64(i + 1)) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24) for i in range(p.board.actions + 1)], 1)
+    policy = np.where(p.legal(), np.float32(0.02) + drawn[:, :-1] ** 2, 0).astype(np.float32)
+    return policy / policy.sum(1, keepdims=True).clip(1e-9), drawn[:, -1] * 2 - 1
+
+
+def drawn_positions(rules: str, n: int) -> evald.Positions:
+    """Positions of games at random, of all lengths."""
+    board, random, words = evald.board(rules), np.random.default_rng(1), []
+    while len(words) < n:
+        p = evald.Positions.empty(1, board)
+        for _ in range(random.integers(0, board.cells)):
+            after = p.play([random.choice(np.flatnonzero(p.legal()[0]))])
+            if after.results()[0] != 2:
+                break
+            p = after
+        words.append(p.words)
+    return evald.Positions(np.concatenate(words), rules)
+
+
+def unvisited(tree, node, *, fpu):
+    """The values of moves by AlphaZero's PUCT with evald's first play urgency."""
+    visits, priors = tree.children_visits[node], jax.nn.softmax(tree.children_prior_logits[node])
+    less = jnp.where(node == 0, 0.0, fpu) * jnp.sqrt(jnp.sum(jnp.where(visits > 0, priors, 0)))
+    return jnp.where(visits > 0, tree.qvalues(node), tree.node_values[node] - less)
+
+
+class Same(unittest.TestCase):
+    def test_visits(self) -> None:
+        """Plain searches make the visits of mctx, with the same constants: PUCT, Gumbel of the paper, and Gumbel of mctx."""
+        mix = mctx.qtransform_completed_by_mix_value
+        rules_of = {
+            "puct": (dict(explore=1.25, fpu=0.3), mctx.muzero_policy,
+                     dict(qtransform=functools.partial(unvisited, fpu=0.3), dirichlet_fraction=0.0, pb_c_init=1.25, pb_c_base=1e12)),
+            "paper": (dict(selection="gumbel", gumbel_scale=0), mctx.gumbel_muzero_policy,
+                      dict(qtransform=functools.partial(mix, value_scale=0.5, maxvisit_init=50, rescale_values=False), gumbel_scale=0.0)),
+            "mctx": (dict(selection="gumbel", gumbel_scale=0, c_scale=0.1, rescale=True), mctx.gumbel_muzero_policy, dict(qtransform=mix, gumbel_scale=0.0)),
+        }
+        for rules in ("7x6x4", "5x4x4", "4x4x3"):
+            of, model = drawn_positions(rules, 1000), evald.mctx.Model(rules, hashed)
+            cells = of.cells()
+            root = model.root(jnp.array(np.stack([cells == 1, cells == -1], -1)))
+            for name, (ours, policy, theirs) in rules_of.items():
+                for simulations in (8, 32, 128):
+                    with self.subTest(f"{rules}, {name}, {simulations} simulations"):
+                        found = evald.search(of, network=hashed, visits=simulations + 1, **ours)
+                        search = jax.jit(functools.partial(policy, None, jax.random.PRNGKey(0), recurrent_fn=model.recurrent, num_simulations=simulations,
+                                                           invalid_actions=jnp.array(~of.legal()), **theirs))
+                        out = search(root=root)
+                        summary = out.search_tree.summary()
+                        np.testing.assert_array_equal(found.visits, summary.visit_counts)
+                        np.testing.assert_allclose(np.where(found.visits > 0, found.q, 0), np.where(found.visits > 0, summary.qvalues, 0), atol=1e-5)
+                        np.testing.assert_allclose(found.policy, out.action_weights, atol=1e-5)
+                        np.testing.assert_allclose(found.value, summary.value, atol=1e-5)
 
 
 if __name__ == "__main__":

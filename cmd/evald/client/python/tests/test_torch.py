@@ -49,7 +49,7 @@ class Data(unittest.TestCase):
             for i in range(len(game)):
                 if game.visits[i].sum() > 0:
                     side = 1 if game.positions.stones[i] % 2 == 0 else -1
-                    want.append((game.positions[i].planes()[0], game.visits[i] / game.visits[i].sum(), game.result * side))
+                    want.append((game.positions[i].planes()[0], game.policy[i], game.result * side))
         got = list(SelfPlay(6, "5x4x4", network=obvious, **OPTIONS))
         self.assertGreater(len(want), 10)
         self.assertEqual(len(got), len(want))
