@@ -29,7 +29,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/score", "engine/short engine/game engine/eval engine/jobs engine/solver"},
 	{"engine/mcts", "engine/fault engine/game engine/eval engine/solver engine/internal/prefetch"},
 	{"engine/mcts/opening", "engine/game engine/mcts"},
-	{"engine/ask", "engine/short engine/eval engine/solver engine/mcts"},
+	{"engine/ask", "engine/short engine/game engine/eval engine/solver engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
 	{"engine/record", "engine/game engine/eval engine/heuristic engine/score engine/durable"},
 	{"engine/record/recordtest", "engine/record"},

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
+	"github.com/evald/evald/engine/fault"
 )
 
 // together merges the leaves of all games of a match in which a function is to move. It calls the
@@ -60,7 +61,8 @@ func (t *together) call() {
 }
 
 // answer answers some games' batches with one of the function.
-func (t *together) answer(some []waiting) error {
+func (t *together) answer(some []waiting) (err error) {
+	defer fault.Catch(&err)
 	rows := 0
 	for _, w := range some {
 		rows += len(w.batch.Pos)
