@@ -105,7 +105,6 @@ type paperNode struct {
 	sum      float64 // of the values of its visits
 	prior    []float64
 	next     map[int]*paperNode // by action
-	wins     map[int]bool
 }
 
 func newPaper(b *game.Board, c mcts.Config, p game.Position) *paper {
