@@ -193,8 +193,10 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
            tree: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The answer to a
-    position does not depend on the other positions. The other arguments are the flags of `evald search`, with False for =false, and None for the default:
+    `positions` have any form, and are of the game `rules` (see Positions). `network` is a function
+    (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path
+    of a model. The answer to a position does not depend on the other positions. The other arguments
+    are the flags of `evald search`, with False for =false, and None for the default:
 
     .. engine/ask: words
     `visits`: Visits of each position's root.
@@ -292,8 +294,12 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
 
 def solve(positions: PositionsLike, rules: str | Board | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
-    """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher one wins faster; a score below 0 loses. Illegal
-    actions have NO_MOVE. With `nodes`, all actions of a position that takes more nodes have NO_MOVE. No game may be over.
+    """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher
+    one wins faster; a score below 0 loses. Illegal actions have NO_MOVE. `positions` have any form,
+    and are of the game `rules` (see Positions); no game may be over. With `nodes`, all actions of a
+    position that takes more nodes have NO_MOVE. `threads` is the number of processors, None for
+    all. `progress` is called with the numbers of positions that are done and of all; True shows a
+    bar of tqdm.
 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
     [-3, -3, -1, -2, -2, 2, -3]
@@ -371,7 +377,12 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
              # evald selfplay: end
              exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
              sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
-    """Plays games of a network against itself, many at once, and yields each when it is over.
+    """Plays `games` games of a network against itself, many at once, and yields each when it is
+    over.
+
+    The games are of `rules`, and have the numbers `first`, `first` + 1 and so on. A game depends
+    only on the `seed`, its number and the network. Up to `parallel` games are played at once, and
+    `batch` of their leaves are evaluated together.
 
     Short games are over first. With `order` "number" games are yielded in the order of their
     numbers, so that the first games of a run are as long as the others. Then finished games wait
@@ -379,7 +390,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
 
     `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
     soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all
-    games; True shows a bar of tqdm. A game depends only on the seed, its number and the network. `visits` are those of full searches, from which the
+    games; True shows a bar of tqdm. `visits` are those of full searches, from which the
     policy learns. The other arguments are the flags of `evald selfplay` and `evald search`, and None stands for the default:
 
     .. evald selfplay: words
