@@ -136,6 +136,15 @@ bin/ptxas:
 		rm -rf $$wheel; \
 	done
 
+# A Python with pdoc.
+PDOC := bin/pdoc/bin/python
+bin/pdoc: .ci/docs.txt
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $< && touch $@ || \
+		{ rm -rf $@; echo "make docs: pdoc cannot be installed: it needs Python 3.11 or later and PyPI" >&2; false; }
+
+docs: bin/pdoc ## write the reference of the Python package with the guides and manuals: bin/docs/index.html
+	@rm -rf bin/docs && $(PDOC) -B cmd/evald/client/python/docs/build.py bin/docs
+
 # A Python with KServe's client.
 KSERVE := $(CURDIR)/bin/kserve/bin/python
 bin/kserve: .ci/kserve.txt
@@ -214,7 +223,7 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
-	cd .ci && for list in requirements kserve frameworks; do \
+	cd .ci && for list in requirements kserve frameworks docs; do \
 		"$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 			--output-file $$list.txt $$list.in && \
 		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \
@@ -227,4 +236,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin clean
+.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin docs clean

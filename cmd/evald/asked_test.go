@@ -28,7 +28,7 @@ func TestAsked(t *testing.T) {
 			"arguments": func(f ask.Field) string {
 				return fmt.Sprintf("           %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
 			},
-			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+f.Help, 150, "      ") },
+			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") },
 			"checks": func(f ask.Field) string {
 				return fmt.Sprintf("        %s=%s,\n", f.Name, pythonCheck(f))
 			},
@@ -58,7 +58,7 @@ func TestAsked(t *testing.T) {
 		if strings.HasSuffix(file, ".py") {
 			for _, f := range gameFields() {
 				texts["evald selfplay: arguments"] += fmt.Sprintf("             %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
-				texts["evald selfplay: words"] += wrapped("    `"+f.Name+"`: "+f.Help, 150, "      ")
+				texts["evald selfplay: words"] += wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ")
 				texts["evald selfplay: checks"] += strings.Replace(fmt.Sprintf("        \"%s\": %s,\n", f.Name, pythonCheck(f)), `"explore": `, `"c": `, 1)
 			}
 		}
@@ -123,6 +123,12 @@ func gameFields() (all []ask.Field) {
 }
 
 func named(f ask.Field, d ask.Door) bool { _, ok := ask.Named(f.Name, d); return ok }
+
+// inPython says in Python's words what help says of flags.
+func inPython(help string) string {
+	return strings.NewReplacer("nodes, or =NODES,", "nodes (True), or a number of nodes,", "; =false is", "; False is", "Default: true, but false", "Default: True, but False",
+		"; Default:", "; default:", "for temperature-plies", "for temperature_plies").Replace(help)
+}
 
 // title writes a truth value as Python does.
 func title(b bool) string {

@@ -12,10 +12,11 @@ from ._positions import Board, Positions, PositionsLike, board
 
 
 class Environment:
-    """n games of the same rules, played at once. The caller plays both sides.
+    """`n` games of the same `rules`, played at once. The caller plays both sides.
 
-    `step` plays one action in each game. The reward is 1 for an action that wins, else 0. With `reset=True`, step resets a game that is over;
-    otherwise the game stays over and accepts no action. What the methods return never changes afterwards.
+    `step` plays one action in each game. The reward is 1 for an action that wins, else 0. With
+    `reset` True, step resets a game that is over; otherwise the game stays over and accepts no
+    action. What the methods return never changes afterwards.
 
     >>> games = Environment(2)
     >>> rewards, done = games.step([3, 3])
@@ -62,12 +63,13 @@ class Environment:
         self._words[:] = given.words
 
     def reset(self, which: Sequence[bool] | npt.NDArray[np.bool_] | None = None) -> None:
-        """Empties all boards, or those of a mask [N]."""
+        """Empties all boards, or those of a mask `which` [N]."""
         self._words[slice(None) if which is None else arguments.mask("which", which, len(self))] = 0
 
     def step(self, actions: Sequence[int] | npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-        """Plays actions [N], counted from 0. Returns rewards [N] for the sides that played, and done [N], True for games that are over. An
-        illegal action raises an EvaldError that names the game, and no action is played."""
+        """Plays `actions` [N], counted from 0. Returns rewards [N] for the sides that played, and
+        done [N], True for games that are over. An illegal action raises an EvaldError that names
+        the game, and no action is played."""
         if type(actions) is not np.ndarray or actions.dtype.kind != "i" or actions.shape != self._shape:
             actions = arguments.each("actions", actions, len(self))
         self._actions[:] = actions

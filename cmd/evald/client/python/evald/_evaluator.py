@@ -117,14 +117,19 @@ class Answers(Rows):
 class Evaluator:
     """A network or a heuristic, ready to evaluate positions.
 
-    `model` is the name of a network that ships ("default", "default-fast") or of one in the user's store, the path of a safetensors or ONNX file, a
-    heuristic ("bitsquares", "bitsquares:power=2"), "exact", or "grpc://HOST:PORT/NAME" for a model of evald serve.
-    Without it, `default` evaluates 7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. A board that a named network does
-    not know is an EvaldError. `backend` is "auto", "gpu",
-    "cpu", the name of a heuristic, or a backend of ONNX Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". ONNX Runtime computes ONNX files of any program;
-    a file of the same name that ends in .yaml must describe the network. `ort` are settings of ONNX Runtime, such as dict(library=path, device_id=1);
-    without library, the library of the installed package onnxruntime is used. With `mirror` the answer is the mean over a position and its mirror image.
-    With `exact`, a solver answers the positions whose result it finds within this number of nodes.
+    `model` is the name of a network that ships ("default", "default-fast") or of one in the user's
+    store, the path of a safetensors or ONNX file, a heuristic ("bitsquares", "bitsquares:power=2"),
+    "exact", or "grpc://HOST:PORT/NAME" for a model of evald serve. Without it, `default` evaluates
+    7x6x4, `any` the other boards of its range, and the heuristic bitsquares all others. A board
+    that a named network does not know is an EvaldError. `rules` are those of positions that do not
+    say theirs. `backend` is "auto", "gpu", "cpu", the name of a heuristic, or a backend of ONNX
+    Runtime: "ort-cpu", "ort-cuda", "ort-tensorrt". `cpu_path` names the processor's instructions
+    that networks use, such as "avx512" (`evald version` lists them); None is the fastest. ONNX
+    Runtime computes ONNX files of any program; a file of the same name that ends in .yaml must
+    describe the network. `ort` are settings of ONNX Runtime, such as dict(library=path,
+    device_id=1); without library, the library of the installed package onnxruntime is used. With
+    `mirror` the answer is the mean over a position and its mirror image. With `exact`, a solver
+    answers the positions whose result it finds within this number of nodes.
 
     With `url`, such as "http://127.0.0.1:8000", a service (`evald serve`) answers with its model `model`, or "default". A token is given as the
     password in the URL. `timeout` is the time limit of a request in seconds. If the service does not answer, an UnavailableError has the reason.
@@ -169,7 +174,8 @@ class Evaluator:
         return self._number
 
     def network(self, positions: Positions) -> tuple[Floats, Floats]:
-        """Policy and win, draw and loss. This is a function for the argument network of searches and self-play in this process, with a service's answers."""
+        """Policy [N,A], and win, draw and loss [N,3], of `positions`. This is a function for the
+        argument network of searches and self-play in this process, with a service's answers."""
         answers = self.evaluate(positions)
         return answers.policy, answers.wdl
 
@@ -177,7 +183,8 @@ class Evaluator:
         return functools.partial(type(self), **self._options, **self._url, rules=self.rules), ()
 
     def evaluate(self, positions: PositionsLike, rules: str | Board | None = None, *, raw: bool = False) -> Answers:
-        """The answers to positions of any form (see Positions). Large arrays are evaluated in parts, so that an interrupt can end the call.
+        """The answers to `positions` of any form (see Positions), by default of the evaluator's
+        `rules`. Large arrays are evaluated in parts, so that an interrupt can end the call.
 
         The rules answer positions that the next stones decide, and leave out moves that lose to
         the next stone. With `raw` the network or heuristic answers all positions whose game is not
@@ -276,8 +283,9 @@ def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint
 
 def evaluate(positions: PositionsLike, rules: str | Board | None = None, *, model: str | os.PathLike[str] | Evaluator | None = None,
              raw: bool = False) -> Answers:
-    """The answers of the shipped network, or of another model, to positions of any form. `raw` is
-    as in Evaluator.evaluate: the network alone.
+    """The answers of the shipped network, or of another `model` (an Evaluator, or a name or path as
+    in Evaluator), to `positions` of any form and of the game `rules` (see Positions). `raw` is as
+    in Evaluator.evaluate: the network alone.
 
     >>> evaluate("445566").source        # three in a row, so the rules know who wins
     ['rules']

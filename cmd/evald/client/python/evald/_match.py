@@ -107,7 +107,8 @@ def columns(rows: list[list[str]]) -> str:
 def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games: int = 100, visits: int = 800,
           exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
           progress: Progress | None = None) -> Match:
-    """Plays a match of two players or more, each against each other, as `evald match` does.
+    """Plays a match of two players or more, each against each other, as `evald match` does,
+    on the board of `rules`.
 
     `players` are names and what plays: a function (see Network), a module of PyTorch (as
     evald.torch.ModuleNetwork), an Evaluator, the path of a network (an os.PathLike, or text such as

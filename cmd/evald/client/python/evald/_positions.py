@@ -21,8 +21,10 @@ PositionsLike = Union["Positions", str, Sequence[Any], npt.NDArray[Any], Mapping
 
 
 class Board:
-    """A game: its rules, such as "7x6x4" (columns x rows x in-a-row), and the numbers that follow from them. Board(rules) is board(rules). Boards
-    of the same rules are the same object, and none can be changed."""
+    """A game: its `rules`, such as "7x6x4" (columns x rows x in-a-row) or "3x3x3free" (without
+    gravity), and the numbers that follow from them: `columns`, `rows`, `in_a_row`, `actions` and
+    `cells`. Board(rules) is board(rules). Boards of the same rules are the same object, and none
+    can be changed."""
 
     __slots__ = ("rules", "columns", "rows", "in_a_row", "actions", "cells", "_number")
 
@@ -54,7 +56,8 @@ _boards: dict[str, Board] = {}
 
 
 def board(rules: str | Board) -> Board:
-    """The board of rules. Invalid rules raise an EvaldError."""
+    """The board of `rules`, which are text such as "7x6x4", or a Board. Invalid rules raise an
+    EvaldError."""
     if isinstance(rules, Board):
         return rules
     known = _boards.get(rules) if isinstance(rules, str) else None
@@ -80,9 +83,10 @@ def rules_text(rules: str | Board) -> str:
 
 
 class Positions:
-    """Positions of one game.
+    """Positions of one game, that of `rules`. None stands for 7x6x4, or for the game of Positions
+    that are given.
 
-    They can be made of
+    `of` can be
 
     - moves as text, "445566", "-" for the empty board, or a list, an array or a pandas Series of such texts; columns count from 1,
     - boards as integers [N,H,W] or [H,W], top row first. 1 and 2 are the first and the second player, and the side to move follows from the numbers
@@ -152,7 +156,7 @@ class Positions:
 
     @classmethod
     def empty(cls, n: int, rules: str | Board = "7x6x4") -> Positions:
-        """n empty boards."""
+        """`n` empty boards of the game `rules`."""
         return cls._of(np.zeros((arguments.count("n", n, 0, arguments.MOST), 4), np.uint64), board(rules))
 
     @property
@@ -316,7 +320,8 @@ class Positions:
         return results
 
     def play(self, actions: Iterable[int] | npt.NDArray[Any] | int) -> Positions:
-        """The positions after one action [N] in each, counted from 0. For a single position it may be a number."""
+        """The positions after one of the `actions` [N] in each, counted from 0. For a single
+        position it may be a number."""
         moves = arguments.each("actions", actions, len(self), "position")
         self._call("check", library.pointer(self._words))
         return self._played(moves)

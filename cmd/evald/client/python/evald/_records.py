@@ -61,8 +61,10 @@ class Records(Value):
 
 
 def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str]]]], rules: str | Board | None = None, *, progress: Progress | None = None) -> Records:
-    """The records of Parquet files, given by paths or patterns such as "games/*.parquet". With `rules`, records of other games are skipped; otherwise
-    all records must be of one game."""
+    """The records of Parquet files. `paths` are one or several paths, or patterns such as
+    "games/*.parquet". With `rules`, records of other games are skipped; otherwise all records must
+    be of one game. `progress` is called with the numbers of records that are read and of all; True
+    shows a bar of tqdm."""
     if isinstance(paths, bytes) or not isinstance(paths, (str, os.PathLike, Iterable)):
         raise arguments.wrong("paths", paths, "text, an os.PathLike, or a list of them")
     patterns = [arguments.path("paths", paths)] if isinstance(paths, (str, os.PathLike)) else [arguments.path(f"paths[{i}]", path) for i, path in enumerate(paths)]
@@ -160,14 +162,14 @@ def _of_game(game: Game) -> Records:
 
 def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct", batch: int = 256,
               seed: int = 0, progress: Progress | None = None) -> Records:
-    """Records of the same positions with the visits and values of new searches, as in MuZero
+    """`records` of the same positions with the visits and values of new searches, as in MuZero
     Reanalyze: old games give a newer network its targets.
 
     All positions whose game is not over are searched, also those without a full search; `network`,
-    `visits` and the other arguments are those of `search`. `visits` of the result are the shares of
-    its policy in `visits`, at least one of an action, `q` its values, and `source` is function, or
-    that of the network's answers. Positions, z, gameover, ply, move, game and weight stay as they
-    are.
+    `visits`, `selection`, `batch`, `seed` and `progress` are those of `search`. `visits` of the
+    result are the shares of its policy in `visits`, at least one of an action, `q` its values, and
+    `source` is function, or that of the network's answers. Positions, z, gameover, ply, move, game
+    and weight stay as they are.
     """
     if not isinstance(records, Records):
         raise arguments.wrong("records", records, "Records")

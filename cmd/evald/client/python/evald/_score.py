@@ -48,10 +48,12 @@ Set = Union[Path, Labels, tuple[PositionsLike, Union[Labels, npt.NDArray[Any]]]]
 
 def labels(positions: PositionsLike, rules: str | Board | None = None, *, nodes: int | None = None, threads: int | None = None,
            progress: Progress | None = None) -> Labels:
-    """The exact result of each action in each position, by a solver: 1 wins, 0 draws, -1 loses.
-    This is much faster than `solve`, whose scores say how fast too. With `nodes` all actions of a
-    position in which one takes more nodes have NO_MOVE, and so has its result. `threads` is the
-    number of processors, None for all. No game may be over.
+    """The exact result of each action in each of `positions` of the game `rules` (see Positions),
+    by a solver: 1 wins, 0 draws, -1 loses. This is much faster than `solve`, whose scores say how
+    fast too. With `nodes` all actions of a position in which one takes more nodes have NO_MOVE, and
+    so has its result. `threads` is the number of processors, None for all. `progress` is called
+    with the numbers of positions that are done and of all; True shows a bar of tqdm. No game may be
+    over.
 
     >>> labels("4444437").moves[0].tolist()      # column 6 wins, the others lose
     [-1, -1, -1, -1, -1, 1, -1]

@@ -193,8 +193,10 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
            tree: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Searched:
     """Searches each position in a tree of its own, many at once, so that their leaves fill batches.
 
-    `network` is a function (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path of a model. The answer to a
-    position does not depend on the other positions. The other arguments are the flags of `evald search`, with False for =false, and None for the default:
+    `positions` have any form, and are of the game `rules` (see Positions). `network` is a function
+    (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path
+    of a model. The answer to a position does not depend on the other positions. The other arguments
+    are the flags of `evald search`, with False for =false, and None for the default:
 
     .. engine/ask: words
     `visits`: Visits of each position's root.
@@ -204,13 +206,13 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
       --tune), or else 1.5 for puct and 1.41 for uct.
     `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
       Default: that of the network (evald match --tune), or else 0.2.
-    `exact`: Prove leaves whose result a solver finds within 1000 nodes, or =NODES, and exclude moves of the position that it finds to give the result
-      away; =false is none. Default: 1000 on boards with gravity, none in a search without lookahead.
-    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search
-      of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files).
+    `exact`: Prove leaves whose result a solver finds within 1000 nodes (True), or a number of nodes, and exclude moves of the position that it finds
+      to give the result away; False is none. Default: 1000 on boards with gravity, none in a search without lookahead.
+    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; False is the search
+      of the papers, which judges a network by itself. Default: True, but False for networks that are not in evald's formats (functions, ONNX files).
     `priors`: What puct makes of a network's policy: flat are its square roots, scaled to sum 1, with which a network that is too certain finds more;
       policy is the policy itself. Default: flat, but policy for networks that are not in evald's formats.
-    `transpositions`: Let all orders of moves to a position share its visits. Default: true, but false for networks that are not in evald's formats.
+    `transpositions`: Let all orders of moves to a position share its visits. Default: True, but False for networks that are not in evald's formats.
     `discount`: Factor of a value for each stone by which it is carried towards the root.
     `noise`: Share of Dirichlet noise in the priors of a position's moves.
     `alpha`: Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time.
@@ -292,8 +294,12 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
 
 def solve(positions: PositionsLike, rules: str | Board | None = None, *, nodes: int | None = None, threads: int | None = None,
           progress: Progress | None = None) -> npt.NDArray[np.int32]:
-    """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher one wins faster; a score below 0 loses. Illegal
-    actions have NO_MOVE. With `nodes`, all actions of a position that takes more nodes have NO_MOVE. No game may be over.
+    """The exact score of each action [N,A] for the side to move: a score above 0 wins, and a higher
+    one wins faster; a score below 0 loses. Illegal actions have NO_MOVE. `positions` have any form,
+    and are of the game `rules` (see Positions); no game may be over. With `nodes`, all actions of a
+    position that takes more nodes have NO_MOVE. `threads` is the number of processors, None for
+    all. `progress` is called with the numbers of positions that are done and of all; True shows a
+    bar of tqdm.
 
     >>> solve("4444437")[0].tolist()      # column 6 wins, the others lose
     [-3, -3, -1, -2, -2, 2, -3]
@@ -371,7 +377,12 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
              # evald selfplay: end
              exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
              sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
-    """Plays games of a network against itself, many at once, and yields each when it is over.
+    """Plays `games` games of a network against itself, many at once, and yields each when it is
+    over.
+
+    The games are of `rules`, and have the numbers `first`, `first` + 1 and so on. A game depends
+    only on the `seed`, its number and the network. Up to `parallel` games are played at once, and
+    `batch` of their leaves are evaluated together.
 
     Short games are over first. With `order` "number" games are yielded in the order of their
     numbers, so that the first games of a run are as long as the others. Then finished games wait
@@ -379,7 +390,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
 
     `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
     soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all
-    games; True shows a bar of tqdm. A game depends only on the seed, its number and the network. `visits` are those of full searches, from which the
+    games; True shows a bar of tqdm. `visits` are those of full searches, from which the
     policy learns. The other arguments are the flags of `evald selfplay` and `evald search`, and None stands for the default:
 
     .. evald selfplay: words
@@ -393,11 +404,11 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
     `openings`: First moves of the games: random, plausible, openings, mixed. plausible: a small search with bitsquares draws the moves; openings: a
       few moves of either kind; mixed: a third of the games each.
     `opening_plies`: Maximum number of these first moves; a game has 0 to this number. Default: a seventh of the board's cells: 6 on 7x6.
-    `temperature`: Moves are drawn in proportion to visits^(1/temperature) for temperature-plies; then the best are played.
-    `temperature_plies`: Plies of a game whose moves are drawn; Default: two sevenths of the board's cells: 12 on 7x6.
+    `temperature`: Moves are drawn in proportion to visits^(1/temperature) for temperature_plies; then the best are played.
+    `temperature_plies`: Plies of a game whose moves are drawn; default: two sevenths of the board's cells: 12 on 7x6.
     `resign`: Resign if the value of a full search is below minus this; 0 never resigns.
-    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search
-      of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files).
+    `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; False is the search
+      of the papers, which judges a network by itself. Default: True, but False for networks that are not in evald's formats (functions, ONNX files).
     `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
       Default: that of the network (evald match --tune), or else 0.2.
     `forced_playouts`: K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts).

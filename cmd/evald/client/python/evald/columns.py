@@ -32,9 +32,11 @@ META = pd.DataFrame({
 
 
 def answers(data: Union[pd.DataFrame, pd.Series[Any]], rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None) -> pd.DataFrame:
-    """The answers of a network to a column of moves, or to a frame with the column `moves`, or `own` and `all`, or `own_lo`, `own_hi`, `all_lo`
-    and `all_hi` (see Positions). They have the index of the data. `best` is the likeliest action, counted from 0, or -1 if the game is over.
-    `model` is as in evald.evaluate; a named model is opened once in each process.
+    """The answers of a network to `data`: a column of moves, or a frame with the column `moves`, or
+    `own` and `all`, or `own_lo`, `own_hi`, `all_lo` and `all_hi` (see Positions), of the game
+    `rules`. They have the index of the data. `best` is the likeliest action, counted from 0, or -1
+    if the game is over. `model` is as in evald.evaluate; a named model is opened once in each
+    process.
 
     >>> answers(pd.Series(["445566", "1212121"]))[["best", "source"]].values.tolist()
     [[2, 'rules'], [-1, 'terminal']]

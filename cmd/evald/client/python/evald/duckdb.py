@@ -36,8 +36,9 @@ BITS = "STRUCT(own_lo UBIGINT, own_hi UBIGINT, all_lo UBIGINT, all_hi UBIGINT)"
 
 
 def register(connection: duckdb.DuckDBPyConnection, rules: str | Board = "7x6x4", model: str | os.PathLike[str] | Evaluator | None = None, *, name: str = "evald") -> None:
-    """Adds the functions to a connection. `model` is as in evald.evaluate. `name` is the prefix of their names, so that a connection can have
-    functions for several rules.
+    """Adds the functions to a `connection`, for positions of the game `rules`. `model` is as in
+    evald.evaluate. `name` is the prefix of their names, so that a connection can have functions for
+    several rules.
 
     >>> connection = duckdb.connect()
     >>> register(connection)

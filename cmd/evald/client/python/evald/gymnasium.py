@@ -34,12 +34,15 @@ Step = tuple[Array, Array, Array, Array, Info]
 
 
 class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
-    """num_envs games of the same rules against an opponent, which gets the positions of all games at once.
+    """`num_envs` games of the same `rules` against an opponent, which gets the positions of all
+    games at once.
 
-    `opponent` is a function of Positions, such as `lambda p: evald.search(p, visits=50).best`, an Evaluator, or None for random play.
-    `begins` is the probability that the agent makes the first move of a game. All of Gymnasium's autoreset modes are supported. With DISABLED,
-    reset(options={"reset_mask": mask}) begins new games. NEXT_STEP ignores the action in the step after the end of a game, so the action_mask of a
-    game that is over allows every action.
+    `opponent` is a function of Positions, such as `lambda p: evald.search(p, visits=50).best`, an
+    Evaluator, or None for random play. `begins` is the probability that the agent makes the first
+    move of a game. `autoreset_mode` is one of Gymnasium's, all of which are supported. With
+    DISABLED, reset(options={"reset_mask": mask}) begins new games. NEXT_STEP ignores the action in
+    the step after the end of a game, so the action_mask of a game that is over allows every action.
+    `render_mode` must be None: many games are not drawn.
 
     >>> envs = VectorConnectX(2, begins=1)
     >>> observation, info = envs.reset(seed=1)
@@ -77,15 +80,17 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
         return other
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        """Begins all games, or those of options["reset_mask"] [N]. Returns observations [N,H,W,2] and info."""
+        """Begins all games, or those of the mask [N] under "reset_mask" in `options`. `seed`
+        decides who begins and what a random opponent plays; None continues the random numbers.
+        Returns observations [N,H,W,2] and info."""
         super().reset(seed=arguments.optional(arguments.count, "seed", seed))
         mask = {} if options is None else arguments.mapping("options", options)
         self._begin(np.arange(self.num_envs) if mask.get("reset_mask") is None else np.flatnonzero(arguments.mask("reset_mask", mask["reset_mask"], self.num_envs)))
         return self._observe(), self._info()
 
     def step(self, actions: Array) -> Step:
-        """Plays actions [N], counted from 0, and the opponent's replies. Returns observations [N,H,W,2], rewards [N], terminated [N], truncated [N],
-        which is always False, and info."""
+        """Plays `actions` [N], counted from 0, and the opponent's replies. Returns observations
+        [N,H,W,2], rewards [N], terminated [N], truncated [N], which is always False, and info."""
         actions = arguments.each("actions", actions, self.num_envs)
         ended = np.flatnonzero(self._over)
         if len(ended) > 0 and self.autoreset_mode == AutoresetMode.DISABLED:
@@ -167,7 +172,8 @@ class VectorConnectX(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
 
 class ConnectX(gymnasium.Env[Array, int]):
-    """One game against an opponent. The arguments are those of VectorConnectX."""
+    """One game against an opponent. `rules`, `opponent` and `begins` are those of VectorConnectX.
+    With `render_mode` "ansi", `render` returns the board as text; with None it returns None."""
 
     metadata = {"render_modes": ["ansi"], "render_fps": 2}
 
@@ -178,7 +184,9 @@ class ConnectX(gymnasium.Env[Array, int]):
         self.render_mode = render_mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
-        """Begins the game. Returns the observation [H,W,2] and info."""
+        """Begins the game. `seed` decides who begins and what a random opponent plays; None
+        continues the random numbers. `options` have no effect. Returns the observation [H,W,2] and
+        info."""
         super().reset(seed=arguments.optional(arguments.count, "seed", seed))
         arguments.optional(arguments.mapping, "options", options)
         self._games.np_random = self.np_random
@@ -186,7 +194,8 @@ class ConnectX(gymnasium.Env[Array, int]):
         return observations[0], {"action_mask": info["action_mask"][0]}
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, Info]:
-        """Plays an action, counted from 0, and the opponent's reply. Returns observation, reward, terminated, truncated and info."""
+        """Plays an `action`, counted from 0, and the opponent's reply. Returns observation, reward,
+        terminated, truncated and info."""
         self._games.np_random = self.np_random  # of a copy too
         observations, rewards, terminated, _, info = self._games.step(arguments.each("action", action, 1))
         return observations[0], float(rewards[0]), bool(terminated[0]), False, {"action_mask": info["action_mask"][0]}

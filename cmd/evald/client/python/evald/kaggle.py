@@ -213,7 +213,8 @@ def _position(thumb: Thumb) -> Positions | None:
 
 
 def agent(observation: Any, configuration: Any) -> int | dict[str, int]:
-    """An Agent with the shipped network, within the environment's actTimeout.
+    """An Agent with the shipped network, within the environment's actTimeout. Kaggle calls it with
+    an `observation` and its `configuration`.
 
     >>> agent({"board": [0] * 35 + [1, 1, 1, 0, 2, 2, 2], "mark": 1}, {"columns": 7, "rows": 6, "inarow": 4, "actTimeout": 2})
     3

@@ -36,8 +36,9 @@ EMBEDDING: Shape = ((WORDS,), np.uint32)
 
 
 class Model:
-    """The game and its evaluator as a model of mctx. `model` is as in evald.evaluate, or a function (see evald.Network), whose answers are taken as they
-    are: an evaluator's have the help of the rules. The embedding is the position, uint32 [B,8].
+    """The game `rules` and its evaluator as a model of mctx. `model` is as in evald.evaluate, or a
+    function (see evald.Network), whose answers are taken as they are: those of an evaluator have the
+    help of the rules. The embedding is the position, uint32 [B,8].
 
     The reward is 1 for an action that wins. The discount is -1, because the sides alternate, or 0 if the game is over. An illegal action has a logit of
     -3.4e38, and playing it loses.
@@ -53,19 +54,22 @@ class Model:
         self._network = evaluator(of) if of is None or isinstance(of, (str, Evaluator)) else of
 
     def root(self, observation: Any) -> Any:
-        """The RootFnOutput for observations [B,H,W,2]: stones of the side to move, and of the other side."""
+        """The RootFnOutput for an `observation` [B,H,W,2]: stones of the side to move, and of the
+        other side."""
         logits, value, embedding = _on_host(self._root, observation.shape[:-3], (self._logits, SCALAR, EMBEDDING), observation)
         return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
 
     def recurrent(self, params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple[Any, Any]:
-        """The RecurrentFnOutput for actions [B], and the new embedding. params and rng_key are not used."""
+        """The RecurrentFnOutput for an `action` [B] in each position of `embedding`, and the new
+        embedding. `params` and `rng_key` are not used."""
         reward, discount, logits, value, after = _on_host(
             self._recurrent, action.shape, (SCALAR, SCALAR, self._logits, SCALAR, EMBEDDING), action, embedding
         )
         return mctx.RecurrentFnOutput(reward=reward, discount=discount, prior_logits=logits, value=value), after
 
     def observe(self, embedding: Any) -> tuple[Any, Any]:
-        """The observation, bool [B,H,W,2], and the legal_action_mask, bool [B,A], as in Pgx."""
+        """The observation, bool [B,H,W,2], and the legal_action_mask, bool [B,A], of the positions
+        of `embedding`, as in Pgx."""
         shapes = (((self.board.rows, self.board.columns, 2), np.bool_), ((self.board.actions,), np.bool_))
         observation, mask = _on_host(self._observe, embedding.shape[:-1], shapes, embedding)
         return observation, mask

@@ -29,7 +29,7 @@ CELLS = {".": 0, "x": 1, "o": 2}  # x is player 0, who begins
 
 
 def positions(state: Any) -> Positions:
-    """The position of a state of connect_four.
+    """The position of a `state` of connect_four.
 
     >>> state = pyspiel.load_game("connect_four(rows=5,columns=6)").new_initial_state()
     >>> state.apply_action(2)
@@ -55,8 +55,9 @@ def _parse(text: str, rules: str) -> Positions:
 
 
 class Evaluator(mcts.Evaluator):
-    """An evaluator for open_spiel.python.algorithms.mcts. It caches the answers to the last `cache` states, because a search asks first for a state's
-    value and later for its prior."""
+    """An evaluator for open_spiel.python.algorithms.mcts. It caches the answers to the last `cache`
+    states (0: none), because a search asks first for a state's value and later for its prior.
+    `model` is as in evald.evaluate."""
 
     def __init__(self, model: str | os.PathLike[str] | _Evaluator | None = None, *, cache: int = 1 << 16) -> None:
         self._evaluator, self._cache = evaluator(model), arguments.count("cache", cache, 0, sys.maxsize)
@@ -72,17 +73,18 @@ class Evaluator(mcts.Evaluator):
         return np.array([value, -value] if of.stones[0] % 2 == 0 else [-value, value]), answers.policy[0]
 
     def evaluate(self, state: Any) -> npt.NDArray[np.float64]:
-        """[2] the values for player 0 and player 1, -1 to 1."""
+        """[2] the values of a `state` for player 0 and player 1, -1 to 1."""
         return self._answer(str(state), _rules(state))[0].copy()  # searches may change the array
 
     def prior(self, state: Any) -> list[tuple[int, float]]:
-        """Each legal action with its probability."""
+        """Each legal action of a `state` with its probability."""
         policy = self._answer(str(state), _rules(state))[1]
         return [(action, float(policy[action])) for action in state.legal_actions()]
 
 
 class Bot(pyspiel.Bot):
-    """A bot that plays the best action of evald's search. `network` and `options` are arguments of evald.search."""
+    """A bot that plays the best action of evald's search. `network`, `visits` and `options` are
+    arguments of evald.search."""
 
     def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"][0], **options: Any) -> None:
         super().__init__()
@@ -95,17 +97,17 @@ class Bot(pyspiel.Bot):
         return type(self)(self._network, visits=self._visits, **self._options)
 
     def restart_at(self, state: Any) -> None:
-        pass
+        """Has no effect: the bot keeps nothing from one `state` to the next."""
 
     def provides_policy(self) -> bool:
         return True
 
     def step(self, state: Any) -> int:
-        """The action to play."""
+        """The action to play in `state`."""
         return self.step_with_policy(state)[1]
 
     def step_with_policy(self, state: Any) -> tuple[list[tuple[int, float]], int]:
-        """Each legal action with its share of the visits, and the action to play."""
+        """Each legal action of `state` with its share of the visits, and the action to play."""
         of = positions(state)
         found = search(of, network=self._network, visits=self._visits, **self._options)
         return [(action, float(found.policy[0, action])) for action in state.legal_actions()], int(found.best[0])

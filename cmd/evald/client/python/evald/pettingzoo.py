@@ -26,8 +26,9 @@ AGENTS = ["player_0", "player_1"]
 
 
 def env(rules: str | Board = "7x6x4", *, render_mode: str | None = None) -> Any:
-    """The environment with PettingZoo's usual checks: an illegal action ends the game with a reward of -1. One that is no whole number, or that the
-    board does not have, is an EvaldError.
+    """The environment for the game `rules` with PettingZoo's usual checks: an illegal action ends
+    the game with a reward of -1. One that is no whole number, or that the board does not have, is
+    an EvaldError. `render_mode` is "ansi", "human" or None: see raw_env.render.
 
     >>> game = env("4x4x3")
     >>> game.reset()
@@ -53,7 +54,9 @@ class _Ordered(wrappers.OrderEnforcingWrapper):
 
 
 class raw_env(AECEnv[str, dict[str, Any], Any]):
-    """The environment without checks. Its pickles and copies continue the same game, each for itself."""
+    """The environment for the game `rules` without checks. `render_mode` is "ansi", "human" or
+    None. Its pickles and copies continue the same game, each for itself. The agents are player_0,
+    who begins, and player_1."""
 
     metadata = {"render_modes": ["ansi", "human"], "name": "evald_v0", "is_parallelizable": False, "render_fps": 2}
 
@@ -74,13 +77,16 @@ class raw_env(AECEnv[str, dict[str, Any], Any]):
         return copy.deepcopy(self)
 
     def observation_space(self, agent: str) -> Any:
+        """The space of the observations of an `agent`."""
         return self.observation_spaces[arguments.text("agent", agent, AGENTS)]
 
     def action_space(self, agent: str) -> Any:
+        """The space of the actions of an `agent`."""
         return self.action_spaces[arguments.text("agent", agent, AGENTS)]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begins a game. The seed has no effect, because the game has no randomness."""
+        """Begins a game. `seed` and `options` have no effect, because the game has no
+        randomness."""
         arguments.optional(arguments.count, "seed", seed)
         arguments.optional(arguments.mapping, "options", options)
         self._game.reset()
@@ -94,7 +100,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any]):
         self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in AGENTS}
 
     def step(self, action: Any) -> None:
-        """Plays the selected agent's action, counted from 0."""
+        """Plays the selected agent's `action`, counted from 0."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -112,7 +118,7 @@ class raw_env(AECEnv[str, dict[str, Any], Any]):
             self.render()
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[np.int8]]:
-        """The agent's observation. Its action_mask is all 0 if the other agent is to act."""
+        """The observation of an `agent`. Its action_mask is all 0 if the other agent is to act."""
         arguments.text("agent", agent, AGENTS)
         stones = self._game.observation()[0]
         mask = self._game.legal()[0]

@@ -24,12 +24,15 @@ Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class SelfPlay(IterableDataset[Row]):
-    """The positions of games that a network plays against itself, as rows of planes [5,H,W], policy [A] and value [], all float32.
+    """The positions of `games` games of `rules` that a `network` plays against itself, as rows of
+    planes [5,H,W], policy [A] and value [], all float32.
 
-    The policy is that of the search (evald.Game); positions without a full search are left out, because they have no policy. The value is the game's
-    result for the side to move. The arguments are those of evald.selfplay. The workers of a DataLoader divide the games among them, and together play
-    the same games as one process. For workers the arguments must be picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games
-    again; for new games, increase `first` by `games` between passes.
+    The policy is that of the search (evald.Game); positions without a full search are left out,
+    because they have no policy. The value is the game's result for the side to move. The arguments,
+    with `options`, are those of evald.selfplay. The workers of a DataLoader divide the games among
+    them, and together play the same games as one process. For workers the arguments must be
+    picklable; an Evaluator and a ModuleNetwork are. Each pass plays the same games again; for new
+    games, increase `first` by `games` between passes.
     """
 
     def __init__(self, games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, **options: Any) -> None:
@@ -53,9 +56,10 @@ class SelfPlay(IterableDataset[Row]):
 class ModuleNetwork:
     """A module as a network (see evald.Network) for evald.search and evald.selfplay.
 
-    The module is called with planes [N,5,H,W] (Positions.planes), float32, on `device` or the device of its parameters. It returns logits of the policy
-    [N,A], and either values from -1 to 1, [N] or [N,1], or logits of win, draw and loss [N,3]. It is called without gradients and in evaluation mode;
-    afterwards its previous mode is restored.
+    The `module` is called with planes [N,5,H,W] (Positions.planes), float32, on `device` or the
+    device of its parameters. It returns logits of the policy [N,A], and either values from -1 to 1,
+    [N] or [N,1], or logits of win, draw and loss [N,3]. It is called without gradients and in
+    evaluation mode; afterwards its previous mode is restored.
     """
 
     def __init__(self, module: torch.nn.Module, device: torch.device | str | None = None) -> None:

@@ -46,6 +46,21 @@ def classes() -> dict[str, type]:
     return {name: of for name, of in found.items() if not issubclass(of, Exception) and not getattr(of, "_is_protocol", False)}
 
 
+def callables() -> dict[str, inspect.Signature]:
+    """Every public function, class and method that has arguments, with their signature."""
+    found = {}
+    for name, of in public().items():
+        if inspect.isfunction(of):
+            found[name] = inspect.signature(of)
+    for name, of in classes().items():
+        found[name] = inspect.signature(of)
+        for member, method in inspect.getmembers(of, callable):
+            if not member.startswith("_") and getattr(method, "__module__", "").startswith("evald"):
+                bound = inspect.signature(method)
+                found[f"{name}.{member}"] = bound if inspect.ismethod(method) else bound.replace(parameters=list(bound.parameters.values())[1:])
+    return {name: signature for name, signature in found.items() if signature.parameters}
+
+
 class Example(NamedTuple):
     """An object of a public class."""
 

@@ -8,7 +8,7 @@ import unittest
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
-from public import classes, example, openspiel_state, public, recorded, records, uniform
+from public import callables, classes, example, openspiel_state, recorded, records, uniform
 
 import evald
 from evald._search import SEARCHING
@@ -181,19 +181,9 @@ def _vector() -> Any:
     return games
 
 
-def callables() -> dict[str, inspect.Signature]:
-    """Every public function, class and method that has arguments, with their signature."""
-    found = {}
-    for name, of in public().items():
-        if inspect.isfunction(of):
-            found[name] = inspect.signature(of)
-    for name, of in classes().items():
-        found[name] = inspect.signature(of)
-        for member, method in inspect.getmembers(of, callable):
-            if not member.startswith("_") and getattr(method, "__module__", "").startswith("evald"):
-                bound = inspect.signature(method)
-                found[f"{name}.{member}"] = bound if inspect.ismethod(method) else bound.replace(parameters=list(bound.parameters.values())[1:])
-    return {name: signature for name, signature in found.items() if signature.parameters and name not in WITHOUT}
+def called() -> dict[str, inspect.Signature]:
+    """The public functions, classes and methods of CALLS, with their signature."""
+    return {name: signature for name, signature in callables().items() if name not in WITHOUT}
 
 
 def given(value: Any) -> Any:
@@ -210,7 +200,7 @@ def outcome(of: Any) -> str:
 
 class Arguments(unittest.TestCase):
     def test_all_are_listed(self) -> None:
-        for name, signature in callables().items():
+        for name, signature in called().items():
             with self.subTest(name):
                 self.assertTrue(name in CALLS, f"say in CALLS of tests/test_arguments.py how evald.{name}{signature} is called")
                 named = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
@@ -220,7 +210,7 @@ class Arguments(unittest.TestCase):
 
     def test_wrong(self) -> None:
         """A wrong value of any argument is an EvaldError that names the argument, in words of Python."""
-        for name, signature in callables().items():
+        for name, signature in called().items():
             make, right = CALLS[name]
             for argument, parameter in signature.parameters.items():
                 kind = KINDS.get(argument)
@@ -238,7 +228,7 @@ class Arguments(unittest.TestCase):
     def test_forms(self) -> None:
         """Numbers of numpy, whole floats and paths give what plain values give."""
         tried = 0
-        for name in callables():
+        for name in called():
             make, right = CALLS[name]
             for argument, value in right.items():
                 kind, value = KINDS[argument], given(value)
