@@ -196,7 +196,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     `positions` have any form, and are of the game `rules` (see Positions). `network` is a function
     (see Network), which is called with up to `batch` positions, an Evaluator, or the name or path
     of a model. The answer to a position does not depend on the other positions. The other arguments
-    are the flags of `evald search`, with False for =false, and None for the default:
+    are the flags of `evald search`, and None stands for the default:
 
     .. engine/ask: words
     `visits`: Visits of each position's root.
