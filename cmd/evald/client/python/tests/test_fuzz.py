@@ -81,11 +81,11 @@ if _c is not None:
     _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 # The size in bytes of each array of a call, in order, for n positions on a board with a actions and c cells; r is the number of rows that the last wait
-# has named. A call with arrays that is not here, and has more than one, fails the test.
+# has named, and m the room of trees. A call with arrays that is not here, and has more than one, fails the test.
 SIZES: dict[str, str] = {
     "about": "TEXT", "evaluator": "TEXT", "records": "TEXT", "board": "40", "parse": "32*n", "check": "32*n", "from_cells": "c*n 32*n", "cells": "32*n c*n",
     "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n", "score": "32*n 4*a*n", "score_rules": "TEXT", "result": "TEXT", "write": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
-    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
+    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "rule": "TEXT", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
     "batch": "32*r", "answer": "12*r 4*a*r", "game": "32*r 4*a*r 4*r r 4*r 4*a*r 4*a*r 4*r",
 }
 WORDS = [0, 1, -1, 2, 7, 255, 1 << 31, (1 << 31) - 1, 1 << 32, 1 << 40, 1 << 61, 1 << 62, -(1 << 62), (1 << 63) - 1, -(1 << 63)]
@@ -186,7 +186,7 @@ class Fuzz:
             "match": {"players": [{"name": "a"}, {"name": "b", "agent": "random"}], "games": 2, "search": {"visits": 4}}, "score": {"sets": [{"name": "a", "rows": 99}], "visits": [0, 4]},
             "records": {"files": [os.path.join(self.folder, f) for f in os.listdir(self.folder) if f.endswith(".parquet")]},
         }
-        chosen = dict(valid["records" if name == "read" else name])
+        chosen = dict(valid[{"read": "records", "rule": "search"}.get(name, name)])
         if r.random() < 0.3:
             chosen[r.choice([*chosen, "visits", "batch", "leaves", "seed", "first", "threads", "x"])] = r.choice(VALUES)
             if name == "open":
@@ -204,7 +204,7 @@ class Fuzz:
         handle = self.handle(name)
         if name in ("batch", "answer", "game", "wait", "release"):
             n, board = self.asked.get(handle, (0, board))
-        options = self.options(name) if name in ("open", "search", "solve", "selfplay", "match", "score", "records", "read") else b""
+        options = self.options(name) if name in ("open", "search", "rule", "solve", "selfplay", "match", "score", "records", "read") else b""
         if name in ("write", "score_rules"):
             options = os.path.join(self.folder, "fuzz" if name == "write" else r.choice(["scores", "missing"])).encode()
         description = self.options(name) if name == "planes" and r.random() < 0.5 else b""
@@ -215,7 +215,7 @@ class Fuzz:
         lines = "\n".join(moves).encode()
         planes = json.loads(description)["planes"] if self.valid(description) else []
         p = 4 * board.cells * (len(planes) if description else 5)
-        size = {"n": n, "r": n, "a": board.actions, "c": board.cells, "p": p, "TEXT": 5000}
+        size = {"n": n, "r": n, "a": board.actions, "c": board.cells, "p": p, "TEXT": 5000, "m": r.choice([0, self.visits(options)])}
         if name == "planes" and description and not planes:
             size["p"] = 4 * board.cells * 12
         arrays = [Guarded(eval(of, {}, size) if of != "TEXT" else 5000, r.random() < 0.8) for of in SIZES.get(name, "").split()]
@@ -230,6 +230,10 @@ class Fuzz:
                 value = {1: board._number, 2: n}.get(numbers, 0)
                 if name in ("batch", "answer"):
                     value = n
+                elif name == "search" and numbers == 3:
+                    value = size["m"]
+                elif name == "rule" and numbers == 2:
+                    value = 5000
                 elif name == "selfplay":
                     value = board._number
                 elif name == "wait":
@@ -289,6 +293,14 @@ class Fuzz:
                 library.release(work, self.error)
                 self.freed(work)
 
+    def visits(self, options: bytes) -> int:
+        """The number of visits of options of a search, for arrays of trees; 0 if they have none that is small."""
+        try:
+            visits = json.loads(options).get("visits", 0)
+        except (ValueError, AttributeError):
+            return 0
+        return visits if type(visits) is int and 0 < visits < 1000 else 0
+
     def valid(self, description: bytes) -> bool:
         try:
             of = json.loads(description)
@@ -303,7 +315,7 @@ class Fuzz:
             return number if not 0 <= number < UNUSED else UNUSED
         if name in ("evaluator", "close", "evaluate"):
             return r.choice(self.evaluators or [UNUSED])
-        if name in ("search", "selfplay", "score"):
+        if name in ("search", "rule", "selfplay", "score"):
             return r.choice([0, *self.evaluators])
         if name in ("batch", "answer", "game") and self.asked and r.random() < 0.9:
             return r.choice(list(self.asked))
@@ -311,7 +323,7 @@ class Fuzz:
 
     def harmless(self, name: str, numbers: int) -> bool:
         """Whether a wrong number must be noticed. A number of positions, or of bytes, that is larger than the array is the caller's mistake."""
-        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "result": (1,), "score_rules": (1,), "match": (), "wait": (1,), "selfplay": ()}.get(name, (2,))
+        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "result": (1,), "score_rules": (1,), "match": (), "wait": (1,), "selfplay": (), "search": (2, 3)}.get(name, (2,))
         return numbers not in counts
 
     def content(self, name: str, kind: str, size: int, board: evald.Board, n: int) -> bytes:
