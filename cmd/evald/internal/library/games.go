@@ -51,7 +51,7 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 		return nil, err
 	}
 	defer func() {
-		if work == nil { // after a panic
+		if work == nil { // after an error or a panic
 			done()
 		}
 	}()
@@ -63,7 +63,6 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	}
 	o.Details = true
 	if err := o.Config.Validate(); err != nil {
-		done()
 		return nil, err
 	}
 	games := make(chan *selfplay.Game, gamesAhead)

@@ -268,6 +268,13 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v, want %q", options, err, says)
 		}
 	}
+	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
+	for _, options := range []string{`{"visits":1}`, `{"exact":9,"lookahead":false}`, `{"reuse":true,"selection":"gumbel"}`} {
+		if _, err := Play(uniform, b, options); err == nil {
+			t.Errorf("self-play of an evaluator with %s has no error", options)
+		}
+	}
+	gametest.OK(t, uniform.Close()) // no call uses it
 	for _, options := range []string{`{"games":-1}`, `{"visits":1}`, `{"first":-1}`, `{"nothing":1}`} {
 		if _, err := Play(nil, b, options); err == nil {
 			t.Errorf("self-play with %s has no error", options)
