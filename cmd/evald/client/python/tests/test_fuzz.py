@@ -155,7 +155,7 @@ class Fuzz:
         self.boards = [evald.board(rules) for rules in ("7x6x4", "5x4x4", "3x3x3free", "12x9x5", "4x4x3")]
         self.positions = {b.rules: sample(b, random) for b in self.boards}
         self.evaluators: list[int] = []
-        self.works: dict[int, tuple[list[Guarded], float]] = {}  # the arrays that a work writes, and when it began
+        self.works: dict[int, tuple[list[Guarded], float, str]] = {}  # the arrays that a work writes, when it began, and the call that began it
         self.asked: dict[int, tuple[int, evald.Board]] = {}
         self.of: dict[int, evald.Board] = {}
         self.folder = public.recorded().name
@@ -263,7 +263,7 @@ class Fuzz:
                 value = self.error if r.random() > 0.02 else None
             arguments.append(value)
         if name == "close":  # it waits for the calls that use the evaluator, and a match waits for its function's answers
-            for work in list(self.works):
+            for work in [work for work, (_, _, by) in self.works.items() if by == "match"]:
                 library.release(work, self.error)
                 self.freed(work)
         self.error.value = b""
@@ -280,7 +280,7 @@ class Fuzz:
         if keep and name == "open":
             self.evaluators.append(status)
         elif keep:
-            self.works[status] = (arrays, time.monotonic())
+            self.works[status] = (arrays, time.monotonic(), name)
             self.of[status] = board
             arrays = []
         if name == "wait" and not failed:
@@ -292,7 +292,7 @@ class Fuzz:
             self.freed(handle)
         for array in arrays:
             array.free()
-        for work, (_, began) in list(self.works.items()):
+        for work, (_, began, _) in list(self.works.items()):
             if len(self.works) > 6 or time.monotonic() - began > CALL_TIME:
                 library.release(work, self.error)
                 self.freed(work)
@@ -345,7 +345,7 @@ class Fuzz:
         return r.choice(self.positions[board.rules])[:n].tobytes() if board.rules in self.positions else bytes(size)
 
     def freed(self, work: int) -> None:
-        arrays, _ = self.works.pop(work)
+        arrays, _, _ = self.works.pop(work)
         self.asked.pop(work, None)
         for array in arrays:
             if array.harmed():
