@@ -78,6 +78,8 @@ type powerRun struct {
 
 	cuts, workerCuts, full int
 	lost                   map[keptGame]bool // games that a worker was told of and that the learner's disk lacked after a power cut
+	lies                   bool              // the learner's disk lies about fsync, so the learner may refuse its files
+	refused                error
 }
 
 // newPowerRun starts the workers.
@@ -152,6 +154,9 @@ func (r *powerRun) play(cuts int) (done bool) {
 				if down = full; !down {
 					begin()
 				}
+			case r.lies:
+				r.refused = err
+				return false
 			default:
 				r.t.Fatal("the learner ends: ", err)
 			}
@@ -247,9 +252,10 @@ func TestPowerOfProcesses(t *testing.T) {
 func TestPowerOfLyingDisk(t *testing.T) {
 	within(t, 2*time.Minute)
 	r := newPowerRun(t, []int{520, 60}, rand.New(rand.NewPCG(3, 4)))
+	r.lies = true
 	r.learner.mount.Do(func(d *durabletest.Disk) { d.LieAboutSync = true })
 	if r.play(100) {
 		t.Errorf("%d power cuts of a disk that lies about fsync, and no game is lost", r.cuts)
 	}
-	t.Logf("after power cut %d the disk lacks %d of %d games", r.cuts, len(r.lost), len(r.ledger.told))
+	t.Logf("after power cut %d the disk lacks %d of %d games; the learner's refusal: %v", r.cuts, len(r.lost), len(r.ledger.told), r.refused)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/selfplay"
+	"github.com/evald/evald/engine/short"
 )
 
 // Options of a Learner.
@@ -67,8 +68,12 @@ func (l *Learner) begin() (err error) {
 	if err := durable.MkdirAllIn(durable.OS, l.o.Dir); err != nil {
 		return err
 	}
-	if l.state.run, err = secret(durable.OS, filepath.Join(l.o.Dir, "run"), rand.Text()); err != nil {
+	file := filepath.Join(l.o.Dir, "run")
+	if l.state.run, err = secret(durable.OS, file, rand.Text()); err != nil {
 		return err
+	}
+	if !runName.MatchString(l.state.run) { // workers would refuse it, each by itself
+		return fmt.Errorf("%s: is damaged: it has %s in place of the run's name, capital letters and digits; remove the file, and the run gets a new name", file, short.Quote(l.state.run))
 	}
 	if l.o.Outside != nil {
 		l.conn, err = l.o.Outside.connect(learnerUser, learnerInbox, l.o.Log)

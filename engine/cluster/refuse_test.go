@@ -65,6 +65,17 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
+// A learner whose disk has lost the run's name says so, in place of each worker.
+func TestDamagedRun(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run")
+	gametest.OK(t, os.WriteFile(file, []byte("5Z5PZM\x00\x00\x00"), 0o600))
+	_, err := cluster.Open(t.Context(), cluster.Options{Version: "v", Dir: dir, Log: quiet(), Server: cluster.Server{Listen: "127.0.0.1:0"}})
+	if err == nil || !strings.Contains(err.Error(), file+": is damaged") {
+		t.Errorf("a damaged name of the run: %v", err)
+	}
+}
+
 // A worker that cannot play here is told why, and so is the learner's user.
 func TestRefused(t *testing.T) {
 	within(t, time.Minute)
