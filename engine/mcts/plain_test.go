@@ -320,11 +320,37 @@ func (s *paper) compare(t *testing.T, got *mcts.Tree, where string) {
 		want = s.policy(s.root)
 	}
 	s.compareTrees(t, got, where)
+	s.compareLine(t, got, where)
 	policy := make([]float32, s.board.Actions())
 	got.Policy(policy, 1)
 	for a, p := range policy {
 		if math.Abs(float64(p)-want[a]) > 1e-5 {
 			t.Fatalf("%s: policy %v, want %v", where, policy, want)
+		}
+	}
+}
+
+// compareLine checks that the move to play and the line after it are the most visited ones, also
+// where another move ends the game.
+func (s *paper) compareLine(t *testing.T, got *mcts.Tree, where string) {
+	t.Helper()
+	line, at := got.Line(nil), s.root
+	if len(line) == 0 || line[0] != got.Best() {
+		t.Fatalf("%s: line %v, best %d", where, line, got.Best())
+	}
+	for i, a := range line {
+		most := 0
+		for _, n := range at.next {
+			most = max(most, n.visits)
+		}
+		if at.next[a] == nil || at.next[a].visits != most || most == 0 {
+			t.Fatalf("%s: line %v has a move %d with fewer visits than another", where, line, i+1)
+		}
+		at = at.next[a]
+	}
+	for _, n := range at.next {
+		if n.visits > 0 {
+			t.Fatalf("%s: line %v ends before a move with visits", where, line)
 		}
 	}
 }
