@@ -96,9 +96,9 @@ func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) 
 	if s.Visits == 0 {
 		c.Reserve = int(min(s.Time.Seconds(), float64(c.MaxNodes)) * nodesPerSecond)
 		leaves = TimedLeaves
-	}
-	if s.Visits == 0 && !c.Plain {
-		c.RootNodes = mcts.RootNodesFor(int(min(s.Time, time.Second) / rootVisit))
+		if !c.Plain {
+			c.RootNodes = mcts.RootNodesFor(int(min(s.Time, time.Second) / rootVisit))
+		}
 	}
 	c.Reserve = min(c.Reserve, c.MaxNodes)
 	s.Leaves = cmp.Or(s.Leaves, leaves)

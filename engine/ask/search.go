@@ -115,29 +115,36 @@ func or[T any](chosen *T, usual T) T {
 // Rule describes the search with a backend on a board, including what the backend decides: "puct of 64
 // visits, plain", or "puct of 800 visits, lookahead, exact 1000, flat priors, transpositions".
 func (s Search) Rule(b eval.Backend, on *game.Board) string {
-	c, text := s.Config(b), s.text("lookahead", "exact", "priors", "transpositions")
-	for _, help := range []struct {
+	c, text := s.Config(b), s.text(help...)
+	for _, aid := range []struct {
 		name string
 		on   bool
 	}{
-		{"plain", c.Plain && !c.Transpositions && (!c.FlatPriors || s.Selection != mcts.PUCT)},
+		{"plain", withoutHelp(c)},
 		{"lookahead", !c.Plain},
 		{fmt.Sprintf("exact %v", c.Exact.On(on)), c.Exact.On(on) > 0},
 		{"flat priors", c.FlatPriors && s.Selection == mcts.PUCT},
 		{"transpositions", c.Transpositions && s.Selection != mcts.UCT},
 	} {
-		if help.on {
-			text += ", " + help.name
+		if aid.on {
+			text += ", " + aid.name
 		}
 	}
 	return text
 }
 
-// Label is String, but "plain" for a search that is plain in every way, whoever has chosen that.
+// withoutHelp reports whether none of what finds better moves is on: the search is plain in every way.
+func withoutHelp(c mcts.Config) bool {
+	return c.Plain && !c.Transpositions && (!c.FlatPriors || c.Selection != mcts.PUCT)
+}
+
+// help are the parameters of what finds better moves.
+var help = []string{"lookahead", "exact", "priors", "transpositions"}
+
+// Label is String, with "plain" in place of the parameters that make a search plain.
 func (s Search) Label(b eval.Backend) string {
-	c := s.Config(b)
-	if c.Plain && !c.Transpositions && (!c.FlatPriors || s.Selection != mcts.PUCT) {
-		return s.text("lookahead", "exact", "priors", "transpositions") + ", plain"
+	if withoutHelp(s.Config(b)) {
+		return s.text(help...) + ", plain"
 	}
 	return s.String()
 }
@@ -148,7 +155,7 @@ func (s Search) String() string { return s.text() }
 func (s Search) text(without ...string) string {
 	text := fmt.Sprintf("%v of %d visits", s.Selection, s.Visits)
 	for _, f := range fields {
-		if value := f.Text(&s); value != "" && value != f.Default && !slices.Contains(append(without, "visits", "selection", "batch"), f.Name) {
+		if value := f.Text(&s); value != "" && value != f.Default && !slices.Contains(without, f.Name) && !slices.Contains([]string{"visits", "selection", "batch"}, f.Name) {
 			text += ", " + f.Name + " " + value
 		}
 	}

@@ -180,6 +180,12 @@ func TreeBytes(b *game.Board, visits int) int {
 	return NodesFor(b, visits)*int(unsafe.Sizeof(node{})) + int(unsafe.Sizeof(Tree{})+unsafe.Sizeof(Leaf{})) + 2<<10
 }
 
+// Check returns nil, or the error of New with this configuration.
+func (c Config) Check(b *game.Board) error {
+	_, err := c.complete(b)
+	return err
+}
+
 // complete checks the configuration of a tree of b, and returns it with its MaxNodes.
 func (c Config) complete(b *game.Board) (Config, error) {
 	if c.MaxNodes == 0 {

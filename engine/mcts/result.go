@@ -77,7 +77,8 @@ func (t *Tree) Value() float64 {
 // Plain reports whether the search is plain: Config.Plain.
 func (t *Tree) Plain() bool { return t.config.Plain }
 
-// Raw is the evaluator's value of the root, -1..1 for the side to move; ok is false if the rules decided the root and nobody was asked.
+// Raw is the evaluator's own value of the root, -1..1 for the side to move. ok is false if the rules
+// decided the root, so that no evaluator was asked.
 func (t *Tree) Raw() (value float64, ok bool) {
 	n := &t.nodes[rootNode]
 	return t.raw(n), n.raw != unevaluated

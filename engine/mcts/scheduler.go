@@ -100,7 +100,7 @@ func (s *Scheduler) Add(jobs ...*Job) error {
 	for _, j := range jobs {
 		room := NodesFor(j.Board, j.Visits)
 		j.Config.MaxNodes = min(cmp.Or(j.Config.MaxNodes, room), room)
-		if _, err := j.Config.complete(j.Board); err != nil {
+		if err := j.Config.Check(j.Board); err != nil {
 			return err
 		}
 		if err := s.evaluator.Supports(j.Board); err != nil {

@@ -171,7 +171,8 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	// Draw one number for each search, full or fast, so that the game's further random numbers do not depend on which it is.
 	s.full = s.random.Float64() < r.FullShare
 	config := r.tree(s.seed, s.full)
-	if r.Reuse && s.played {
+	keeps := r.Reuse && s.played
+	if keeps {
 		err = t.Retune(config)
 	} else {
 		err = t.Reconfigure(config, s.position)
@@ -179,7 +180,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	if err != nil {
 		panic(err) // Validate has checked all of it
 	}
-	if r.Reuse && s.played {
+	if keeps {
 		t.Advance(s.action)
 	}
 	if goal.Visits = r.FastVisits; s.full {

@@ -97,10 +97,15 @@ func (l Lab) apply(c *mcts.Config, full bool) {
 	if full {
 		c.ForcedPlayouts = l.ForcedPlayouts
 	}
-	for from, to := range map[*float64]*float64{l.FPU: &c.FPU, l.CVisit: &c.CVisit, l.CScale: &c.CScale, l.GumbelScale: &c.GumbelScale} {
-		if from != nil {
-			*to = *from
-		}
+	set(&c.FPU, l.FPU)
+	set(&c.CVisit, l.CVisit)
+	set(&c.CScale, l.CScale)
+	set(&c.GumbelScale, l.GumbelScale)
+}
+
+func set(to, chosen *float64) {
+	if chosen != nil {
+		*to = *chosen
 	}
 }
 
@@ -169,7 +174,7 @@ func (c Config) Validate() error {
 		return errors.New("selfplay: reuse does nothing with selection gumbel, whose visits are counted from 0")
 	}
 	if board, err := c.board(); err == nil {
-		if _, err := mcts.New(board, c.tree(0, true)); err != nil {
+		if err := c.tree(0, true).Check(board); err != nil {
 			return fmt.Errorf("selfplay: %w", err)
 		}
 	}

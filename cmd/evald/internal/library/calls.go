@@ -296,17 +296,22 @@ type call struct {
 	found Result
 }
 
+// evaluator returns the evaluator of a number, nil for 0, which is the caller's function.
+func (c *Calls) evaluator(number int64) (*Evaluator, error) {
+	if number == 0 {
+		return nil, nil
+	}
+	return kept[*Evaluator](c, number)
+}
+
 // start starts a Work with an evaluator or, if its number is 0, with the caller's function, and returns the Work's number.
 func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error)) (int64, error) {
-	var e *Evaluator
-	if evaluator != 0 {
-		var err error
-		if e, err = kept[*Evaluator](c, evaluator); err != nil {
-			return 0, err
-		}
+	e, err := c.evaluator(evaluator)
+	if err != nil {
+		return 0, err
 	}
 	started := &call{}
-	err := on(board, n, positions, func(b *game.Board, positions []game.Position) (err error) {
+	err = on(board, n, positions, func(b *game.Board, positions []game.Position) (err error) {
 		started.board = b
 		started.Work, err = f(e, b, positions)
 		return err
@@ -335,12 +340,9 @@ func (c *Calls) Search(evaluator, board, n int64, positions Memory, options stri
 // Rule writes Rule as JSON, and returns the size that the text needs. evaluator 0 is the caller's
 // function.
 func (c *Calls) Rule(evaluator, board int64, options string, into Memory, size int64) (int64, error) {
-	var e *Evaluator
-	var err error
-	if evaluator != 0 {
-		if e, err = kept[*Evaluator](c, evaluator); err != nil {
-			return 0, err
-		}
+	e, err := c.evaluator(evaluator)
+	if err != nil {
+		return 0, err
 	}
 	b, err := BoardOf(int(board))
 	if err != nil {

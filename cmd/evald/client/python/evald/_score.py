@@ -15,7 +15,7 @@ from ._library import EvaldError, error_text, failed, library, told
 from ._match import columns, searching
 from ._positions import Board, Positions, PositionsLike, board
 from ._progress import Progress, progress_of
-from ._search import NO_MOVE, AnyNetwork, _asks, _solved, asked
+from ._search import NO_MOVE, AnyNetwork, _asks, _solved, asked, padding
 from ._values import Value
 from ._work import Work
 
@@ -149,11 +149,10 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
     numbers = [arguments.count("visits", one, 0, 1 << 30) for one in several]
     if not numbers or 1 in numbers:
         raise arguments.wrong("visits", visits, "0 or from 2 on, or several of these")
-    raw, told_to, padded = arguments.flag("raw", raw), progress_of(progress), arguments.sizes("sizes", sizes)
+    raw, told_to = arguments.flag("raw", raw), progress_of(progress)
     if raw and 0 not in numbers:
         raise arguments.wrong("raw", raw, "False, unless visits has 0, the policy itself")
-    if padded and (of is None or isinstance(of, (str, Evaluator))):
-        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
+    padded = padding(sizes, of)
     named, where = list(_named(sets)), None if rules is None else board(rules)
     if not named:
         raise arguments.wrong("sets", sets, "a file, Labels, positions with their scores, or several of these")

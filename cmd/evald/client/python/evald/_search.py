@@ -100,7 +100,7 @@ class Tree(Value):
 class Searched(Rows):
     """The results of searches, for the side to move.
 
-    `visits` [N,A] of each action; `policy` [N,A] their shares, or the improved policy of gumbel: it sums to 1 wherever the game goes on; `q` [N,A] mean
+    `visits` [N,A] of each action; `policy` [N,A] their shares, or the improved policy of gumbel, which sum to 1 unless the game is over; `q` [N,A] mean
     values of actions; `prior` [N,A] as the search has used them; `wdl` [N,3]; `value` [N]; `raw_value` [N] the network's own value (NaN if the rules
     decided the position, and the network was not asked); `best` [N] the action to play (-1 if the game is over); `proved` [N], the proved result 1, 0 or
     -1, else 2; `tree` the Tree, if it was asked for; and `rule`, the search in words.
@@ -133,6 +133,14 @@ def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
     if network is not None and not isinstance(network, Evaluator) and not callable(network):
         raise arguments.wrong("network", network, "a function, an Evaluator, or " + NAMED)
     return network
+
+
+def padding(sizes: Sequence[int] | None, network: Network | Evaluator | str | None) -> tuple[int, ...]:
+    """Checks the argument sizes, which is for functions alone."""
+    padded = arguments.sizes("sizes", sizes)
+    if padded and (network is None or isinstance(network, (str, Evaluator))):
+        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
+    return padded
 
 
 def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | None, Evaluator | None]:
@@ -265,9 +273,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
         seed=arguments.count("seed", seed, 0, MOST_SEED),
         # engine/ask: end
     )
-    tree, padded = arguments.flag("tree", tree), arguments.sizes("sizes", sizes)
-    if padded and (network is None or isinstance(network, (str, Evaluator))):
-        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
+    tree, padded = arguments.flag("tree", tree), padding(sizes, network)
     if network is None or isinstance(network, (str, Evaluator)):
         network = evaluator(network, "network")
         if network.service is not None:
@@ -423,9 +429,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
     .. evald selfplay: end
     """
     network, of = asked(network), board(rules)
-    tell, padded = progress_of(progress), arguments.sizes("sizes", sizes)
-    if padded and (network is None or isinstance(network, (str, Evaluator))):
-        raise arguments.wrong("sizes", sizes, "None, unless the network is a function")
+    tell, padded = progress_of(progress), padding(sizes, network)
     chosen = arguments.options({
         "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
         "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),

@@ -62,7 +62,7 @@ class Searches(unittest.TestCase):
         np.testing.assert_allclose(flat[1:] / flat[:-1], 2**-0.5, rtol=1e-5)
 
     def test_policy(self) -> None:
-        """The policy sums to 1 wherever the game goes on, also where the rules or proofs decide, and is never NaN."""
+        """Unless the game is over, the policy sums to 1 and has no NaN, also if the rules or a proof decide the position."""
         of = starts(60, 3)
         for chosen in (dict(), dict(lookahead=True), dict(exact=True), dict(selection="gumbel"), dict(selection="gumbel", lookahead=True), dict(selection="uct")):
             found = evald.search(of, network=leaning, visits=12, **chosen)
