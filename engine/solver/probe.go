@@ -180,7 +180,7 @@ func (p *Prober) Probe(pos game.Position) game.Result {
 	w := p.idle.Get().(*probe)
 	pos, _ = p.board.Canonical(pos)
 	w.solver.Reset()
-	result := w.result(pos, -1, 1, p.nodes)
+	result := w.result(context.Background(), pos, -1, 1, p.nodes)
 	p.idle.Put(w)
 	return result
 }
@@ -199,7 +199,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 	w.solver.Reset()
 	c, mirrored := p.board.Canonical(pos)
 	if !booked {
-		result = w.result(c, -1, 1, p.nodes)
+		result = w.result(context.Background(), c, -1, 1, p.nodes)
 	}
 	switch result {
 	case game.Ongoing:
@@ -218,7 +218,7 @@ func (p *Prober) Moves(pos game.Position, booked bool) (result game.Result, move
 			found = p.Known(child)
 		}
 		if found == game.Ongoing && (!booked || p.Worth(child)) {
-			found = w.result(child, next, next+1, p.nodes)
+			found = w.result(context.Background(), child, next, next+1, p.nodes)
 		}
 		if found == result.Flip() {
 			moves = moves.Or(cell)
@@ -255,7 +255,7 @@ func (p *Prober) Choose(pos game.Position, actions []int) int {
 
 // Away returns the result of pos for the side to move, and the landing cells of moves that give it away: those that only draw, and those
 // that lose. Proofs come from Known and from probes, which share the maximum number of nodes. So some of these moves may be missing; if the
-// result is Ongoing, all are. Once ctx has ended, Away starts no further probe.
+// result is Ongoing, all are. Once ctx has ended, Away probes no further.
 func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Result, draw, lose game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -279,7 +279,7 @@ func (p *Prober) Away(ctx context.Context, pos game.Position) (result game.Resul
 
 // Only returns the result of pos for the side to move, and the landing cell of the only move that keeps it. The cell is empty if several
 // moves keep the result, if pos is lost, or if Known and probes do not prove that there is only one. The probes share the maximum number of
-// nodes. Once ctx has ended, Only starts no further probe.
+// nodes. Once ctx has ended, Only probes no further.
 func (p *Prober) Only(ctx context.Context, pos game.Position) (result game.Result, only game.Bits) {
 	c, mirrored := p.board.Canonical(pos)
 	s := sharing{Prober: p, ctx: ctx}
@@ -330,7 +330,7 @@ func (s *sharing) find(pos game.Position, least, most int) game.Result {
 		return game.Ongoing
 	}
 	s.busy = true
-	result := s.probe.result(pos, least, most, s.last-used)
+	result := s.probe.result(s.ctx, pos, least, most, s.last-used)
 	s.busy = false
 	return result
 }
@@ -358,13 +358,17 @@ func (p *Prober) likewise(c game.Position, mirrored bool, moves game.Bits) game.
 	return moves
 }
 
-// result returns the result of pos if the search finds it within the given nodes and it lies between two scores from -1 to 1; else Ongoing.
-func (w *probe) result(pos game.Position, least, most int, nodes uint64) game.Result {
+// result returns the result of pos if the search finds it before ctx ends and within the given nodes, and it lies between two scores from -1
+// to 1; else Ongoing.
+func (w *probe) result(ctx context.Context, pos game.Position, least, most int, nodes uint64) game.Result {
 	r := &w.run
+	r.ctx = ctx
+	defer func() { r.ctx = nil }()
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most
+	r.stop.Store(false)
 	r.spent.Store(false)
 	score := w.solver.solve(r, pos).Score
-	if r.spent.Load() && r.lower < r.upper {
+	if r.ended() && r.lower < r.upper {
 		return game.Ongoing
 	}
 	return game.ResultOf(score)

@@ -2,6 +2,7 @@ package solver
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -288,6 +289,42 @@ func TestAwayEnded(t *testing.T) {
 	cancel()
 	if result, draw, lose := prober.Away(ctx, p); result != game.Ongoing || !draw.IsZero() || !lose.IsZero() {
 		t.Errorf("found %v, %v, %v after the end of the context", result, draw, lose)
+	}
+}
+
+// ending is a context that ends at the given number of calls of Err.
+type ending struct {
+	context.Context
+	calls, at int
+}
+
+func (e *ending) Err() error {
+	if e.calls++; e.calls < e.at {
+		return nil
+	}
+	return context.Canceled
+}
+
+// A context that ends during a probe stops it at the next poll, so that nobody waits for all of its nodes. The prober is as right as before
+// afterwards.
+func TestAwayStops(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	p := b.PlayMoves([]int{3, 3, 3, 3, 3, 1, 2, 4, 4, 4, 1, 1, 5})
+	prober := gametest.Must(NewProber(b, 200_000))(t)
+	whole := ending{Context: t.Context(), at: math.MaxInt}
+	result, draw, lose := prober.Away(&whole, p)
+	if result == game.Ongoing {
+		t.Fatal("the position takes more nodes than the test gives")
+	}
+	soon := ending{Context: t.Context(), at: 10}
+	if r, d, l := prober.Away(&soon, p); r != result || !d.AndNot(draw).IsZero() || !l.AndNot(lose).IsZero() {
+		t.Errorf("found %v, %v, %v, which is no part of %v, %v, %v", r, d, l, result, draw, lose)
+	}
+	if most := soon.at + 1 + b.Actions(); whole.calls < 2*most || soon.calls > most { // each move asks once more
+		t.Errorf("asked a context that ends at the call %d %d times, and one that does not end %d times", soon.at, soon.calls, whole.calls)
+	}
+	if r, d, l := prober.Away(t.Context(), p); r != result || d != draw || l != lose {
+		t.Errorf("after a probe was stopped: %v, %v, %v, want %v, %v, %v", r, d, l, result, draw, lose)
 	}
 }
 

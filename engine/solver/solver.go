@@ -203,12 +203,10 @@ func (s *Solver) Scores(ctx context.Context, p game.Position) (scores []int, res
 
 // call runs work under ctx and fills in its nodes and time.
 func (s *Solver) call(ctx context.Context, work func(*run) Result) (Result, error) {
-	r := &run{solver: s, start: time.Now(), before: s.prover.nodes()}
+	r := &run{solver: s, ctx: ctx, start: time.Now(), before: s.prover.nodes()}
 	if s.options.Nodes > 0 {
 		r.limit, r.least, r.most = r.before+s.options.Nodes, math.MinInt, math.MaxInt
 	}
-	release := context.AfterFunc(ctx, func() { r.stop.Store(true) })
-	defer release()
 	var res Result
 	if ctx.Err() == nil {
 		res = work(r)

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -11,9 +12,10 @@ import (
 // run is one call of the solver: its start, whether it must stop, and its state for progress reports.
 type run struct {
 	solver *Solver
-	stop   atomic.Bool
-	wdl    bool // only the sign is needed
-	bare   bool // no action is needed
+	ctx    context.Context
+	stop   atomic.Bool // ctx has ended
+	wdl    bool        // only the sign is needed
+	bare   bool        // no action is needed
 
 	// for Bounds and Options.Nodes
 	limit       uint64      // the prover's node count at which spent is set; 0 means no limit
@@ -29,10 +31,13 @@ type run struct {
 // ended reports whether the search must stop without an answer.
 func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
 
-// poll sets spent if the nodes are spent, and reports whether the search must stop. It yields, so that other goroutines, such as those that
+// poll sets stop if ctx has ended and spent if the nodes are spent, and reports whether the search must stop. It yields, so that other goroutines, such as those that
 // pass on a network's answers, need not wait for the 10 ms after which Go would interrupt a search.
 func (r *run) poll() bool {
 	runtime.Gosched()
+	if r.ctx.Err() != nil {
+		r.stop.Store(true)
+	}
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
 	}

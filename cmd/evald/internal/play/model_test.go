@@ -426,30 +426,34 @@ func TestAnyKeys(t *testing.T) {
 	if testing.Short() {
 		rounds = 5
 	}
-	keys := strings.Split("1 2 3 4 5 6 7 8 9 a e h u r n x ? space enter left right up down E H", " ")
 	for seed := range rounds {
-		r := gametest.Rand(uint64(seed))
-		boards := gametest.Boards()
-		b := boards[r.IntN(len(boards))]
-		c := config(t, b.Rules().String()+":-", random(t, seed))
-		c.Evaluate = r.IntN(2) == 0
-		d := drive(t, c)
-		for range 40 {
-			d.take(tea.WindowSizeMsg{Width: 1 + r.IntN(100), Height: 1 + r.IntN(40)})
-			d.press(keys[r.IntN(len(keys))])
-			select {
-			case msg := <-d.messages:
-				d.take(msg)
-			default:
-			}
-			lines := strings.Split(escapes.ReplaceAllString(d.View().Content, ""), "\n")
-			if len(lines) > d.height {
-				t.Fatalf("%v: %d lines on a screen of %d", b.Rules(), len(lines), d.height)
-			}
-			for _, line := range lines {
-				if n := len([]rune(line)); n > d.width {
-					t.Fatalf("%v: %q has %d characters on a screen of %d", b.Rules(), line, n, d.width)
-				}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { anyKeys(t, seed) })
+	}
+}
+
+func anyKeys(t *testing.T, seed int) {
+	keys := strings.Split("1 2 3 4 5 6 7 8 9 a e h u r n x ? space enter left right up down E H", " ")
+	r := gametest.Rand(uint64(seed))
+	boards := gametest.Boards()
+	b := boards[r.IntN(len(boards))]
+	c := config(t, b.Rules().String()+":-", random(t, seed))
+	c.Evaluate = r.IntN(2) == 0
+	d := drive(t, c)
+	for range 40 {
+		d.take(tea.WindowSizeMsg{Width: 1 + r.IntN(100), Height: 1 + r.IntN(40)})
+		d.press(keys[r.IntN(len(keys))])
+		select {
+		case msg := <-d.messages:
+			d.take(msg)
+		default:
+		}
+		lines := strings.Split(escapes.ReplaceAllString(d.View().Content, ""), "\n")
+		if len(lines) > d.height {
+			t.Fatalf("%v: %d lines on a screen of %d", b.Rules(), len(lines), d.height)
+		}
+		for _, line := range lines {
+			if n := len([]rune(line)); n > d.width {
+				t.Fatalf("%v: %q has %d characters on a screen of %d", b.Rules(), line, n, d.width)
 			}
 		}
 	}
