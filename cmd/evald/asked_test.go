@@ -15,6 +15,7 @@ import (
 
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/mcts"
 )
 
 // What files in other languages repeat of the parameters of searches is made from package ask. Each
@@ -31,6 +32,19 @@ func TestAsked(t *testing.T) {
 			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") },
 			"checks": func(f ask.Field) string {
 				return fmt.Sprintf("        %s=%s,\n", f.Name, pythonCheck(f))
+			},
+		},
+		"client/python/evald/_forest.py": {
+			"arguments": func(f ask.Field) string {
+				return inForest(f, func(f ask.Field) string {
+					return fmt.Sprintf("                 %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+				})
+			},
+			"words": func(f ask.Field) string {
+				return inForest(f, func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") })
+			},
+			"checks": func(f ask.Field) string {
+				return inForest(f, func(f ask.Field) string { return fmt.Sprintf("            %s=%s,\n", f.Name, pythonCheck(f)) })
 			},
 		},
 		"kserve/README.md": {
@@ -55,7 +69,7 @@ func TestAsked(t *testing.T) {
 				texts["engine/ask: "+name] += line(f)
 			}
 		}
-		if strings.HasSuffix(file, ".py") {
+		if strings.HasSuffix(file, "_search.py") {
 			for _, f := range gameFields() {
 				texts["evald selfplay: arguments"] += fmt.Sprintf("             %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
 				texts["evald selfplay: words"] += wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ")
@@ -85,6 +99,17 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%s (-want +got; go test ./cmd/evald -run TestAsked -update writes it anew):\n%s", path, diff)
 		}
 	}
+}
+
+// inForest is what line makes of a parameter, or nothing if a forest doesn't have it: its visits are
+// given step by step, and gumbel plans them all at the start.
+func inForest(f ask.Field, line func(f ask.Field) string) string {
+	if f.Name == "visits" || f.Applies(mcts.Gumbel) && !f.Applies(mcts.PUCT) {
+		return ""
+	}
+	f.Choices = slices.DeleteFunc(slices.Clone(f.Choices), func(choice string) bool { return choice == "gumbel" })
+	f.Help = strings.Replace(f.Help, "puct, uct, gumbel", "puct, uct", 1)
+	return line(f)
 }
 
 // gameFields are the arguments of self-play: the flags of evald selfplay that change games, and what

@@ -414,3 +414,40 @@ func TestWalkRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Own priors are shares of the open moves, and change what the next visits do.
+func TestSetPriors(t *testing.T) {
+	b := game.MustBoard(game.Connect4)
+	c := mcts.DefaultConfig(mcts.PUCT)
+	threat := b.PlayMoves([]int{0, 6, 1, 6, 2}) // the side to move must play 3
+	for _, test := range []struct {
+		p            game.Position
+		policy, want []float32
+	}{
+		{game.Position{}, []float32{1, 1, 0, 4, 1, 1, 0}, []float32{0.125, 0.125, 0, 0.5, 0.125, 0.125, 0}},
+		{threat, []float32{1, 1, 1, 1, 1, 1, 1}, []float32{0, 0, 0, 1, 0, 0, 0}},
+		{threat, []float32{1, 0, 0, 0, 0, 0, 0}, []float32{0, 0, 0, 1, 0, 0, 0}}, // all that have a prior are lost
+	} {
+		tr := gametest.Must(mcts.New(b, c))(t)
+		tr.Reset(test.p)
+		if tr.SetPriors(test.policy) {
+			t.Error("a root without moves has priors")
+		}
+		e := eval.New(hashed{}, eval.Options{})
+		gametest.OK(t, mcts.Search(t.Context(), e, []*mcts.Tree{tr}, mcts.Limits{Visits: 1, Batch: 1}))
+		if !tr.SetPriors(test.policy) {
+			t.Errorf("after a visit %v has no moves", test.p)
+		}
+		got := make([]float32, b.Actions())
+		for _, m := range tr.Moves(nil) {
+			got[m.Action] = float32(m.Prior)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("priors are %v, want %v", got, test.want)
+		}
+		gametest.OK(t, mcts.Search(t.Context(), e, []*mcts.Tree{tr}, mcts.Limits{Visits: 2, Batch: 1}))
+		if m := tr.Best(); m != 3 {
+			t.Errorf("the next visit goes to %d, want 3, which has the largest prior", m)
+		}
+	}
+}

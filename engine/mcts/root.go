@@ -21,6 +21,30 @@ func (t *Tree) startRoot() {
 	}
 }
 
+// SetPriors replaces the priors of the root's moves by those of policy [Actions], which are not
+// negative, scaled to sum to 1. Moves that the rules have lost have 0; if all others have 0, they are
+// equal. SetPriors returns false if the root has no moves yet, which one of the first visits finds.
+func (t *Tree) SetPriors(policy []float32) bool {
+	moves, total, open := t.rootMoves(), 0.0, 0.0
+	for i := range moves {
+		if moves[i].proof != lost {
+			total += float64(policy[moves[i].action])
+			open++
+		}
+	}
+	for i := range moves {
+		switch m := &moves[i]; {
+		case m.proof == lost:
+			m.prior = 0
+		case total == 0:
+			m.prior = float32(1 / open)
+		default:
+			m.prior = float32(float64(policy[m.action]) / total)
+		}
+	}
+	return len(moves) > 0
+}
+
 // consults reports whether the tree will consult its root prober before its next visit: it has one, and the root has moves.
 func (t *Tree) consults() bool {
 	return t.rootProber != nil && !t.consulted && t.nodes[rootNode].first != 0

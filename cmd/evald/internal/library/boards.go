@@ -4,9 +4,9 @@
 // is built on them.
 //
 // Read boards.go (boards and positions), options.go, evaluator.go, work.go (long calls),
-// function.go (a function of the caller as a network), search.go, games.go, match.go (with
-// together.go), score.go, solve.go, records.go; then calls.go (the calls for other languages),
-// table.go (by their names, from C) and pipe.go (for another process).
+// function.go (a function of the caller as a network), search.go, forest.go (searches step by
+// step), games.go, match.go (with together.go), score.go, solve.go, records.go; then calls.go (the
+// calls for other languages), table.go (by their names, from C) and pipe.go (for another process).
 //
 // # Decisions
 //

@@ -80,7 +80,7 @@ func text(s string, into Memory, size int64) int64 {
 // memory are those that the functions of this package document. Each call is made through Try.
 type Calls struct {
 	Version string
-	kept    sync.Map // *Evaluator and *call, by their numbers
+	kept    sync.Map // *Evaluator, *Forest and *call, by their numbers
 	last    atomic.Int64
 }
 
@@ -264,13 +264,18 @@ func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) (int64, erro
 	return text(e.About(), into, size), nil
 }
 
-// Close closes an evaluator, whose number is then invalid.
-func (c *Calls) Close(evaluator int64) error {
-	e, err := kept[*Evaluator](c, evaluator)
+// Close closes an evaluator or drops a forest, whose number is then invalid. What uses the forest
+// goes on.
+func (c *Calls) Close(number int64) error {
+	if _, err := kept[*Forest](c, number); err == nil {
+		c.kept.Delete(number)
+		return nil
+	}
+	e, err := kept[*Evaluator](c, number)
 	if err != nil {
 		return err
 	}
-	c.kept.Delete(evaluator)
+	c.kept.Delete(number)
 	return e.Close()
 }
 
@@ -325,16 +330,91 @@ func (c *Calls) start(evaluator, board, n int64, positions Memory, f func(e *Eva
 // Search starts a Search and returns its number.
 func (c *Calls) Search(evaluator, board, n int64, positions Memory, options string, visits, policy, q, wdl, best, proved, prior, raw Memory, most int64, tree Memory) (int64, error) {
 	return c.start(evaluator, board, n, positions, func(e *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
-		rows, moves := len(positions), len(positions)*b.Actions()
-		if most < 0 || most > ask.MostVisits || most > mostWords/int64(max(1, treeWords(b, rows, 1))) {
-			return nil, fmt.Errorf("tree: %d trees of %d visits are too large: must have less than 2^40 numbers", rows, most)
+		found, err := findings(b, len(positions), visits, policy, q, wdl, best, proved, prior, raw, most, tree)
+		if err != nil {
+			return nil, err
 		}
-		return Search(e, b, positions, options, Found{
-			Prior: slice[float32](prior, moves), Raw: slice[float32](raw, rows), Tree: slice[int32](tree, treeWords(b, rows, int(most))),
-			Visits: slice[uint32](visits, moves), Policy: slice[float32](policy, moves), Q: slice[float32](q, moves),
-			WDL: slice[float32](wdl, 3*rows), Best: slice[int32](best, rows), Proved: slice[int8](proved, rows),
-		})
+		return Search(e, b, positions, options, found)
 	})
+}
+
+// findings are the arrays of searches of rows positions. most is the room of each tree.
+func findings(b *game.Board, rows int, visits, policy, q, wdl, best, proved, prior, raw Memory, most int64, tree Memory) (Found, error) {
+	moves := rows * b.Actions()
+	if most < 0 || most > ask.MostVisits || most > mostWords/int64(max(1, treeWords(b, rows, 1))) {
+		return Found{}, fmt.Errorf("tree: %d trees of %d visits are too large: must have less than 2^40 numbers", rows, most)
+	}
+	return Found{
+		Prior: slice[float32](prior, moves), Raw: slice[float32](raw, rows), Tree: slice[int32](tree, treeWords(b, rows, int(most))),
+		Visits: slice[uint32](visits, moves), Policy: slice[float32](policy, moves), Q: slice[float32](q, moves),
+		WDL: slice[float32](wdl, 3*rows), Best: slice[int32](best, rows), Proved: slice[int8](proved, rows),
+	}, nil
+}
+
+// Plant calls Plant and returns the forest's number. evaluator 0 is the caller's function.
+func (c *Calls) Plant(evaluator, board, n int64, positions Memory, options string) (int64, error) {
+	e, err := c.evaluator(evaluator)
+	if err != nil {
+		return 0, err
+	}
+	var f *Forest
+	err = on(board, n, positions, func(b *game.Board, positions []game.Position) (err error) {
+		f, err = Plant(e, b, positions, options)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return c.keep(f), nil
+}
+
+// Grown calls Forest.Visits.
+func (c *Calls) Grown(forest int64) (int64, error) {
+	f, err := kept[*Forest](c, forest)
+	if err != nil {
+		return 0, err
+	}
+	if !f.using.TryLock() {
+		return 0, errBusy
+	}
+	defer f.using.Unlock()
+	return int64(f.Visits()), nil
+}
+
+// Grow starts a Run of a forest and returns its number. most is the room of each tree in positions, 0
+// for no trees.
+func (c *Calls) Grow(forest, adds int64, visits, policy, q, wdl, best, proved, prior, raw Memory, most int64, tree Memory) (int64, error) {
+	f, err := kept[*Forest](c, forest)
+	if err != nil {
+		return 0, err
+	}
+	found, err := findings(f.board, len(f.trees), visits, policy, q, wdl, best, proved, prior, raw, most, tree)
+	if err != nil {
+		return 0, err
+	}
+	started := &call{board: f.board}
+	if started.Work, err = f.Run(int(min(max(adds, -1), ask.MostVisits+1)), found); err != nil {
+		return 0, err
+	}
+	return c.keep(started), nil
+}
+
+// Priors calls Forest.SetPriors.
+func (c *Calls) Priors(forest int64, policy Memory) error {
+	f, err := kept[*Forest](c, forest)
+	if err != nil {
+		return err
+	}
+	return f.SetPriors(slice[float32](policy, len(f.trees)*f.board.Actions()))
+}
+
+// Advance calls Forest.Advance.
+func (c *Calls) Advance(forest int64, actions Memory) error {
+	f, err := kept[*Forest](c, forest)
+	if err != nil {
+		return err
+	}
+	return f.Advance(slice[int64](actions, len(f.trees)))
 }
 
 // Rule writes Rule as JSON, and returns the size that the text needs. evaluator 0 is the caller's

@@ -82,13 +82,8 @@ func Search(e *Evaluator, b *game.Board, positions []game.Position, options stri
 		}
 	}()
 	config := o.Config(evaluator.Backend())
-	if found.Tree != nil {
-		if len(found.Tree) != treeWords(b, len(positions), o.Visits) {
-			return nil, fmt.Errorf("tree: the arrays have %d numbers, want %d", len(found.Tree), treeWords(b, len(positions), o.Visits))
-		}
-		if !config.Plain || config.Transpositions {
-			return nil, errors.New("tree: this search has lookahead or transpositions, whose trees have other nodes than positions: lookahead must be False and transpositions False")
-		}
+	if err := found.fits(b, config, o.Visits); err != nil {
+		return nil, err
 	}
 	return begin(function, len(positions), nil, func(ctx context.Context, w *Work) error {
 		defer done()
@@ -149,6 +144,19 @@ func asks(e *Evaluator, b *game.Board, batch int) (evaluator *eval.Evaluator, fu
 	}
 	function = NewFunction(batch)
 	return eval.New(function, eval.Options{}), function, func() {}, nil
+}
+
+// fits checks that Tree has room for the trees of a search.
+func (f Found) fits(b *game.Board, c mcts.Config, visits int) error {
+	switch want := treeWords(b, len(f.Best), visits); {
+	case f.Tree == nil:
+		return nil
+	case len(f.Tree) != want:
+		return fmt.Errorf("tree: the arrays have %d numbers, want %d", len(f.Tree), want)
+	case !c.Plain || c.Transpositions:
+		return errors.New("tree: this search has lookahead or transpositions, whose trees have other nodes than positions: lookahead must be False and transpositions False")
+	}
+	return nil
 }
 
 // write fills the row of a tree, which has at most most visits.

@@ -109,6 +109,13 @@ var table = map[string]struct {
 	"search": {15, func(c *Calls, r *arguments) (int64, error) {
 		return c.Search(r.n(), r.n(), r.n(), r.m(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.n(), r.m())
 	}},
+	"plant": {5, func(c *Calls, r *arguments) (int64, error) { return c.Plant(r.n(), r.n(), r.n(), r.m(), r.s()) }},
+	"grow": {12, func(c *Calls, r *arguments) (int64, error) {
+		return c.Grow(r.n(), r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.n(), r.m())
+	}},
+	"grown":    {1, func(c *Calls, r *arguments) (int64, error) { return c.Grown(r.n()) }},
+	"priors":   {2, func(c *Calls, r *arguments) (int64, error) { return 0, c.Priors(r.n(), r.m()) }},
+	"advance":  {2, func(c *Calls, r *arguments) (int64, error) { return 0, c.Advance(r.n(), r.m()) }},
 	"rule":     {5, func(c *Calls, r *arguments) (int64, error) { return c.Rule(r.n(), r.n(), r.s(), r.m(), r.n()) }},
 	"solve":    {5, func(c *Calls, r *arguments) (int64, error) { return c.Solve(r.n(), r.n(), r.m(), r.s(), r.m()) }},
 	"selfplay": {3, func(c *Calls, r *arguments) (int64, error) { return c.Play(r.n(), r.n(), r.s()) }},

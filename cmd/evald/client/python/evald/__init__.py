@@ -4,6 +4,7 @@
     evald.evaluate("4453")                               # the network that ships
     evald.search(positions, network=f, visits=400)       # evald's batched search with your network
     for game in evald.selfplay(1000, network=f): ...
+    evald.Forest(positions, network=f)                   # the same search, step by step
     evald.solve(positions)                               # exact scores of all moves
     evald.labels(positions)                              # exact results of all moves
     evald.score(f, "positions.txt", visits=(0, 100))     # accuracy against exact scores
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._environment import Environment as Environment
     from ._evaluator import Answers as Answers, Evaluator as Evaluator, evaluate as evaluate, version as version
+    from ._forest import Forest as Forest
     from ._library import ClosedError as ClosedError, EvaldError as EvaldError, IndexingError as IndexingError, UnavailableError as UnavailableError
     from ._match import Match as Match, match as match
     from ._positions import Board as Board, Positions as Positions, board as board
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 _modules = {
     "_environment": ["Environment"],
     "_evaluator": ["Answers", "Evaluator", "evaluate", "version"],
+    "_forest": ["Forest"],
     "_library": ["ClosedError", "EvaldError", "IndexingError", "UnavailableError"],
     "_match": ["Match", "match"],
     "_positions": ["Board", "Positions", "board"],

@@ -200,6 +200,14 @@ def each(name: str, values: Any, n: int, of: str = "game") -> Array:
     return array
 
 
+def floats(name: str, values: Any, shape: tuple[int, ...]) -> Array:
+    """An array of float32 of a shape."""
+    array = _array(name, values)
+    if array.dtype.kind not in "fiu" or array.shape != shape:
+        raise wrong(name, values, f"numbers of the shape {list(shape)}")
+    return np.ascontiguousarray(array, np.float32)
+
+
 def mask(name: str, values: Any, n: int, of: str = "game") -> npt.NDArray[np.bool_]:
     """[N] True or False for each of n games."""
     try:

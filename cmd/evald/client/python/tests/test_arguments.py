@@ -81,7 +81,7 @@ KINDS: dict[str, Kind | None] = {
     "path": Kind([3, 3.9, None, True, ["x"], object()], paths), "records": Kind([3, "x", None, [3], True, {}]), "sizes": Kind([3, "8", [0], [], [1.5], [True], {}, [[1]], [HUGE]]),
     "players": Kind([3, "x", None, {}, ["random"], {"a": "random"}, {"a": "random", 3: "random"}]), "sets": Kind([3, None, [], {}, [3], {"a": 3}, object()]),
     "opponent": Kind([3, "x", [1], True]), "data": Kind([3, "x", None, ["4"]]), "connection": Kind([3, "x", None]), "state": Kind([3, "x", None]),
-    "planes": Kind([3, "own", [3], {"own": 1}, [b"own"], NAN]), "rows": TEXT, "module": Kind([3, "x", None]),
+    "prior": Kind([3, "x", None, [3], True, [["1"] * 7] * 2, [[0] * 7] * 2, [[-1] * 7] * 2, [[NAN] * 7] * 2]), "planes": Kind([3, "own", [3], {"own": 1}, [b"own"], NAN]), "rows": TEXT, "module": Kind([3, "x", None]),
     "dtype": None, "copy": None, "device": None,  # those of numpy and torch
     "observation": None, "configuration": None,  # of Kaggle
     "params": None, "rng_key": None, "embedding": None,  # of mctx
@@ -100,6 +100,8 @@ def games(n: int = 2) -> evald.Environment:
 SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _) in SEARCHING.items()}
 SEARCH |= dict(visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="policy", transpositions=False)
 
+FOREST = set(inspect.signature(evald.Forest).parameters) & set(SEARCH)
+
 CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "board": (lambda: evald.board, dict(rules="5x4x4")),
     "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast", raw=False)),
@@ -115,6 +117,10 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "write": (lambda: evald.write, dict(records=records, path=recorded().name + "/written", progress=None)),
     "reanalyse": (lambda: evald.reanalyse, dict(records=records, network=None, visits=2, selection="gumbel", batch=8, seed=3, progress=None)),
     "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, sizes=None, progress=None, **SEARCH)),
+    "Forest": (lambda: evald.Forest, dict(positions="4", rules="7x6x4", network="default-fast", sizes=None, **{name: SEARCH[name] for name in FOREST})),
+    "Forest.run": (lambda: evald.Forest(FOUR).run, dict(visits=2, tree=False, progress=None)),
+    "Forest.set_prior": (lambda: evald.Forest(FOUR).set_prior, dict(prior=lambda: np.ones((2, 7)))),
+    "Forest.play": (lambda: evald.Forest(FOUR).play, dict(actions=[3, 2])),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
         dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", sizes=None, progress=None, **PLAYING),
@@ -168,6 +174,7 @@ WITHOUT = {"Answers", "Searched", "Tree", "Game", "Records", "Match", "Labels", 
 
 # Values that are wrong elsewhere and right here.
 RIGHT: dict[str, list[Any]] = {
+    "Forest.play.actions": [[0, -1]],  # -1 plays none
     "gymnasium.VectorConnectX.step.actions": [[0, -1], [0, 99], [2**32 + 3, 2**33]],  # an illegal action loses
     "torch.SelfPlay.rules": ["7x"],  # is found when a game is played, so that the process can be forked before
 }

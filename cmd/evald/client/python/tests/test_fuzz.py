@@ -85,7 +85,7 @@ if _c is not None:
 SIZES: dict[str, str] = {
     "about": "TEXT", "evaluator": "TEXT", "records": "TEXT", "board": "40", "parse": "32*n", "check": "32*n", "from_cells": "c*n 32*n", "cells": "32*n c*n",
     "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n", "score": "32*n 4*a*n", "score_rules": "TEXT", "result": "TEXT", "write": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
-    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "rule": "TEXT", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
+    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "rule": "TEXT", "plant": "32*n", "grow": "4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "priors": "4*a*n", "advance": "8*n", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n n",
     "batch": "32*r", "answer": "12*r 4*a*r", "game": "32*r 4*a*r 4*r r 4*r 4*a*r 4*a*r 4*r",
 }
 WORDS = [0, 1, -1, 2, 7, 255, 1 << 31, (1 << 31) - 1, 1 << 32, 1 << 40, 1 << 61, 1 << 62, -(1 << 62), (1 << 63) - 1, -(1 << 63)]
@@ -158,6 +158,7 @@ class Fuzz:
         self.works: dict[int, tuple[list[Guarded], float, str]] = {}  # the arrays that a work writes, when it began, and the call that began it
         self.asked: dict[int, tuple[int, evald.Board]] = {}
         self.of: dict[int, evald.Board] = {}
+        self.forests: dict[int, int] = {}  # the numbers of positions, by handle
         self.folder = public.recorded().name
         pathlib.Path(self.folder, "scores").write_text("12 0 0 0 0 0 0 0\n")
 
@@ -186,7 +187,7 @@ class Fuzz:
             "match": {"players": [{"name": "a"}, {"name": "b", "agent": "random"}], "games": 2, "search": {"visits": 4}}, "score": {"sets": [{"name": "a", "rows": 99}], "visits": [0, 4]},
             "records": {"files": [os.path.join(self.folder, f) for f in os.listdir(self.folder) if f.endswith(".parquet")]},
         }
-        chosen = dict(valid[{"read": "records", "rule": "search"}.get(name, name)])
+        chosen = dict(valid[{"read": "records", "rule": "search", "plant": "search"}.get(name, name)])
         if r.random() < 0.3:
             chosen[r.choice([*chosen, "visits", "batch", "leaves", "seed", "first", "threads", "x"])] = r.choice(VALUES)
             if name == "open":
@@ -204,7 +205,11 @@ class Fuzz:
         handle = self.handle(name)
         if name in ("batch", "answer", "game", "wait", "release"):
             n, board = self.asked.get(handle, (0, board))
-        options = self.options(name) if name in ("open", "search", "rule", "solve", "selfplay", "match", "score", "records", "read") else b""
+        if handle in self.forests:
+            n, board = self.forests[handle], self.of[handle]
+        elif name in ("grow", "priors", "advance"):
+            n = 0  # the number is none of a forest
+        options = self.options(name) if name in ("open", "search", "rule", "plant", "solve", "selfplay", "match", "score", "records", "read") else b""
         if name in ("write", "score_rules"):
             options = os.path.join(self.folder, "fuzz" if name == "write" else r.choice(["scores", "missing"])).encode()
         description = self.options(name) if name == "planes" and r.random() < 0.5 else b""
@@ -215,7 +220,7 @@ class Fuzz:
         lines = "\n".join(moves).encode()
         planes = json.loads(description)["planes"] if self.valid(description) else []
         p = 4 * board.cells * (len(planes) if description else 5)
-        size = {"n": n, "r": n, "a": board.actions, "c": board.cells, "p": p, "TEXT": 5000, "m": r.choice([0, self.visits(options)])}
+        size = {"n": n, "r": n, "a": board.actions, "c": board.cells, "p": p, "TEXT": 5000, "m": r.choice([0, self.visits(options), 8 * (name == "grow")])}
         if name == "planes" and description and not planes:
             size["p"] = 4 * board.cells * 12
         arrays = [Guarded(eval(of, {}, size) if of != "TEXT" else 5000, r.random() < 0.8) for of in SIZES.get(name, "").split()]
@@ -232,6 +237,8 @@ class Fuzz:
                     value = n
                 elif name == "search" and numbers == 3:
                     value = size["m"]
+                elif name == "grow":
+                    value = {1: r.choice([0, 1, 8]), 2: size["m"]}[numbers]
                 elif name == "rule" and numbers == 2:
                     value = 5000
                 elif name == "selfplay":
@@ -279,6 +286,8 @@ class Fuzz:
         keep = result == "h" and not failed
         if keep and name == "open":
             self.evaluators.append(status)
+        elif keep and name == "plant":
+            self.forests[status], self.of[status] = n, board
         elif keep:
             self.works[status] = (arrays, time.monotonic(), name)
             self.of[status] = board
@@ -287,7 +296,10 @@ class Fuzz:
             if status in (2, 3):
                 self.asked[handle] = (event.rows, self.of[handle])
         if name == "close" and not failed:
-            self.evaluators.remove(handle)
+            if handle in self.forests:
+                del self.forests[handle], self.of[handle]
+            else:
+                self.evaluators.remove(handle)
         if name == "release" and not failed:
             self.freed(handle)
         for array in arrays:
@@ -317,9 +329,11 @@ class Fuzz:
         if r.random() < 0.1:
             number = self.number()
             return number if not 0 <= number < UNUSED else UNUSED
+        if name in ("grow", "grown", "priors", "advance") or name == "close" and len(self.forests) > 3:
+            return r.choice(list(self.forests) or [UNUSED])
         if name in ("evaluator", "close", "evaluate"):
             return r.choice(self.evaluators or [UNUSED])
-        if name in ("search", "rule", "selfplay", "score"):
+        if name in ("search", "rule", "plant", "selfplay", "score"):
             return r.choice([0, *self.evaluators])
         if name in ("batch", "answer", "game") and self.asked and r.random() < 0.9:
             return r.choice(list(self.asked))
@@ -327,7 +341,7 @@ class Fuzz:
 
     def harmless(self, name: str, numbers: int) -> bool:
         """Whether a wrong number must be noticed. A number of positions, or of bytes, that is larger than the array is the caller's mistake."""
-        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "result": (1,), "score_rules": (1,), "match": (), "wait": (1,), "selfplay": (), "search": (2, 3)}.get(name, (2,))
+        counts = {"parse": (2, 3), "about": (1,), "evaluator": (1,), "records": (1,), "result": (1,), "score_rules": (1,), "match": (), "wait": (1,), "selfplay": (), "search": (2, 3), "grow": (2,)}.get(name, (2,))
         return numbers not in counts
 
     def content(self, name: str, kind: str, size: int, board: evald.Board, n: int) -> bytes:
@@ -338,8 +352,10 @@ class Fuzz:
             return r.randbytes(size)
         if name == "answer":
             return np.ones(size // 4, np.float32).tobytes()
-        if name == "step" and size == 8 * n:
+        if name in ("step", "advance") and size == 8 * n:
             return np.array([r.choice([0, 1, 2, -1, 1 << 62]) for _ in range(n)], np.int64).tobytes()
+        if name == "priors":
+            return np.array([r.choice([0, 1, 0.3, -1, np.nan, np.inf]) if r.random() < 0.1 else 1 for _ in range(size // 4)], np.float32).tobytes()
         if name in ("from_cells", "score", "write"):
             return bytes(size)
         return r.choice(self.positions[board.rules])[:n].tobytes() if board.rules in self.positions else bytes(size)

@@ -1,8 +1,10 @@
 """What a researcher sees and changes of searches and self-play."""
+import copy
 import importlib.util
 import io
 import os
 import pathlib
+import pickle
 import unittest
 from contextlib import redirect_stdout
 from typing import Any
@@ -112,6 +114,114 @@ class Searches(unittest.TestCase):
         for chosen in (dict(lookahead=True), dict(transpositions=True)):
             with self.assertRaisesRegex(evald.EvaldError, "lookahead must be False and transpositions False"):
                 evald.search("-", RULES, network=leaning, visits=3, tree=True, **chosen)
+
+
+class Forests(unittest.TestCase):
+    def same(self, one: evald.Searched, other: evald.Searched) -> None:
+        for name in ("visits", "policy", "q", "wdl", "best", "proved", "prior", "raw_value"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+    def test_steps(self) -> None:
+        """Runs together find what one search finds, and so do their trees."""
+        of = evald.Positions(np.concatenate([starts(30, 7).words, evald.Positions(["1212121", "151515"], RULES).words]), RULES)
+        for chosen in (dict(), dict(noise=0.3, seed=5), dict(selection="uct", seed=2), dict(lookahead=True, exact=True), dict(priors="flat", fpu=0, transpositions=True), dict(forced_playouts=2)):
+            forest = evald.Forest(of, network=leaning, **chosen)
+            self.assertEqual(forest.run(0).visits.sum(), 0)
+            for visits in (1, 17, 0, 15):
+                found = forest.run(visits)
+            self.same(found, evald.search(of, network=leaning, visits=33, **chosen))
+            self.assertEqual(forest.rule.split(",")[0], found.rule.split(",")[0])
+        forest = evald.Forest(of, network=leaning, sizes=(4, 16))
+        forest.run(9, tree=True)
+        one, other = forest.run(21, tree=True).tree, evald.search(of, network=leaning, visits=30, tree=True).tree
+        self.assertEqual(one, other)
+
+    def test_prior(self) -> None:
+        """Own priors are those that a network with them would have given, whenever they come."""
+        of = starts(300)
+        of = evald.Positions(np.unique(of.words[of.stones == 6], axis=0), RULES)  # none is in the tree of another one
+        own = np.random.default_rng(3).dirichlet(np.ones(5), len(of)).astype(np.float32)
+        rows = {text.tobytes(): i for i, text in enumerate(of.words)}
+
+        def named(p: evald.Positions):
+            policy, value = leaning(p)
+            return np.stack([own[rows[w.tobytes()]] if w.tobytes() in rows else policy[i] for i, w in enumerate(p.words)]), value
+
+        want = evald.search(of, network=named, visits=40)
+        for before in (0, 1):
+            forest = evald.Forest(of, network=leaning)
+            forest.run(before)
+            forest.set_prior(7 * own)
+            found = forest.run(40 - before)
+            np.testing.assert_allclose(found.prior, want.prior, rtol=1e-5)
+            np.testing.assert_array_equal(found.visits, want.visits)
+        forest.set_prior(np.eye(5)[forest.positions.legal().argmax(1)])  # in the middle: from now on only this move has a prior
+        self.assertTrue((forest.run(0).prior.max(1) == 1).all())
+        after = forest.play(found.best)
+        np.testing.assert_array_equal(after.words, of.play(found.best).words)
+        self.assertTrue((forest.run(1).prior.max(1)[after.results() == 2] < 1).all())  # those of the new positions
+
+    def test_play(self) -> None:
+        """A tree keeps what it has found of its next position, and adds visits to it. Games end."""
+        forest = evald.Forest(starts(12, 5), network=leaning)
+        found = forest.run(50, tree=True)
+        assert found.tree is not None
+        for _ in range(30):
+            rows = np.arange(len(forest))
+            over = forest.positions.results() != 2
+            actions = np.where(over, -1, found.best)
+            of = forest.play(actions)
+            on = ~over & (of.results() == 2)
+            kept = forest.run(0)
+            np.testing.assert_array_equal(kept.visits.sum(1)[on], found.visits[rows, actions][on] - 1)
+            np.testing.assert_allclose(kept.value[on], -found.q[rows, actions][on], atol=1e-5)
+            found = forest.run(50)
+            np.testing.assert_array_equal((found.visits.sum(1) - kept.visits.sum(1))[on & (kept.visits.sum(1) > 0)], 50)
+            np.testing.assert_array_equal(found.best[~on], -1)
+            np.testing.assert_array_equal(found.proved[~on], of.results()[~on])
+        self.assertFalse(on.any())
+
+    def test_errors(self) -> None:
+        of = starts(3)
+        with self.assertRaisesRegex(evald.EvaldError, "gumbel.*puct or uct"):
+            evald.Forest(of, network=leaning, selection="gumbel")  # type: ignore[arg-type]
+        with self.assertRaisesRegex(evald.EvaldError, "uct, which uses no priors"):
+            evald.Forest(of, network=leaning, selection="uct").set_prior(np.ones((3, 5)))
+        with self.assertRaisesRegex(evald.EvaldError, "lookahead must be False"):
+            evald.Forest(of, network=leaning, lookahead=True).run(2, tree=True)
+        forest = evald.Forest(of, network=leaning)
+        before = forest.run(5)
+        for wrong, said in ((np.full((3, 5), -1.0), "must be a number from 0"), (np.zeros((3, 5)), "row 0: all legal actions have 0"), (np.full((3, 5), np.nan), "NaN")):
+            with self.assertRaisesRegex(evald.EvaldError, said):
+                forest.set_prior(wrong)
+        with self.assertRaisesRegex(evald.EvaldError, "row 1: action 9 is not legal"):
+            forest.play([0, 9, 0])
+        with self.assertRaisesRegex(TypeError, "keep|positions"):
+            pickle.dumps(forest)
+        with self.assertRaises(TypeError):
+            copy.deepcopy(forest)
+        self.same(forest.run(0), before)  # nothing has changed
+
+        calls = 0
+
+        def fails(p: evald.Positions):
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                with self.assertRaisesRegex(evald.EvaldError, "another call uses this forest"):
+                    failing.play([0, 0, 0])
+                raise KeyError("no")
+            return leaning(p)
+
+        failing = evald.Forest(of, network=fails, batch=1)
+        with self.assertRaises(KeyError):
+            failing.run(30)
+        failing.run(10)
+        with evald.Forest(of, network=leaning) as closed:
+            closed.run(1)
+        for call in (lambda: closed.run(1), lambda: closed.play([0, 0, 0]), lambda: closed.set_prior(np.ones((3, 5)))):
+            with self.assertRaises(evald.ClosedError):
+                call()
 
 
 class Games(unittest.TestCase):

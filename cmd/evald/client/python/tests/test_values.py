@@ -14,7 +14,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from public import classes, example, plain, public
+from public import classes, example, plain, public, values
 
 import evald
 
@@ -32,7 +32,7 @@ def load(path: str) -> None:
 class Copies(unittest.TestCase):
     def test_here(self) -> None:
         """Pickles, also of old protocols, and copies have the same contents, and share nothing with the original."""
-        for name in classes():
+        for name in values():
             e = example(name)
             ways = {f"pickle {k}": lambda of, k=k: pickle.loads(pickle.dumps(of, k)) for k in (0, 2, pickle.HIGHEST_PROTOCOL)}
             ways |= {"copy": copy.copy, "deepcopy": copy.deepcopy}
@@ -51,7 +51,7 @@ class Copies(unittest.TestCase):
                     self.assertEqual(repr(e.content(again)), want)
 
     def test_content_is_that_of_the_original(self) -> None:
-        for name in classes():
+        for name in values():
             with self.subTest(name):
                 e = example(name)
                 of = e.make()
@@ -60,7 +60,7 @@ class Copies(unittest.TestCase):
 
     def test_there(self) -> None:
         """Another process, of the library or the program, gets the same contents."""
-        texts = {name: pickle.dumps(example(name).make()) for name in classes()}
+        texts = {name: pickle.dumps(example(name).make()) for name in values()}
         want = "".join(f"{name} {example(name).content(pickle.loads(text))!r}\n" for name, text in texts.items())
         library, program = os.environ.get("EVALD_LIBRARY"), os.environ.get("EVALD_PROGRAM")  # the library is a program too
         transports = [{"EVALD_PROGRAM": program or library or ""}] + ([{"EVALD_LIBRARY": library}] if library else [])
