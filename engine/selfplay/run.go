@@ -2,6 +2,7 @@ package selfplay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -23,6 +24,8 @@ type Game struct {
 	Plies  []Ply         // the searched positions in order, and perhaps a last one that is proved
 	Last   game.Position // after the last move
 	Result int8          // for the first player: 1, 0 or -1
+
+	Networks [2]int // of the first and the second player: their indexes in the league
 }
 
 // Proved reports whether the game ended because its last position was proved, rather than by the rules.
@@ -89,10 +92,19 @@ func Play(ctx context.Context, e *eval.Evaluator, c Config, first, n int, have m
 // PlayNext is Play for the games whose numbers next returns, until next returns false. Calls of next do not overlap with each other or with
 // calls of done. A free seat calls next, and all games in progress wait for its answer. A seat for which next returned false stays empty.
 func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int, bool), done func(*Game) error) error {
+	return PlayLeague(ctx, []Member{{e, c.Plain}}, c, next, done)
+}
+
+// PlayLeague is PlayNext with the networks of a league: each game has two of them (pair), and the one
+// that is to move searches. c.Plain is that of each member instead.
+func PlayLeague(ctx context.Context, members []Member, c Config, next func() (int, bool), done func(*Game) error) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	c = c.Sized(e, mostAtOnce)
+	if c.Reuse && len(members) > 1 {
+		return errors.New("selfplay: reuse does nothing in a league, where the next search is that of another network")
+	}
+	c = c.Sized(members[0].Evaluator, mostAtOnce)
 	board, err := c.board()
 	if err != nil {
 		return err
@@ -103,30 +115,40 @@ func PlayNext(ctx context.Context, e *eval.Evaluator, c Config, next func() (int
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Config: c, ctx: inner, board: board, player: player, kinds: c.kinds(), prober: c.Exact.For(board), seats: map[*mcts.Tree]*seat{}, next: next, done: done, cancel: cancel}
-	trees := make([]*mcts.Tree, c.Parallel)
-	for i := range trees {
-		if trees[i], err = mcts.New(board, c.tree(0, true)); err != nil {
-			return err
-		}
-		r.seats[trees[i]] = &seat{policy: make([]float32, board.Actions())}
+	r := &run{Config: c, members: members, ctx: inner, board: board, player: player, kinds: c.kinds(), prober: c.Exact.For(board), seats: map[*mcts.Tree]*seat{}, next: next, done: done, cancel: cancel}
+	if len(members) == 1 {
+		err = r.alone()
+	} else {
+		err = r.league()
 	}
-	err = mcts.Drive(inner, e, trees, c.Batch, 1, r.advance)
 	if r.failed != nil && ctx.Err() == nil {
 		return r.failed
 	}
 	return err
 }
 
+// alone plays the games of a single network.
+func (r *run) alone() (err error) {
+	trees := make([]*mcts.Tree, r.Parallel)
+	for i := range trees {
+		if trees[i], err = mcts.New(r.board, r.tree(0, true)); err != nil {
+			return err
+		}
+		r.seats[trees[i]] = r.seat()
+	}
+	return mcts.Drive(r.ctx, r.members[0].Evaluator, trees, r.Batch, 1, r.advance)
+}
+
 type run struct {
 	Config
-	ctx    context.Context // checked between games, because no search checks it if the rules answer everything
-	board  *game.Board
-	player *sample.Player       // plays openings
-	kinds  []sample.Kind        // kinds of openings
-	prober *solver.Prober       // nil if games do not end by proofs
-	seats  map[*mcts.Tree]*seat // by tree; the map never changes
-	cancel context.CancelFunc
+	members []Member
+	ctx     context.Context // checked between games, because no search checks it if the rules answer everything
+	board   *game.Board
+	player  *sample.Player       // plays openings
+	kinds   []sample.Kind        // kinds of openings
+	prober  *solver.Prober       // nil if games do not end by proofs
+	seats   map[*mcts.Tree]*seat // by tree; the map never changes
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	next   func() (number int, ok bool) // returns the next game to begin
@@ -146,31 +168,50 @@ type seat struct {
 	policy   []float32  // [A], temporary
 }
 
-// advance is called by mcts.Drive when a tree has reached its goal. It makes the move, begins a new game if the game is over, and returns
-// the goal of the next search.
-func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
-	var err error
-	s := r.seats[t]
+func (r *run) seat() *seat { return &seat{policy: make([]float32, r.board.Actions())} }
+
+// step makes the move that the seat's last search has found, if there was one, and begins a new game
+// if the game is over. It returns false if the seat stays empty.
+func (r *run) step(s *seat, searched *mcts.Tree) bool {
 	if s.Game != nil {
-		over, err := r.move(s, t)
+		over, err := r.move(s, searched)
 		if err != nil {
 			r.fail(s.Number, err)
-			return goal
+			return false
 		}
-		if over {
-			if !r.finish(s) {
-				return goal
-			}
+		if over && !r.finish(s) {
+			return false
 		}
 	}
 	for s.Game == nil || r.probe(s) {
 		if s.Game != nil && !r.finish(s) || !r.begin(s) {
-			return goal
+			return false
 		}
 	}
 	// Draw one number for each search, full or fast, so that the game's further random numbers do not depend on which it is.
 	s.full = s.random.Float64() < r.FullShare
-	config := r.tree(s.seed, s.full)
+	return true
+}
+
+// search is the seat's next search.
+func (r *run) search(s *seat) (config mcts.Config, visits int) {
+	config = r.tree(s.seed, s.full)
+	config.Plain = r.mover(s).Plain
+	if s.full {
+		return config, r.Visits
+	}
+	return config, r.FastVisits
+}
+
+// advance is called by mcts.Drive when a tree has reached its goal. It returns the goal of the next
+// search.
+func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
+	s := r.seats[t]
+	if !r.step(s, t) {
+		return goal
+	}
+	var err error
+	config, visits := r.search(s)
 	keeps := r.Reuse && s.played
 	if keeps {
 		err = t.Retune(config)
@@ -183,10 +224,7 @@ func (r *run) advance(t *mcts.Tree) (goal mcts.Goal) {
 	if keeps {
 		t.Advance(s.action)
 	}
-	if goal.Visits = r.FastVisits; s.full {
-		goal.Visits = r.Visits
-	}
-	if r.Reuse {
+	if goal.Visits = visits; r.Reuse {
 		goal.Visits += t.Visits()
 	}
 	return goal
@@ -201,7 +239,7 @@ func (r *run) begin(s *seat) bool {
 	if !ok {
 		return false
 	}
-	s.Game = &Game{Number: n}
+	s.Game = &Game{Number: n, Networks: pair(n, len(r.members))}
 	s.random = rand.New(rand.NewPCG(r.Seed, uint64(n)))
 	s.seed, s.played = s.random.Uint64(), false
 	var err error
@@ -279,7 +317,7 @@ func (r *run) move(s *seat, t *mcts.Tree) (over bool, err error) {
 // discount, and all moves that lead to it, although the search plays only one.
 func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
-	if o := r.board.Outlook(s.position); o.Result != game.Ongoing && !r.Plain {
+	if o := r.board.Outlook(s.position); o.Result != game.Ongoing && !r.mover(s).Plain {
 		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, each(r.board, o.Moves)
 		return ply, nil
 	}

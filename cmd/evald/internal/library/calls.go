@@ -444,7 +444,9 @@ func (c *Calls) Solve(board, n int64, positions Memory, options string, scores M
 
 // Play starts a Play and returns its number.
 func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
-	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) { return Play(e, b, options) })
+	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) {
+		return Play(e, b, options, func(number int64) (*Evaluator, error) { return kept[*Evaluator](c, number) })
+	})
 }
 
 // Match starts a Match and returns its number.
@@ -510,6 +512,7 @@ type report struct {
 	rows          int64 // number of rows of a batch or a game
 	number, first int64 // of a game: its number, and its result for the first player; of a batch: the number of the function
 	done, all     int64 // Work.Progress
+	one, two      int64 // of a game: the indexes of the first and the second player's networks
 }
 
 // longest is the longest wait in milliseconds: a day.
@@ -544,6 +547,7 @@ func (c *Calls) Wait(number, ms int64, into Memory) (Event, error) {
 		found.Ask.Use(func(b *eval.Batch) { r.rows = int64(len(b.Pos)) })
 	case Played:
 		r.rows, r.number, r.first = int64(len(found.Game.Plies)), int64(found.Game.Number), int64(found.Game.Result)
+		r.one, r.two = int64(found.Game.Networks[0]), int64(found.Game.Networks[1])
 	}
 	return found.Event, nil
 }

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -20,8 +21,18 @@ type GameOptions struct {
 	// Lookahead is the opposite of Plain. Without it the evaluator decides, as in searches.
 	Lookahead *bool `json:"lookahead"`
 
+	// Networks are those of a league (selfplay.PlayLeague), in place of a single one.
+	Networks []LeagueNetwork `json:"networks"`
+
 	// Order is the order in which Wait returns games: "finished", as they end, or "number".
 	Order string `json:"order"`
+}
+
+// LeagueNetwork is a network of a league: an open evaluator by its number or, with 0, the next function
+// of the caller.
+type LeagueNetwork struct {
+	Name      string `json:"name"`
+	Evaluator int64  `json:"evaluator"`
 }
 
 const (
@@ -32,8 +43,9 @@ const (
 // gamesAhead is the maximum number of finished games that wait for the caller; then self-play pauses.
 const gamesAhead = 1024
 
-// Play plays games of an evaluator against itself or, if e is nil, of the caller's function. Wait returns each game when it is over.
-func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
+// Play plays games of an evaluator against itself or, if e is nil, of the caller's function, or of a
+// league. evaluators returns an open evaluator by its number. Wait returns each game when it is over.
+func Play(e *Evaluator, b *game.Board, options string, evaluators func(int64) (*Evaluator, error)) (work *Work, err error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1, Order: byFinish}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	if err := decode(options, &o); err != nil {
@@ -46,28 +58,36 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 	if o.Order != byFinish && o.Order != byNumber {
 		return nil, fmt.Errorf("order is %q, must be %s or %s", o.Order, byFinish, byNumber)
 	}
-	evaluator, function, done, err := asks(e, b, o.Batch)
+	l := league{board: b, options: &o}
+	defer func() {
+		if work == nil { // after an error or a panic
+			l.done()
+		}
+	}()
+	if len(o.Networks) == 0 {
+		err = l.join(e, o.Network)
+	}
+	for _, n := range o.Networks {
+		var e *Evaluator
+		if n.Evaluator != 0 {
+			if e, err = evaluators(n.Evaluator); err != nil {
+				return nil, err
+			}
+		}
+		if err = l.join(e, n.Name); err != nil {
+			return nil, fmt.Errorf("network %q: %w", n.Name, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if work == nil { // after an error or a panic
-			done()
-		}
-	}()
-	if e != nil && o.Network == "" {
-		o.Network = e.about.Model
-	}
-	if o.Plain = evaluator.Backend().Attributes().Plain && o.Exact == 0; o.Lookahead != nil {
-		o.Plain = !*o.Lookahead
-	}
-	o.Details = true
+	o.Plain, o.Details = slices.ContainsFunc(l.members, func(m selfplay.Member) bool { return m.Plain }), true
 	if err := o.Config.Validate(); err != nil {
 		return nil, err
 	}
 	games := make(chan *selfplay.Game, gamesAhead)
-	return begin(function, o.Games, games, func(ctx context.Context, w *Work) error {
-		defer done()
+	return begin(l.function, o.Games, games, func(ctx context.Context, w *Work) error {
+		defer l.done()
 		over := func(g *selfplay.Game) error {
 			select {
 			case games <- g:
@@ -77,16 +97,70 @@ func Play(e *Evaluator, b *game.Board, options string) (work *Work, err error) {
 				return fmt.Errorf("self-play: %w", ctx.Err())
 			}
 		}
+		members := l.remembering()
+		o.Config = o.Config.Sized(members[0].Evaluator, o.Games)
+		o.Config.Parallel = min(o.Config.Parallel, max(1, o.Games))
+		if o.Order == byNumber {
+			return inOrder(ctx, members, o, gamesOpen*o.Parallel, over)
+		}
+		number := o.First
+		next := func() (int, bool) { number++; return number - 1, number <= o.First+o.Games }
+		return selfplay.PlayLeague(ctx, members, o.Config, next, over)
+	}), nil
+}
+
+// league is the networks that play.
+type league struct {
+	board    *game.Board
+	options  *GameOptions
+	members  []selfplay.Member
+	names    []string  // which tell a heuristic from a network
+	function *Function // the last one, or nil
+	ends     []func()
+}
+
+// join adds an evaluator or, if e is nil, the next function of the caller.
+func (l *league) join(e *Evaluator, name string) error {
+	evaluator, function, done, err := asks(e, l.board, l.options.Batch)
+	if err != nil {
+		return err
+	}
+	l.ends = append(l.ends, done)
+	if function != nil {
+		if l.function != nil {
+			function = l.function.Another()
+			evaluator = eval.New(function, eval.Options{})
+		}
+		l.function = function
+	}
+	if e != nil && (name == "" || len(l.options.Networks) > 0) {
+		name = e.about.Model
+	}
+	m := selfplay.Member{Evaluator: evaluator, Plain: evaluator.Backend().Attributes().Plain && l.options.Exact == 0}
+	if l.options.Lookahead != nil {
+		m.Plain = !*l.options.Lookahead
+	}
+	l.members, l.names = append(l.members, m), append(l.names, name)
+	return nil
+}
+
+// remembering are the members with caches, which share the usual number of answers.
+func (l *league) remembering() (members []selfplay.Member) {
+	for i, m := range l.members {
 		remember := selfplay.Remember
-		if o.Plain {
+		if m.Plain {
 			remember = selfplay.RememberPlain
 		}
-		remembering := remember(evaluator, o.Network, selfplay.Remembered)
-		if o.Order == byNumber {
-			return inOrder(ctx, remembering, o, gamesOpen*o.Parallel, over)
-		}
-		return selfplay.Play(ctx, remembering, o.Config, o.First, o.Games, nil, over)
-	}), nil
+		m.Evaluator = remember(m.Evaluator, l.names[i], selfplay.Remembered/len(l.members))
+		members = append(members, m)
+	}
+	return members
+}
+
+func (l *league) done() {
+	for _, end := range l.ends {
+		end()
+	}
 }
 
 // gamesOpen is the maximum distance, in units of Parallel, between the first game that the caller
@@ -97,13 +171,11 @@ const gamesOpen = 8
 // inOrder plays the games and calls over with each in the order of their numbers. At most most games
 // have begun and not been passed to over; if there are as many, free seats stay empty until all of
 // them are over.
-func inOrder(ctx context.Context, e *eval.Evaluator, o GameOptions, most int, over func(*selfplay.Game) error) error {
-	c := o.Config.Sized(e, o.Games)
-	c.Parallel = min(c.Parallel, max(1, o.Games))
+func inOrder(ctx context.Context, members []selfplay.Member, o GameOptions, most int, over func(*selfplay.Game) error) error {
 	waiting := map[int]*selfplay.Game{}
 	next, begun, end := o.First, o.First, o.First+o.Games
 	for next < end {
-		err := selfplay.PlayNext(ctx, e, c, func() (int, bool) {
+		err := selfplay.PlayLeague(ctx, members, o.Config, func() (int, bool) {
 			if begun == min(end, next+most) {
 				return 0, false
 			}

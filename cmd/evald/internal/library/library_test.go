@@ -129,7 +129,7 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	}
-	w := gametest.Must(Play(nil, b, `{"games":100000,"visits":4}`))(t)
+	w := gametest.Must(Play(nil, b, `{"games":100000,"visits":4}`, nil))(t)
 	r := gametest.Must(w.Wait(time.Minute))(t)
 	if r.Event != Asked || r.Ask.Answer(errors.New("no more memory")) == nil {
 		t.Errorf("event %v", r.Event)
@@ -270,13 +270,13 @@ func TestOptions(t *testing.T) {
 	}
 	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
 	for _, options := range []string{`{"visits":1}`, `{"exact":9,"lookahead":false}`, `{"reuse":true,"selection":"gumbel"}`} {
-		if _, err := Play(uniform, b, options); err == nil {
+		if _, err := Play(uniform, b, options, nil); err == nil {
 			t.Errorf("self-play of an evaluator with %s has no error", options)
 		}
 	}
 	gametest.OK(t, uniform.Close()) // no call uses it
 	for _, options := range []string{`{"games":-1}`, `{"visits":1}`, `{"first":-1}`, `{"nothing":1}`} {
-		if _, err := Play(nil, b, options); err == nil {
+		if _, err := Play(nil, b, options, nil); err == nil {
 			t.Errorf("self-play with %s has no error", options)
 		}
 	}
@@ -344,7 +344,7 @@ func TestGamesInOrder(t *testing.T) {
 	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
 	defer uniform.Close()
 	const options = `"games":40,"first":7,"visits":4,"fast_visits":4,"parallel":8`
-	w := gametest.Must(Play(uniform, b, "{"+options+"}"))(t)
+	w := gametest.Must(Play(uniform, b, "{"+options+"}", nil))(t)
 	_, games, err := drain(w, nil)
 	gametest.OK(t, err)
 	w.Release()
@@ -357,10 +357,10 @@ func TestGamesInOrder(t *testing.T) {
 	o.Details = true
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
 	gametest.OK(t, decode("{"+options+"}", &o))
-	o.Rules, o.Config.Parallel = "5x4x4", o.Parallel
+	o.Rules, o.Config.Parallel, o.Config.Batch = "5x4x4", o.Parallel, 4
 	for _, most := range []int{1, 3, 8, gamesOpen * o.Parallel} {
 		var got []*selfplay.Game
-		gametest.OK(t, inOrder(t.Context(), uniform.evaluator, o, most, func(g *selfplay.Game) error {
+		gametest.OK(t, inOrder(t.Context(), []selfplay.Member{{Evaluator: uniform.evaluator}}, o, most, func(g *selfplay.Game) error {
 			got = append(got, g)
 			return nil
 		}))

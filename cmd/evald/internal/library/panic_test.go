@@ -61,7 +61,7 @@ func (l *local) end(number int64, err error) error {
 	if err != nil {
 		return err
 	}
-	event, report := Nothing, array{make([]uint64, 5), 40}
+	event, report := Nothing, array{make([]uint64, 7), 56}
 	for event != Ended && err == nil {
 		var n int64
 		n, err = l.make("wait", number, 1000, report)
@@ -201,7 +201,7 @@ func TestWrongOrder(t *testing.T) {
 		}
 	}
 	_, policy := memory[float32](5)
-	report := array{make([]uint64, 5), 40}
+	report := array{make([]uint64, 7), 56}
 	refused("call wait", "batch", work, 1, in)
 	refused("call wait", "answer", work, 1, wdl, policy, "")
 	refused("call wait", "game", work, in, many, wdl, small, one, many, many, one)
@@ -226,7 +226,7 @@ func TestWrongOrder(t *testing.T) {
 				if err == nil {
 					answered.Add(1)
 				}
-				if n, err := l.make("wait", work, 1, array{make([]uint64, 5), 40}); err == nil && Event(n) == Ended {
+				if n, err := l.make("wait", work, 1, array{make([]uint64, 7), 56}); err == nil && Event(n) == Ended {
 					return
 				}
 				runtime.Gosched()

@@ -108,7 +108,7 @@ func TestServe(t *testing.T) {
 		t.Fatalf("search: %d, %q", work, text)
 	}
 	for batches := 0; ; {
-		event, text, arrays := c.call("wait", work, 1000, written(40))
+		event, text, arrays := c.call("wait", work, 1000, written(56))
 		if Event(event) == Ended {
 			visits := arrays[1]
 			if len(arrays) != 10 || batches == 0 || visits[0] == 0 {
@@ -145,7 +145,7 @@ func TestServe(t *testing.T) {
 		{"parse", []any{board}, -Wrong, "fault"},
 		{"cells", []any{board, -1, []byte{}, written(0)}, -Wrong, "different versions"},
 		{"cells", []any{1 << 20, 1, positions[:32], written(20)}, -Wrong, "none of this process"},
-		{"wait", []any{work, 1, written(40)}, -Lost, "closed"},
+		{"wait", []any{work, 1, written(56)}, -Lost, "closed"},
 		{"close", []any{work}, -Lost, "closed"},
 	} {
 		result, text, arrays := c.call(wrong.name, wrong.arguments...)

@@ -37,7 +37,7 @@ class UnavailableError(ConnectionError):
 class Event(ctypes.Structure):
     """The event of a long call, and its progress."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("rows", "number", "first", "done", "all")]
+    _fields_ = [(name, ctypes.c_int64) for name in ("rows", "number", "first", "done", "all", "one", "two")]
 
 
 def find() -> Path:

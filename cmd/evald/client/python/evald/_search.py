@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, Iterator, Literal, Sequence, Union
 
 import numpy as np
@@ -330,13 +331,14 @@ class Game(Value):
     `positions` [P] that were searched, in order; `actions` [P] played in them (-1 if the game ended there because its result was proved); `visits`
     [P,A] of full searches (0 for other searches); `policy` [P,A] of full searches in floats: shares of the visits, or the improved policy of gumbel;
     `prior` [P,A] as the search has used them, and `raw_value` [P] the network's own value (0 where the rules or a proof decided, and the network was
-    not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; and `number` of the game.
+    not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; `number` of the game; and `networks`, the names of
+    the first and the second player's networks in a league, else empty.
     """
 
-    __slots__ = ("number", "positions", "actions", "visits", "q", "policy", "prior", "raw_value", "result", "_codes")
+    __slots__ = ("number", "positions", "actions", "visits", "q", "policy", "prior", "raw_value", "result", "networks", "_codes")
 
-    def __init__(self, number: int, result: int, rows: int, of: Board) -> None:
-        self.number, self.result = number, result
+    def __init__(self, number: int, result: int, rows: int, of: Board, networks: tuple[str, str]) -> None:
+        self.number, self.result, self.networks = number, result, networks
         self.positions = Positions.empty(rows, of)
         self.actions = np.empty(rows, np.int32)
         self.visits = np.empty((rows, of.actions), np.uint32)
@@ -350,6 +352,11 @@ class Game(Value):
         sides = np.where(self.positions.stones % 2 == 0, 1, -1)
         return (self.result * sides).astype(np.int8)
 
+    @property
+    def network(self) -> list[str]:
+        """[P] the name of the network that searched the position, in a league."""
+        return [self.networks[int(stones) % 2] for stones in self.positions.stones]
+
     def __len__(self) -> int:
         return len(self.q)
 
@@ -357,7 +364,7 @@ class Game(Value):
         return f"<game {self.number} of {self.positions.board.rules}, {len(self)} positions, result {self.result}>"
 
 
-def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, seed: int = 0, visits: int = 200,
+def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | Mapping[str, AnyNetwork] = None, first: int = 0, seed: int = 0, visits: int = 200,
              # evald selfplay: arguments
              fast_visits: int = 40,
              full_share: float = 0.25,
@@ -385,6 +392,10 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
              sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
     """Plays `games` games of a network against itself, many at once, and yields each when it is
     over.
+
+    A dictionary of two networks or more, with their names, is a league: each game is of two of them
+    (Game.networks), and each pair plays equally often on both sides, in the order of the games'
+    numbers. At each position the network that is to move searches.
 
     The games are of `rules`, and have the numbers `first`, `first` + 1 and so on. A game depends
     only on the `seed`, its number and the network. Up to `parallel` games are played at once, and
@@ -428,12 +439,13 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
       gumbel.
     .. evald selfplay: end
     """
-    network, of = asked(network), board(rules)
-    tell, padded = progress_of(progress), padding(sizes, network)
-    chosen = arguments.options({
+    of, tell = board(rules), progress_of(progress)
+    names, networks = _league(network)
+    padded = padding(sizes, next((one for one in networks if one is not None and not isinstance(one, (str, Evaluator))), None))
+    chosen: dict[str, Any] = {
         "games": arguments.count("games", games, 0, MOST_GAMES), "first": arguments.count("first", first, 0, MOST_GAMES), "seed": arguments.count("seed", seed, 0, MOST_SEED),
         "visits": arguments.count("visits", visits, 1), "exact": arguments.nodes("exact", exact) or None, "batch": arguments.count("batch", batch, 1),
-        "parallel": arguments.count("parallel", parallel, 1), "network": network if isinstance(network, str) else None,
+        "parallel": arguments.count("parallel", parallel, 1), "network": networks[0] if isinstance(networks[0], str) else None,
         "order": arguments.text("order", order, ("finished", "number")),
         # evald selfplay: checks
         "fast_visits": arguments.count("fast_visits", fast_visits, 2, 1000000),
@@ -458,20 +470,38 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = 
         "gumbel_scale": arguments.optional(arguments.number, "gumbel_scale", gumbel_scale, 0, 1e+06),
         "reuse": arguments.flag("reuse", reuse),
         # evald selfplay: end
-    })
-    return _play(of, network, chosen, padded, tell)
+    }
+    return _play(of, names, networks, chosen, padded, tell)
 
 
-def _play(of: Board, network: Network | Evaluator | str | None, chosen: bytes, sizes: Sequence[int], progress: Any) -> Iterator[Game]:
-    number, function, _open = _asks(network)
+def _league(network: AnyNetwork | Mapping[str, AnyNetwork]) -> tuple[list[str], list[Network | Evaluator | str | None]]:
+    """The names and networks of a league, or "" and the single one."""
+    if not isinstance(network, Mapping):
+        return [""], [asked(network)]
+    if len(network) < 2 or not all(isinstance(name, str) and name for name in network):
+        raise arguments.wrong("network", list(network), "a network, or two or more with names that are not empty")
+    networks = []
+    for name, one in network.items():
+        try:
+            networks.append(asked(one))
+        except EvaldError as wrong:
+            raise EvaldError(f"network[{name!r}]: {wrong}") from None
+    return list(network), networks
+
+
+def _play(of: Board, names: list[str], networks: Sequence[Network | Evaluator | str | None], chosen: dict[str, Any], sizes: Sequence[int], progress: Any) -> Iterator[Game]:
+    all_ = [_asks(network) for network in networks]
+    functions = [function for _, function, _ in all_ if function is not None]
+    if len(all_) > 1:
+        chosen = {**chosen, "networks": [{"name": name, "evaluator": number & 0xFFFFFFFF} for name, (number, _, _) in zip(names, all_)]}
     error = error_text()
-    call = library.selfplay(number, of._number, chosen, error)
-    with Work(call, of, function, error, (_open,), sizes) as work:
+    call = library.selfplay(all_[0][0] if len(all_) == 1 else 0, of._number, arguments.options(chosen), error)
+    with Work(call, of, functions, error, all_, sizes) as work:
         while True:
             event = work.wait(progress)
             if event is None:
                 return
-            game = Game(event.number, event.first, event.rows, of)
+            game = Game(event.number, event.first, event.rows, of, (names[event.one], names[event.two]))
             arrays = (game.positions._words, game.visits, game.q, game._codes, game.actions, game.policy, game.prior, game.raw_value)
             status = library.game(call, *(library.pointer(array) for array in arrays), error)
             if status != 0:

@@ -246,6 +246,38 @@ class Games(unittest.TestCase):
             decided = [g.prior.any(1).all() for g in evald.selfplay(20, RULES, network=uniform, visits=3, fast_visits=3, lookahead=lookahead)]
             self.assertEqual(all(decided), lookahead is not True, lookahead)
 
+    def test_league(self) -> None:
+        """Each pair of networks plays on both sides; the one that is to move searches; and games are those of these networks in any company."""
+        asked: dict[str, set[int]] = {"left": set(), "flat": set()}
+
+        def named(name: str, of):
+            def network(p: evald.Positions):
+                asked[name] |= {hash(w.tobytes()) for w in p.words}
+                return of(p)
+            return network
+
+        league = {"left": named("left", leaning), "flat": named("flat", uniform), "own": "bitsquares"}
+        chosen = dict(visits=9, full_share=1, opening_plies=0, temperature_plies=3, noise=0, seed=4)
+        games = list(evald.selfplay(24, RULES, network=league, order="number", **chosen))
+        pairs = [("left", "flat"), ("flat", "left"), ("left", "own"), ("own", "left"), ("flat", "own"), ("own", "flat")]
+        self.assertEqual([g.networks for g in games], pairs * 4)
+        for game in games:
+            self.assertEqual(game.network[:2], list(game.networks) if game.positions.stones[0] == 0 else list(game.networks)[::-1])
+            for i, name in enumerate(game.network):
+                if name in asked:
+                    self.assertIn(hash(game.positions.words[i].tobytes()), asked[name])
+                    # the search is that of this network alone: plain, without noise
+                    alone = evald.search(game.positions[i], network=leaning if name == "left" else uniform, visits=9, discount=0.99)
+                    np.testing.assert_allclose(game.policy[i], alone.policy[0], atol=1e-6)
+        again = [g for g in evald.selfplay(24, RULES, network={"left": leaning, "flat": uniform, "own": evald.Evaluator("bitsquares")}, parallel=3, batch=5, **chosen)]
+        self.assertEqual(sorted(again, key=lambda g: g.number), games)
+        self.assertEqual(pickle.loads(pickle.dumps(games[0])).networks, ("left", "flat"))
+        for wrong, said in (({"a": uniform}, "two or more"), ({"a": uniform, "": uniform}, "not empty"), ({"a": uniform, "b": 3}, r"network\['b'\]"), ({"a": uniform, "b": "missing"}, 'network "b"|missing')):
+            with self.assertRaisesRegex(evald.EvaldError, said):
+                list(evald.selfplay(1, RULES, network=wrong))
+        with self.assertRaisesRegex(evald.EvaldError, "reuse"):
+            list(evald.selfplay(1, RULES, network={"a": uniform, "b": uniform}, reuse=True))
+
     def test_reuse(self) -> None:
         """The next search begins with what the last one found of its position, and adds its visits."""
         games = [list(evald.selfplay(6, RULES, network=leaning, visits=20, full_share=1, reuse=reuse, noise=0, opening_plies=0, order="number", seed=4)) for reuse in (False, True)]
