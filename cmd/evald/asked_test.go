@@ -24,14 +24,17 @@ func TestAsked(t *testing.T) {
 	for file, blocks := range map[string]map[string]func(f ask.Field) string{
 		"client/python/evald/_search.py": {
 			"table": func(f ask.Field) string {
-				return fmt.Sprintf("    %q: (%s, %s),\n", f.Name, pythonDefault(f), title(named(f, ask.Service)))
+				return fmt.Sprintf("    %q: Searching(%s, %s, lambda value: %s),\n", f.Name, pythonDefault(f), title(named(f, ask.Service)), pythonCheck(f, "value"))
 			},
 			"arguments": func(f ask.Field) string {
 				return fmt.Sprintf("           %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
 			},
 			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") },
-			"checks": func(f ask.Field) string {
-				return fmt.Sprintf("        %s=%s,\n", f.Name, pythonCheck(f))
+			"settings": func(f ask.Field) string {
+				if slices.Contains([]string{"visits", "selection", "exact", "lookahead", "batch", "seed"}, f.Name) {
+					return "" // which functions have of their own
+				}
+				return fmt.Sprintf("    %s: %s\n", f.Name, pythonType(f))
 			},
 		},
 		"client/python/evald/_forest.py": {
@@ -42,9 +45,6 @@ func TestAsked(t *testing.T) {
 			},
 			"words": func(f ask.Field) string {
 				return inForest(f, func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") })
-			},
-			"checks": func(f ask.Field) string {
-				return inForest(f, func(f ask.Field) string { return fmt.Sprintf("            %s=%s,\n", f.Name, pythonCheck(f)) })
 			},
 		},
 		"kserve/README.md": {
@@ -72,8 +72,9 @@ func TestAsked(t *testing.T) {
 		if strings.HasSuffix(file, "_search.py") {
 			for _, f := range gameFields() {
 				texts["evald selfplay: arguments"] += fmt.Sprintf("             %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+				texts["evald selfplay: settings"] += fmt.Sprintf("    %s: %s\n", f.Name, pythonType(f))
 				texts["evald selfplay: words"] += wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ")
-				texts["evald selfplay: checks"] += strings.Replace(fmt.Sprintf("        \"%s\": %s,\n", f.Name, pythonCheck(f)), `"explore": `, `"c": `, 1)
+				texts["evald selfplay: checks"] += strings.Replace(fmt.Sprintf("        \"%s\": %s,\n", f.Name, pythonCheck(f, f.Name)), `"explore": `, `"c": `, 1)
 			}
 		}
 		for name, text := range texts {
@@ -185,9 +186,9 @@ func pythonType(f ask.Field) string {
 	return kind
 }
 
-// pythonCheck is the call that checks an argument.
-func pythonCheck(f ask.Field) string {
-	call := fmt.Sprintf(`arguments.optional(arguments.%s, "%s", %[2]s`, map[ask.Kind]string{ask.Whole: "count", ask.Number: "number", ask.Truth: "flag", ask.Choice: "text", ask.Nodes: "nodes"}[f.Kind], f.Name)
+// pythonCheck is the call that checks an argument's value.
+func pythonCheck(f ask.Field, value string) string {
+	call := fmt.Sprintf(`arguments.optional(arguments.%s, "%s", %s`, map[ask.Kind]string{ask.Whole: "count", ask.Number: "number", ask.Truth: "flag", ask.Choice: "text", ask.Nodes: "nodes"}[f.Kind], f.Name, value)
 	if pythonDefault(f) != "None" {
 		call = strings.Replace(call, "optional(arguments.", "", 1)
 		call = strings.Replace(call, ", ", "(", 1)

@@ -104,6 +104,7 @@ var kinds = withHeuristics(map[string]kind{
 	"policy":               {Spec{}, []string{"model", "exact"}, newPolicy, "the likeliest move of a network or heuristic, with exact the likeliest that is proved to keep the result; without model= as mcts"},
 	"human":                {Spec{}, []string{"model", "ahead", "threats", "diagonals", "temperature", "seed"}, newHuman, "looks ahead= stones ahead, overlooks the threats= of the other side and diagonals= with these probabilities, and draws one of the moves left by the policy of a network or heuristic, to the power 1/temperature; without model= as mcts"},
 	"mcts":                 {Spec{Search: ask.Search{Visits: ask.Usual().Visits}}, searching(mcts.PUCT, []string{"model", "visits", "time"}), newMCTS, "PUCT with a network or heuristic; without model= the networks that ship, on CPUs the fast one if time is short, or bitsquares on boards that they do not know"},
+	"gumbel":               {Spec{Search: ask.Search{Visits: ask.Usual().Visits, How: ask.How{Selection: mcts.Gumbel}}}, searching(mcts.Gumbel, []string{"model", "visits"}), newMCTS, "Gumbel AlphaZero's search with a network or heuristic, for few visits; without model= as mcts"},
 	"solver":               {Spec{}, []string{"time", "model", "exact", "random", "book", "seed"}, newSolver, "the exact best move, or with random=true any of those; if half of its time is not enough, or more than 42 cells are empty, mcts plays"},
 })
 

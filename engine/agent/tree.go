@@ -75,13 +75,13 @@ func newUCTBitsquares(s Spec, shared Shared) (Agent, error) {
 
 func newMCTS(s Spec, shared Shared) (Agent, error) { return puct(s, shared) }
 
-// puct returns the agent that searches by PUCT and evaluates leaves with a network or heuristic.
+// puct returns the agent that searches by PUCT, unless s says otherwise, and evaluates leaves with a network or heuristic.
 func puct(s Spec, shared Shared) (*searcher, error) {
 	e, err := s.evaluator(shared)
 	if err != nil {
 		return nil, err
 	}
-	return newSearcher(s, e, mcts.PUCT, shared)
+	return newSearcher(s, e, s.Selection, shared)
 }
 
 func newSearcher(s Spec, e *eval.Evaluator, rule mcts.Selection, shared Shared) (*searcher, error) {
@@ -134,7 +134,7 @@ func (s *searcher) move(ctx, inner context.Context, b *game.Board, p game.Positi
 	if legal := b.Legal(p); legal.OnesCount() == 1 && ctx.Err() == nil {
 		return b.Action(legal.First()), nil
 	}
-	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: true}
+	limits := mcts.Limits{Visits: cmp.Or(s.spec.Visits, math.MaxInt32), Batch: 1, Leaves: s.spec.Leaves, Decide: s.spec.Selection != mcts.Gumbel} // which spreads all its visits by a plan
 	err := mcts.Search(inner, s.evaluator, []*mcts.Tree{s.tree}, limits)
 	if err == nil && s.exact.On(b) > 0 && s.tree.Result() == game.Loss {
 		if err = s.root(b, p, solver.NoProbes); err == nil {

@@ -45,11 +45,11 @@ type How struct {
 	Noise          float64        `doors:"queries,service,agents,python" range:"0 to 1" without:"selection=uct|gumbel" help:"Share of Dirichlet noise in the priors of a position's moves."`
 	Alpha          float64        `doors:"queries,service,agents,python" range:"0.000001 to 1000000" default:"1" needs:"noise" without:"selection=uct|gumbel" help:"Parameter of the Dirichlet noise: a smaller one is for fewer moves at a time."`
 	Forced         float64        `doors:"queries,service,agents,python" name:"forced-playouts" range:"0 to 1000000" without:"selection=uct|gumbel" help:"K, with which puct makes at least sqrt(K * prior * visits) visits of each move that has one (KataGo's forced playouts)."`
-	Considered     int            `doors:"queries,service,python" range:"1 to 128" default:"16" needs:"selection=gumbel" help:"Moves of a position that gumbel considers."`
-	CVisit         *float64       `doors:"queries,service,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_visit of gumbel, whose values weigh (c_visit + the most visits of a move) * c_scale against the logarithms of the priors. Default: ${cVisit}."`
-	CScale         *float64       `doors:"queries,service,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_scale of gumbel, for values from 0 (lost) to 1 (won). Default: ${cScale}."`
-	Rescale        bool           `doors:"queries,service,python" default:"false" needs:"selection=gumbel" help:"Let the least value of a position's moves be 0 and the largest 1, as mctx does (with a c_scale of 0.1)."`
-	GumbelScale    *float64       `doors:"queries,service,python" range:"0 to 1000000" needs:"selection=gumbel" help:"Factor of gumbel's noise, which chooses the considered moves. With 0 they are the likeliest. Default: ${gumbelScale}."`
+	Considered     int            `doors:"queries,service,agents,python" range:"1 to 128" default:"16" needs:"selection=gumbel" help:"Moves of a position that gumbel considers."`
+	CVisit         *float64       `doors:"queries,service,agents,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_visit of gumbel, whose values weigh (c_visit + the most visits of a move) * c_scale against the logarithms of the priors. Default: ${cVisit}."`
+	CScale         *float64       `doors:"queries,service,agents,python" range:"0 to 1000000" needs:"selection=gumbel" help:"c_scale of gumbel, for values from 0 (lost) to 1 (won). Default: ${cScale}."`
+	Rescale        bool           `doors:"queries,service,agents,python" default:"false" needs:"selection=gumbel" help:"Let the least value of a position's moves be 0 and the largest 1, as mctx does (with a c_scale of 0.1)."`
+	GumbelScale    *float64       `doors:"queries,service,agents,python" range:"0 to 1000000" needs:"selection=gumbel" help:"Factor of gumbel's noise, which chooses the considered moves. With 0 they are the likeliest. Default: ${gumbelScale}."`
 }
 
 // Priors is what puct makes of a network's policy. Its zero value is the default, which depends on

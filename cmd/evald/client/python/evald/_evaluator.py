@@ -228,7 +228,9 @@ class Evaluator:
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
 
     def close(self) -> None:
-        """Releases the evaluator's resources. Later calls raise a ClosedError."""
+        """Releases the evaluator's resources, when no call uses it any more. Later calls raise a ClosedError."""
+        if _holds(thread.kept, self):
+            raise EvaldError("close: the call that has called this function uses the evaluator, and each would wait for the other: close it after the call")
         number, self._number = self._number, CLOSED
         if self.service is not None:
             self.service.close()
@@ -253,6 +255,11 @@ class Evaluator:
 
     def __repr__(self) -> str:
         return f"<evaluator {self.about['how']}>" if self._number != CLOSED or self.service is not None else "<evaluator, closed>"
+
+
+def _holds(kept: Any, e: Evaluator) -> bool:
+    """Whether e is among what calls keep."""
+    return any(one is e or getattr(one, "_open", None) is e or isinstance(one, (list, tuple)) and _holds(one, e) for one in kept)
 
 
 _opening = threading.Lock()

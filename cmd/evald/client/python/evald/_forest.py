@@ -11,7 +11,7 @@ from . import _arguments as arguments
 from ._library import ClosedError, EvaldError, error_text, failed, library, thread, told
 from ._positions import Board, Positions, PositionsLike
 from ._progress import Progress, progress_of
-from ._search import CHILDREN, MOST_SEED, NODES, AnyNetwork, Searched, Tree, _asks, asked, padding
+from ._search import CHILDREN, NODES, SEARCHING, AnyNetwork, Searched, Tree, _asks, asked, chosen_of, padding
 from ._work import Work
 
 MOST_VISITS = 1 << 30
@@ -72,26 +72,9 @@ class Forest:
                  seed: int = 0,
                  # engine/ask: end
                  sizes: Sequence[int] | None = None) -> None:
+        given = chosen_of({name: value for name, value in locals().items() if name in SEARCHING})
         self._number = -1
         network, of = asked(network), Positions(positions, rules)
-        given: dict[str, Any] = dict(
-            # engine/ask: checks
-            selection=arguments.text("selection", selection),
-            leaves=arguments.count("leaves", leaves, 1, 4096),
-            explore=arguments.optional(arguments.number, "explore", explore, 0, 1000),
-            fpu=arguments.optional(arguments.number, "fpu", fpu, -2, 2),
-            exact=arguments.optional(arguments.nodes, "exact", exact),
-            lookahead=arguments.optional(arguments.flag, "lookahead", lookahead),
-            priors=arguments.optional(arguments.text, "priors", priors),
-            transpositions=arguments.optional(arguments.flag, "transpositions", transpositions),
-            discount=arguments.number("discount", discount, 0.5, 1),
-            noise=arguments.optional(arguments.number, "noise", noise, 0, 1),
-            alpha=arguments.number("alpha", alpha, 1e-06, 1e+06),
-            forced_playouts=arguments.optional(arguments.number, "forced_playouts", forced_playouts, 0, 1e+06),
-            batch=arguments.count("batch", batch, 1, 1048576),
-            seed=arguments.count("seed", seed, 0, MOST_SEED),
-            # engine/ask: end
-        )
         self._sizes = padding(sizes, network)
         if network is None or isinstance(network, (str, Evaluator)):
             network = evaluator(network, "network")

@@ -232,6 +232,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.error = error_text()
+        self.kept: list[Any] = []  # what the calls keep whose network's function is being called
 
 
 def error_text() -> ctypes.Array[ctypes.c_char]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Mapping, Sequence, Union
+import sys
+from typing import TYPE_CHECKING, Any, Literal, Mapping, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,17 @@ from ._evaluator import Evaluator, _runtime
 from ._library import EvaldError, error_text, library
 from ._positions import Board, board
 from ._progress import Progress, progress_of
-from ._search import MOST_SEED, _asks, asked
+from ._search import MOST_SEED, _asks, asked, chosen_of
 from ._values import Value
 from ._work import Network, Work
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from ._search import SearchOptions
 
 Player = Union[Network, Evaluator, str, "os.PathLike[str]"]
 PLAYER = "a function, a module, an Evaluator, the path of a network, or the name of an agent such as 'uct-bitsquares:sims=1000'"
@@ -89,15 +98,6 @@ class Match(Value):
         return f"{self.rules}, {played} games, {self.openings} different openings, seed {self.seed}\n" + columns(rows) + "".join(forfeits)
 
 
-def searching(visits: int, exact: int | bool | None, lookahead: bool | None) -> dict[str, Any]:
-    """The options of the searches of functions and evaluators."""
-    given = dict(
-        visits=arguments.count("visits", visits, 1, 1 << 30), exact=arguments.optional(arguments.nodes, "exact", exact),
-        lookahead=arguments.optional(arguments.flag, "lookahead", lookahead),
-    )
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def columns(rows: list[list[str]]) -> str:
     """A table as text, with columns aligned to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
@@ -105,8 +105,8 @@ def columns(rows: list[list[str]]) -> str:
 
 
 def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games: int = 100, visits: int = 800,
-          exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
-          progress: Progress | None = None) -> Match:
+          selection: Literal["puct", "uct", "gumbel"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, opening_plies: int | None = None, parallel: int = 128, sizes: Sequence[int] | None = None,
+          progress: Progress | None = None, **search: Unpack[SearchOptions]) -> Match:
     """Plays a match of two players or more, each against each other, as `evald match` does,
     on the board of `rules`.
 
@@ -114,8 +114,9 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
     evald.torch.ModuleNetwork), an Evaluator, the path of a network (an os.PathLike, or text such as
     "nets/mine.onnx"), or an agent or level by its name, as `evald help match` lists them, with its
     own settings: "uct-bitsquares:sims=1000", "mcts:visits=100", "strong". Functions, modules,
-    Evaluators and paths search with `visits` at each move, 1 to 2^30, and `exact` and `lookahead`
-    as in search: functions plainly, unless these say otherwise.
+    Evaluators and paths search with `visits` at each move, 1 to 2^30, by `selection`, `exact` and
+    `lookahead` as in search: functions plainly, unless these say otherwise. `search` are its further
+    arguments that change what it finds, such as explore=2 or c_scale=0.1.
 
     Each two players play `games` games, an even number: each of games / 2 random openings of
     `opening_plies` stones (None: a tenth of the cells, 8 at most) twice, with colours exchanged.
@@ -137,7 +138,7 @@ def match(players: Mapping[str, Player], rules: str | Board = "7x6x4", *, games:
     given = dict(
         games=arguments.count("games", games, 2, MOST_GAMES), seed=arguments.count("seed", seed, 0, MOST_SEED),
         opening_plies=arguments.optional(arguments.count, "opening_plies", opening_plies, 0, of.cells - 1), parallel=arguments.count("parallel", parallel, 1, 1 << 14),
-        search=searching(visits, exact, lookahead),
+        search=chosen_of(dict(visits=visits, selection=selection, exact=exact, lookahead=lookahead, **search)),
     )
     if given["games"] % 2:
         raise arguments.wrong("games", games, "even, because each opening is played twice")

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Iterable, Literal, Union
+import sys
+from typing import TYPE_CHECKING, Any, Iterable, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ from ._progress import Progress, progress_of
 from ._search import AnyNetwork, Game, asked, search
 from ._values import Value
 from ._work import Work
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from ._search import SearchOptions
 
 # The columns and their types, in the order of the library's calls.
 COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
@@ -160,13 +169,15 @@ def _of_game(game: Game) -> Records:
     return Records(positions, columns, codes)
 
 
-def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct", batch: int = 256,
-              seed: int = 0, progress: Progress | None = None) -> Records:
+def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct",
+              exact: int | bool | None = None, lookahead: bool | None = None, batch: int = 256, seed: int = 0, progress: Progress | None = None,
+              **options: Unpack[SearchOptions]) -> Records:
     """`records` of the same positions with the visits and values of new searches, as in MuZero
     Reanalyze: old games give a newer network its targets.
 
     All positions whose game is not over are searched, also those without a full search; `network`,
-    `visits`, `selection`, `batch`, `seed` and `progress` are those of `search`. `visits` of the
+    `visits`, `selection`, `exact`, `lookahead`, `batch`, `seed`, `progress` and further `options` are
+    those of `search`. `visits` of the
     result are the shares of its policy in `visits`, at least one of an action, `q` its values, and
     `source` is function, or that of the network's answers. Positions, z, gameover, ply, move, game
     and weight stay as they are.
@@ -175,7 +186,7 @@ def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64,
         raise arguments.wrong("records", records, "Records")
     of, visits, told = asked(network), arguments.count("visits", visits, 1, 1 << 30), progress_of(progress)
     positions, open_ = records.positions, records.positions.results() == NOT_OVER
-    found = search(positions[open_], network=of, visits=visits, selection=selection, batch=batch, seed=seed, progress=told)
+    found = search(positions[open_], network=of, visits=visits, selection=selection, exact=exact, lookahead=lookahead, batch=batch, seed=seed, progress=told, **options)
     again = {name: np.array(getattr(records, name), kind) for name, kind in COLUMNS.items()}
     shares = np.rint(found.policy * visits).astype(np.uint32)
     none = shares.sum(1) == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+import sys
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Literal, Mapping, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,20 @@ import numpy.typing as npt
 from . import _arguments as arguments
 from ._evaluator import Evaluator
 from ._library import EvaldError, error_text, failed, library, told
-from ._match import columns, searching
+from ._match import columns
 from ._positions import Board, Positions, PositionsLike, board
 from ._progress import Progress, progress_of
-from ._search import NO_MOVE, AnyNetwork, _asks, _solved, asked, padding
+from ._search import NO_MOVE, AnyNetwork, _asks, _solved, asked, chosen_of, padding
 from ._values import Value
 from ._work import Work
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from ._search import SearchOptions
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -123,7 +132,8 @@ class Scores(Value):
 
 
 def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], rules: str | Board | None = None, *, visits: int | Sequence[int] = (0, 100),
-          exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False, sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Scores:
+          selection: Literal["puct", "uct", "gumbel"] = "puct", exact: int | bool | None = None, lookahead: bool | None = None, raw: bool = False,
+          sizes: Sequence[int] | None = None, progress: Progress | None = None, **search: Unpack[SearchOptions]) -> Scores:
     """Compares the likeliest moves of a network, and of searches with it, with exact scores, as
     `evald score` does.
 
@@ -136,8 +146,9 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
 
     `visits` is one number of visits or several, each 0 or from 2 to 2^30. 0 is the policy without a
     search. Unless `raw` is True, the rules answer positions that the next stones decide, and leave
-    out moves that lose to the next stone; with `raw` the policy is the network's own. `exact`
-    and `lookahead` are as in search: functions are searched plainly, unless these say otherwise.
+    out moves that lose to the next stone; with `raw` the policy is the network's own. `selection`,
+    `exact` and `lookahead` are as in search: functions are searched plainly, unless these say
+    otherwise. `search` are its further arguments that change what it finds, such as explore=2.
     With `sizes` a function sees only batches of these numbers of positions. `progress` is called
     with the numbers of answers so far and of all; True shows a bar of tqdm.
 
@@ -174,7 +185,7 @@ def score(network: AnyNetwork, sets: Set | Iterable[Path] | Mapping[str, Set], r
     number, function, held = _asks(of)
     if raw and held is not None and held.service is not None:
         raise EvaldError("raw is True, and must be False with a service, whose answers have the rules' help: open the network here, without url")
-    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=searching(100, exact, lookahead)))
+    options = arguments.options(dict(sets=given, visits=numbers, raw=raw, other=rules is not None, search=chosen_of(dict(selection=selection, exact=exact, lookahead=lookahead, **search))))
     error = error_text()
     call = library.score(number, where._number, len(words), library.pointer(words), options, library.pointer(scores), error)
     with Work(call, where, function, error, (words, scores, held), padded) as work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Iterator, Literal, Sequence, Union
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -18,32 +18,101 @@ from ._service import SEARCHED, Service
 from ._values import Value
 from ._work import Network, Work
 
+MOST_SEED = (1 << 64) - 1
 AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]
 
-SEARCHING: dict[str, tuple[Any, bool]] = {  # of each argument its default, and whether a service accepts it
+
+class Searching(NamedTuple):
+    """An argument of searches."""
+
+    default: Any
+    served: bool  # whether a service accepts it
+    check: Callable[[Any], Any]
+
+
+SEARCHING: dict[str, Searching] = {
     # engine/ask: table
-    "visits": (800, True),
-    "selection": ("puct", True),
-    "leaves": (1, False),
-    "explore": (None, True),
-    "fpu": (None, True),
-    "exact": (None, True),
-    "lookahead": (None, True),
-    "priors": (None, True),
-    "transpositions": (None, True),
-    "discount": (1, True),
-    "noise": (None, True),
-    "alpha": (1, True),
-    "forced_playouts": (None, True),
-    "considered": (16, True),
-    "c_visit": (None, True),
-    "c_scale": (None, True),
-    "rescale": (False, True),
-    "gumbel_scale": (None, True),
-    "batch": (256, False),
-    "seed": (0, True),
+    "visits": Searching(800, True, lambda value: arguments.count("visits", value, 1, 1073741824)),
+    "selection": Searching("puct", True, lambda value: arguments.text("selection", value)),
+    "leaves": Searching(1, False, lambda value: arguments.count("leaves", value, 1, 4096)),
+    "explore": Searching(None, True, lambda value: arguments.optional(arguments.number, "explore", value, 0, 1000)),
+    "fpu": Searching(None, True, lambda value: arguments.optional(arguments.number, "fpu", value, -2, 2)),
+    "exact": Searching(None, True, lambda value: arguments.optional(arguments.nodes, "exact", value)),
+    "lookahead": Searching(None, True, lambda value: arguments.optional(arguments.flag, "lookahead", value)),
+    "priors": Searching(None, True, lambda value: arguments.optional(arguments.text, "priors", value)),
+    "transpositions": Searching(None, True, lambda value: arguments.optional(arguments.flag, "transpositions", value)),
+    "discount": Searching(1, True, lambda value: arguments.number("discount", value, 0.5, 1)),
+    "noise": Searching(None, True, lambda value: arguments.optional(arguments.number, "noise", value, 0, 1)),
+    "alpha": Searching(1, True, lambda value: arguments.number("alpha", value, 1e-06, 1e+06)),
+    "forced_playouts": Searching(None, True, lambda value: arguments.optional(arguments.number, "forced_playouts", value, 0, 1e+06)),
+    "considered": Searching(16, True, lambda value: arguments.count("considered", value, 1, 128)),
+    "c_visit": Searching(None, True, lambda value: arguments.optional(arguments.number, "c_visit", value, 0, 1e+06)),
+    "c_scale": Searching(None, True, lambda value: arguments.optional(arguments.number, "c_scale", value, 0, 1e+06)),
+    "rescale": Searching(False, True, lambda value: arguments.flag("rescale", value)),
+    "gumbel_scale": Searching(None, True, lambda value: arguments.optional(arguments.number, "gumbel_scale", value, 0, 1e+06)),
+    "batch": Searching(256, False, lambda value: arguments.count("batch", value, 1, 1048576)),
+    "seed": Searching(0, True, lambda value: arguments.count("seed", value, 0, MOST_SEED)),
     # engine/ask: end
 }
+
+
+class SearchOptions(TypedDict, total=False):
+    """Further arguments of searches, as in search."""
+
+    # engine/ask: settings
+    leaves: int
+    explore: float | None
+    fpu: float | None
+    priors: Literal["flat", "policy"] | None
+    transpositions: bool | None
+    discount: float
+    noise: float | None
+    alpha: float
+    forced_playouts: float | None
+    considered: int
+    c_visit: float | None
+    c_scale: float | None
+    rescale: bool
+    gumbel_scale: float | None
+    # engine/ask: end
+
+
+class GameOptions(TypedDict, total=False):
+    """Further arguments of selfplay."""
+
+    seed: int
+    visits: int
+    exact: int | bool
+    batch: int
+    parallel: int
+    order: Literal["finished", "number"]
+    sizes: Sequence[int] | None
+    progress: Progress | None
+    # evald selfplay: settings
+    fast_visits: int
+    full_share: float
+    selection: Literal["puct", "gumbel"]
+    explore: float
+    noise: float
+    alpha: float
+    discount: float
+    openings: Literal["random", "plausible", "openings", "mixed"]
+    opening_plies: int | None
+    temperature: float
+    temperature_plies: int | None
+    resign: float
+    lookahead: bool | None
+    fpu: float | None
+    forced_playouts: float | None
+    considered: int
+    c_visit: float | None
+    c_scale: float | None
+    rescale: bool
+    gumbel_scale: float | None
+    reuse: bool
+    # evald selfplay: end
+
+
 INTEGERS = ("node_visits", "parents", "action_from_parent", "children_index", "children_visits")
 NODES = ("node_visits", "parents", "action_from_parent", "node_values", "raw_values")
 CHILDREN = ("children_index", "children_visits", "children_prior_logits", "children_rewards", "children_discounts", "children_values")
@@ -51,7 +120,6 @@ Integers = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 
 NO_MOVE = -1000  # the score of an illegal action
-MOST_SEED = (1 << 64) - 1
 MOST_GAMES = (1 << 62) - 1  # the number of the last game has 63 bits
 
 
@@ -123,6 +191,15 @@ class Searched(Rows):
         return f"<searches of {self.positions!r} by {self.rule}>"
 
 
+def chosen_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The checked arguments of a search that are not None."""
+    for name in given:
+        if name not in SEARCHING:
+            raise TypeError(f"unexpected keyword argument {name!r}: searches have {', '.join(SEARCHING)}")
+    found = {name: SEARCHING[name].check(value) for name, value in given.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
     """Checks the argument network. A path becomes text, and a module of PyTorch a function."""
     if isinstance(network, (str, os.PathLike)) and not callable(network):
@@ -155,8 +232,8 @@ def _asks(network: Network | Evaluator | str | None) -> tuple[int, Network | Non
 def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], progress: Any) -> Searched:
     """Searches with the model `search` of a service."""
     n, a = len(found.positions), found.positions.board.actions
-    chosen = {name: value for name, value in chosen.items() if name == "visits" or value != SEARCHING[name][0]}
-    if wrong := [name for name in chosen if not SEARCHING[name][1]]:
+    chosen = {name: value for name, value in chosen.items() if name == "visits" or value != SEARCHING[name].default}
+    if wrong := [name for name in chosen if not SEARCHING[name].served]:
         raise EvaldError(f"a service searches with its own {' and '.join(wrong)}: leave it out; or search here, with the function network=evaluator.network")
     if service.named:
         raise EvaldError(
@@ -247,33 +324,10 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     >>> search("445566", visits=50).best      # completes three in a row
     array([2], dtype=int32)
     """
+    given = chosen_of({name: value for name, value in locals().items() if name in SEARCHING})
     network, of = asked(network), Positions(positions, rules)
     tell = progress_of(progress)
     found, error = Searched(of), error_text()
-    given: dict[str, Any] = dict(
-        # engine/ask: checks
-        visits=arguments.count("visits", visits, 1, 1073741824),
-        selection=arguments.text("selection", selection),
-        leaves=arguments.count("leaves", leaves, 1, 4096),
-        explore=arguments.optional(arguments.number, "explore", explore, 0, 1000),
-        fpu=arguments.optional(arguments.number, "fpu", fpu, -2, 2),
-        exact=arguments.optional(arguments.nodes, "exact", exact),
-        lookahead=arguments.optional(arguments.flag, "lookahead", lookahead),
-        priors=arguments.optional(arguments.text, "priors", priors),
-        transpositions=arguments.optional(arguments.flag, "transpositions", transpositions),
-        discount=arguments.number("discount", discount, 0.5, 1),
-        noise=arguments.optional(arguments.number, "noise", noise, 0, 1),
-        alpha=arguments.number("alpha", alpha, 1e-06, 1e+06),
-        forced_playouts=arguments.optional(arguments.number, "forced_playouts", forced_playouts, 0, 1e+06),
-        considered=arguments.count("considered", considered, 1, 128),
-        c_visit=arguments.optional(arguments.number, "c_visit", c_visit, 0, 1e+06),
-        c_scale=arguments.optional(arguments.number, "c_scale", c_scale, 0, 1e+06),
-        rescale=arguments.flag("rescale", rescale),
-        gumbel_scale=arguments.optional(arguments.number, "gumbel_scale", gumbel_scale, 0, 1e+06),
-        batch=arguments.count("batch", batch, 1, 1048576),
-        seed=arguments.count("seed", seed, 0, MOST_SEED),
-        # engine/ask: end
-    )
     tree, padded = arguments.flag("tree", tree), padding(sizes, network)
     if network is None or isinstance(network, (str, Evaluator)):
         network = evaluator(network, "network")

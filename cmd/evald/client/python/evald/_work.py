@@ -8,7 +8,7 @@ from typing import Any, Callable, Protocol, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import LOST, EvaldError, Event, error_text, failed, library, told
+from ._library import LOST, EvaldError, Event, error_text, failed, library, thread, told
 from ._positions import Board, Positions
 
 ENDED, NOTHING, ASKED, PLAYED = range(4)
@@ -88,10 +88,13 @@ class Work:
             if status != 0:
                 raise failed(status, self._error)
         try:
+            thread.kept.append(self._keep)
             policy, wdl = self._ask(network, words)
         except BaseException as error:
             library.answer(self._number, 0, None, None, f"the network's function raised {error!r}"[:1000].encode(), self._error)
             raise
+        finally:
+            thread.kept.pop()
         status = library.answer(self._number, rows, library.pointer(wdl), library.pointer(policy), None, self._error)
         if status != 0:
             raise failed(status, self._error)

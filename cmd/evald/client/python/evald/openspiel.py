@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,15 @@ from ._evaluator import evaluator
 from ._library import EvaldError
 from ._positions import Positions
 from . import _arguments as arguments
-from ._search import SEARCHING, AnyNetwork, asked, search
+from ._search import SEARCHING, AnyNetwork, asked, chosen_of, search
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from ._search import SearchOptions
 
 __all__ = ["Bot", "Evaluator", "positions"]
 
@@ -83,12 +91,15 @@ class Evaluator(mcts.Evaluator):
 
 
 class Bot(pyspiel.Bot):
-    """A bot that plays the best action of evald's search. `network`, `visits` and `options` are
-    arguments of evald.search."""
+    """A bot that plays the best action of evald's search. `network`, `visits`, `selection`,
+    `exact`, `lookahead`, `seed` and further `options` are arguments of evald.search."""
 
-    def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"][0], **options: Any) -> None:
+    def __init__(self, network: AnyNetwork = None, *, visits: int = SEARCHING["visits"].default, selection: Literal["puct", "uct", "gumbel"] = "puct",
+                 exact: int | bool | None = None, lookahead: bool | None = None, seed: int = 0, **options: Unpack[SearchOptions]) -> None:
         super().__init__()
-        self._network, self._visits, self._options = asked(network), arguments.count("visits", visits, 1), options
+        self._network, self._visits = asked(network), arguments.count("visits", visits, 1)
+        self._options: dict[str, Any] = dict(selection=selection, exact=exact, lookahead=lookahead, seed=seed, **options)
+        chosen_of(self._options)
 
     def __reduce__(self) -> Any:
         return functools.partial(type(self), self._network, visits=self._visits, **self._options), ()

@@ -8,7 +8,8 @@ Workers must be spawned: evald does not work in a child that was forked from a p
 """
 from __future__ import annotations
 
-from typing import Any, Iterator
+import sys
+from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
 import torch
@@ -17,6 +18,14 @@ from torch.utils.data import IterableDataset, get_worker_info
 from . import _arguments as arguments
 from ._positions import Board, Positions, rules_text
 from ._search import AnyNetwork, asked, selfplay
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+    from ._search import GameOptions
 
 __all__ = ["ModuleNetwork", "SelfPlay"]
 
@@ -35,7 +44,7 @@ class SelfPlay(IterableDataset[Row]):
     games, increase `first` by `games` between passes.
     """
 
-    def __init__(self, games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, **options: Any) -> None:
+    def __init__(self, games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork = None, first: int = 0, **options: Unpack[GameOptions]) -> None:
         super().__init__()
         self.games, self.first = arguments.count("games", games), arguments.count("first", first)
         self.rules, self.network, self.options = rules_text(rules), asked(network), options

@@ -97,7 +97,7 @@ def games(n: int = 2) -> evald.Environment:
 
 # Right arguments of each function and method: (a function without arguments that returns the callable, its arguments).
 # Arguments of searches, each with a value that does something.
-SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _) in SEARCHING.items()}
+SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _, _) in SEARCHING.items()}
 SEARCH |= dict(visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="policy", transpositions=False)
 
 FOREST = set(inspect.signature(evald.Forest).parameters) & set(SEARCH)
@@ -107,15 +107,15 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "evaluate": (lambda: evald.evaluate, dict(positions="4", rules="7x6x4", model="default-fast", raw=False)),
     "match": (
         lambda: evald.match,
-        dict(players={"a": uniform, "b": "random"}, rules="4x4x3", games=2, visits=2, exact=9, lookahead=True, seed=3, opening_plies=1, parallel=2, sizes=None, progress=None),
+        dict(players={"a": uniform, "b": "random"}, rules="4x4x3", games=2, visits=2, selection="gumbel", exact=9, lookahead=True, seed=3, opening_plies=1, parallel=2, sizes=None, progress=None),
     ),
     "score": (
         lambda: evald.score,
-        dict(network="bitsquares", sets=lambda: evald.labels(["12", "3"], "4x4x3"), rules="4x4x3", visits=0, exact=9, lookahead=True, raw=True, sizes=None, progress=None),
+        dict(network="bitsquares", sets=lambda: evald.labels(["12", "3"], "4x4x3"), rules="4x4x3", visits=0, selection="puct", exact=9, lookahead=True, raw=True, sizes=None, progress=None),
     ),
     "labels": (lambda: evald.labels, dict(positions=["12"], rules="4x4x3", nodes=50, threads=1, progress=None)),
     "write": (lambda: evald.write, dict(records=records, path=recorded().name + "/written", progress=None)),
-    "reanalyse": (lambda: evald.reanalyse, dict(records=records, network=None, visits=2, selection="gumbel", batch=8, seed=3, progress=None)),
+    "reanalyse": (lambda: evald.reanalyse, dict(records=records, network=None, visits=2, selection="gumbel", exact=9, lookahead=True, batch=8, seed=3, progress=None)),
     "search": (lambda: evald.search, dict(positions="4", rules="7x6x4", network="default-fast", tree=False, sizes=None, progress=None, **SEARCH)),
     "Forest": (lambda: evald.Forest, dict(positions="4", rules="7x6x4", network="default-fast", sizes=None, **{name: SEARCH[name] for name in FOREST})),
     "Forest.run": (lambda: evald.Forest(FOUR).run, dict(visits=2, tree=False, progress=None)),
@@ -160,7 +160,7 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "openspiel.Evaluator": (lambda: evald.openspiel.Evaluator, dict(model="default-fast", cache=3)),
     "openspiel.Evaluator.evaluate": (lambda: evald.openspiel.Evaluator("default-fast").evaluate, dict(state=openspiel_state)),
     "openspiel.Evaluator.prior": (lambda: evald.openspiel.Evaluator("default-fast").prior, dict(state=openspiel_state)),
-    "openspiel.Bot": (lambda: evald.openspiel.Bot, dict(network="default-fast", visits=2)),
+    "openspiel.Bot": (lambda: evald.openspiel.Bot, dict(network="default-fast", visits=2, selection="puct", exact=9, lookahead=True, seed=3)),
     "openspiel.Bot.step": (lambda: evald.openspiel.Bot(**SMALL).step, dict(state=openspiel_state)),
     "openspiel.Bot.step_with_policy": (lambda: evald.openspiel.Bot(**SMALL).step_with_policy, dict(state=openspiel_state)),
     "openspiel.positions": (lambda: evald.openspiel.positions, dict(state=openspiel_state)),

@@ -5,6 +5,7 @@ import io
 import os
 import pathlib
 import pickle
+import tempfile
 import unittest
 from contextlib import redirect_stdout
 from typing import Any
@@ -80,6 +81,39 @@ class Searches(unittest.TestCase):
         for chosen in (dict(c_visit=5), dict(c_scale=0.1), dict(rescale=True), dict(gumbel_scale=1), dict(considered=2)):
             seen.add(evald.search("-", RULES, network=leaning, visits=17, selection="gumbel", **{"gumbel_scale": 0, **chosen}).policy.tobytes())
         self.assertEqual(len(seen), 6)
+
+    def test_options(self) -> None:
+        """Matches, scores and reanalysis take a search's arguments, which change what they find; wrong ones are errors that name them."""
+        labels = evald.labels(starts(), RULES)
+        usual = evald.score(leaning, labels, visits=20)
+        self.assertNotEqual(evald.score(leaning, labels, visits=20, explore=9).good.tolist(), usual.good.tolist())
+        self.assertIn("gumbel", str(evald.score(leaning, labels, visits=5, selection="gumbel", c_scale=0.1).report))
+        players = dict(a=leaning, b=uniform)
+        tables = {str(evald.match(players, RULES, games=20, visits=9, seed=2, **chosen).score) for chosen in (dict(), dict(explore=0.1), dict(selection="gumbel", considered=2))}
+        self.assertEqual(len(tables), 3)
+        games = list(evald.selfplay(3, RULES, network=leaning, visits=5, full_share=1))
+        evald.write(games, path := os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "g.parquet"))
+        old = evald.read(path)
+        self.assertNotEqual(evald.reanalyse(old, network=leaning, explore=50), evald.reanalyse(old, network=leaning))
+        for call in (lambda **k: evald.match(players, RULES, games=2, **k), lambda **k: evald.score(leaning, labels, **k), lambda **k: evald.reanalyse(old, network=leaning, **k)):
+            with self.assertRaisesRegex(TypeError, "argument 'explor'"):
+                call(explor=2)
+            with self.assertRaisesRegex(evald.EvaldError, "fpu is 9"):
+                call(fpu=9)
+
+    def test_close(self) -> None:
+        """A function closes evaluators of its own, but none that waits for its answer."""
+        used = evald.Evaluator(backend="bitsquares")
+
+        def closes(p: evald.Positions):
+            evald.Evaluator(backend="uniform").close()
+            with self.assertRaisesRegex(evald.EvaldError, "close it after the call"):
+                used.close()
+            return leaning(p)
+
+        self.assertEqual(int(evald.match({"a": closes, "b": used}, RULES, games=2, visits=4).games.sum()), 4)
+        list(evald.selfplay(1, RULES, network={"a": closes, "b": used}, visits=4))
+        used.close()
 
     def test_raw_value(self) -> None:
         of = starts()

@@ -54,6 +54,14 @@ labels = evald.labels(["12", "13"], "5x4x4", nodes=1000)
 scores = evald.score(network, {"solved": (["12"], evald.solve("12", "5x4x4")), "file": "set.txt", "labels": labels}, "5x4x4", visits=(0, 100), raw=True)
 scores = evald.score("default", ["a.txt", pathlib.Path("b.txt")], visits=100)
 good: float = float(scores.good[0] + scores.good_interval[0, 1])
+scores = evald.score(network, labels, selection="gumbel", c_scale=0.1)
+table = evald.match({"new": network, "old": "gumbel:visits=16"}, explore=2, noise=0.25)
+forest = evald.Forest(["12", "13"], "5x4x4", network=network, noise=0.25)
+found: evald.Searched = forest.run(8, tree=True)
+forest.set_prior(found.prior)
+after: evald.Positions = forest.play(found.best)
+game = next(evald.selfplay(1, network={"a": network, "b": "default"}))
+both: tuple[str, str] = game.networks
 raw: evald.Answers = evald.evaluate("12", raw=True)
 '''
 
@@ -70,11 +78,14 @@ evald.reanalyse(evald.read("x"), visit=3)
 evald.write(3, "x")
 evald.Positions("4").planes(layout="NCWH")
 evald.evaluate("4", row=True)
+evald.match({"a": "random", "b": "uct"}, explor=2)
+evald.Forest("4", selection="gumbel")
+evald.score("default", "set.txt", priors="sharp")
 '''
 
 WRONGS = [
     (2, "Incompatible types"), (3, 'Literal\\[.numbr'), (4, 'argument "game"'), (5, "Dict entry 0"), (6, 'argument "visit"'), (7, 'Argument 2 to "score"'), (8, 'argument "node"'),
-    (9, "Literal\\[.gumbl"), (10, 'argument "visit"'), (11, 'Argument 1 to "write"'), (12, "Literal\\[.NCWH"), (13, 'argument "row"'),
+    (9, "Literal\\[.gumbl"), (10, 'argument "visit"'), (11, 'Argument 1 to "write"'), (12, "Literal\\[.NCWH"), (13, 'argument "row"'), (14, 'argument "explor"'), (15, "Literal\\[.gumbel"), (16, "Literal\\[.sharp"),
 ]
 
 
