@@ -293,5 +293,8 @@ func (r *request) message() *kserve.ModelInferResponse {
 		tensors[i].Name, tensors[i].Datatype, tensors[i].Shape = o.name, o.datatype, o.shape
 		m.Outputs[i], m.RawOutputContents[i] = &tensors[i], o.raw
 	}
+	if r.rule != "" {
+		m.Parameters = map[string]*kserve.InferParameter{ruleParameter: {ParameterChoice: &kserve.InferParameter_StringParam{StringParam: r.rule}}}
+	}
 	return m
 }

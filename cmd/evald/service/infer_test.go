@@ -370,6 +370,9 @@ func TestProgress(t *testing.T) {
 			t.Errorf("part %d has %d visits, the one before %d", parts, n, visits)
 		}
 		if visits = n; last {
+			if rule := got.InferResponse.Parameters[ruleParameter].GetStringParam(); !strings.HasPrefix(rule, "puct of 1000 visits") || rule != want.Parameters[ruleParameter].GetStringParam() {
+				t.Errorf("the last part is searched by %q", rule)
+			}
 			if diff := cmp.Diff(raws(want), raws(got.InferResponse)); diff != "" {
 				t.Errorf("the last part (-without progress +with):\n%s", diff)
 			}
@@ -386,13 +389,14 @@ func TestProgress(t *testing.T) {
 	if reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != eventStream || len(events) < 4 {
 		t.Fatalf("%d %v %s", reply.StatusCode, reply.Header, text)
 	}
+	const rule = `"parameters":{"rule":"puct of 1000 visits, lookahead, exact 1000, flat priors, transpositions"`
 	_, single := s.post(t, path, nil, bytes.Replace(body, []byte(`,"progress":true`), nil, 1))
 	for i, e := range events {
-		last := fmt.Sprintf(`"parameters":{%q:%v},`, finalParameter, i == len(events)-1)
-		if !strings.HasPrefix(e, "data: {") || !strings.Contains(e, last) {
+		last := fmt.Sprintf(`,%q:%v}`, finalParameter, i == len(events)-1)
+		if !strings.HasPrefix(e, "data: {") || !strings.Contains(e, rule+last) {
 			t.Errorf("event %d: %s", i, e)
 		}
-		if i == len(events)-1 && strings.Replace(e[len("data: "):], last, "", 1) != string(single) {
+		if i == len(events)-1 && strings.Replace(e[len("data: "):], last, "}", 1) != string(single) {
 			t.Errorf("the last event is %s, without progress %s", e, single)
 		}
 	}

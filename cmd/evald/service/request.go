@@ -52,6 +52,7 @@ type request struct {
 	waited  queue.Timing
 	times   times
 	answer  answer
+	rule    string       // of a search, in words
 	report  func() error // sends answer as an intermediate result; nil if the transport allows only one answer
 }
 

@@ -100,8 +100,13 @@ func (c *restCall) encode(last string) (head, tail []byte) {
 		b = append(b, `,"id":`...)
 		b = appendString(b, c.id)
 	}
-	if last != "" {
+	switch {
+	case last != "" && c.rule != "":
+		b = fmt.Appendf(b, `,"parameters":{%q:%q,%q:%s}`, ruleParameter, c.rule, finalParameter, last)
+	case last != "":
 		b = fmt.Appendf(b, `,"parameters":{%q:%s}`, finalParameter, last)
+	case c.rule != "":
+		b = fmt.Appendf(b, `,"parameters":{%q:%q}`, ruleParameter, c.rule)
 	}
 	b = append(b, `,"outputs":[`...)
 	for i := range c.answer.outputs {

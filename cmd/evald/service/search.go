@@ -25,6 +25,7 @@ func (s *Server) search(ctx context.Context, m *model, r *request, b *eval.Batch
 	visits, actions := r.search.Visits, b.Board.Actions()
 	limits := mcts.Limits{Visits: visits, Batch: max(1, min(m.MaxRows, len(b.Pos)))} // each tree has one leaf in progress
 	config := r.search.Config(m.evaluator.Backend())
+	r.rule = r.search.Rule(m.evaluator.Backend(), b.Board)
 	f := founds.Get().(*found)
 	f.visits, f.q = zeros(f.visits, actions*len(b.Pos)), zeros(f.q, actions*len(b.Pos))
 	forest, _ := s.forests.Get().(*mcts.Forest)

@@ -99,7 +99,10 @@ func (s grpcService) streamAnswer(
 ) {
 	defer r.end()
 	part := func(m *kserve.ModelInferResponse, last bool) *kserve.ModelStreamInferResponse {
-		m.Parameters = map[string]*kserve.InferParameter{finalParameter: {ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: last}}}
+		if m.Parameters == nil {
+			m.Parameters = map[string]*kserve.InferParameter{}
+		}
+		m.Parameters[finalParameter] = &kserve.InferParameter{ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: last}}
 		return &kserve.ModelStreamInferResponse{InferResponse: m}
 	}
 	r.report = func() error { return send(part(r.message(), false)) }
@@ -118,6 +121,9 @@ func (s grpcService) streamAnswer(
 	_ = send(response) // the client may be gone
 	r.answer.release()
 }
+
+// ruleParameter is the parameter of an answer that says in words how it was searched.
+const ruleParameter = "rule"
 
 // finalParameter is Triton's parameter of an answer that says whether it is the last one to its request.
 const finalParameter = "triton_final_response"

@@ -241,14 +241,14 @@ def _searched_by(service: Service, found: Searched, chosen: dict[str, Any], prog
         )
     for i in range(0, n, SEARCHED):
         rows = slice(i, i + SEARCHED)
-        answers, _ = service.ask("search", found.positions[rows], dict(visits=a, policy=a, q=a, wdl=3), chosen)
+        answers, _, rule = service.ask("search", found.positions[rows], dict(visits=a, policy=a, q=a, wdl=3), chosen)
+        found.rule = f"the service {service.url}: {rule}" if rule else f"the service {service.url}"
         found.visits[rows], found.policy[rows], found.q[rows], found.wdl[rows] = (answers[name] for name in ("visits", "policy", "q", "wdl"))
         if progress is not None:
             progress(min(i + SEARCHED, n), n)
     likely = found.policy == found.policy.max(1, keepdims=True, initial=0)
     found.best[:] = np.where(found.policy.any(1), np.where(likely, found.q, -2).argmax(1), -1)
     found.prior[:] = np.nan
-    found.rule = f"the service {service.url}"
     found.proved[:] = np.where((found.wdl == 1).any(1), found.wdl[:, 0] - found.wdl[:, 2], 2)
     return found
 

@@ -100,8 +100,9 @@ class Service:
             raise EvaldError(f"evald: the service {self.url}: {f'model {self.model!r}' if self.named else 'it'} is not there, or not ready") from None
         return dict(model=self.model, how=f"model {self.model} of {self.url}", network=True, games=[], notes=[])
 
-    def ask(self, model: str, positions: Positions, outputs: Mapping[str, int], parameters: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:
-        """Asks a model for outputs, given as a dict of names and numbers of columns C. Returns them, [N,C] each, and the source of each answer."""
+    def ask(self, model: str, positions: Positions, outputs: Mapping[str, int], parameters: Mapping[str, Any]) -> tuple[dict[str, Array], list[str], str]:
+        """Asks a model for outputs, given as a dict of names and numbers of columns C. Returns them, [N,C] each, the source of each answer, and
+        the search in words, or ""."""
         b, n = positions.board, len(positions)
         words = positions.words if b.columns * (b.rows + 1) > 64 else positions.words[:, ::2]
         body = np.ascontiguousarray(words, "<u8").tobytes()
@@ -114,12 +115,13 @@ class Service:
         try:
             length = int(headers["Inference-Header-Content-Length"])
             at, arrays = length, {}
-            for o in json.loads(content[:length])["outputs"]:
+            told = json.loads(content[:length])
+            for o in told["outputs"]:
                 size = o["parameters"]["binary_data_size"]
                 arrays[o["name"]] = _strings(content[at : at + size]) if o["datatype"] == "BYTES" else np.frombuffer(content[at : at + size], TYPES[o["datatype"]])
                 at += size
             found: dict[str, Array] = {name: arrays[name].reshape(n, columns) for name, columns in outputs.items()}  # type: ignore[union-attr]
-            return found, list(arrays["source"])
+            return found, list(arrays["source"]), str(told.get("parameters", {}).get("rule", ""))
         except (KeyError, TypeError, ValueError) as error:
             raise self._fails(f"its answer is not one of evald serve: {error!r}") from None
 
@@ -128,7 +130,7 @@ class Service:
         n, a = len(positions), positions.board.actions
         wdl, policy, sources = np.empty((n, 3), np.float32), np.empty((n, a), np.float32), []
         for i in range(0, n, ROWS):
-            found, who = self.ask(self.model, positions[i : i + ROWS], dict(wdl=3, policy=a), dict(exact=exact))
+            found, who, _ = self.ask(self.model, positions[i : i + ROWS], dict(wdl=3, policy=a), dict(exact=exact))
             wdl[i : i + ROWS], policy[i : i + ROWS] = found["wdl"], found["policy"]
             sources += who
         return wdl, policy, sources

@@ -111,6 +111,7 @@ class Answers(unittest.TestCase):
             del os.environ["EVALD_URL"]
         self.assertEqual(heard[-1], (140, 140))
         want = evald.search(LINES * 20, visits=60, network="default-fast")
+        self.assertTrue(got.rule.endswith(": " + want.rule), got.rule)
         for name in ("visits", "policy", "q", "wdl", "best", "proved"):
             np.testing.assert_allclose(getattr(got, name), getattr(want, name), atol=1e-5, err_msg=name)
         np.testing.assert_allclose(named.wdl, evald.Evaluator(backend="bitsquares").evaluate(LINES).wdl, atol=1e-6)
