@@ -24,17 +24,21 @@ func TestAsked(t *testing.T) {
 	for file, blocks := range map[string]map[string]func(f ask.Field) string{
 		"client/python/evald/_search.py": {
 			"table": func(f ask.Field) string {
-				return fmt.Sprintf("    %q: Searching(%s, %s, lambda value: %s),\n", f.Name, pythonDefault(f), title(named(f, ask.Service)), pythonCheck(f, "value"))
+				return eachName(f, func(f ask.Field) string {
+					return fmt.Sprintf("    %q: Searching(%s, %s, lambda value: %s),\n", f.Name, pythonDefault(f), title(named(f, ask.Service)), pythonCheck(f, "value"))
+				})
 			},
 			"arguments": func(f ask.Field) string {
-				return fmt.Sprintf("           %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+				return eachName(f, func(f ask.Field) string {
+					return fmt.Sprintf("           %s: %s = %s,\n", f.Name, pythonType(f), pythonDefault(f))
+				})
 			},
-			"words": func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") },
+			"words": func(f ask.Field) string { return eachName(f, inWords) },
 			"settings": func(f ask.Field) string {
 				if slices.Contains([]string{"visits", "selection", "exact", "lookahead", "batch", "seed"}, f.Name) {
 					return "" // which functions have of their own
 				}
-				return fmt.Sprintf("    %s: %s\n", f.Name, pythonType(f))
+				return eachName(f, func(f ask.Field) string { return fmt.Sprintf("    %s: %s\n", f.Name, pythonType(f)) })
 			},
 		},
 		"client/python/evald/_forest.py": {
@@ -44,7 +48,7 @@ func TestAsked(t *testing.T) {
 				})
 			},
 			"words": func(f ask.Field) string {
-				return inForest(f, func(f ask.Field) string { return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ") })
+				return inForest(f, inWords)
 			},
 		},
 		"kserve/README.md": {
@@ -110,7 +114,22 @@ func inForest(f ask.Field, line func(f ask.Field) string) string {
 	}
 	f.Choices = slices.DeleteFunc(slices.Clone(f.Choices), func(choice string) bool { return choice == "gumbel" })
 	f.Help = strings.Replace(f.Help, "puct, uct, gumbel", "puct, uct", 1)
-	return line(f)
+	return eachName(f, line)
+}
+
+// eachName is what line makes of a parameter, and of its other names.
+func eachName(f ask.Field, line func(f ask.Field) string) string {
+	text := line(f)
+	for _, name := range f.Aliases {
+		f.Help = "Another name of `" + f.Name + "`."
+		f.Name = name
+		text += line(f)
+	}
+	return text
+}
+
+func inWords(f ask.Field) string {
+	return wrapped("    `"+f.Name+"`: "+inPython(f.Help), 150, "      ")
 }
 
 // gameFields are the arguments of self-play: the flags of evald selfplay that change games, and what

@@ -32,7 +32,7 @@ type selfplayFlags struct {
 	FastVisits       int     `range:"2 to 1000000" without:"join,full-share=1" default:"${fastVisits}" help:"Visits of the other searches, from which only the values learn."`
 	FullShare        float64 `without:"join" range:"0 to 1" default:"${fullShare}" help:"Share of the moves that have a full search."`
 	Selection        string  `without:"join" enum:"puct,gumbel" default:"puct" help:"How full searches choose at the root: ${enum}."`
-	Explore          float64 `range:"0 to 1000" without:"join" default:"${explore}" help:"Exploration constant of puct: a larger one spreads the visits over more moves."`
+	Explore          float64 `range:"0 to 1000" aliases:"cpuct" without:"join" default:"${explore}" help:"Exploration constant of puct: a larger one spreads the visits over more moves."`
 	Noise            float64 `range:"0 to 1" without:"join,selection=gumbel" default:"${noise}" help:"Share of Dirichlet noise in the root's priors, for puct."`
 	Alpha            float64 `range:"1e-06 to 1e+06" without:"join,selection=gumbel,noise=0" default:"${alpha}" help:"Concentration of the noise."`
 	Discount         float64 `without:"join" range:"0.5 to 1" default:"${discount}" help:"Discount of a value for each ply that it is backed up: it prefers early wins and late losses."`

@@ -51,9 +51,10 @@ type Field struct {
 	Choices []string `json:"choices"`
 	Help    string   `json:"help"`
 
-	doors []string
-	index []int    // of the field of Search
-	rules []string // the selections with which it does something, as in the tags without and needs
+	Aliases []string `json:"-"` // other names
+	doors   []string
+	index   []int    // of the field of Search
+	rules   []string // the selections with which it does something, as in the tags without and needs
 }
 
 var fields = read()
@@ -64,7 +65,7 @@ func read() (all []Field) {
 		if f.Anonymous {
 			continue
 		}
-		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: []string{"puct", "uct", "gumbel"}}
+		field := Field{Name: strings.ReplaceAll(f.Tag.Get("name"), "-", "_"), Default: f.Tag.Get("default"), Aliases: strings.FieldsFunc(f.Tag.Get("aliases"), func(r rune) bool { return r == ',' }), doors: strings.Split(f.Tag.Get("doors"), ","), index: f.Index, rules: []string{"puct", "uct", "gumbel"}}
 		if needs, ok := strings.CutPrefix(f.Tag.Get("needs"), "selection="); ok && !strings.Contains(needs, ",") {
 			field.rules = strings.Split(needs, "|")
 		}
@@ -131,9 +132,11 @@ func Fields(d Door) []Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return !slices.Contains(f.doors, string(d)) })
 }
 
-// Named returns what callers of a door may set by this name.
+// Named returns what callers of a door may set by this name or alias.
 func Named(name string, d Door) (f Field, ok bool) {
-	i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name && slices.Contains(f.doors, string(d)) })
+	i := slices.IndexFunc(fields, func(f Field) bool {
+		return (f.Name == name || slices.Contains(f.Aliases, name)) && slices.Contains(f.doors, string(d))
+	})
 	if i < 0 {
 		return f, false
 	}
@@ -313,6 +316,9 @@ func Decode(object string, d Door) (Search, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		f, ok := Named(name, d)
+		if _, twice := given[f.Name]; ok && twice && name != f.Name {
+			return s, fmt.Errorf("%s is another name of %s: leave one out", name, f.Name)
+		}
 		if !ok {
 			return s, fmt.Errorf("%s is unknown: there are %s", short.Quote(name), strings.Join(Names(d), ", "))
 		}

@@ -35,7 +35,7 @@ const MostVisits = 1 << 30
 type How struct {
 	Selection      mcts.Selection `doors:"queries,service,python" default:"puct" enum:"puct,uct,gumbel" help:"How visits choose among moves: ${enum}."`
 	Leaves         int            `doors:"agents,python" range:"1 to 4096" default:"1" help:"Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers."`
-	Explore        float64        `doors:"queries,service,agents,python" range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else ${puctC} for puct and ${uctC} for uct."`
+	Explore        float64        `doors:"queries,service,agents,python" aliases:"cpuct" range:"0 to 1000" without:"selection=gumbel" help:"Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match --tune), or else ${puctC} for puct and ${uctC} for uct."`
 	FPU            *float64       `doors:"queries,service,agents,python" name:"fpu" range:"-2 to 2" without:"selection=uct|gumbel" help:"How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves. Default: that of the network (evald match --tune), or else ${fpu}."`
 	Exact          solver.Nodes   `doors:"queries,service,agents,python" help:"Prove leaves whose result a solver finds within ${exactNodes} nodes, or =NODES, and exclude moves of the position that it finds to give the result away; =false is none. Default: ${exactNodes} on boards with gravity, none in a search without lookahead."`
 	Lookahead      *bool          `doors:"queries,service,agents,python" help:"Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; =false is the search of the papers, which judges a network by itself. Default: true, but false for networks that are not in evald's formats (functions, ONNX files)."`
@@ -63,6 +63,7 @@ type Priors string
 //	         service the parameters of a request, agents the keys of an agent, python the arguments
 //	range    of a number, in the units of the field
 //	default  as text; none: what the help says
+//	aliases  other names, of the field's literature
 //	help     for all doors; ${enum} are the choices, and Values has other names
 //	choices  in place of enum, which needs a default
 //	without  flags with which it does nothing, as of all commands

@@ -11,7 +11,7 @@ from . import _arguments as arguments
 from ._library import ClosedError, EvaldError, error_text, failed, library, thread, told
 from ._positions import Board, Positions, PositionsLike
 from ._progress import Progress, progress_of
-from ._search import CHILDREN, NODES, SEARCHING, AnyNetwork, Searched, Tree, _asks, asked, chosen_of, padding
+from ._search import CHILDREN, NODES, SEARCHING, AnyNetwork, Floats, Integers, Searched, Tree, _asks, asked, chosen_of, padding
 from ._work import Work
 
 MOST_VISITS = 1 << 30
@@ -21,10 +21,10 @@ class Forest:
     """A tree for each of N positions, which grow step by step:
 
         forest = evald.Forest(["-", "44"], network=f)
-        found = forest.run(1)
-        forest.set_prior(mixed(found.prior))   # [N,A] of your own, for the roots' moves
+        forest.run(1)
+        forest.prior = mixed(forest.prior)     # [N,A] of your own, for the roots' moves
         found = forest.run(99)                 # Searched, of all 100 visits
-        forest.play(found.best)                # the next run goes on from what is known of these positions
+        forest.advance(found.best)             # the next run goes on from what is known of these positions
 
     `positions`, `rules`, `network`, `sizes` and the other arguments are those of search. A run of some visits and one of the others find the same as a
     search with all of them (with leaves=1). Gumbel plans all visits of a search at its start, and so has no forest.
@@ -36,6 +36,7 @@ class Forest:
     `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
     `explore`: Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match
       --tune), or else 1.5 for puct and 1.41 for uct.
+    `cpuct`: Another name of `explore`.
     `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
       Default: that of the network (evald match --tune), or else 0.2.
     `exact`: Prove leaves whose result a solver finds within 1000 nodes (True), or a number of nodes, and exclude moves of the position that it finds
@@ -59,6 +60,7 @@ class Forest:
                  selection: Literal["puct", "uct"] = "puct",
                  leaves: int = 1,
                  explore: float | None = None,
+                 cpuct: float | None = None,
                  fpu: float | None = None,
                  exact: int | bool | None = None,
                  lookahead: bool | None = None,
@@ -87,6 +89,7 @@ class Forest:
         if planted < 0:
             raise failed(planted, error)
         self._number, self._positions = planted, of
+        self._known: Searched | None = None
 
     @property
     def positions(self) -> Positions:
@@ -105,6 +108,7 @@ class Forest:
         After an error, of a function for example, the trees have some of the visits.
         """
         adds, tree, tell = arguments.count("visits", visits, 0, MOST_VISITS), arguments.flag("tree", tree), progress_of(progress)
+        self._known = None
         of, found, error = self._positions, Searched(self._positions), error_text()
         found.rule = self._rule
         grown = library.grown(self._open_number(), error) if tree else 0
@@ -123,12 +127,53 @@ class Forest:
         return found
 
     def set_prior(self, prior: npt.ArrayLike) -> None:
-        """Replaces the network's priors of the roots' moves by those of `prior` [N,A], as they are: without noise, and not flattened. Rows need not
-        sum to 1, illegal actions are masked, and rows of games that are over are not read. They hold until `play`."""
+        """`forest.prior = prior` in a call: replaces the priors of the roots' moves by those of `prior` [N,A], as they are: without noise, and not
+        flattened. Rows need not sum to 1, illegal actions are masked, and rows of games that are over are not read. They hold until `advance`."""
         rows = arguments.floats("prior", prior, (len(self._positions), self._positions.board.actions))
         self._short(library.priors, rows)
 
-    def play(self, actions: npt.ArrayLike) -> Positions:
+    @property
+    def prior(self) -> Any:
+        """[N,A] the priors of the roots' moves, 0 before the first visit. Own ones replace them: see `set_prior`."""
+        return self.known.prior
+
+    @prior.setter
+    def prior(self, prior: npt.ArrayLike) -> None:
+        self.set_prior(prior)
+
+    @property
+    def known(self) -> Searched:
+        """What the trees have found so far, as `run` returns it."""
+        if self._known is None:
+            self._known = self.run(0)
+        return self._known
+
+    @property
+    def visits(self) -> npt.NDArray[np.uint32]:
+        """[N,A] the visits of the roots' moves."""
+        return self.known.visits
+
+    @property
+    def q(self) -> Floats:
+        """[N,A] mean values of the roots' moves."""
+        return self.known.q
+
+    @property
+    def policy(self) -> Floats:
+        """[N,A] the moves' shares of the visits."""
+        return self.known.policy
+
+    @property
+    def value(self) -> Floats:
+        """[N] the values of the roots."""
+        return self.known.value
+
+    @property
+    def best(self) -> Integers:
+        """[N] the actions to play; -1 where the game is over."""
+        return self.known.best
+
+    def advance(self, actions: npt.ArrayLike) -> Positions:
         """Plays `actions` [N], one in each position and -1 for none, and returns the new positions. A tree keeps what it has found of its new position, also
         the visits; their noise is drawn anew."""
         chosen = arguments.each("actions", actions, len(self._positions), "position")
@@ -173,5 +218,6 @@ class Forest:
         return self._number
 
     def _short(self, call: Callable[..., int], array: npt.NDArray[Any]) -> None:
+        self._known = None
         if status := call(self._open_number(), library.pointer(array), thread.error):
             raise failed(status, thread.error)

@@ -36,6 +36,7 @@ SEARCHING: dict[str, Searching] = {
     "selection": Searching("puct", True, lambda value: arguments.text("selection", value)),
     "leaves": Searching(1, False, lambda value: arguments.count("leaves", value, 1, 4096)),
     "explore": Searching(None, True, lambda value: arguments.optional(arguments.number, "explore", value, 0, 1000)),
+    "cpuct": Searching(None, True, lambda value: arguments.optional(arguments.number, "cpuct", value, 0, 1000)),
     "fpu": Searching(None, True, lambda value: arguments.optional(arguments.number, "fpu", value, -2, 2)),
     "exact": Searching(None, True, lambda value: arguments.optional(arguments.nodes, "exact", value)),
     "lookahead": Searching(None, True, lambda value: arguments.optional(arguments.flag, "lookahead", value)),
@@ -62,6 +63,7 @@ class SearchOptions(TypedDict, total=False):
     # engine/ask: settings
     leaves: int
     explore: float | None
+    cpuct: float | None
     fpu: float | None
     priors: Literal["flat", "policy"] | None
     transpositions: bool | None
@@ -86,6 +88,7 @@ class GameOptions(TypedDict, total=False):
     batch: int
     parallel: int
     order: Literal["finished", "number"]
+    cpuct: float | None
     sizes: Sequence[int] | None
     progress: Progress | None
     # evald selfplay: settings
@@ -197,7 +200,9 @@ def chosen_of(given: Mapping[str, Any]) -> dict[str, Any]:
         if name not in SEARCHING:
             raise TypeError(f"unexpected keyword argument {name!r}: searches have {', '.join(SEARCHING)}")
     found = {name: SEARCHING[name].check(value) for name, value in given.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    if found.get("cpuct") is not None and found.get("explore") is not None:
+        raise arguments.wrong("cpuct", found["cpuct"], "left out beside explore, which is the same")
+    return {"explore" if name == "cpuct" else name: value for name, value in found.items() if value is not None}
 
 
 def asked(network: AnyNetwork) -> Network | Evaluator | str | None:
@@ -259,6 +264,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
            selection: Literal["puct", "uct", "gumbel"] = "puct",
            leaves: int = 1,
            explore: float | None = None,
+           cpuct: float | None = None,
            fpu: float | None = None,
            exact: int | bool | None = None,
            lookahead: bool | None = None,
@@ -290,6 +296,7 @@ def search(positions: PositionsLike, rules: str | Board | None = None, *, networ
     `leaves`: Leaves of one position that are evaluated at once. More are faster if few positions wait, and change the answers.
     `explore`: Exploration constant of puct (cpuct) and uct: a larger one spreads the visits over more moves. 0 is that of the network (evald match
       --tune), or else 1.5 for puct and 1.41 for uct.
+    `cpuct`: Another name of `explore`.
     `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
       Default: that of the network (evald match --tune), or else 0.2.
     `exact`: Prove leaves whose result a solver finds within 1000 nodes (True), or a number of nodes, and exclude moves of the position that it finds
@@ -418,7 +425,7 @@ class Game(Value):
         return f"<game {self.number} of {self.positions.board.rules}, {len(self)} positions, result {self.result}>"
 
 
-def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | Mapping[str, AnyNetwork] = None, first: int = 0, seed: int = 0, visits: int = 200,
+def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | Mapping[str, AnyNetwork] | Sequence[AnyNetwork] = None, first: int = 0, seed: int = 0, visits: int = 200,
              # evald selfplay: arguments
              fast_visits: int = 40,
              full_share: float = 0.25,
@@ -442,14 +449,15 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
              gumbel_scale: float | None = None,
              reuse: bool = False,
              # evald selfplay: end
-             exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
+             cpuct: float | None = None, exact: int | bool = False, batch: int = 128, parallel: int = 512, order: Literal["finished", "number"] = "finished",
              sizes: Sequence[int] | None = None, progress: Progress | None = None) -> Iterator[Game]:
     """Plays `games` games of a network against itself, many at once, and yields each when it is
     over.
 
-    A dictionary of two networks or more, with their names, is a league: each game is of two of them
-    (Game.networks), and each pair plays equally often on both sides, in the order of the games'
-    numbers. At each position the network that is to move searches.
+    A dictionary of two networks or more, with their names, is a league, and so is a list, whose names
+    are "0", "1" and so on: each game is of two of them (Game.networks), and each pair plays equally
+    often on both sides, in the order of the games' numbers. At each position the network that is to
+    move searches.
 
     The games are of `rules`, and have the numbers `first`, `first` + 1 and so on. A game depends
     only on the `seed`, its number and the network. Up to `parallel` games are played at once, and
@@ -462,7 +470,8 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
     `network` is as in search, and with `sizes` a function sees only batches of these numbers of positions (see Network). With `exact` a game ends as
     soon as its result is proved within this number of nodes, 1000 for True. `progress` is called with the numbers of games that are over and of all
     games; True shows a bar of tqdm. `visits` are those of full searches, from which the
-    policy learns. The other arguments are the flags of `evald selfplay` and `evald search`, and None stands for the default:
+    policy learns. `cpuct` is another name of `explore`. The other arguments are the flags of `evald selfplay` and `evald search`, and None stands for the
+    default:
 
     .. evald selfplay: words
     `fast_visits`: Visits of the other searches, from which only the values learn.
@@ -493,6 +502,8 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
       gumbel.
     .. evald selfplay: end
     """
+    if cpuct is not None:
+        explore = arguments.number("cpuct", cpuct, 0, 1000)
     of, tell = board(rules), progress_of(progress)
     names, networks = _league(network)
     padded = padding(sizes, next((one for one in networks if one is not None and not isinstance(one, (str, Evaluator))), None))
@@ -528,10 +539,12 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
     return _play(of, names, networks, chosen, padded, tell)
 
 
-def _league(network: AnyNetwork | Mapping[str, AnyNetwork]) -> tuple[list[str], list[Network | Evaluator | str | None]]:
+def _league(network: AnyNetwork | Mapping[str, AnyNetwork] | Sequence[AnyNetwork]) -> tuple[list[str], list[Network | Evaluator | str | None]]:
     """The names and networks of a league, or "" and the single one."""
+    if isinstance(network, (list, tuple)):
+        network = {str(i): one for i, one in enumerate(network)}
     if not isinstance(network, Mapping):
-        return [""], [asked(network)]
+        return [""], [asked(network)]  # type: ignore[arg-type]
     if len(network) < 2 or not all(isinstance(name, str) and name for name in network):
         raise arguments.wrong("network", list(network), "a network, or two or more with names that are not empty")
     networks = []

@@ -214,7 +214,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Answers": Example(lambda: evald.Evaluator(backend="bitsquares").evaluate(["12", "33"], "5x4x4"), rows, zero),
     "Searched": Example(lambda: evald.search(["12", "33"], "5x4x4", network=uniform, visits=8), rows, zero),
-    "Forest": Example(lambda: evald.Forest(["12", "33"], "5x4x4", network=uniform), plain, lambda f: [f.run(5), f.play([0, -1])]),
+    "Forest": Example(lambda: evald.Forest(["12", "33"], "5x4x4", network=uniform), plain, lambda f: [f.run(5), f.advance([0, -1])]),
     "Tree": Example(
         lambda: evald.search(["12", "33"], "5x4x4", network=uniform, visits=8, tree=True).tree,
         lambda t: [*(plain(getattr(t, name)) for name in type(t).__slots__), plain(t.qvalues), repr(t)], lambda t: t.children_visits.fill(0),

@@ -98,7 +98,7 @@ def games(n: int = 2) -> evald.Environment:
 # Right arguments of each function and method: (a function without arguments that returns the callable, its arguments).
 # Arguments of searches, each with a value that does something.
 SEARCH: dict[str, Any] = {name: 0.5 if usual is None else usual for name, (usual, _, _) in SEARCHING.items()}
-SEARCH |= dict(visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="policy", transpositions=False)
+SEARCH |= dict(cpuct=None, visits=2, exact=9, batch=8, seed=3, lookahead=True, priors="policy", transpositions=False)
 
 FOREST = set(inspect.signature(evald.Forest).parameters) & set(SEARCH)
 
@@ -120,10 +120,10 @@ CALLS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "Forest": (lambda: evald.Forest, dict(positions="4", rules="7x6x4", network="default-fast", sizes=None, **{name: SEARCH[name] for name in FOREST})),
     "Forest.run": (lambda: evald.Forest(FOUR).run, dict(visits=2, tree=False, progress=None)),
     "Forest.set_prior": (lambda: evald.Forest(FOUR).set_prior, dict(prior=lambda: np.ones((2, 7)))),
-    "Forest.play": (lambda: evald.Forest(FOUR).play, dict(actions=[3, 2])),
+    "Forest.advance": (lambda: evald.Forest(FOUR).advance, dict(actions=[3, 2])),
     "selfplay": (
         lambda: lambda *a, **k: list(evald.selfplay(*a, **k)),
-        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", sizes=None, progress=None, **PLAYING),
+        dict(games=1, rules="4x4x3", network=None, first=3, seed=3, visits=2, exact=False, batch=8, parallel=2, order="number", cpuct=None, sizes=None, progress=None, **PLAYING),
     ),
     "solve": (lambda: evald.solve, dict(positions="4444437", rules="7x6x4", nodes=50, threads=1, progress=None)),
     "read": (lambda: evald.read, dict(paths=recorded().name + "/*.parquet", rules="5x4x3", progress=None)),
@@ -174,7 +174,7 @@ WITHOUT = {"Answers", "Searched", "Tree", "Game", "Records", "Match", "Labels", 
 
 # Values that are wrong elsewhere and right here.
 RIGHT: dict[str, list[Any]] = {
-    "Forest.play.actions": [[0, -1]],  # -1 plays none
+    "Forest.advance.actions": [[0, -1]],  # -1 plays none
     "gymnasium.VectorConnectX.step.actions": [[0, -1], [0, 99], [2**32 + 3, 2**33]],  # an illegal action loses
     "torch.SelfPlay.rules": ["7x"],  # is found when a game is played, so that the process can be forked before
 }

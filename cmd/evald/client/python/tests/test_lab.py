@@ -164,6 +164,8 @@ class Forests(unittest.TestCase):
             for visits in (1, 17, 0, 15):
                 found = forest.run(visits)
             self.same(found, evald.search(of, network=leaning, visits=33, **chosen))
+            for name in ("visits", "q", "policy", "prior", "value", "best"):
+                np.testing.assert_array_equal(getattr(forest, name), getattr(found, name))
             self.assertEqual(forest.rule.split(",")[0], found.rule.split(",")[0])
         forest = evald.Forest(of, network=leaning, sizes=(4, 16))
         forest.run(9, tree=True)
@@ -185,17 +187,17 @@ class Forests(unittest.TestCase):
         for before in (0, 1):
             forest = evald.Forest(of, network=leaning)
             forest.run(before)
-            forest.set_prior(7 * own)
+            forest.prior = 7 * own
             found = forest.run(40 - before)
             np.testing.assert_allclose(found.prior, want.prior, rtol=1e-5)
             np.testing.assert_array_equal(found.visits, want.visits)
         forest.set_prior(np.eye(5)[forest.positions.legal().argmax(1)])  # in the middle: from now on only this move has a prior
         self.assertTrue((forest.run(0).prior.max(1) == 1).all())
-        after = forest.play(found.best)
+        after = forest.advance(found.best)
         np.testing.assert_array_equal(after.words, of.play(found.best).words)
         self.assertTrue((forest.run(1).prior.max(1)[after.results() == 2] < 1).all())  # those of the new positions
 
-    def test_play(self) -> None:
+    def test_advance(self) -> None:
         """A tree keeps what it has found of its next position, and adds visits to it. Games end."""
         forest = evald.Forest(starts(12, 5), network=leaning)
         found = forest.run(50, tree=True)
@@ -204,7 +206,7 @@ class Forests(unittest.TestCase):
             rows = np.arange(len(forest))
             over = forest.positions.results() != 2
             actions = np.where(over, -1, found.best)
-            of = forest.play(actions)
+            of = forest.advance(actions)
             on = ~over & (of.results() == 2)
             kept = forest.run(0)
             np.testing.assert_array_equal(kept.visits.sum(1)[on], found.visits[rows, actions][on] - 1)
@@ -229,7 +231,7 @@ class Forests(unittest.TestCase):
             with self.assertRaisesRegex(evald.EvaldError, said):
                 forest.set_prior(wrong)
         with self.assertRaisesRegex(evald.EvaldError, "row 1: action 9 is not legal"):
-            forest.play([0, 9, 0])
+            forest.advance([0, 9, 0])
         with self.assertRaisesRegex(TypeError, "keep|positions"):
             pickle.dumps(forest)
         with self.assertRaises(TypeError):
@@ -243,7 +245,7 @@ class Forests(unittest.TestCase):
             calls += 1
             if calls == 3:
                 with self.assertRaisesRegex(evald.EvaldError, "another call uses this forest"):
-                    failing.play([0, 0, 0])
+                    failing.advance([0, 0, 0])
                 raise KeyError("no")
             return leaning(p)
 
@@ -253,7 +255,7 @@ class Forests(unittest.TestCase):
         failing.run(10)
         with evald.Forest(of, network=leaning) as closed:
             closed.run(1)
-        for call in (lambda: closed.run(1), lambda: closed.play([0, 0, 0]), lambda: closed.set_prior(np.ones((3, 5)))):
+        for call in (lambda: closed.run(1), lambda: closed.advance([0, 0, 0]), lambda: closed.set_prior(np.ones((3, 5)))):
             with self.assertRaises(evald.ClosedError):
                 call()
 
@@ -305,6 +307,8 @@ class Games(unittest.TestCase):
                     np.testing.assert_allclose(game.policy[i], alone.policy[0], atol=1e-6)
         again = [g for g in evald.selfplay(24, RULES, network={"left": leaning, "flat": uniform, "own": evald.Evaluator("bitsquares")}, parallel=3, batch=5, **chosen)]
         self.assertEqual(sorted(again, key=lambda g: g.number), games)
+        pair = next(evald.selfplay(1, RULES, network=(leaning, uniform), **chosen))
+        self.assertEqual((pair.networks, pair.policy.tolist()), (("0", "1"), games[0].policy.tolist()))
         self.assertEqual(pickle.loads(pickle.dumps(games[0])).networks, ("left", "flat"))
         for wrong, said in (({"a": uniform}, "two or more"), ({"a": uniform, "": uniform}, "not empty"), ({"a": uniform, "b": 3}, r"network\['b'\]"), ({"a": uniform, "b": "missing"}, 'network "b"|missing')):
             with self.assertRaisesRegex(evald.EvaldError, said):

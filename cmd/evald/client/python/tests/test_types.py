@@ -58,8 +58,8 @@ scores = evald.score(network, labels, selection="gumbel", c_scale=0.1)
 table = evald.match({"new": network, "old": "gumbel:visits=16"}, explore=2, noise=0.25)
 forest = evald.Forest(["12", "13"], "5x4x4", network=network, noise=0.25)
 found: evald.Searched = forest.run(8, tree=True)
-forest.set_prior(found.prior)
-after: evald.Positions = forest.play(found.best)
+forest.prior = found.prior
+after: evald.Positions = forest.advance(found.best)
 game = next(evald.selfplay(1, network={"a": network, "b": "default"}))
 both: tuple[str, str] = game.networks
 raw: evald.Answers = evald.evaluate("12", raw=True)
