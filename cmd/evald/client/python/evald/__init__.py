@@ -55,6 +55,13 @@ __all__ = sorted(_homes)
 
 
 def __getattr__(name: str) -> Any:  # imports numpy only when it is needed: __main__.py, which also imports this file, does not need it
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("evald")
+        except PackageNotFoundError:  # the files of a checkout
+            return "0.0.0.dev0"
     if name not in _homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
