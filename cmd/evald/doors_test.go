@@ -330,8 +330,7 @@ func TestDoors(t *testing.T) {
 			if s.Seed != 0 { // which evald score does not set
 				continue
 			}
-			c := scoreCmd{Visits: []int{s.Visits}, How: s.How}
-			searches := gametest.Must(c.policyAndSearches(e.Evaluator, "bitsquares"))(t)
+			searches := gametest.Must(ask.Search{How: s.How}.Subjects(e.Evaluator, "bitsquares", []int{s.Visits}, false))(t)
 			state := gametest.Must(new(game.Parser).Parse(q.position))(t)
 			b := eval.NewBatch(state.Board, 1)
 			b.Pos[0] = state.Position

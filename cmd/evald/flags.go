@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -151,30 +152,26 @@ func inRange(v reflect.Value, text string) bool {
 
 // mappers read flags of types that are not kong's own.
 var mappers = []kong.Option{
-	kong.TypeMapper(reflect.TypeFor[mcts.Selection](), kong.MapperFunc(func(c *kong.DecodeContext, to reflect.Value) error {
-		var name string
-		if err := c.Scan.PopValueInto("selection", &name); err != nil {
-			return err
-		}
-		rule, ok := mcts.ParseSelection(name)
-		if !ok {
-			return fmt.Errorf("must be %s", strings.ReplaceAll(c.Value.Enum, ",", ", "))
-		}
-		to.Set(reflect.ValueOf(rule))
-		return nil
-	})),
-	kong.TypeMapper(reflect.TypeFor[ask.Priors](), kong.MapperFunc(func(c *kong.DecodeContext, to reflect.Value) error {
-		var name string
-		if err := c.Scan.PopValueInto("priors", &name); err != nil {
-			return err
-		}
-		if choices := strings.Split(c.Value.Tag.Get("choices"), ","); !slices.Contains(choices, name) {
-			return fmt.Errorf("must be %s", strings.Join(choices, ", "))
-		}
-		to.SetString(name)
-		return nil
-	})),
+	choices(mcts.ParseSelection),
+	choices(func(name string) (ask.Priors, bool) { return ask.Priors(name), true }),
 	kong.TypeMapper(reflect.TypeFor[solver.Nodes](), nodesMapper{}),
+}
+
+// choices reads flags of a type whose values are words: those of the flag's tag enum or choices.
+func choices[T any](parse func(word string) (T, bool)) kong.Option {
+	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(func(c *kong.DecodeContext, to reflect.Value) error {
+		var word string
+		if err := c.Scan.PopValueInto(c.Value.Name, &word); err != nil {
+			return err
+		}
+		words := strings.Split(cmp.Or(c.Value.Enum, c.Value.Tag.Get("choices")), ",")
+		value, ok := parse(word)
+		if !ok || !slices.Contains(words, word) {
+			return fmt.Errorf("must be %s", strings.Join(words, ", "))
+		}
+		to.Set(reflect.ValueOf(value))
+		return nil
+	}))
 }
 
 // nodesMapper reads --exact[=NODES].

@@ -20,9 +20,7 @@ import (
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/durable"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 )
 
@@ -104,25 +102,25 @@ func (c *scoreCmd) ofSearches(line *kong.Context) error {
 	return nil
 }
 
-func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []subject, positions scoreSet) (reports []namedReport, err error) {
+func (c *scoreCmd) measure(ctx context.Context, s streams, subjects []ask.Subject, positions scoreSet) (reports []namedReport, err error) {
 	for _, subject := range subjects {
 		progress, done := newProgress(s.err, 0), 0
-		show := progress.counting(subject.name, 0, len(positions.all))
+		show := progress.counting(subject.Name, 0, len(positions.all))
 		r, err := score.Measure(ctx, subject.Evaluator, positions.all, func(n int) {
 			done = n
 			show(n)
 		})
 		progress.clear()
-		err = orInterrupted(ctx, err, s.err, "; %s had answered %d of %d positions; a table is of all, so there is none", subject.name, done, len(positions.all))
+		err = orInterrupted(ctx, err, s.err, "; %s had answered %d of %d positions; a table is of all, so there is none", subject.Name, done, len(positions.all))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", subject.name, err)
+			return nil, fmt.Errorf("%s: %w", subject.Name, err)
 		}
 		for i, b := range r.Boards {
 			if positions.left[b.Rules] {
 				r.Boards[i].Solved = positions.solved[b.Rules]
 			}
 		}
-		reports = append(reports, subject.report(r))
+		reports = append(reports, c.report(subject, r))
 	}
 	return reports, nil
 }
@@ -267,22 +265,16 @@ type namedReport struct {
 	score.Report
 }
 
-// subject is an evaluator or agent to measure.
-type subject struct {
-	name string
-	*eval.Evaluator
-	movesOnly bool // it has moves and no values
-}
-
-func (s subject) report(r score.Report) namedReport {
-	if s.movesOnly {
+// report returns the report of a subject. Agents have moves and no values.
+func (c *scoreCmd) report(subject ask.Subject, r score.Report) namedReport {
+	if len(c.Agent) > 0 {
 		r.DropValues()
 	}
-	return namedReport{s.name, r}
+	return namedReport{subject.Name, r}
 }
 
 // subjects returns the agents of --agent or, without it, the evaluator's policy and the searches with it. closeAll closes the evaluator.
-func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), err error) {
+func (c *scoreCmd) subjects(notes io.Writer) (all []ask.Subject, closeAll func(), err error) {
 	if c.Raw && !slices.Contains(c.Visits, 0) {
 		return nil, nil, usage("--raw is of the policy itself, and --visits asks for searches only: leave it out, or add 0 to --visits")
 	}
@@ -302,7 +294,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 		if play.Named(spec) {
 			name = text
 		}
-		all = append(all, subject{name: name, Evaluator: agent.NewEvaluator(a), movesOnly: true})
+		all = append(all, ask.Subject{Name: name, Evaluator: agent.NewEvaluator(a)})
 	}
 	if len(all) > 0 {
 		return all, func() {}, nil
@@ -311,33 +303,12 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []subject, closeAll func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err = c.policyAndSearches(e.Evaluator, e.Model)
+	all, err = ask.Search{How: c.How}.Subjects(e.Evaluator, e.Model, c.Visits, c.Raw)
 	if err != nil {
 		e.Close()
-		return nil, nil, err
+		return nil, nil, usage("--%w", err)
 	}
 	return all, func() { e.Close() }, nil
-}
-
-// policyAndSearches returns an evaluator's policy if --visits has 0, and a search for each other number of --visits.
-func (c *scoreCmd) policyAndSearches(e *eval.Evaluator, model string) (all []subject, err error) {
-	for _, visits := range c.Visits {
-		if visits == 0 {
-			policy := subject{name: model, Evaluator: e}
-			if c.Raw {
-				policy = subject{name: model + ", raw", Evaluator: e.Raw()}
-			}
-			all = append(all, policy)
-			continue
-		}
-		asked := ask.Search{Visits: visits, How: c.How}
-		search, err := mcts.NewEvaluator(e, asked.Config(e.Backend()), mcts.Limits{Visits: visits, Batch: 256, Leaves: c.Leaves})
-		if err != nil {
-			return nil, usage("--visits %d: %w", visits, err)
-		}
-		all = append(all, subject{name: model + ", " + asked.Label(e.Backend()), Evaluator: search})
-	}
-	return all, nil
 }
 
 func scoreTable(w io.Writer, model string, r score.Report) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
@@ -19,7 +20,7 @@ const bytesOfPosition = 24
 const mostAll = 1 << 28
 
 // measureAll returns the reports of all subjects over the positions of the games of --all.
-func (c *scoreCmd) measureAll(ctx context.Context, s streams, subjects []subject, boards []*game.Board) (reports []namedReport, err error) {
+func (c *scoreCmd) measureAll(ctx context.Context, s streams, subjects []ask.Subject, boards []*game.Board) (reports []namedReport, err error) {
 	meters := make([]score.Meter, len(subjects))
 	for i := range meters {
 		meters[i] = score.Meter{Evaluator: subjects[i].Evaluator, ByStones: true}
@@ -29,7 +30,7 @@ func (c *scoreCmd) measureAll(ctx context.Context, s streams, subjects []subject
 		err := c.eachPosition(ctx, s.err, b, func(part []score.Position) error {
 			for i := range meters {
 				if err := meters[i].Add(ctx, part, nil); err != nil {
-					return fmt.Errorf("%s: %w", subjects[i].name, err)
+					return fmt.Errorf("%s: %w", subjects[i].Name, err)
 				}
 			}
 			measured += len(part)
@@ -39,8 +40,8 @@ func (c *scoreCmd) measureAll(ctx context.Context, s streams, subjects []subject
 			return nil, err
 		}
 	}
-	for i := range subjects {
-		reports = append(reports, subjects[i].report(meters[i].Report()))
+	for i, subject := range subjects {
+		reports = append(reports, c.report(subject, meters[i].Report()))
 	}
 	return reports, nil
 }

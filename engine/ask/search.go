@@ -95,6 +95,37 @@ func (s Search) Config(b eval.Backend) mcts.Config {
 	return c
 }
 
+// Evaluator returns an evaluator that answers each position with this search, whose leaves e answers.
+func (s Search) Evaluator(e *eval.Evaluator) (*eval.Evaluator, error) {
+	return mcts.NewEvaluator(e, s.Config(e.Backend()), mcts.Limits{Visits: s.Visits, Batch: 256, Leaves: s.Leaves})
+}
+
+// Subject is an evaluator with the name of its row in a table.
+type Subject struct {
+	Name string
+	*eval.Evaluator
+}
+
+// Subjects returns what is measured of an evaluator: for each number of visits the search, and for 0
+// the policy, which with raw is the network's own, without the rules.
+func (s Search) Subjects(e *eval.Evaluator, name string, visits []int, raw bool) (all []Subject, err error) {
+	for _, s.Visits = range visits {
+		switch {
+		case s.Visits > 0:
+			search, err := s.Evaluator(e)
+			if err != nil {
+				return nil, fmt.Errorf("visits %d: %w", s.Visits, err)
+			}
+			all = append(all, Subject{name + ", " + s.Label(e.Backend()), search})
+		case raw:
+			all = append(all, Subject{name + ", raw", e.Raw()})
+		default:
+			all = append(all, Subject{name, e})
+		}
+	}
+	return all, nil
+}
+
 // Helped is the search as it is made with networks of evald's own formats, whatever the network: with
 // all that finds a better move. It is for players, which judge no network.
 func (h How) Helped() How {

@@ -3,6 +3,7 @@ package selfplay_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -497,14 +498,20 @@ func TestRememberNone(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "write the golden file anew")
+
 // The same flags play the same games as when the file was made.
 func TestGolden(t *testing.T) {
 	c := selfplay.DefaultConfig()
 	c.Visits, c.FastVisits, c.Seed, c.Network = 20, 5, 3, "bitsquares"
 	dir := t.TempDir()
 	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil))
-	if diff := cmp.Diff(recordtest.Read(t, "testdata/games.parquet"), recordtest.Read(t, filepath.Join(dir, "games-000000-000002.parquet"))); diff != "" {
-		t.Errorf("other records than before (-then +now):\n%s", diff)
+	made := filepath.Join(dir, "games-000000-000002.parquet")
+	if *update {
+		gametest.OK(t, os.WriteFile("testdata/games.parquet", gametest.Must(os.ReadFile(made))(t), 0o644))
+	}
+	if diff := cmp.Diff(recordtest.Read(t, "testdata/games.parquet"), recordtest.Read(t, made)); diff != "" {
+		t.Errorf("other records than before (-then +now; go test ./engine/selfplay -run Golden -update writes them anew):\n%s", diff)
 	}
 }
 

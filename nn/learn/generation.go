@@ -10,7 +10,6 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 	"github.com/evald/evald/engine/solver"
 	"github.com/evald/evald/nn/train"
@@ -199,7 +198,7 @@ func searching(candidate *eval.Evaluator, a Accuracy) (*eval.Evaluator, error) {
 	if a.Solver {
 		o.Exact = solver.ByBoard
 	}
-	return mcts.NewEvaluator(candidate, o.Config(candidate.Backend()), mcts.Limits{Visits: a.Visits, Batch: 256})
+	return o.Evaluator(candidate)
 }
 
 func exists(path string) bool {

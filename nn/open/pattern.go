@@ -36,9 +36,6 @@ var tablesForm = form{
 	},
 }
 
-// OfTables returns a network of pattern tables that is in memory.
-func OfTables(n *pattern.Network) Network { return Network{tables{n}} }
-
 // Tables returns the network for callers that need one of pattern tables. ok is false for others.
 func (n Network) Tables() (of *pattern.Network, ok bool) {
 	t, ok := n.Kind.(tables)

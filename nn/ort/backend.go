@@ -76,9 +76,6 @@ func New(m Model, c Codec, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Signature returns the model's description of itself.
-func (b *Backend) Signature() Signature { return b.signature }
-
 // Library returns ONNX Runtime's library.
 func (b *Backend) Library() *Library { return b.library }
 

@@ -8,7 +8,7 @@
 //
 //	codec.go                 Codec, Tensor, Buffer: a network's inputs and outputs
 //	options.go               Options, the model's Signature, sizes of batches
-//	find.go, library.go      where libraries are found, and errors for users; Library, Inspect
+//	find.go, library.go      where libraries are found, and errors for users; Library
 //	provider.go, prove.go    providers and their dependencies; the proof that a provider works, with a model of onenode.go
 //	session.go, backend.go   a session and the memory of its calls; New, Compute
 //	shim.c, shim.h           all calls of the library, as functions for Go

@@ -117,19 +117,7 @@ func (l *Library) logged() string {
 	return oneLine(C.GoString(text))
 }
 
-// Inspect reads a model without preparing to run it. If the library cannot run the model, the error says why.
-func Inspect(m Model, o Options) (Signature, error) {
-	l, err := Open(o)
-	if err != nil {
-		return Signature{}, err
-	}
-	s, err := l.inspect(m)
-	if err != nil {
-		return Signature{}, fmt.Errorf("model %s: %v: %w", m.Name, l, err)
-	}
-	return s, nil
-}
-
+// inspect reads a model without preparing to run it. If the library cannot run the model, the error says why.
 func (l *Library) inspect(m Model) (s Signature, err error) {
 	if _, err := onnx.Read(m.Data); err != nil {
 		return s, err

@@ -26,17 +26,11 @@ func (*Library) Providers() []string { return nil }
 
 func (*Library) String() string { return "no ONNX Runtime" }
 
-// Inspect returns an error.
-func Inspect(Model, Options) (Signature, error) { return Signature{}, errNone }
-
 // Backend evaluates batches with a model. This build has none.
 type Backend struct{}
 
 // New returns an error.
 func New(Model, Codec, Options) (*Backend, error) { return nil, errNone }
-
-// Signature returns an empty one.
-func (*Backend) Signature() Signature { return Signature{} }
 
 // Library returns nil.
 func (*Backend) Library() *Library { return nil }

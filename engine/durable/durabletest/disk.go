@@ -22,8 +22,6 @@ type Disk struct {
 	Hook func(Op)
 	// Full makes the disk full: each write stores only some of its bytes, and nothing can be created.
 	Full bool
-	// LieAboutSync makes Sync and SyncDir return nil and do nothing.
-	LieAboutSync bool
 	// Failing makes about half of all calls of Sync and SyncDir fail with EIO. As on Linux, the bytes of a failed Sync then count as clean:
 	// a later Sync returns nil without making them durable, so callers must write them to another file. A failed SyncDir can be repeated,
 	// because a file system that cannot write its journal stops writing anything.

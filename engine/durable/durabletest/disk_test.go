@@ -405,23 +405,6 @@ func TestFull(t *testing.T) {
 	gametest.Must(f.Write([]byte("!")))(t)
 }
 
-func TestLyingDisk(t *testing.T) {
-	lost := 0
-	for seed := range uint64(50) {
-		d := newDisk(seed)
-		d.LieAboutSync = true
-		write(t, d, "x", "text")
-		gametest.OK(t, d.SyncDir("/"))
-		d.PowerCut()
-		if d.Files("/")["x"] != "text" {
-			lost++
-		}
-	}
-	if lost < 10 {
-		t.Errorf("lost %d times", lost)
-	}
-}
-
 func TestFlip(t *testing.T) {
 	d := newDisk(3)
 	if path := d.Flip("/none"); path != "" {

@@ -3,8 +3,9 @@
 //	durabletest.go  files with a damaged byte
 //	disk.go         the disk: kills, power cuts, other faults
 //	diskfs.go       the disk as a durable.FS
-//	mount_linux.go  the disk as a file system of the kernel, for processes
-//	inode_linux.go  the kernel's requests to that file system
+//	small_linux.go  a small disk of the kernel, which a test fills
+//
+// engine/durable/LOG.md has the reasons for a simulated disk of our own.
 package durabletest
 
 import (

@@ -10,9 +10,7 @@ import (
 	"runtime"
 
 	"github.com/evald/evald/engine/ask"
-	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
-	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/score"
 )
 
@@ -88,7 +86,7 @@ func Score(e *Evaluator, b *game.Board, positions []game.Position, options strin
 	if e != nil {
 		name = e.about.Model
 	}
-	subjects, err := o.subjects(evaluator, name, how)
+	subjects, err := how.Subjects(evaluator, name, o.Visits, o.Raw)
 	if err != nil {
 		done()
 		return nil, err
@@ -100,40 +98,14 @@ func Score(e *Evaluator, b *game.Board, positions []game.Position, options strin
 		}
 		var reports []ScoreReport
 		for i, s := range subjects {
-			r, err := score.Measure(ctx, s.evaluator, all, func(n int) { w.done.Store(int64(i*len(all) + n)) })
+			r, err := score.Measure(ctx, s.Evaluator, all, func(n int) { w.done.Store(int64(i*len(all) + n)) })
 			if err != nil {
 				return err
 			}
-			reports = append(reports, ScoreReport{s.name, r})
+			reports = append(reports, ScoreReport{s.Name, r})
 		}
 		return w.report(reports)
 	}), nil
-}
-
-type scoreSubject struct {
-	name      string
-	evaluator *eval.Evaluator
-}
-
-// subjects returns the policy or the search for each number of visits.
-func (o ScoreOptions) subjects(e *eval.Evaluator, name string, how ask.Search) (all []scoreSubject, err error) {
-	for _, visits := range o.Visits {
-		switch {
-		case visits == 0 && o.Raw:
-			all = append(all, scoreSubject{name + ", raw", e.Raw()})
-		case visits == 0:
-			all = append(all, scoreSubject{name, e})
-		default:
-			how.Visits = visits
-			limits := mcts.Limits{Visits: visits, Batch: scoredAtOnce, Leaves: how.Leaves}
-			search, err := mcts.NewEvaluator(e, how.Config(e.Backend()), limits)
-			if err != nil {
-				return nil, fmt.Errorf("visits: %w", err)
-			}
-			all = append(all, scoreSubject{name + ", " + how.Label(e.Backend()), search})
-		}
-	}
-	return all, nil
 }
 
 // scored returns the positions of all sets.
