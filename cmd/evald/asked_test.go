@@ -148,6 +148,8 @@ func gameFields() (all []ask.Field) {
 			field.Kind = ask.Whole
 		case reflect.String:
 			field.Kind = ask.Choice
+		case reflect.Bool:
+			field.Kind, field.Default = ask.Truth, "false"
 		}
 		if least, most, ok := strings.Cut(f.Tag.Get("range"), " to "); ok {
 			field.Least, _ = strconv.ParseFloat(least, 64)

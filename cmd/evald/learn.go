@@ -41,6 +41,7 @@ type learnCmd struct {
 	FastVisits  *int     `range:"2 to 1000000" placeholder:"N" help:"Visits of the other searches."`
 	FullShare   *float64 `range:"0 to 1" placeholder:"X" help:"Share of the moves that have a full search."`
 	Selection   *string  `placeholder:"puct" help:"How full searches choose at the root: puct or gumbel."`
+	Policy      *bool    `without:"labels=solver" help:"Record the policy of each full search in floats, and learn it in place of the visits: gumbel's improved policy, or the shares of the visits."`
 	Labels      *string  `placeholder:"outcome" help:"outcome: learn from searches and how games ended. solver: from exact scores of the positions met, for experiments."`
 
 	Exact *solver.Nodes `help:"End a game as soon as its result is proved, by the search or by a solver within ${exactNodes} nodes, or =NODES; =false plays to the end."`
@@ -226,6 +227,7 @@ func (c *learnCmd) config() (learn.Config, error) {
 	set(&config.SelfPlay.FastVisits, c.FastVisits)
 	set(&config.SelfPlay.FullShare, c.FullShare)
 	set(&config.SelfPlay.Selection, c.Selection)
+	set(&config.SelfPlay.Policy, c.Policy)
 	if c.Exact != nil {
 		config.SelfPlay.Exact = max(0, *c.Exact)
 	}

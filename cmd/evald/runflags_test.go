@@ -26,7 +26,7 @@ const (
 var runFlagsOf = map[string]map[string]string{
 	"learn": {
 		apart:  "out preset gpus ort cluster listen nats nats-creds tls-ca worker-password tls-cert tls-key metrics json",
-		fixed:  "rules=5x4x4 init=seeded-2x16 network=1x8 seed=3 first-games=7 first-factor=2 labels=solver exact=30 gate-visits=9 opponent=negamax positions=41 continuous cpu-path=go",
+		fixed:  "rules=5x4x4 init=seeded-2x16 network=1x8 seed=3 first-games=7 first-factor=2 labels=solver policy=true exact=30 gate-visits=9 opponent=negamax positions=41 continuous cpu-path=go",
 		change: "generations=0 games=41 visits=17 fast-visits=7 full-share=0.5 selection=puct window=70 passes=2 batch=32 lr=0.001 q-share=0.25 gate-games=42 opponent-games=10 backend=cpu trainer=torch",
 	},
 	"train": {
@@ -35,7 +35,7 @@ var runFlagsOf = map[string]map[string]string{
 		change: "trainer=torch test=7 save=2m plot=",
 	},
 	"selfplay": {
-		again: "backend model mirror rules visits fast-visits full-share selection explore noise alpha discount openings opening-plies temperature temperature-plies resign seed exact cpu-path",
+		again: "backend model mirror rules visits fast-visits full-share selection explore noise alpha discount openings opening-plies temperature temperature-plies resign policy seed exact cpu-path",
 		free:  "games",
 		apart: "out gpus ort at-once batch remember join nats-creds tls-ca spool",
 	},
@@ -113,7 +113,7 @@ func TestLearnKeepsFlags(t *testing.T) {
 		case "continuous":
 			args = []string{"learn", "-o", dir, "--cluster", "--listen", "127.0.0.1:0", "--continuous"}
 		}
-		field := strings.ReplaceAll(strings.Replace(name, "exact", "selfplay.exact", 1), "-", "_")
+		field := strings.NewReplacer("exact", "selfplay.exact", "policy", "selfplay.policy", "-", "_").Replace(name)
 		refuses(t, exitBadInput, "the run has "+strings.Replace(field, "opponent", "opponents", 1), "", args...)
 		refuses(t, exitBadInput, "which cannot change midway", "", args...)
 	}

@@ -41,6 +41,7 @@ type selfplayFlags struct {
 	Temperature      float64 `range:"0 to 100" without:"join,temperature-plies=0" default:"${temperature}" help:"Moves are drawn in proportion to visits^(1/temperature) for --temperature-plies; then the best are played."`
 	TemperaturePlies int     `without:"join" range:"-1 to 1000" default:"-1" help:"Plies of a game whose moves are drawn; -1 is two sevenths of the board's cells: 12 on 7x6."`
 	Resign           float64 `without:"join" range:"0 to 1" default:"0" help:"Resign if the value of a full search is below minus this; 0 never resigns."`
+	Policy           bool    `without:"join" help:"Also record the policy of each full search in floats, which evald train then learns in place of the visits: gumbel's improved policy, which few visits round away, or the shares of the visits."`
 	Seed             uint64  `without:"join" help:"Random seed: the same seed, evaluator and flags give the same records."`
 	AtOnce           int     `range:"0 to 1048576" aliases:"parallel" default:"0" help:"Games at once; 0 is two batches for each processor."`
 	Batch            int     `range:"0 to 1048576" default:"0" help:"Leaves that are evaluated together; 0 is ${batch}, and 512 with a GPU."`
@@ -64,7 +65,7 @@ func (f selfplayFlags) config(network string, board *game.Board) selfplay.Config
 	c := selfplay.DefaultConfig()
 	c.Network, c.Rules, c.Seed, c.Selection = network, board.Rules().String(), f.Seed, f.Selection
 	c.Visits, c.FastVisits, c.FullShare = f.Visits, f.FastVisits, f.FullShare
-	c.C, c.Noise, c.Alpha, c.Discount, c.Resign = f.Explore, f.Noise, f.Alpha, f.Discount, f.Resign
+	c.C, c.Noise, c.Alpha, c.Discount, c.Resign, c.Policy = f.Explore, f.Noise, f.Alpha, f.Discount, f.Resign, f.Policy
 	if f.Openings != string(sample.Random) {
 		c.Openings = f.Openings
 	}

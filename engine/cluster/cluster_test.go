@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func small(generation int) selfplay.Config {
 	c := selfplay.DefaultConfig()
 	c.Rules, c.Network, c.Seed, c.Visits, c.FastVisits, c.OpeningPlies = "5x4x4", "bitsquares", uint64(7+generation), 8, 4, 4
-	c.Exact = solver.Nodes(generation % 2 * 20)
+	c.Exact, c.Policy = solver.Nodes(generation%2*20), generation%2 == 1
 	return c
 }
 

@@ -14,6 +14,12 @@ import (
 // Settings identify the games of a batch by a heuristic.
 func Settings(c selfplay.Config, games int) string { return job{Config: c, All: games}.settings() }
 
+// MostParcel is the maximum size of a message, and ParcelBytes that of its games without the last.
+const (
+	MostParcel  = mostParcel
+	ParcelBytes = parcelBytes
+)
+
 // Patience is how long tests wait for an answer at first.
 const Patience = time.Second
 

@@ -10,7 +10,7 @@ import (
 const (
 	parcelGames = 256       // maximum number of games in a message
 	parcelBytes = 256 << 10 // maximum size of a message's games without the last; servers accept messages of 1 MB
-	mostParcel  = 512 << 10 // maximum size of a message in bytes: the largest possible game, 128 positions with 128 moves each, takes less than 256 KB
+	mostParcel  = 768 << 10 // maximum size of a message in bytes: the largest possible game, 128 positions with 128 moves each and their policies, takes less than 512 KB
 	leastPly    = 64        // minimum size of a position in bytes, as JSON
 	mostNested  = 8         // maximum nesting of objects and lists
 )

@@ -2,10 +2,13 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/evald/evald/engine/cluster"
+	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
 	"github.com/evald/evald/engine/selfplay"
 )
@@ -29,7 +32,7 @@ func TestParcel(t *testing.T) {
 		{"games under another name", `{"x":[` + strings.Repeat("{},", 300) + `{}]}`, "the message has 301 games, want 256 at most", 0},
 		{"many positions", `{"games":[{"Plies":[` + strings.Repeat("{},", 100_000) + `{}]}]}`, "the message has 100001 positions in 300026 bytes, want 64 bytes each", 0},
 		{"in many games", `{"games":[` + strings.Repeat(`{"Plies":[`+strings.Repeat("{},", 200)+`{}]},`, 200) + `{}]}`, "the message has 40200 positions in ", 0},
-		{"many bytes", `{"games":[{"Plies":[` + ply + ply + `{}]}]}`, "bytes, want 524288 at most", 0},
+		{"many bytes", `{"games":[{"Plies":[` + ply + ply + `{}]}]}`, "bytes, want 786432 at most", 0},
 		{"nested", `{"games":[{"x":` + strings.Repeat(`{"x":[`, 4) + strings.Repeat(`]}`, 4) + `}]}`, "nested 11 times, want 8 at most", 0},
 		{"a key in two cases", `{"games":[{"Number":1,"number":2}]}`, `key "number" is there twice, once as "Number"`, 0},
 		{"a key twice", `{"games":[],"games":[]}`, `key "games" is there twice`, 0},
@@ -41,6 +44,20 @@ func TestParcel(t *testing.T) {
 		if !strings.Contains(refused, test.refused) || (refused == "") != (test.refused == "") || len(refused) > 400 || test.refused == "" && n != test.games {
 			t.Errorf("%s: %d games, refused %q; want %d, %q", test.name, n, refused, test.games, test.refused)
 		}
+	}
+}
+
+// The largest game fits in a message beside the games before it.
+func TestLargestGame(t *testing.T) {
+	all := game.Bits{Lo: math.MaxUint64, Hi: math.MaxUint64}
+	ply := selfplay.Ply{Position: game.Position{Own: all, All: all}, Q: -1.2345678e-10, Source: "ort-tensorrt"}
+	for range game.MaxBits {
+		ply.Visits, ply.Policy = append(ply.Visits, 1_000_000), append(ply.Policy, 1.2345678e-10)
+	}
+	g := selfplay.Game{Number: 1_000_000_000, Plies: slices.Repeat([]selfplay.Ply{ply}, game.MaxBits), Last: ply.Position, Result: -1}
+	text := gametest.Must(json.Marshal(&g))(t)
+	if len(text) > cluster.MostParcel-cluster.ParcelBytes {
+		t.Errorf("the game has %d bytes, want %d at most", len(text), cluster.MostParcel-cluster.ParcelBytes)
 	}
 }
 

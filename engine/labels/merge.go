@@ -46,7 +46,8 @@ func (p *Pool) Positions() int { return len(p.all) }
 // NewPool returns an empty pool that excludes the positions of without.
 func NewPool(b *game.Board, without score.Set) *Pool { return &Pool{board: b, without: without} }
 
-// Add adds the records of a file, which must be exact results of the pool's game. It ignores finished games and records of weight 0.
+// Add adds the records of a file, which must be exact results of the pool's game, with equal shares in the column policy if there is one.
+// It ignores finished games and records of weight 0.
 // progress is called with the number of records read so far.
 func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) error {
 	r, err := record.Open(path)
@@ -68,6 +69,8 @@ func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) er
 			continue
 		case rec.Source != eval.Solved:
 			return fmt.Errorf("%s: column source is %v: only exact results can be merged, whose source is %v, such as those of evald positions --train", r.Where(), rec.Source, eval.Solved)
+		case !equalShares(&rec):
+			return fmt.Errorf("%s: column policy is %v: of exact results only equal shares of the moves that keep the result can be merged: leave the column out, or train on the file as it is", r.Where(), rec.Policy)
 		}
 		if p.Read++; p.Read&(1<<14-1) == 0 {
 			progress(p.Read)
@@ -81,6 +84,26 @@ func (p *Pool) Add(ctx context.Context, path string, progress func(read int)) er
 		}
 		p.all = append(p.all, p.known(&rec))
 	}
+}
+
+// equalShares reports whether a record's policy, if it has one, says no more than its visits: the pool keeps no shares.
+func equalShares(rec *record.Record) bool {
+	moves := 0
+	for _, n := range rec.Visits {
+		if n > 0 {
+			moves++
+		}
+	}
+	for a, share := range rec.Policy {
+		want := 0.0
+		if moves > 0 && rec.Visits[a] > 0 {
+			want = 1 / float64(moves)
+		}
+		if math.Abs(float64(share)-want) > 1e-3 {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Pool) known(rec *record.Record) known {

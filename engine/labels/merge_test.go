@@ -177,7 +177,15 @@ func TestMergeRefuses(t *testing.T) {
 	exact := fromResult(b, p, 0)
 	heuristic := exact
 	heuristic.Source = eval.Bitsquares
+	shared := exact
+	shared.Visits, shared.Policy = []uint32{1, 0, 1, 0, 0}, []float32{0.5, 0, 0.5, 0, 0}
+	preferring := shared
+	preferring.Policy = []float32{0.75, 0, 0.25, 0, 0}
+	unknown := shared
+	unknown.Visits = nil
 	for want, records := range map[string][]record.Record{
+		": row 1: column policy is [0.75 0 0.25 0 0]: of":   {shared, preferring},
+		": row 0: column policy is [0.5 0 0.5 0 0]: of":     {unknown},
 		": row 1: column source is bitsquares: only exact":  {exact, heuristic},
 		": row 0: is of 7x6x4, and the others are of 5x4x4": {fromResult(game.MustBoard(game.Connect4), p, 0)},
 	} {

@@ -13,7 +13,14 @@ import (
 	"github.com/evald/evald/engine/heuristic"
 )
 
-// row is a Record as stored in a file. Its fields are the columns of the package documentation, in the same order.
+// fullRow is a Record as stored in a file with all columns. Its fields are the columns of the package
+// documentation, in the same order.
+type fullRow struct {
+	row
+	Policy []float32 `parquet:"policy,list"`
+}
+
+// row has the columns that all files have.
 type row struct {
 	Rules    string   `parquet:"rules,dict"`
 	OwnLo    uint64   `parquet:"own_lo"`
@@ -49,9 +56,14 @@ const (
 	inWeight
 	inGame
 	inMove
+	inPolicy
 )
 
-var schema = parquet.SchemaOf(row{})
+// The columns of files without policies, and of files with them.
+var (
+	schema     = parquet.SchemaOf(row{})
+	schemaFull = parquet.SchemaOf(fullRow{})
+)
 
 // compression is shared by all writers, because creating one takes longer than writing a small file.
 var compression = &zstd.Codec{}
@@ -66,30 +78,46 @@ const (
 // Writer writes records to one file. The file gets its name when Close succeeds; until then it has a temporary name in the same folder. A
 // Writer takes a few MiB of memory for any number of records. It is not safe for concurrent use.
 type Writer struct {
-	path    string
-	file    *durable.File
-	parquet *parquet.GenericWriter[row]
-	boards  game.Boards
-	rows    []row
-	written int64
-	failed  error // an error of the file; after it nothing more is written
+	path     string
+	file     *durable.File
+	policies bool // the file has the column policy
+	encode   func([]fullRow) (int, error)
+	finish   func() error
+	boards   game.Boards
+	rows     []fullRow
+	written  int64
+	failed   error // an error of the file; after it nothing more is written
 }
 
-// Create starts writing a file. Close replaces any existing file of that name.
-func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path) }
+// Create starts writing a file without the column policy. Close replaces any existing file of that name.
+func Create(path string) (*Writer, error) { return CreateIn(durable.OS, path, false) }
 
-// CreateIn is Create in any file system.
-func CreateIn(files durable.FS, path string) (*Writer, error) {
+// CreateIn is Create in any file system, with the column policy if policies is set.
+func CreateIn(files durable.FS, path string, policies bool) (*Writer, error) {
 	file, err := durable.CreateIn(files, path)
 	if err != nil {
 		return nil, fmt.Errorf("records %s: %w", path, err)
 	}
-	return &Writer{
-		path: path, file: file, rows: make([]row, 0, chunk),
-		parquet: parquet.NewGenericWriter[row](file, schema, parquet.Compression(compression),
-			parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
-			parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros)),
-	}, nil
+	w := &Writer{path: path, file: file, policies: policies, rows: make([]fullRow, 0, chunk)}
+	options := []parquet.WriterOption{
+		parquet.Compression(compression), parquet.MaxRowsPerRowGroup(rowsPerGroup), parquet.CreatedBy("evald", "", ""),
+		parquet.KeyValueMetadata(versionKey, version), parquet.KeyValueMetadata(durable.ParquetKey, durable.ParquetZeros),
+	}
+	if policies {
+		full := parquet.NewGenericWriter[fullRow](file, append(options, schemaFull)...)
+		w.encode, w.finish = full.Write, full.Close
+		return w, nil
+	}
+	plain, some := parquet.NewGenericWriter[row](file, append(options, schema)...), make([]row, 0, chunk)
+	w.finish = plain.Close
+	w.encode = func(rows []fullRow) (int, error) {
+		some = some[:0]
+		for i := range rows {
+			some = append(some, rows[i].row)
+		}
+		return plain.Write(some)
+	}
+	return w, nil
 }
 
 // Write adds a record, and does not retain it. If Reader would reject a value of the record, the error is a *ColumnError, and the record is
@@ -98,17 +126,21 @@ func (w *Writer) Write(r *Record) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	if err := r.Check(&w.boards); err != nil {
+	err := r.Check(&w.boards)
+	if err == nil && !w.policies && len(r.Policy) > 0 {
+		err = &ColumnError{"policy", r.Policy, "but the file was begun without this column"}
+	}
+	if err != nil {
 		return fmt.Errorf("record %d: %w", w.written, err)
 	}
 	w.rows = w.rows[:len(w.rows)+1]
 	last := &w.rows[len(w.rows)-1]
-	visits := append(last.Visits[:0], r.Visits...)
-	*last = row{
+	visits, policy := append(last.Visits[:0], r.Visits...), append(last.Policy[:0], r.Policy...)
+	*last = fullRow{Policy: policy, row: row{
 		Rules: r.Rules.String(), OwnLo: r.Position.Own.Lo, OwnHi: r.Position.Own.Hi, AllLo: r.Position.All.Lo, AllHi: r.Position.All.Hi,
 		Visits: visits, Q: r.Q, Z: r.Z, GameOver: r.GameOver, Ply: int32(r.Ply), Source: r.Source.String(), Network: r.Network, Weight: r.Weight,
 		Game: r.Game, Move: r.Move,
-	}
+	}}
 	w.written++
 	if len(w.rows) == cap(w.rows) {
 		return w.flush()
@@ -117,7 +149,7 @@ func (w *Writer) Write(r *Record) error {
 }
 
 func (w *Writer) flush() error {
-	if _, err := w.parquet.Write(w.rows); err != nil {
+	if _, err := w.encode(w.rows); err != nil {
 		w.failed = fmt.Errorf("records %s: %w", w.path, err)
 	}
 	w.rows = w.rows[:0]
@@ -129,7 +161,7 @@ func (w *Writer) Close() error {
 	if w.failed == nil {
 		_ = w.flush() // the error is in w.failed
 	}
-	err := errors.Join(w.failed, w.parquet.Close())
+	err := errors.Join(w.failed, w.finish())
 	if err == nil {
 		err = w.file.SealParquet()
 	}
@@ -148,8 +180,8 @@ func (w *Writer) Abort() { w.file.Abort() }
 
 // set copies the values of a row. Each value contains the number of its column in the file; fields maps that number to the field of the
 // row. A string that has not changed is not copied.
-func (w *row) set(values parquet.Row, fields []int) {
-	w.Visits = w.Visits[:0]
+func (w *fullRow) set(values parquet.Row, fields []int) {
+	w.Visits, w.Policy = w.Visits[:0], w.Policy[:0]
 	for _, v := range values {
 		switch fields[v.Column()] {
 		case inRules:
@@ -184,6 +216,10 @@ func (w *row) set(values parquet.Row, fields []int) {
 			w.Game = v.Int64()
 		case inMove:
 			w.Move = uint8(v.Uint32())
+		case inPolicy:
+			if !v.IsNull() {
+				w.Policy = append(w.Policy, v.Float())
+			}
 		}
 	}
 }
@@ -196,7 +232,7 @@ func keep(s *string, to []byte) {
 }
 
 // read converts a row to a record and checks it. It reuses the memory of r.
-func (w *row) read(r *Record, boards *game.Boards) error {
+func (w *fullRow) read(r *Record, boards *game.Boards) error {
 	board, err := boards.Parse(w.Rules)
 	if err != nil {
 		return &ColumnError{"rules", w.Rules, err.Error()}
@@ -209,6 +245,7 @@ func (w *row) read(r *Record, boards *game.Boards) error {
 		Rules: board.Rules(), Position: game.Position{Own: game.Bits{Lo: w.OwnLo, Hi: w.OwnHi}, All: game.Bits{Lo: w.AllLo, Hi: w.AllHi}},
 		Visits: append(r.Visits[:0], w.Visits...), Q: w.Q, Z: w.Z, GameOver: w.GameOver, Ply: int(w.Ply),
 		Source: source, Network: w.Network, Weight: w.Weight, Game: w.Game, Move: w.Move,
+		Policy: append(r.Policy[:0], w.Policy...),
 	}
 	return r.Check(boards)
 }

@@ -31,7 +31,7 @@ type Reader struct {
 	reader parquet.Rows
 	buffer [chunk]parquet.Row
 	ahead  []parquet.Row // rows in the buffer that are not yet returned
-	row    row           // the row returned last
+	row    fullRow       // the row returned last
 	at     int64         // the next row of the open file
 	err    error         // an error of the file; only SeekRow clears it
 }
@@ -327,19 +327,22 @@ func checkFooter(file *parquet.File) (fields []int, err error) {
 // checkSchema compares the columns one by one, so that an error can name the wrong one. It returns, for each column of the file, the field
 // of a row.
 func checkSchema(got *parquet.Schema) (fields []int, err error) {
-	columns := schema.Columns()
+	columns := schemaFull.Columns()
 	have, want := map[string]parquet.Field{}, map[string]parquet.Field{}
 	for _, f := range got.Fields() {
 		have[f.Name()] = f
 	}
-	for _, f := range schema.Fields() {
+	for _, f := range schemaFull.Fields() {
 		want[f.Name()] = f
 	}
 	fields = make([]int, len(columns))
 	for i, path := range columns {
 		name := path[0]
 		f, ok := have[name]
-		if !ok {
+		switch {
+		case !ok && i == inPolicy:
+			continue
+		case !ok:
 			return nil, fmt.Errorf("column %s is missing", name)
 		}
 		if !parquet.EqualNodes(f, want[name]) {

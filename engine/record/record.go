@@ -20,6 +20,7 @@
 //	weight    float         of the record in the loss, from 0
 //	game      int64         number of the game in its run, from 0, the same for all its positions; -1 if there is none
 //	move      uint8         the move that was played here, an action counted from 1; 0 if none was, because the game was over, resigned or proved, or if it is unknown
+//	policy    list<float>   optional: the search's policy by action, which sums to 1, such as Gumbel's improved policy; empty if there is none, and networks learn the shares of the visits
 //
 // Bit (rows + 1) * column + row is the cell in a column (0 at the left) and row (0 at the bottom), so that on 7x6 the
 // cell in column c and row r holds a stone of the side to move if own_lo >> (7*c + r) & 1 is 1. Actions are columns from
@@ -55,10 +56,11 @@ type Record struct {
 	GameOver uint8    // game.NotOver, OwnWin, OtherWin or Drawn
 	Ply      int      // stones on the board
 	Source   eval.Source
-	Network  string  // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty if none did
-	Weight   float32 // in the loss, from 0
-	Game     int64   // number of the game in its run, from 0, or NoGame
-	Move     uint8   // the action that was played here, counted from 1; 0 if none was or it is unknown
+	Network  string    // name of the network that evaluated, valid UTF-8 of at most 255 bytes; empty if none did
+	Weight   float32   // in the loss, from 0
+	Game     int64     // number of the game in its run, from 0, or NoGame
+	Move     uint8     // the action that was played here, counted from 1; 0 if none was or it is unknown
+	Policy   []float32 // the search's policy, by action; sums to 1, 0 if illegal; empty if there is none, or the game is over
 }
 
 // NoGame is the Game of a record that belongs to no game, or to a game without a known number.
@@ -102,6 +104,9 @@ func (r *Record) Check(boards *game.Boards) error {
 		return err
 	}
 	if err := r.checkVisits(board); err != nil {
+		return err
+	}
+	if err := r.checkPolicy(board); err != nil {
 		return err
 	}
 	_, known := heuristic.ParseSource(r.Source.String())
@@ -170,11 +175,8 @@ func (r *Record) checkVisits(board *game.Board) error {
 	if len(r.Visits) == 0 {
 		return nil
 	}
-	if len(r.Visits) != board.Actions() {
-		return &ColumnError{"visits", plain(fmt.Sprintf("of %d actions", len(r.Visits))), fmt.Sprintf("but %v has %d", board.Rules(), board.Actions())}
-	}
-	if result := board.Result(r.Position); result != game.Ongoing {
-		return &ColumnError{"visits", r.Visits, fmt.Sprintf("but the game is over (%v); leave them empty", result)}
+	if err := r.checkActions(board, "visits", r.Visits, len(r.Visits)); err != nil {
+		return err
 	}
 	searched := false
 	for a, n := range r.Visits {
@@ -185,6 +187,44 @@ func (r *Record) checkVisits(board *game.Board) error {
 	}
 	if !searched {
 		return &ColumnError{"visits", r.Visits, "which is no policy; leave them empty"}
+	}
+	return nil
+}
+
+// checkActions checks a column with n values, one for each action.
+func (r *Record) checkActions(board *game.Board, column string, values any, n int) error {
+	if n != board.Actions() {
+		return &ColumnError{column, plain(fmt.Sprintf("of %d actions", n)), fmt.Sprintf("but %v has %d", board.Rules(), board.Actions())}
+	}
+	if result := board.Result(r.Position); result != game.Ongoing {
+		return &ColumnError{column, values, fmt.Sprintf("but the game is over (%v); leave it empty", result)}
+	}
+	return nil
+}
+
+// sumError is the largest difference between the sum of a policy and 1. Programs add float32 in
+// different orders.
+const sumError = 1e-3
+
+func (r *Record) checkPolicy(board *game.Board) error {
+	if len(r.Policy) == 0 {
+		return nil
+	}
+	if err := r.checkActions(board, "policy", r.Policy, len(r.Policy)); err != nil {
+		return err
+	}
+	sum := 0.0
+	for a, p := range r.Policy {
+		switch {
+		case !(p >= 0 && p <= 1+sumError):
+			return &ColumnError{"policy", r.Policy, fmt.Sprintf("but action %d has %v: must be 0 to 1", a, p)}
+		case p > 0 && !board.CanPlay(r.Position, a):
+			return &ColumnError{"policy", r.Policy, fmt.Sprintf("but action %d is illegal", a)}
+		}
+		sum += float64(p)
+	}
+	if math.Abs(sum-1) > sumError {
+		return &ColumnError{"policy", r.Policy, fmt.Sprintf("which sums to %.4g, must be 1", sum)}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -63,6 +66,24 @@ func records(seed uint64, n int) []record.Record {
 	return rs
 }
 
+// addPolicies gives most of the records with visits a policy.
+func addPolicies(rs []record.Record) {
+	r := gametest.Rand(uint64(len(rs)))
+	for i := range rs {
+		if len(rs[i].Visits) == 0 || r.IntN(4) == 0 {
+			continue
+		}
+		total := 0.0
+		rs[i].Policy = make([]float32, len(rs[i].Visits))
+		for _, n := range rs[i].Visits {
+			total += float64(n)
+		}
+		for a, n := range rs[i].Visits {
+			rs[i].Policy[a] = float32(float64(n) / total)
+		}
+	}
+}
+
 func open(t testing.TB, paths ...string) *record.Reader {
 	t.Helper()
 	r := gametest.Must(record.Open(paths...))(t)
@@ -81,6 +102,9 @@ func TestRoundTrip(t *testing.T) {
 		var paths []string
 		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 600), 0, 2).Draw(rt, "rows") {
 			rs := records(rapid.Uint64().Draw(rt, "seed"), n)
+			if rapid.Bool().Draw(rt, "policies") {
+				addPolicies(rs)
+			}
 			path := filepath.Join(dir, fmt.Sprintf("%d.parquet", i))
 			recordtest.Write(t, path, rs)
 			all, paths = append(all, rs...), append(paths, path)
@@ -194,7 +218,7 @@ var bad = []struct {
 	{"visits, length", func(r *record.Record) { r.Visits = r.Visits[:6] }, "column visits is of 6 actions, but 7x6x4 has 7"},
 	{"visits, none", func(r *record.Record) { clear(r.Visits) }, "column visits is [0 0 0 0 0 0 0], which is no policy; leave them empty"},
 	{"visits, illegal", fullColumn, "column visits is [0 0 0 9 0 0 0], but action 3 is illegal"},
-	{"visits, over", func(r *record.Record) { over(r); r.Visits = make([]uint32, 7) }, "column visits is [0 0 0 0 0 0 0], but the game is over (loss); leave them empty"},
+	{"visits, over", func(r *record.Record) { over(r); r.Visits = make([]uint32, 7) }, "column visits is [0 0 0 0 0 0 0], but the game is over (loss); leave it empty"},
 	{"q", func(r *record.Record) { r.Q = -1.5 }, "column q is -1.5, must be -1 to 1"},
 	{"q NaN", func(r *record.Record) { r.Q = float32(math.NaN()) }, "column q is NaN, must be -1 to 1"},
 	{"z", func(r *record.Record) { r.Z = 2 }, "column z is 2, must be 1, 0 or -1"},
@@ -210,7 +234,22 @@ var bad = []struct {
 	{"move", func(r *record.Record) { r.Move = 8 }, "column move is 8, which is illegal here: moves count from 1, and 0 is none"},
 	{"move, illegal", func(r *record.Record) { fullColumn(r); r.Visits, r.Move = nil, 4 }, "column move is 4, which is illegal here: moves count from 1, and 0 is none"},
 	{"move, over", func(r *record.Record) { over(r); r.Move = 3 }, "column move is 3, but the game is over (loss): want 0"},
+	{"policy, length", policy(0.5, 0.5), "column policy is of 2 actions, but 7x6x4 has 7"},
+	{"policy, NaN", policy(0.5, 0, 0.5, float32(math.NaN()), 0, 0, 0), "column policy is [0.5 0 0.5 NaN 0 0 0], but action 3 has NaN: must be 0 to 1"},
+	{"policy, negative", policy(0.5, 0, 0.75, -0.25, 0, 0, 0), "column policy is [0.5 0 0.75 -0.25 0 0 0], but action 3 has -0.25: must be 0 to 1"},
+	{"policy, too much", policy(0, 0, 2, 0, 0, 0, 0), "column policy is [0 0 2 0 0 0 0], but action 2 has 2: must be 0 to 1"},
+	{"policy, sum", policy(0, 0, 0.5, 0.25, 0, 0, 0), "column policy is [0 0 0.5 0.25 0 0 0], which sums to 0.75, must be 1"},
+	{"policy, none", policy(0, 0, 0, 0, 0, 0, 0), "column policy is [0 0 0 0 0 0 0], which sums to 0, must be 1"},
+	{"policy, illegal", func(r *record.Record) {
+		fullColumn(r)
+		r.Visits[3], r.Visits[2], r.Move, r.Policy = 0, 1, 0, []float32{0, 0, 0, 1, 0, 0, 0}
+	}, "column policy is [0 0 0 1 0 0 0], but action 3 is illegal"},
+	{"policy, over", func(r *record.Record) { over(r); r.Policy = make([]float32, 7) }, "column policy is [0 0 0 0 0 0 0], but the game is over (loss); leave it empty"},
 	{"weight infinite", func(r *record.Record) { r.Weight = float32(math.Inf(1)) }, "column weight is +Inf, must be a finite number from 0"},
+}
+
+func policy(shares ...float32) func(*record.Record) {
+	return func(r *record.Record) { r.Policy = shares }
 }
 
 func play(r *record.Record, moves string) {
@@ -240,7 +279,7 @@ func TestBadValues(t *testing.T) {
 			good, wrong := connect4(), connect4()
 			c.change(&wrong)
 			path := filepath.Join(dir, "written.parquet")
-			w := gametest.Must(record.Create(path))(t)
+			w := gametest.Must(record.CreateIn(durable.OS, path, true))(t)
 			for i, step := range []struct {
 				rec  record.Record
 				want string
@@ -329,6 +368,49 @@ func readAll(path string, visit func(i int, r *record.Record)) error {
 	}
 }
 
+// FuzzPolicy writes any policy unchecked. The reader returns it if its width, values and sum are
+// those of a policy. Otherwise the error names the file, the row and the column, and the next row is
+// read.
+func FuzzPolicy(f *testing.F) {
+	for _, shares := range [][]float32{{}, {1}, {0, 0, 0, 1, 0, 0, 0}, {0.5, 0.5, 0, 0, 0, 0, 0}, {0.5, 0, 0, 0, 0, 0, 0}, {2, -1, 0, 0, 0, 0, 0}, {float32(math.NaN()), 1, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 1}} {
+		f.Add(gametest.Must(binary.Append(nil, binary.LittleEndian, shares))(f))
+	}
+	path := filepath.Join(f.TempDir(), "fuzz.parquet")
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		good, other := connect4(), connect4()
+		other.Policy = make([]float32, min(len(bytes)/4, 200))
+		gametest.Must(binary.Decode(bytes, binary.LittleEndian, other.Policy))(t)
+		least, sum := 0.0, 0.0
+		for _, p := range other.Policy {
+			least, sum = min(least, float64(p)), sum+float64(p)
+		}
+		valid := len(other.Policy) == 0 || len(other.Policy) == 7 && least >= 0 && math.Abs(sum-1) <= 1e-3
+		record.WriteUnchecked(t, path, good, other, good)
+		r := open(t, path)
+		var rec record.Record
+		gametest.OK(t, r.Next(&rec))
+		err := r.Next(&rec)
+		if valid != (err == nil) || !valid && !strings.HasPrefix(err.Error(), "records "+path+": row 1: column policy is ") {
+			t.Errorf("policy %v: error %v", other.Policy, err)
+		}
+		if valid && !slices.Equal(rec.Policy, other.Policy) {
+			t.Errorf("policy %v is read as %v", other.Policy, rec.Policy)
+		}
+		gametest.OK(t, r.Next(&rec))
+	})
+}
+
+// A file that was begun without the column does not lose a policy.
+func TestPolicyWithoutColumn(t *testing.T) {
+	w := gametest.Must(record.Create(filepath.Join(t.TempDir(), "a.parquet")))(t)
+	defer w.Abort()
+	rec := connect4()
+	rec.Policy = []float32{0, 0, 0, 1, 0, 0, 0}
+	if err, want := w.Write(&rec), "record 0: column policy is [0 0 0 1 0 0 0], but the file was begun without this column"; text(err) != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // A file replaced by a shorter one between Open and Next.
 func TestReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
@@ -347,9 +429,12 @@ func TestReplaced(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed.parquet")
 	for _, n := range []int{0, 1, 40} {
-		recordtest.Write(f, path, records(1, n))
-		file := gametest.Must(os.ReadFile(path))(f)
-		f.Add(file)
+		rs := records(1, n)
+		for range 2 {
+			recordtest.Write(f, path, rs)
+			f.Add(gametest.Must(os.ReadFile(path))(f))
+			addPolicies(rs)
+		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		path := filepath.Join(t.TempDir(), "fuzz.parquet")
@@ -360,6 +445,15 @@ func FuzzReader(f *testing.F) {
 			if b == nil {
 				b = game.MustBoard(r.Rules)
 				boards[r.Rules] = b
+			}
+			sum := float32(0)
+			for a, p := range r.Policy {
+				if sum += p; !(p >= 0) || p > 0 && !b.CanPlay(r.Position, a) {
+					t.Errorf("row %d has the policy %v", i, r.Policy)
+				}
+			}
+			if n := len(r.Policy); n != 0 && (n != b.Actions() || !(sum > 0.99 && sum < 1.01)) {
+				t.Errorf("row %d has the policy %v", i, r.Policy)
 			}
 			if r.GameOver != b.Result(r.Position).GameOver() || r.Ply != r.Position.Plies() || r.Z < -1 || r.Z > 1 {
 				t.Errorf("row %d is %+v", i, r)

@@ -1,6 +1,7 @@
 package selfplay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,7 +65,7 @@ func (s *Store) check(g *Game) error {
 			return err
 		}
 		if i < len(g.Plies) {
-			if err := s.checkSource(&g.Plies[i]); err != nil {
+			if err := cmp.Or(s.checkSource(&g.Plies[i]), s.checkPolicy(&g.Plies[i])); err != nil {
 				return fmt.Errorf("position %d: %w", i+1, err)
 			}
 		}
@@ -109,6 +110,20 @@ func (s *Store) checkSource(p *Ply) error {
 		return fmt.Errorf("source is %q, but %s plays the games", short.Text(string(p.Source)), s.config.Network)
 	case !heuristics && !other && !p.Source.Network():
 		return fmt.Errorf("source is %q, want a network's or a heuristic's", short.Text(string(p.Source)))
+	}
+	return nil
+}
+
+// checkPolicy checks whether the run's positions have a policy. Where the rules or a proof decide, it must be that of the visits. Check has
+// checked its values.
+func (s *Store) checkPolicy(p *Ply) error {
+	switch want := shares(p.Visits); {
+	case !s.config.Policy && p.Policy != nil:
+		return errors.New("policy is there, but the run has none")
+	case s.config.Policy && len(p.Policy) != len(p.Visits):
+		return fmt.Errorf("policy is of %d actions, want %d, as the visits", len(p.Policy), len(p.Visits))
+	case s.config.Policy && (p.Source == eval.Rules || p.Source == eval.Solved) && !slices.Equal(p.Policy, want):
+		return fmt.Errorf("policy is %v, want %v, as the visits", p.Policy, want)
 	}
 	return nil
 }

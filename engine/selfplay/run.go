@@ -40,10 +40,13 @@ type Ply struct {
 	Q        float32  // value of the root, -1..1
 	Source   eval.Source
 
+	// Policy is the policy of a full search [A]: shares of the visits, or the improved policy of gumbel; equal shares of the best moves if
+	// the rules or a proof decide; nil for a fast search, and without Config.Policy and Config.Details.
+	Policy []float32 `json:",omitempty"`
+
 	// Details, with Config.Details; nil and 0 if the rules or a proof decide.
-	Policy []float32 `json:"-"` // [A] the search's policy, of full searches: shares of the visits, or the improved policy of gumbel
-	Prior  []float32 `json:"-"` // [A] as the search has used them
-	Raw    float32   `json:"-"` // the evaluator's own value, -1..1
+	Prior []float32 `json:"-"` // [A] as the search has used them
+	Raw   float32   `json:"-"` // the evaluator's own value, -1..1
 }
 
 // Remembered is the usual number of answers in the cache of a network; they take about 130 MB on 7x6.
@@ -319,6 +322,7 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 	ply = Ply{Position: s.position, Q: float32(t.Value())}
 	if o := r.board.Outlook(s.position); o.Result != game.Ongoing && !r.mover(s).Plain {
 		ply.Q, ply.Source, ply.Visits = o.Result.Value(), eval.Rules, each(r.board, o.Moves)
+		ply.Policy = r.shares(ply.Visits)
 		return ply, nil
 	}
 	if ply.Source, err = source(t); err != nil {
@@ -330,18 +334,21 @@ func (r *run) ply(s *seat, t *mcts.Tree) (ply Ply, err error) {
 		for a, p := range s.policy {
 			ply.Visits[a] = uint32(math.Round(float64(p) * float64(r.Visits)))
 		}
+		if slices.Max(ply.Visits) == 0 { // fewer visits than moves, which are about equally good
+			ply.Visits[t.Best()] = 1
+		}
+		if r.Policy || r.Details {
+			ply.Policy = slices.Clone(s.policy)
+		}
 	}
 	if r.Details {
-		r.detail(&ply, s, t)
+		r.detail(&ply, t)
 	}
 	return ply, nil
 }
 
 // detail adds the details of a search.
-func (r *run) detail(ply *Ply, s *seat, t *mcts.Tree) {
-	if s.full {
-		ply.Policy = slices.Clone(s.policy)
-	}
+func (r *run) detail(ply *Ply, t *mcts.Tree) {
 	ply.Prior = make([]float32, r.board.Actions())
 	for _, m := range t.Moves(nil) {
 		ply.Prior[m.Action] = float32(m.Prior)
@@ -361,6 +368,25 @@ func each(b *game.Board, moves game.Bits) (visits []uint32) {
 	return visits
 }
 
+// shares returns the shares of visits as the policy of a Ply. It returns nil if there are none, or if the Ply has no policy.
+func (r *run) shares(visits []uint32) []float32 {
+	if !r.Policy && !r.Details {
+		return nil
+	}
+	return shares(visits)
+}
+
+func shares(visits []uint32) (policy []float32) {
+	total := float32(0)
+	for _, n := range visits {
+		total += float32(n)
+	}
+	for _, n := range visits {
+		policy = append(policy, float32(n)/total)
+	}
+	return policy
+}
+
 // probe ends the game if a probe proves its position, and reports whether it did. Positions that the rules decide are played to the end, so
 // that records contain them.
 func (r *run) probe(s *seat) bool {
@@ -376,7 +402,8 @@ func (r *run) probe(s *seat) bool {
 
 // prove ends the game with a proved result for the side to move and the moves that are known to keep the result.
 func (r *run) prove(s *seat, result game.Result, moves game.Bits) {
-	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: each(r.board, moves), Q: result.Value(), Source: eval.Solved})
+	visits := each(r.board, moves)
+	s.Plies = append(s.Plies, Ply{Position: s.position, Visits: visits, Q: result.Value(), Source: eval.Solved, Policy: r.shares(visits)})
 	s.Last, s.Result = s.position, outcome(int8(result.Value()), s.position)
 }
 

@@ -69,6 +69,10 @@ type Config struct {
 	// by the search, which probes its leaves with a tenth of it. Positions that the rules decide are played to the end.
 	Exact solver.Nodes `json:"exact,omitempty"`
 
+	// Policy adds the policy of full searches to the records, in floats (record.Record.Policy). The visits are rounded to whole numbers,
+	// which with few visits loses most of Gumbel's improved policy. Positions that the rules or a proof decide have equal shares.
+	Policy bool `json:"policy,omitempty"`
+
 	Lab
 
 	// The games do not depend on the other fields. Sized replaces zeros in them.

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
@@ -498,20 +499,97 @@ func TestRememberNone(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "write the golden files anew")
 
-// The same flags play the same games as when the file was made.
+// The same flags play the same games as when the files were made, without and with policies.
 func TestGolden(t *testing.T) {
 	c := selfplay.DefaultConfig()
 	c.Visits, c.FastVisits, c.Seed, c.Network = 20, 5, 3, "bitsquares"
-	dir := t.TempDir()
-	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil))
-	made := filepath.Join(dir, "games-000000-000002.parquet")
-	if *update {
-		gametest.OK(t, os.WriteFile("testdata/games.parquet", gametest.Must(os.ReadFile(made))(t), 0o644))
+	policies := c
+	policies.Rules, policies.Visits, policies.Selection, policies.FullShare, policies.Policy = "5x4x4", 4, "gumbel", 0.8, true
+	for file, c := range map[string]selfplay.Config{"games": c, "policies": policies} {
+		dir := t.TempDir()
+		gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 3, nil))
+		made, kept := filepath.Join(dir, "games-000000-000002.parquet"), "testdata/"+file+".parquet"
+		if *update {
+			gametest.OK(t, os.WriteFile(kept, gametest.Must(os.ReadFile(made))(t), 0o644))
+		}
+		if diff := cmp.Diff(recordtest.Read(t, kept), recordtest.Read(t, made)); diff != "" {
+			t.Errorf("%s: other records than before (-then +now; go test ./engine/selfplay -run Golden -update writes them anew):\n%s", file, diff)
+		}
 	}
-	if diff := cmp.Diff(recordtest.Read(t, "testdata/games.parquet"), recordtest.Read(t, made)); diff != "" {
-		t.Errorf("other records than before (-then +now; go test ./engine/selfplay -run Golden -update writes them anew):\n%s", diff)
+}
+
+// A policy is what the visits are rounded from. It changes nothing else in the records.
+func TestPolicy(t *testing.T) {
+	for _, selection := range []string{"puct", "gumbel"} {
+		c := config()
+		c.Rules, c.Selection, c.Visits, c.Exact = "5x4x4", selection, 5, 20
+		path := func() string {
+			dir := t.TempDir()
+			gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, dir, 10, nil))
+			return filepath.Join(dir, "games-000000-000009.parquet")
+		}
+		without := recordtest.Read(t, path())
+		c.Policy = true
+		with := recordtest.Read(t, path())
+		lost := 0
+		for i := range with {
+			rec := &with[i]
+			factor := float64(c.Visits)
+			if rec.Source == eval.Rules || rec.Source == eval.Solved {
+				factor = 0
+				for _, n := range rec.Visits {
+					factor += float64(n)
+				}
+			}
+			for a, p := range rec.Policy {
+				if n := float64(p) * float64(c.Visits-1); rec.Source == eval.Bitsquares && math.Abs(n-math.Round(n)) > 1e-5 {
+					lost++ // the root's first visit is no move's
+				}
+				if uint32(math.Round(float64(p)*factor)) != rec.Visits[a] {
+					t.Errorf("%s: policy %v, visits %v", selection, rec.Policy, rec.Visits)
+					break
+				}
+			}
+			if len(rec.Policy) != len(rec.Visits) {
+				t.Errorf("%s: policy %v, visits %v", selection, rec.Policy, rec.Visits)
+			}
+			rec.Policy = nil
+		}
+		if (lost > 0) != (selection == "gumbel") {
+			t.Errorf("%s: %d shares are no whole visits", selection, lost)
+		}
+		if diff := cmp.Diff(without, with, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: other records with policies (-without +with):\n%s", selection, diff)
+		}
+	}
+}
+
+// With fewer visits than moves, the shares of equally good moves may all be rounded to none. One move
+// has a visit then.
+func TestFewVisits(t *testing.T) {
+	c := config()
+	c.Rules, c.Selection, c.Visits, c.FullShare = "5x5x4free", "gumbel", 4, 1
+	one := 0
+	uniform := gametest.Must(heuristic.New(eval.Uniform))(t)
+	gametest.OK(t, selfplay.Play(t.Context(), uniform, c, 0, 20, nil, func(g *selfplay.Game) error {
+		for _, p := range g.Plies {
+			sum := uint32(0)
+			for _, n := range p.Visits {
+				sum += n
+			}
+			if sum == 0 {
+				t.Errorf("game %d has no visits at %v", g.Number, p.Position)
+			}
+			if sum == 1 && p.Source == eval.Uniform {
+				one++
+			}
+		}
+		return nil
+	}))
+	if one == 0 {
+		t.Error("no position has one visit")
 	}
 }
 
@@ -572,6 +650,7 @@ func TestInterruptedWithoutEvaluations(t *testing.T) {
 // that a store has begun.
 func TestStore(t *testing.T) {
 	c := config()
+	c.Policy = true
 	want, dir, both := t.TempDir(), t.TempDir(), t.TempDir()
 	const n = 560
 	gametest.OK(t, selfplay.Run(t.Context(), bitsquares(t), c, want, n, nil))

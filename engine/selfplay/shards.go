@@ -155,7 +155,7 @@ func (s *Store) wait(games ...*Game) {
 
 // write writes the next file of records. It rewrites the journal if most of the journal's games are in files.
 func (s *Store) write() error {
-	w, err := record.CreateIn(s.dir, s.dir.Path(durable.ShardName(s.first, s.next-1)))
+	w, err := record.CreateIn(s.dir, s.dir.Path(durable.ShardName(s.first, s.next-1)), s.config.Policy)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *Store) records(g *Game) []record.Record {
 		all = append(all, record.Record{
 			Rules: rules, Position: p.Position, Visits: p.Visits, Q: p.Q, Z: outcome(g.Result, p.Position),
 			GameOver: game.NotOver, Ply: p.Position.Plies(), Source: p.Source, Network: s.config.Network, Weight: 1,
-			Game: int64(g.Number), Move: s.move(p.Position, next),
+			Game: int64(g.Number), Move: s.move(p.Position, next), Policy: p.Policy,
 		})
 	}
 	if over := s.board.Result(g.Last).GameOver(); over != game.NotOver {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/evald/evald/engine/eval"
@@ -49,7 +50,7 @@ type Records struct {
 
 // RecordOptions determine the examples.
 //
-// The policy's target is each move's share of the visits. The target of win, draw and loss mixes the outcome z of the game with
+// The policy's target is the record's policy if it has one, and otherwise each move's share of the visits. The target of win, draw and loss mixes the outcome z of the game with
 // the prediction of the search's root value q. For s = QShare it is
 //
 //	(1-s) * (1, 0, 0 if z = 1; 0, 1, 0 if z = 0; 0, 0, 1 if z = -1)  +  s * foretold(q)
@@ -240,7 +241,10 @@ func (r *Records) convert(rec *record.Record) Example {
 	for _, v := range rec.Visits {
 		total += float64(v)
 	}
-	if total > 0 {
+	switch {
+	case len(rec.Policy) > 0:
+		e.Policy = slices.Clone(rec.Policy)
+	case total > 0:
 		e.Policy = make([]float32, len(rec.Visits))
 		for a, v := range rec.Visits {
 			e.Policy[a] = float32(float64(v) / total)

@@ -1,10 +1,12 @@
 package train
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,10 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
+	"github.com/evald/evald/engine/heuristic"
 	"github.com/evald/evald/engine/record"
+	"github.com/evald/evald/engine/record/recordtest"
+	"github.com/evald/evald/engine/selfplay"
 	exact "github.com/evald/evald/engine/solver"
 )
 
@@ -90,6 +95,75 @@ func TestRecordsConvert(t *testing.T) {
 		if learnable(source) != learned {
 			t.Errorf("records of source %v are learned from: %t, want %t", source, !learned, learned)
 		}
+	}
+}
+
+// The target of Gumbel's searches with few visits is the column policy where a record has one, bit for
+// bit and also in mirror images, and otherwise the shares of the visits. Training from it leads to
+// another network than training from the visits.
+func TestPolicyColumn(t *testing.T) {
+	c := selfplay.DefaultConfig()
+	c.Rules, c.Network, c.Selection, c.Visits, c.FullShare, c.Policy = "4x4x3", "bitsquares", "gumbel", 4, 1, true
+	dir := t.TempDir()
+	gametest.OK(t, selfplay.Run(t.Context(), gametest.Must(heuristic.New(eval.Bitsquares))(t), c, dir, 20, nil))
+	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 3, Gravity: true})
+	column, visits := recordtest.Read(t, filepath.Join(dir, "games-000000-000019.parquet")), []record.Record(nil)
+	rounded := 0
+	for i := range column {
+		if column[i].Move%2 == 0 { // some rows have none
+			column[i].Policy = nil
+		}
+		column[i].Weight = float32(i + 1)
+		rec := column[i]
+		rec.Policy = nil
+		visits = append(visits, rec)
+	}
+	var networks [2][]byte
+	for k, records := range [][]record.Record{column, visits} {
+		r := gametest.Must(OpenRecords(b, RecordOptions{Heuristics: true}, writeAll(t, records)))(t)
+		examples := make([]Example, len(records))
+		gametest.OK(t, r.Once(0, examples))
+		for symmetry := range 2 {
+			batch := NewBatch(b, len(examples))
+			images := slices.Clone(examples)
+			for i := range images {
+				images[i] = images[i].Image(b, symmetry)
+			}
+			gametest.OK(t, batch.Fill(images))
+			for i, e := range examples {
+				rec := &records[int(e.Weight)-1]
+				want := rec.Policy
+				if want == nil {
+					want = make([]float32, b.Actions())
+					for a, n := range rec.Visits {
+						total := uint32(0)
+						for _, m := range rec.Visits {
+							total += m
+						}
+						want[a] = float32(float64(n) / float64(total))
+					}
+				}
+				for set := b.Legal(rec.Position); !set.IsZero(); set = set.WithoutFirst() {
+					a := b.Action(set.First())
+					image := b.Cell(images[i].Position, b.ImageAction(a, symmetry)).First()
+					if got := batch.cells.Float32s()[i*b.Cells()+b.Flat(image)]; got != want[a]*e.Weight {
+						t.Fatalf("record %d, symmetry %d: target of action %d is %v, want %v", int(e.Weight)-1, symmetry, a, got, want[a]*e.Weight)
+					}
+					if rec.Policy != nil && math.Abs(float64(want[a])*4-math.Round(float64(want[a])*4)) > 0.1 {
+						rounded++
+					}
+				}
+			}
+		}
+		gametest.OK(t, r.Close())
+		tr := newTrainerOf(t, testConfig(), nil, same(examples), Compute{Threads: 1})
+		steps(t, tr, 1)
+		var err error
+		networks[k], _, err = tr.Files()
+		gametest.OK(t, err)
+	}
+	if rounded == 0 || bytes.Equal(networks[0], networks[1]) {
+		t.Errorf("%d shares are far from whole visits; the networks are equal: %t", rounded, bytes.Equal(networks[0], networks[1]))
 	}
 }
 

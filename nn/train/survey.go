@@ -27,7 +27,7 @@ func (s *Survey) add(rec *record.Record, heuristics bool) {
 	}
 	s.Count++
 	s.Outcomes[1-rec.Z]++
-	if len(rec.Visits) > 0 {
+	if len(rec.Visits) > 0 || len(rec.Policy) > 0 {
 		s.Policies++
 	}
 }

@@ -4,15 +4,18 @@ package recordtest
 import (
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/record"
 )
 
-// Write writes a file of the given records.
+// Write writes a file of the given records. It has the column policy if one of them has a policy.
 func Write(t testing.TB, path string, records []record.Record) {
 	t.Helper()
-	w, err := record.Create(path)
+	policies := slices.ContainsFunc(records, func(r record.Record) bool { return len(r.Policy) > 0 })
+	w, err := record.CreateIn(durable.OS, path, policies)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,21 +211,6 @@ type GameRows struct {
 	Raw       []float32       // [P] the network's own values; 0 likewise
 }
 
-// policyOf is the policy of a ply: shares of its visits where the search has left none.
-func policyOf(p selfplay.Ply) []float32 {
-	if p.Policy != nil || p.Visits == nil {
-		return p.Policy
-	}
-	total, policy := float32(0), make([]float32, len(p.Visits))
-	for _, v := range p.Visits {
-		total += float32(v)
-	}
-	for a, v := range p.Visits {
-		policy[a] = float32(v) / max(1, total)
-	}
-	return policy
-}
-
 // Write fills the rows of a game. Each array must have the length that the game's number of positions P requires.
 func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
 	n := b.Actions()
@@ -236,7 +221,7 @@ func (r GameRows) Write(b *game.Board, g *selfplay.Game) {
 		r.Positions[i], r.Q[i], r.Who[i] = p.Position, p.Q, code(p.Source)
 		r.Raw[i] = p.Raw
 		copy(r.Visits[i*n:(i+1)*n], p.Visits)
-		copy(r.Policy[i*n:(i+1)*n], policyOf(p))
+		copy(r.Policy[i*n:(i+1)*n], p.Policy)
 		copy(r.Prior[i*n:(i+1)*n], p.Prior)
 		next := g.Last
 		if i+1 < len(g.Plies) {

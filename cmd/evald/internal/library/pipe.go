@@ -11,7 +11,7 @@ import (
 )
 
 // Greeting is the first text that Serve writes. Its version number changes whenever a call changes.
-const Greeting = "evald library 3\n"
+const Greeting = "evald library 4\n"
 
 // Statuses of errors.
 const (

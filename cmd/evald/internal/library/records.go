@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
 )
@@ -53,6 +54,7 @@ type RecordRows struct {
 	GameOver  []uint8         // [N]
 	Ply, Move []int32         // [N]; a Move is an action from 0, or -1 for none
 	Game      []int64         // [N]
+	Policy    []float32       // [N,A]; all 0 without a policy in floats
 	Who       []uint8         // [N] source of the answer, as in Evaluate
 }
 
@@ -86,6 +88,8 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 			rows.Positions[i] = rec.Position
 			clear(rows.Visits[i*n : (i+1)*n])
 			copy(rows.Visits[i*n:(i+1)*n], rec.Visits)
+			clear(rows.Policy[i*n : (i+1)*n])
+			copy(rows.Policy[i*n:(i+1)*n], rec.Policy)
 			rows.Q[i], rows.Weight[i], rows.Z[i], rows.GameOver[i] = rec.Q, rec.Weight, rec.Z, rec.GameOver
 			rows.Ply[i], rows.Move[i], rows.Game[i], rows.Who[i] = int32(rec.Ply), int32(rec.Move)-1, rec.Game, code(rec.Source)
 			i++
@@ -95,11 +99,11 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 }
 
 // Write writes records to a file, which appears when it is complete, and replaces another one of that
-// name. Rows without visits have no search. A value that readers would reject is an error that names
-// the record and the column.
+// name. Rows without visits have no search. The file has the column policy if a row has a policy. A value
+// that readers would reject is an error that names the record and the column.
 func Write(b *game.Board, file string, rows RecordRows) *Work {
 	return begin(nil, len(rows.Q), nil, func(ctx context.Context, w *Work) error {
-		out, err := record.Create(file)
+		out, err := record.CreateIn(durable.OS, file, slices.ContainsFunc(rows.Policy, isSet))
 		if err != nil {
 			return err
 		}
@@ -122,6 +126,8 @@ func Write(b *game.Board, file string, rows RecordRows) *Work {
 	})
 }
 
+func isSet(share float32) bool { return share != 0 }
+
 // record returns row i.
 func (r RecordRows) record(b *game.Board, n, i int) (rec record.Record, err error) {
 	if int(r.Who[i]) >= len(sources) {
@@ -136,6 +142,9 @@ func (r RecordRows) record(b *game.Board, n, i int) (rec record.Record, err erro
 	}
 	if visits := r.Visits[i*n : (i+1)*n]; slices.Max(visits) > 0 {
 		rec.Visits = visits
+	}
+	if policy := r.Policy[i*n : (i+1)*n]; slices.ContainsFunc(policy, isSet) {
+		rec.Policy = policy
 	}
 	return rec, nil
 }

@@ -15,7 +15,7 @@ from typing import Any, Callable, Sequence
 
 from ._library import CALLS, ERROR_SIZE, ClosedError, UnavailableError
 
-GREETING = b"evald library 3\n"
+GREETING = b"evald library 4\n"
 SECOND = "evald: the program cannot be used in this interpreter: {}; use evald in the main interpreter, or in another process"
 AGAIN = "; the next call starts it again, and evaluators are opened again, but searches and self-play that were under way are lost"
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ._search import SearchOptions
 
 # The columns and their types, in the order of the library's calls.
-COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64)
+COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64, policy=np.float32)
+BY_ACTION = ("visits", "policy")  # the columns [N,A]
 
 
 class Records(Value):
@@ -35,7 +36,7 @@ class Records(Value):
 
     `positions`; `visits` [N,A] of the search (all 0 without a search); `q` [N] the search's value; `z` [N] the game's result (1, 0, -1); `gameover` [N]
     (0 not over, 2 the other side has won, 3 drawn); `ply` [N] the number of stones; `weight` [N] in the loss; `game` [N] the number of the game in its
-    run (-1: none); `move` [N] the action that was played (-1: none); and `source` [N] of the answer.
+    run (-1: none); `move` [N] the action that was played (-1: none); `source` [N] of the answer; and `policy` [N,A], which `evald train` learns.
     """
 
     def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8]) -> None:
@@ -48,6 +49,7 @@ class Records(Value):
         self.ply: npt.NDArray[np.int32] = columns["ply"]
         self.move: npt.NDArray[np.int32] = columns["move"]
         self.game: npt.NDArray[np.int64] = columns["game"]
+        self._policy: npt.NDArray[Any] | None = columns["policy"] if columns["policy"].any() else None
         self._codes = codes
 
     @property
@@ -57,10 +59,16 @@ class Records(Value):
 
     @property
     def policy(self) -> npt.NDArray[np.float32]:
-        """[N,A] each action's share of the visits; all 0 without a search."""
+        """[N,A] the column policy, the search's policy in floats, in rows that have it; otherwise each
+        action's share of the visits, all 0 without a search. To change the column assign an array to
+        `policy`, with rows of 0 where there is none, or None for no column."""
         total = self.visits.sum(1, keepdims=True)
         shares: npt.NDArray[np.float32] = np.divide(self.visits, total, out=np.zeros(self.visits.shape, np.float32), where=total > 0)
-        return shares
+        return shares if self._policy is None else np.where(self._policy.any(1, keepdims=True), self._policy, shares)
+
+    @policy.setter
+    def policy(self, column: npt.ArrayLike | None) -> None:
+        self._policy = None if column is None else np.asarray(column)
 
     def __len__(self) -> int:
         return len(self.q)
@@ -89,7 +97,7 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     if n < 0:
         raise failed(n, error)
     of = board(first.value.decode() or "7x6x4" if rules is None else rules)
-    columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name == "visits" else n, kind) for name, kind in COLUMNS.items()}
+    columns: dict[str, npt.NDArray[Any]] = {name: np.empty((n, of.actions) if name in BY_ACTION else n, kind) for name, kind in COLUMNS.items()}
     words, codes = np.empty((n, 4), np.uint64), np.empty(n, np.uint8)
     call = library.read(of._number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
@@ -105,7 +113,8 @@ def write(records: Records | Game | Iterable[Records | Game], path: Union[str, o
     `records` are Records, a Game, or any number of these, such as what `selfplay` yields, all of
     one board. A game has a record for each position, with weight 1, and one more for its last
     position if the game was over there. The file appears when it is complete, and replaces another
-    one at `path`. A column of another shape, or a value that no record can have, such as q above 1
+    one at `path`. It has the column policy if Records have it or games were played with
+    `selfplay(policy=True)`. A column of another shape, or a value that no record can have, such as q above 1
     or visits of an illegal action, is an EvaldError that names record and column, and nothing is
     written. The column network, the name of the network that played, stays empty. `progress` is
     called with the numbers of records written and of all; True shows a bar of tqdm.
@@ -134,8 +143,10 @@ def write(records: Records | Game | Iterable[Records | Game], path: Union[str, o
 
 def _column(records: Records, name: str, kind: Any) -> npt.NDArray[Any]:
     """A column of records in its type and shape."""
-    values, n = getattr(records, name), len(records.positions)
-    shape = (n, records.positions.board.actions) if name == "visits" else (n,)
+    values, n = records._policy if name == "policy" else getattr(records, name), len(records.positions)
+    shape = (n, records.positions.board.actions) if name in BY_ACTION else (n,)
+    if values is None:
+        return np.zeros(shape, kind)
     if np.shape(values) != shape:
         raise EvaldError(f"records have {name} of the shape {list(np.shape(values))}, and must have {list(shape)}")
     if np.dtype(kind).kind != "f":
@@ -158,12 +169,13 @@ def _of_game(game: Game) -> Records:
     n, positions, codes = len(game), game.positions, codes_of(game._codes)
     columns: dict[str, npt.NDArray[Any]] = dict(
         visits=game.visits, q=game.q, weight=np.ones(n, np.float32), z=game.z, gameover=np.zeros(n, np.uint8), ply=positions.stones.astype(np.int32),
-        move=game.actions, game=np.full(n, game.number),
+        move=game.actions, game=np.full(n, game.number), policy=game.policy if game.recorded else np.zeros_like(game.policy),
     )
     if n > 0 and game.actions[-1] >= 0:
         last = positions[-1].play(game.actions[-1])
         if (result := int(last.results()[0])) != NOT_OVER:
-            end = dict(visits=np.zeros((1, positions.board.actions)), q=result, weight=1, z=result, gameover=3 if result == 0 else 2, ply=last.stones, move=-1, game=game.number)
+            none = np.zeros((1, positions.board.actions))
+            end = dict(visits=none, policy=none, q=result, weight=1, z=result, gameover=3 if result == 0 else 2, ply=last.stones, move=-1, game=game.number)
             columns = {name: np.concatenate([column, np.reshape(np.asarray(end[name], column.dtype), (1, *column.shape[1:]))]) for name, column in columns.items()}
             positions, codes = Positions([positions, last]), np.concatenate([codes, codes_of(["terminal"])])
     return Records(positions, columns, codes)
@@ -177,9 +189,9 @@ def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64,
 
     All positions whose game is not over are searched, also those without a full search; `network`,
     `visits`, `selection`, `exact`, `lookahead`, `batch`, `seed`, `progress` and further `options` are
-    those of `search`. `visits` of the
-    result are the shares of its policy in `visits`, at least one of an action, `q` its values, and
-    `source` is function, or that of the network's answers. Positions, z, gameover, ply, move, game
+    those of `search`. `visits` of the result are the shares of its policy in `visits`, at least one of
+    an action, `policy` is that policy in floats, `q` its values, and `source` is function, or that of
+    the network's answers. Positions, z, gameover, ply, move, game
     and weight stay as they are.
     """
     if not isinstance(records, Records):
@@ -187,11 +199,11 @@ def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64,
     of, visits, told = asked(network), arguments.count("visits", visits, 1, 1 << 30), progress_of(progress)
     positions, open_ = records.positions, records.positions.results() == NOT_OVER
     found = search(positions[open_], network=of, visits=visits, selection=selection, exact=exact, lookahead=lookahead, batch=batch, seed=seed, progress=told, **options)
-    again = {name: np.array(getattr(records, name), kind) for name, kind in COLUMNS.items()}
+    again = {name: _column(records, name, kind).copy() for name, kind in COLUMNS.items()}
     shares = np.rint(found.policy * visits).astype(np.uint32)
     none = shares.sum(1) == 0
     shares[none, found.policy[none].argmax(1)] = 1
-    again["visits"][open_], again["q"][open_] = shares, found.value
+    again["visits"][open_], again["q"][open_], again["policy"][open_] = shares, found.value, found.policy
     codes = codes_of(records._codes).copy()
     if of is None or isinstance(of, (str, Evaluator)):
         by = evaluator(of, "network")

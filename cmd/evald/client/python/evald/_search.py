@@ -104,6 +104,7 @@ class GameOptions(TypedDict, total=False):
     temperature: float
     temperature_plies: int | None
     resign: float
+    policy: bool
     lookahead: bool | None
     fpu: float | None
     forced_playouts: float | None
@@ -392,14 +393,15 @@ class Game(Value):
     `positions` [P] that were searched, in order; `actions` [P] played in them (-1 if the game ended there because its result was proved); `visits`
     [P,A] of full searches (0 for other searches); `policy` [P,A] of full searches in floats: shares of the visits, or the improved policy of gumbel;
     `prior` [P,A] as the search has used them, and `raw_value` [P] the network's own value (0 where the rules or a proof decided, and the network was
-    not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; `number` of the game; and `networks`, the names of
-    the first and the second player's networks in a league, else empty.
+    not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; `number` of the game; `networks`, the names of
+    the first and the second player's networks in a league, else empty; and `recorded`, whether records of the game have the column policy (see
+    `write`).
     """
 
-    __slots__ = ("number", "positions", "actions", "visits", "q", "policy", "prior", "raw_value", "result", "networks", "_codes")
+    __slots__ = ("number", "positions", "actions", "visits", "q", "policy", "prior", "raw_value", "result", "networks", "recorded", "_codes")
 
-    def __init__(self, number: int, result: int, rows: int, of: Board, networks: tuple[str, str]) -> None:
-        self.number, self.result, self.networks = number, result, networks
+    def __init__(self, number: int, result: int, rows: int, of: Board, networks: tuple[str, str], recorded: bool) -> None:
+        self.number, self.result, self.networks, self.recorded = number, result, networks, recorded
         self.positions = Positions.empty(rows, of)
         self.actions = np.empty(rows, np.int32)
         self.visits = np.empty((rows, of.actions), np.uint32)
@@ -439,6 +441,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
              temperature: float = 1,
              temperature_plies: int | None = None,
              resign: float = 0,
+             policy: bool = False,
              lookahead: bool | None = None,
              fpu: float | None = None,
              forced_playouts: float | None = None,
@@ -487,6 +490,8 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
     `temperature`: Moves are drawn in proportion to visits^(1/temperature) for temperature_plies; then the best are played.
     `temperature_plies`: Plies of a game whose moves are drawn; default: two sevenths of the board's cells: 12 on 7x6.
     `resign`: Resign if the value of a full search is below minus this; 0 never resigns.
+    `policy`: Also record the policy of each full search in floats, which evald train then learns in place of the visits: gumbel's improved policy,
+      which few visits round away, or the shares of the visits.
     `lookahead`: Look two stones ahead (uct: one) before the network is asked, and prove results from the ends of games upwards; False is the search
       of the papers, which judges a network by itself. Default: True, but False for networks that are not in evald's formats (functions, ONNX files).
     `fpu`: How much lower puct values a move without visits than its position (first play urgency), below the root: a larger one visits fewer moves.
@@ -525,6 +530,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
         "temperature": arguments.number("temperature", temperature, 0, 100),
         "temperature_plies": arguments.optional(arguments.count, "temperature_plies", temperature_plies, 0, 1000),
         "resign": arguments.number("resign", resign, 0, 1),
+        "policy": arguments.flag("policy", policy),
         "lookahead": arguments.optional(arguments.flag, "lookahead", lookahead),
         "fpu": arguments.optional(arguments.number, "fpu", fpu, -2, 2),
         "forced_playouts": arguments.optional(arguments.number, "forced_playouts", forced_playouts, 0, 1e+06),
@@ -536,7 +542,7 @@ def selfplay(games: int, rules: str | Board = "7x6x4", *, network: AnyNetwork | 
         "reuse": arguments.flag("reuse", reuse),
         # evald selfplay: end
     }
-    return _play(of, names, networks, chosen, padded, tell)
+    return _play(of, names, networks, chosen, padded, tell, bool(policy))
 
 
 def _league(network: AnyNetwork | Mapping[str, AnyNetwork] | Sequence[AnyNetwork]) -> tuple[list[str], list[Network | Evaluator | str | None]]:
@@ -556,7 +562,8 @@ def _league(network: AnyNetwork | Mapping[str, AnyNetwork] | Sequence[AnyNetwork
     return list(network), networks
 
 
-def _play(of: Board, names: list[str], networks: Sequence[Network | Evaluator | str | None], chosen: dict[str, Any], sizes: Sequence[int], progress: Any) -> Iterator[Game]:
+def _play(of: Board, names: list[str], networks: Sequence[Network | Evaluator | str | None], chosen: dict[str, Any], sizes: Sequence[int], progress: Any,
+          recorded: bool) -> Iterator[Game]:
     all_ = [_asks(network) for network in networks]
     functions = [function for _, function, _ in all_ if function is not None]
     if len(all_) > 1:
@@ -568,7 +575,7 @@ def _play(of: Board, names: list[str], networks: Sequence[Network | Evaluator | 
             event = work.wait(progress)
             if event is None:
                 return
-            game = Game(event.number, event.first, event.rows, of, (names[event.one], names[event.two]))
+            game = Game(event.number, event.first, event.rows, of, (names[event.one], names[event.two]), recorded)
             arrays = (game.positions._words, game.visits, game.q, game._codes, game.actions, game.policy, game.prior, game.raw_value)
             status = library.game(call, *(library.pointer(array) for array in arrays), error)
             if status != 0:

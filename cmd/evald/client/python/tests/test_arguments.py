@@ -56,7 +56,7 @@ PATHS = Kind([3, 3.9, None, True, b"x", [3], [b"x"], object()], lambda value: [p
 
 PLAYING = dict(
     fast_visits=3, full_share=0.5, selection="puct", explore=2.0, noise=0.5, alpha=0.5, discount=0.9, openings="random", opening_plies=2, temperature=0.5,
-    temperature_plies=3, resign=0.5, lookahead=True, fpu=0.5, forced_playouts=0.5, considered=4, c_visit=0.5, c_scale=0.5, rescale=True, gumbel_scale=0.5, reuse=True,
+    temperature_plies=3, resign=0.5, policy=True, lookahead=True, fpu=0.5, forced_playouts=0.5, considered=4, c_visit=0.5, c_scale=0.5, rescale=True, gumbel_scale=0.5, reuse=True,
 )
 
 

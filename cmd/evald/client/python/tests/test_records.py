@@ -17,7 +17,7 @@ from reference import needs
 import evald
 
 RULES = "5x4x4"
-COLUMNS = ("visits", "q", "weight", "z", "gameover", "ply", "move", "game", "source")
+COLUMNS = ("visits", "policy", "q", "weight", "z", "gameover", "ply", "move", "game", "source")
 
 
 def program(*arguments: str) -> None:
@@ -41,13 +41,16 @@ class Records(unittest.TestCase):
     def test_as_the_command(self) -> None:
         """Games of selfplay, written, have the records that evald selfplay writes, also if games
         end by a proof or a resignation."""
-        for flags, options in (([], {}), (["--exact=500"], dict(exact=500)), (["--resign", "0.3"], dict(resign=0.3))):
+        for flags, options in (
+            ([], {}), (["--exact=500"], dict(exact=500)), (["--resign", "0.3"], dict(resign=0.3)), (["--policy", "--selection", "gumbel"], dict(policy=True, selection="gumbel")),
+        ):
             with self.subTest(str(flags)):
                 out = os.path.join(self.folder, "run" + "".join(flags))
                 program("selfplay", "--backend", "bitsquares", "--games", "12", "--visits", "8", "--seed", "5", "--rules", RULES, "-o", out, *flags)
                 want = evald.read(out + "/*.parquet")
                 evald.write(evald.selfplay(12, RULES, network="bitsquares", visits=8, seed=5, order="number", **options), self.path)
                 self.same(evald.read(self.path), want)
+                self.assertEqual(evald.read(self.path), want)
                 self.assertEqual((want.gameover > 0).any(), not options.get("exact"))
 
     def test_round_trip(self) -> None:
@@ -63,6 +66,31 @@ class Records(unittest.TestCase):
             again = evald.read(self.path)
             self.assertGreater(len(again), 2 * len(records))
             self.same(evald.read(self.path), again)
+
+    def test_policy(self) -> None:
+        """Records of games with policy=True have the games' policies, and others the shares of their
+        visits, also in one file. What a file has is written again, byte for byte."""
+        made = {column: list(evald.selfplay(6, RULES, network="bitsquares", visits=4, full_share=0.7, selection="gumbel", policy=column, seed=2, order="number")) for column in (True, False)}
+        evald.write(made[False], self.path)
+        without = pathlib.Path(self.path).read_bytes()
+        plain = evald.read(self.path)
+        evald.write(plain, self.path)
+        self.assertEqual(pathlib.Path(self.path).read_bytes(), without)
+        evald.write(made[True], self.path)
+        records, on = evald.read(self.path), plain.visits.any(1)
+        np.testing.assert_array_equal(records.policy[records.gameover == 0], np.concatenate([g.policy for g in made[True]]))
+        self.assertTrue(on.any() and not on.all())
+        np.testing.assert_array_equal(records.policy[~on], 0)
+        self.assertGreater(np.abs(records.policy[on] - plain.policy[on]).max(), 0.05)
+        np.testing.assert_allclose(records.policy[on].sum(1), 1, atol=1e-5)
+        np.testing.assert_allclose(plain.policy[on].sum(1), 1, atol=1e-5)
+        evald.write([records, plain], self.path)
+        both = evald.read(self.path)
+        np.testing.assert_array_equal(both.policy, np.concatenate([records.policy, plain.policy]))
+        records.policy = None
+        self.same(records, plain)
+        evald.write(records, self.path)
+        self.assertEqual(pathlib.Path(self.path).read_bytes(), without)
 
     def test_train(self) -> None:
         """evald train learns from them."""
@@ -90,7 +118,10 @@ class Records(unittest.TestCase):
             ("q", ["x"] * n, "q of <U1, and must have numbers"), ("z", np.full(n, 3), "column z is 3"), ("z", np.full(n, 0.5), "z 0 is 0.5"), ("game", np.full(n, -2), "column game"),
             ("weight", np.full(n, np.nan), "column weight is NaN"), ("move", np.full(n, a), "move is 5, and must be an action"), ("visits", np.full((n, a), -1), r"visits \[0, 0\] is -1"),
             ("ply", np.zeros(n, int) + 21, "column ply is 21"), ("gameover", np.full(n, 3), "column gameover is 3"), ("visits", np.ones((n, a), int), "column visits"),
-            ("positions", evald.Positions(["1"], RULES), "of the shape"),
+            ("positions", evald.Positions(["1"], RULES), "of the shape"), ("policy", np.full((n, a - 1), 1 / a), "policy of the shape"),
+            ("policy", np.full((n, a), 1 / a / 2), r"record 0: column policy is .*, which sums to 0\.5, must be 1"),
+            ("policy", np.eye(a)[np.zeros(n, int)] * np.nan, "record 0: column policy is .*, but action 0 has NaN: must be 0 to 1"),
+            ("policy", np.full((n, a), -1), "record 0: column policy is .*, but action 0 has -1: must be 0 to 1"),
         ):
             if name == "visits" and says == "column visits" and full.max() == 0:
                 continue
@@ -118,7 +149,8 @@ class Records(unittest.TestCase):
             found = evald.search(records.positions[on], network=network, visits=16, selection=selection, seed=3)
             np.testing.assert_array_equal(new.q[on], found.value)
             np.testing.assert_array_equal(new.visits[on], np.rint(found.policy * 16))
-            self.assertTrue((new.visits[on].sum(1) > 0).all() and (new.visits[~on] == 0).all())
+            np.testing.assert_array_equal(new.policy[on], found.policy)
+            self.assertTrue((new.visits[on].sum(1) > 0).all() and (new.visits[~on] == 0).all() and (new.policy[~on] == 0).all())
             self.assertEqual({s for s, o in zip(new.source, on) if o}, {"function" if network is uniform else "bitsquares"})
             self.same(new, records, ("weight", "z", "gameover", "ply", "move", "game"))
             evald.write(new, self.path)
@@ -134,8 +166,12 @@ class Parquet(unittest.TestCase):
         import pyarrow.parquet as parquet
 
         with tempfile.TemporaryDirectory() as folder:
-            evald.write(evald.selfplay(2, RULES, network=uniform, visits=4), folder + "/x.parquet")
+            evald.write(evald.selfplay(2, RULES, network=uniform, visits=4, policy=True), folder + "/x.parquet")
             table, records = parquet.read_table(folder + "/x.parquet"), evald.read(folder + "/x.parquet")
+            table = table.replace_schema_metadata({"evald.records": "2"})  # without the checksum of the other file
+            parquet.write_table(table, folder + "/y.parquet", compression="zstd")
+            self.assertEqual(evald.read(folder + "/y.parquet"), records)
+        self.assertEqual([v or [0] * 5 for v in table["policy"].to_pylist()], records.policy.tolist())
         np.testing.assert_array_equal(table["q"].to_numpy(), records.q)
         self.assertEqual(table["rules"].to_pylist(), [RULES] * len(records))
         self.assertEqual([v or [0] * 5 for v in table["visits"].to_pylist()], records.visits.tolist())
