@@ -47,7 +47,7 @@ type answer struct {
 func questions(t *testing.T) (all []question) {
 	random := gametest.Rand(30)
 	all = []question{
-		{"9x9x5free:55", map[string]string{"visits": "16000", "exact": "true"}},
+		{"9x9x5free:55", map[string]string{"visits": "4000", "exact": "true"}},
 		{"44", map[string]string{}},
 		{"12121", map[string]string{"visits": "300"}}, // 1 wins at once
 		{"4x4x4:1122", map[string]string{"visits": "50", "exact": "true"}},
@@ -89,6 +89,28 @@ func questions(t *testing.T) (all []question) {
 		all = append(all, q)
 	}
 	return all
+}
+
+// someLines returns moves to random positions of unfinished games, most of 7x6x4 and the rest of other boards.
+func someLines(random *rand.Rand, n int) (lines []string) {
+	boards := gametest.Boards()
+	for len(lines) < n {
+		b := boards[0]
+		if len(lines)%4 == 3 {
+			b = boards[random.IntN(len(boards))]
+		}
+		var moves []int
+		var p game.Position
+		for range random.IntN(b.Cells() * 3 / 4) {
+			next := b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First())
+			if b.Result(b.Play(p, next)) != game.Ongoing {
+				break
+			}
+			p, moves = b.Play(p, next), append(moves, next)
+		}
+		lines = append(lines, game.FormatNotation(b.Rules(), moves))
+	}
+	return lines
 }
 
 // someValue is a value of a parameter that does something in a small search.
@@ -229,18 +251,6 @@ func TestDoors(t *testing.T) {
 			_, line, stderr := evald(t, query, append([]string{"analyze", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"evald analyze, fields": func(t *testing.T, q question) (got answer, can bool) {
-			if !q.chooses(ask.Queries) {
-				return got, false
-			}
-			query := q.object()
-			query["id"], query["moves"] = "a", q.position
-			_, line, stderr := evald(t, string(gametest.Must(json.Marshal(query))(t)), "analyze", backendFlag, "--visits=7")
-			if _, ok := q.chosen["visits"]; !ok {
-				return got, false
-			}
-			return fromLine(t, line, stderr), true
-		},
 		"REST": func(t *testing.T, q question) (got answer, can bool) {
 			if !q.chooses(ask.Service) {
 				return got, false
@@ -292,6 +302,26 @@ func TestDoors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("evald analyze, fields", func(t *testing.T) { // all in one company
+		queries, given := "", 0
+		for i, q := range all {
+			if q.chooses(ask.Queries) && q.chosen["visits"] != "" {
+				query := q.object()
+				query["id"], query["moves"], query["priority"] = strconv.Itoa(i), q.position, i%3
+				queries += string(gametest.Must(json.Marshal(query))(t)) + "\n"
+				given++
+			}
+		}
+		_, lines, stderr := evald(t, queries, "analyze", backendFlag, "--visits=7", "--batch=13", "--threads=3", "--at-once=9")
+		for line := range strings.Lines(lines) {
+			var of struct{ ID string }
+			gametest.OK(t, json.Unmarshal([]byte(line), &of))
+			compare(t, "evald analyze, fields", whole(t, of.ID), fromLine(t, line, stderr))
+		}
+		if n := compared["evald analyze, fields"]; n != given || n < 20 {
+			t.Errorf("%d answers to %d queries", n, given)
+		}
+	})
 	t.Run("agents", func(t *testing.T) {
 		shared := shareAgents(processors{}, io.Discard)
 		for i, q := range all {
