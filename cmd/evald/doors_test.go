@@ -42,12 +42,15 @@ type answer struct {
 	Best   *int      `json:"best"` // from 0, -1 if the game is over
 }
 
-// questions are thirty: the same on every machine. The first has long forced lines, for which a
-// small tree has no room.
+// largest are the visits of the first question. Doors of one engine leave it to one of them.
+const largest = "16000"
+
+// questions are thirty: the same on every machine. The first has long forced lines and more than a
+// million nodes, for which a tree of fixed size has no room.
 func questions(t *testing.T) (all []question) {
 	random := gametest.Rand(30)
 	all = []question{
-		{"9x9x5free:55", map[string]string{"visits": "4000", "exact": "true"}},
+		{"9x9x5free:55", map[string]string{"visits": largest, "exact": "true"}},
 		{"44", map[string]string{}},
 		{"12121", map[string]string{"visits": "300"}}, // 1 wins at once
 		{"4x4x4:1122", map[string]string{"visits": "50", "exact": "true"}},
@@ -246,13 +249,16 @@ func TestDoors(t *testing.T) {
 			_, line, stderr := evald(t, q.position, append([]string{"search", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"evald analyze, flags": func(t *testing.T, q question) (answer, bool) {
+		"evald analyze, flags": func(t *testing.T, q question) (got answer, can bool) {
+			if q.chosen["visits"] == largest {
+				return got, false
+			}
 			query := fmt.Sprintf(`{"id": "a", "moves": %q}`, q.position)
 			_, line, stderr := evald(t, query, append([]string{"analyze", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
 		"REST": func(t *testing.T, q question) (got answer, can bool) {
-			if !q.chooses(ask.Service) {
+			if !q.chooses(ask.Service) || q.chosen["visits"] == largest {
 				return got, false
 			}
 			body := gametest.Must(json.Marshal(map[string]any{"parameters": q.object(), "inputs": []any{
