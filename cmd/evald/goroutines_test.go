@@ -17,7 +17,6 @@ var harmless = map[string]string{
 	"engine/jobs/jobs.go release":              "help is join, whose run recovers",
 	"engine/jobs/jobs.go Finishing":            "cancels a context",
 	"engine/mcts/scheduler.go NewScheduler":    "calls Run of a fault.Group",
-	"engine/solver/solver.go call":             "sets a flag",
 	"engine/mcts/search.go hire":               "run recovers by a function of its own",
 	"nn/gpu/trial.go Trial":                    "is a process of its own, whose end the library reports",
 	"nn/gpu/tune.go ask":                       "writes to a process and waits for it",
