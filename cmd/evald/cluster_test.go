@@ -18,13 +18,7 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// clustered starts a learner with workers' URL, in a process of its own.
-func clustered(t *testing.T, args ...string) (learner *exec.Cmd, url string) {
-	t.Helper()
-	return clusteredAt(t, "127.0.0.1:0", args...)
-}
-
-// clusteredAt is clustered at an address.
+// clusteredAt starts a learner with workers' URL, in a process of its own.
 func clusteredAt(t *testing.T, listen string, args ...string) (learner *exec.Cmd, url string) {
 	t.Helper()
 	learner = beginProgram(t, append(args, "--cluster", "--listen", listen)...)
@@ -76,40 +70,17 @@ func joined(t *testing.T, n int, spool, url string) (workers []*exec.Cmd) {
 	return workers
 }
 
-// A run of several games on two workers ends with the files of one machine.
-func TestLearnClusterGames(t *testing.T) {
+// A run of several games on three workers, of which one is killed, ends with the files of one machine: records, networks, results.
+// Workers compute by the learner's path of the CPU.
+func TestLearnCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds of runs")
 	}
 	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
 	games := []string{"--generations", "2", "--cpu-path", "go", "--rules", "4x4x3,5x4x4=2"}
 	must(t, "", learnArgs(one, games...)...)
-	learner, url := clustered(t, learnArgs(many, games...)...)
-	workers := joined(t, 2, spool, url)
-	gametest.OK(t, learner.Wait())
-	for i, w := range workers {
-		_ = w.Process.Signal(os.Interrupt)
-		if err := w.Wait(); w.ProcessState.ExitCode() != exitInterrupted {
-			t.Errorf("worker %d: %v", i, err)
-		}
-	}
-	for _, name := range []string{"000/games/4x4x3/games-000000-000019.parquet", "001/games/5x4x4/games-000000-000026.parquet", "001/train/network.safetensors", "best.safetensors"} {
-		if want, got := getFile(t, filepath.Join(one, name)), getFile(t, filepath.Join(many, name)); !bytes.Equal(got, want) {
-			t.Errorf("%s is another one", name)
-		}
-	}
-}
-
-// A run on three workers, of which one is killed, ends with the files of one machine: records, networks, results. Workers compute by the
-// learner's path of the CPU.
-func TestLearnCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds of runs")
-	}
-	one, many, spool := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir()
-	must(t, "", learnArgs(one, "--generations", "2", "--cpu-path", "go")...)
 	metrics := unused(t)
-	learner, url := clustered(t, learnArgs(many, "--generations", "2", "--cpu-path", "go", "--metrics", metrics)...)
+	learner, url := clusteredAt(t, "127.0.0.1:0", learnArgs(many, append(games, "--metrics", metrics)...)...)
 	workers := joined(t, 3, spool, url)
 	kill := time.AfterFunc(300*time.Millisecond, func() { _ = workers[0].Process.Kill() })
 	defer kill.Stop()
@@ -140,7 +111,7 @@ func TestLearnCluster(t *testing.T) {
 			t.Errorf("worker %d: %v", i, err)
 		}
 	}
-	for _, name := range []string{"000/games/games-000000-000059.parquet", "001/games/games-000000-000039.parquet", "000/train/network.safetensors", "001/train/network.safetensors", "best.safetensors"} {
+	for _, name := range []string{"000/games/4x4x3/games-000000-000019.parquet", "001/games/5x4x4/games-000000-000026.parquet", "000/train/network.safetensors", "001/train/network.safetensors", "best.safetensors"} {
 		want := getFile(t, filepath.Join(one, name))
 		if got, err := os.ReadFile(filepath.Join(many, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is another one, error %v", name, err)

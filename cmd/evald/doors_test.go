@@ -42,12 +42,15 @@ type answer struct {
 	Best   *int      `json:"best"` // from 0, -1 if the game is over
 }
 
-// questions are thirty: the same on every machine. The first has long forced lines, for which a
-// small tree has no room.
+// largest are the visits of the first question. Doors of one engine leave it to one of them.
+const largest = "16000"
+
+// questions are thirty: the same on every machine. The first has long forced lines and more than a
+// million nodes, for which a tree of fixed size has no room.
 func questions(t *testing.T) (all []question) {
 	random := gametest.Rand(30)
 	all = []question{
-		{"9x9x5free:55", map[string]string{"visits": "16000", "exact": "true"}},
+		{"9x9x5free:55", map[string]string{"visits": largest, "exact": "true"}},
 		{"44", map[string]string{}},
 		{"12121", map[string]string{"visits": "300"}}, // 1 wins at once
 		{"4x4x4:1122", map[string]string{"visits": "50", "exact": "true"}},
@@ -89,6 +92,28 @@ func questions(t *testing.T) (all []question) {
 		all = append(all, q)
 	}
 	return all
+}
+
+// someLines returns moves to random positions of unfinished games, most of 7x6x4 and the rest of other boards.
+func someLines(random *rand.Rand, n int) (lines []string) {
+	boards := gametest.Boards()
+	for len(lines) < n {
+		b := boards[0]
+		if len(lines)%4 == 3 {
+			b = boards[random.IntN(len(boards))]
+		}
+		var moves []int
+		var p game.Position
+		for range random.IntN(b.Cells() * 3 / 4) {
+			next := b.Action(b.Legal(p).Nth(random.IntN(b.Legal(p).OnesCount())).First())
+			if b.Result(b.Play(p, next)) != game.Ongoing {
+				break
+			}
+			p, moves = b.Play(p, next), append(moves, next)
+		}
+		lines = append(lines, game.FormatNotation(b.Rules(), moves))
+	}
+	return lines
 }
 
 // someValue is a value of a parameter that does something in a small search.
@@ -224,25 +249,16 @@ func TestDoors(t *testing.T) {
 			_, line, stderr := evald(t, q.position, append([]string{"search", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"evald analyze, flags": func(t *testing.T, q question) (answer, bool) {
+		"evald analyze, flags": func(t *testing.T, q question) (got answer, can bool) {
+			if q.chosen["visits"] == largest {
+				return got, false
+			}
 			query := fmt.Sprintf(`{"id": "a", "moves": %q}`, q.position)
 			_, line, stderr := evald(t, query, append([]string{"analyze", backendFlag}, q.flags()...)...)
 			return fromLine(t, line, stderr), true
 		},
-		"evald analyze, fields": func(t *testing.T, q question) (got answer, can bool) {
-			if !q.chooses(ask.Queries) {
-				return got, false
-			}
-			query := q.object()
-			query["id"], query["moves"] = "a", q.position
-			_, line, stderr := evald(t, string(gametest.Must(json.Marshal(query))(t)), "analyze", backendFlag, "--visits=7")
-			if _, ok := q.chosen["visits"]; !ok {
-				return got, false
-			}
-			return fromLine(t, line, stderr), true
-		},
 		"REST": func(t *testing.T, q question) (got answer, can bool) {
-			if !q.chooses(ask.Service) {
+			if !q.chooses(ask.Service) || q.chosen["visits"] == largest {
 				return got, false
 			}
 			body := gametest.Must(json.Marshal(map[string]any{"parameters": q.object(), "inputs": []any{
@@ -292,6 +308,26 @@ func TestDoors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("evald analyze, fields", func(t *testing.T) { // all in one company
+		queries, given := "", 0
+		for i, q := range all {
+			if q.chooses(ask.Queries) && q.chosen["visits"] != "" {
+				query := q.object()
+				query["id"], query["moves"], query["priority"] = strconv.Itoa(i), q.position, i%3
+				queries += string(gametest.Must(json.Marshal(query))(t)) + "\n"
+				given++
+			}
+		}
+		_, lines, stderr := evald(t, queries, "analyze", backendFlag, "--visits=7", "--batch=13", "--threads=3", "--at-once=9")
+		for line := range strings.Lines(lines) {
+			var of struct{ ID string }
+			gametest.OK(t, json.Unmarshal([]byte(line), &of))
+			compare(t, "evald analyze, fields", whole(t, of.ID), fromLine(t, line, stderr))
+		}
+		if n := compared["evald analyze, fields"]; n != given || n < 20 {
+			t.Errorf("%d answers to %d queries", n, given)
+		}
+	})
 	t.Run("agents", func(t *testing.T) {
 		shared := shareAgents(processors{}, io.Discard)
 		for i, q := range all {

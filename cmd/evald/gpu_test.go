@@ -310,7 +310,8 @@ func testGPUBench(t *testing.T, env []string) {
 		gametest.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o755))
 	}
 	run := func(run string, env ...string) (string, error) {
-		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", "1,2", "-round", "1ms", "-step", "5m", "-time", "30m", "-o", filepath.Join(folder, "out"))
+		batches := map[bool]string{true: "1,2", false: "1"}[run == "A"] // emulated, the slow kernels of run B take half a minute for two
+		p := exec.CommandContext(t.Context(), filepath.Join(folder, "run"), run, "-networks", "1x16/8/16", "-batches", batches, "-round", "1ms", "-step", "5m", "-time", "30m", "-o", filepath.Join(folder, "out"))
 		p.Env = append(append(os.Environ(), "EVALD_PYTHON=/nowhere/python", "PATH=/bin:/usr/bin", "TMPDIR="+folder, "GORACE=atexit_sleep_ms=0"), env...)
 		out, err := p.CombinedOutput()
 		return string(out), err
@@ -333,7 +334,7 @@ func testGPUBench(t *testing.T, env []string) {
 		says string
 	}{
 		"A": {map[string]int{"speeds": 2}, "tests: gpu.test: done"},
-		"B": {map[string]int{"kernels": 2 * own}, "profiles: ncu"},
+		"B": {map[string]int{"kernels": own}, "profiles: ncu"},
 		"C": {map[string]int{}, "/nowhere/python"},
 	} {
 		out, err := run(name, env...)

@@ -184,22 +184,14 @@ func TestLearnGames(t *testing.T) {
 	refuses(t, exitUsage, "4x4x3 is there twice", "", "learn", "-o", t.TempDir(), "--rules", "4x4x3,4x4x3")
 }
 
-// A run with a damaged byte is refused with the file's name, or continues as it would have without the damage. Its last
-// generation must be completed once more, so that everything that a run reads is read.
-func TestLearnDamaged(t *testing.T) { testLearnDamaged(t, 1, "--rules 4x4x3 --first-games 20") }
-
-// The same holds for a run of several games that begins with a network.
-func TestLearnGamesDamaged(t *testing.T) {
+// A run of several games that begins with a network, and has a damaged byte, is refused with the file's name, or continues as it would have
+// without the damage. Its last generation must be completed once more, so that everything that a run reads is read.
+func TestLearnDamaged(t *testing.T) {
 	init := filepath.Join(t.TempDir(), "init")
 	must(t, "", learnArgs(init, "--generations", "1", "--network", "1x4")...)
-	testLearnDamaged(t, 3, "--rules 4x4x3,3x3x3free --init "+filepath.Join(init, "best.safetensors"))
-}
-
-// testLearnDamaged changes the fewer bytes the larger rare is.
-func testLearnDamaged(t *testing.T, rare int, flags string) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := strings.Fields("learn --network 1x4 --seed 2 --games 12 --batch 32 --visits 6 --fast-visits 4 " +
-		"--gate-visits 4 --gate-games 20 --opponent random --opponent-games 4 --positions 8 --generations 2 -o " + dir + " " + flags)
+		"--gate-visits 4 --gate-games 20 --opponent random --opponent-games 4 --positions 8 --generations 2 --rules 4x4x3,3x3x3free --init " + filepath.Join(init, "best.safetensors") + " -o " + dir)
 	must(t, "", args...)
 	gametest.OK(t, os.Remove(filepath.Join(dir, "001", "generation.json")))
 	goesOn := func(dir string) (string, error) {
@@ -223,8 +215,8 @@ func testLearnDamaged(t *testing.T, rare int, flags string) {
 	read := func(name string) bool {
 		return !strings.Contains(name, "events.out") && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".safetensors") && filepath.Base(name) != "checkpoint"
 	}
-	durabletest.Damage(t, dir, 1999*rare, read, goesOn)
-	durabletest.Damage(t, dir, 16001*rare, func(name string) bool {
+	durabletest.Damage(t, dir, 5981, read, goesOn)
+	durabletest.Damage(t, dir, 48017, func(name string) bool {
 		return strings.HasSuffix(name, ".safetensors") || filepath.Base(name) == "checkpoint"
 	}, goesOn)
 }

@@ -175,7 +175,7 @@ func TestSimulateRepeats(t *testing.T) {
 func TestSimulate(t *testing.T) {
 	var mu sync.Mutex
 	var sum simStats
-	seeds := 60
+	seeds := 150
 	if gametest.Race { // a world has one goroutine
 		seeds = 12
 	}

@@ -15,7 +15,7 @@ import (
 // TestSimulateShares: a client that could always fill a batch gets its share of all rows, whatever the others ask for and on however
 // many boards. On a board each client either has many rows waiting, or one at a time, or none.
 func TestSimulateShares(t *testing.T) {
-	gametest.Simulate(t, 100, gametest.Simulation{Clients: 5, Requests: 300}, simulateShares)
+	gametest.Simulate(t, 150, gametest.Simulation{Clients: 5, Requests: 300}, simulateShares)
 }
 
 func simulateShares(w *gametest.Simulation) error {

@@ -16,14 +16,9 @@ import (
 )
 
 // A search's answer follows from the position and its visits, whatever requests come with it, how many positions they
-// have, how they are merged, and over which transport; also with probes. Package mcts has the same test at full size.
+// have, how they are merged, and over which transport; with probes. Package mcts has the same test at full size, and without probes.
 func TestSearchCompany(t *testing.T) {
-	for _, exact := range []any{false, 300} {
-		searchCompany(t, exact)
-	}
-}
-
-func searchCompany(t *testing.T, exact any) {
+	const exact = 300
 	config := testConfig(&evaltest.Stub{Source: eval.CPU})
 	config.Settings.Cache = 256 // some answers are remembered, and soon forgotten
 	s := serve(t, config)

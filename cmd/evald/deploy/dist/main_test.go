@@ -81,25 +81,31 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// The program of the archive starts, the list of modules is whole, and the wheel can be installed.
+// The program of the archive starts, and the list of modules is whole. The wheel beside them is of this test.
 func TestPack(t *testing.T) {
+	program, folder := whole(t, "EVALD_PROGRAM"), t.TempDir()
+	shared := gametest.Must(sharedFiles(program))(t)
+	gametest.OK(t, pack(folder, example, here, program, gametest.Must(os.Executable())(t), shared))
+	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
+	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
+}
+
+// whole is the first file that the variables name, or else a program that is built.
+func whole(t *testing.T, variables ...string) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("packs the whole program")
 	}
-	program := os.Getenv("EVALD_PROGRAM")
-	if program == "" {
-		program = filepath.Join(t.TempDir(), "evald")
-		if out, err := exec.Command("go", "build", "-ldflags=-X main.release=v"+example.version, "-o", program, "./cmd/evald").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	for _, v := range variables {
+		if path := os.Getenv(v); path != "" {
+			return path
 		}
 	}
-	shared := gametest.Must(sharedFiles(program))(t)
-	folder := t.TempDir()
-	library := os.Getenv("EVALD_LIBRARY")
-	gametest.OK(t, pack(folder, example, here, program, cmp.Or(library, program), shared))
-	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
-	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
-	t.Run("wheel", func(t *testing.T) { testWheel(t, folder, cmp.Or(library, program)) })
+	program := filepath.Join(t.TempDir(), "evald")
+	if out, err := exec.Command("go", "build", "-ldflags=-X main.release=v"+example.version, "-o", program, "./cmd/evald").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // only returns the one file with this pattern.
@@ -194,12 +200,14 @@ func testModules(t *testing.T, folder, program string) {
 
 // pip installs the wheel without a network, and then the program is there as a program and as a module, and three lines of Python evaluate, by
 // the library or by the program, whichever the wheel has.
-func testWheel(t *testing.T, folder, code string) {
+func TestWheel(t *testing.T) {
 	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
-	venv := t.TempDir()
+	venv, folder := t.TempDir(), t.TempDir()
 	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
 		gametest.Need(t, false, fmt.Sprintf("Python makes no environment: %v\n%s", err, out))
 	}
+	code := whole(t, "EVALD_LIBRARY", "EVALD_PROGRAM")
+	gametest.OK(t, writeWheel(folder, example, here, code))
 	tag := gametest.Must(wheelTag(here, code))(t)
 	bin := filepath.Join(venv, "bin")
 	if runtime.GOOS == "windows" {

@@ -322,21 +322,22 @@ func TestEvaluatorFails(t *testing.T) {
 // frequency of its reports matter. (An analysis that its time ends has the same number of leaves in flight as a timed agent.)
 func TestAnalysisCompany(t *testing.T) {
 	h := handler(t, Config{Places: places.Limited(8, 100)})
+	const visits = 300
 	var wait sync.WaitGroup
 	for i, moves := range []string{"-", "334", "44444", "334", "4444435", "4444435"} {
 		c := mcts.DefaultConfig(mcts.PUCT)
-		c.Exact, c.RootNodes = []solver.Nodes{solver.NoProbes, 1000}[i%2], mcts.RootNodesFor(1000)
+		c.Exact, c.RootNodes = []solver.Nodes{solver.NoProbes, 1000}[i%2], mcts.RootNodesFor(visits)
 		b, p, err := parseOngoing(moves)
 		gametest.OK(t, err)
 		tree := gametest.Must(mcts.New(b, c))(t)
 		tree.Reset(p)
-		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: 1000, Batch: 1}))
+		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1}))
 		want := make([]moveSeen, b.Actions())
 		for _, m := range tree.Moves(nil) {
 			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}
 		}
 		wait.Go(func() {
-			all := analyse(t, h, fmt.Sprintf(`{"position":%q,"visits":1000,"exact":%v}`, moves, c.Exact))
+			all := analyse(t, h, fmt.Sprintf(`{"position":%q,"visits":%d,"exact":%v}`, moves, visits, c.Exact))
 			last := all[len(all)-2]
 			if diff := cmp.Diff(want, last.Moves); diff != "" || last.Best != tree.Best() || last.Visits != tree.Visits() {
 				t.Errorf("%s: %d visits, best %d, want %d, %d (-search +analysis):\n%s", moves, last.Visits, last.Best, tree.Visits(), tree.Best(), diff)
