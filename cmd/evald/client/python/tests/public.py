@@ -20,7 +20,7 @@ def modules() -> Iterator[ModuleType]:
     """evald and its public modules, without those whose framework is missing."""
     yield evald
     for module in pkgutil.iter_modules(evald.__path__):
-        if module.name.startswith("_"):
+        if module.name.startswith("_") or module.name == "libevald":  # the library of pip install -e
             continue
         try:
             yield importlib.import_module("evald." + module.name)
