@@ -32,7 +32,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/ask", "engine/short engine/game engine/eval engine/solver engine/mcts"},
 	{"engine/sample", "engine/game engine/eval engine/heuristic engine/mcts"},
 	{"engine/record", "engine/game engine/eval engine/heuristic engine/score engine/durable"},
-	{"engine/record/recordtest", "engine/record"},
+	{"engine/record/recordtest", "engine/record engine/durable"},
 	{"engine/agent", "engine/short engine/game engine/eval engine/heuristic engine/jobs engine/solver engine/solver/book engine/mcts engine/mcts/opening engine/ask"},
 	{"engine/arena", "engine/game engine/jobs engine/agent engine/durable"},
 	{"engine/labels", "engine/game engine/eval engine/solver engine/solver/book engine/score engine/sample engine/record"},

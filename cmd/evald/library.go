@@ -48,10 +48,10 @@ func evald_main(argc C.int, argv **C.char) C.int {
 // 0 minus the status of an error.
 //
 //export evald_call
-func evald_call(name *C.char, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15 C.longlong) C.longlong {
+func evald_call(name *C.char, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16 C.longlong) C.longlong {
 	all := [library.MostArguments + 1]int64{
 		int64(a0), int64(a1), int64(a2), int64(a3), int64(a4), int64(a5), int64(a6), int64(a7),
-		int64(a8), int64(a9), int64(a10), int64(a11), int64(a12), int64(a13), int64(a14), int64(a15),
+		int64(a8), int64(a9), int64(a10), int64(a11), int64(a12), int64(a13), int64(a14), int64(a15), int64(a16),
 	}
 	result, into, err := calls.Call(C.GoString(name), all)
 	if err != nil {

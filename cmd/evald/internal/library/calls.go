@@ -474,19 +474,23 @@ func (c *Calls) ScoreRules(file string, into Memory, size int64) (int64, error) 
 }
 
 // recordRows returns the caller's memory for records.
-func recordRows(b *game.Board, positions []game.Position, visits, q, weight, z, over, ply, move, number, policy, who Memory) RecordRows {
+func recordRows(b *game.Board, positions []game.Position, visits, q, weight, z, over, ply, move, number, policy, by, who Memory) RecordRows {
 	rows := len(positions)
 	return RecordRows{
 		Positions: positions, Visits: slice[uint32](visits, rows*b.Actions()), Q: slice[float32](q, rows), Weight: slice[float32](weight, rows),
 		Z: slice[int8](z, rows), GameOver: slice[uint8](over, rows), Ply: slice[int32](ply, rows), Move: slice[int32](move, rows),
-		Game: slice[int64](number, rows), Policy: slice[float32](policy, rows*b.Actions()), Who: slice[uint8](who, rows),
+		Game: slice[int64](number, rows), Policy: slice[float32](policy, rows*b.Actions()), By: slice[uint16](by, rows), Who: slice[uint8](who, rows),
 	}
 }
 
-// Write starts a Write and returns its number.
-func (c *Calls) Write(board, n int64, file string, positions, visits, q, weight, z, over, ply, move, number, policy, who Memory) (int64, error) {
+// Write starts a Write and returns its number. names is RecordNames as JSON.
+func (c *Calls) Write(board, n int64, file, names string, positions, visits, q, weight, z, over, ply, move, number, policy, by, who Memory) (int64, error) {
+	var of RecordNames
+	if err := decode(names, &of); err != nil {
+		return 0, fmt.Errorf("names of networks: %w", err)
+	}
 	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
-		return Write(b, file, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, policy, who)), nil
+		return Write(b, file, of.Networks, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, policy, by, who)), nil
 	})
 }
 
@@ -501,9 +505,9 @@ func (c *Calls) Records(files string, rules Memory, size int64) (int64, error) {
 }
 
 // Read starts a Read and returns its number; other is 0 for false.
-func (c *Calls) Read(board, n int64, files string, other int64, positions, visits, q, weight, z, over, ply, move, number, policy, who Memory) (int64, error) {
+func (c *Calls) Read(board, n int64, files string, other int64, positions, visits, q, weight, z, over, ply, move, number, policy, by, who Memory) (int64, error) {
 	return c.start(0, board, n, positions, func(_ *Evaluator, b *game.Board, positions []game.Position) (*Work, error) {
-		return Read(b, files, other != 0, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, policy, who))
+		return Read(b, files, other != 0, recordRows(b, positions, visits, q, weight, z, over, ply, move, number, policy, by, who))
 	})
 }
 

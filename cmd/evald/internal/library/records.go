@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/evald/evald/engine/durable"
@@ -55,11 +56,29 @@ type RecordRows struct {
 	Ply, Move []int32         // [N]; a Move is an action from 0, or -1 for none
 	Game      []int64         // [N]
 	Policy    []float32       // [N,A]; all 0 without a policy in floats
+	By        []uint16        // [N] index of the network's name
 	Who       []uint8         // [N] source of the answer, as in Evaluate
 }
 
+// RecordNames is the result of Read, as JSON: the names that RecordRows.By numbers.
+type RecordNames struct {
+	Networks []string `json:"networks"`
+}
+
+// number returns the index of a name, which it adds if it is new.
+func (r *RecordNames) number(name string) (uint16, error) {
+	i := slices.Index(r.Networks, name)
+	if i < 0 {
+		i, r.Networks = len(r.Networks), append(r.Networks, name)
+	}
+	if i > math.MaxUint16 {
+		return 0, fmt.Errorf("the files name more than %d networks: read fewer files at once", i)
+	}
+	return uint16(i), nil
+}
+
 // Read reads the records of a board. Records of other games are skipped if other is set, and an error otherwise. The final value of the
-// Work's progress is the number of records read.
+// Work's progress is the number of records read, and its result are RecordNames.
 func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, error) {
 	r, err := openRecords(options)
 	if err != nil {
@@ -69,11 +88,12 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 		defer r.Close()
 		n := b.Actions()
 		var rec record.Record
+		names := RecordNames{Networks: []string{}}
 		for i := 0; ; {
 			err := r.Next(&rec)
 			switch {
 			case errors.Is(err, io.EOF):
-				return nil
+				return w.report(names)
 			case err != nil:
 				return err
 			case ctx.Err() != nil:
@@ -92,6 +112,9 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 			copy(rows.Policy[i*n:(i+1)*n], rec.Policy)
 			rows.Q[i], rows.Weight[i], rows.Z[i], rows.GameOver[i] = rec.Q, rec.Weight, rec.Z, rec.GameOver
 			rows.Ply[i], rows.Move[i], rows.Game[i], rows.Who[i] = int32(rec.Ply), int32(rec.Move)-1, rec.Game, code(rec.Source)
+			if rows.By[i], err = names.number(rec.Network); err != nil {
+				return err
+			}
 			i++
 			w.done.Store(int64(i))
 		}
@@ -99,9 +122,10 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 }
 
 // Write writes records to a file, which appears when it is complete, and replaces another one of that
-// name. Rows without visits have no search. The file has the column policy if a row has a policy. A value
-// that readers would reject is an error that names the record and the column.
-func Write(b *game.Board, file string, rows RecordRows) *Work {
+// name. networks are the names that rows.By numbers. Rows without visits have no search. The file has the
+// column policy if a row has a policy. A value that readers would reject is an error that names the
+// record and the column.
+func Write(b *game.Board, file string, networks []string, rows RecordRows) *Work {
 	return begin(nil, len(rows.Q), nil, func(ctx context.Context, w *Work) error {
 		out, err := record.CreateIn(durable.OS, file, slices.ContainsFunc(rows.Policy, isSet))
 		if err != nil {
@@ -113,7 +137,7 @@ func Write(b *game.Board, file string, rows RecordRows) *Work {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			rec, err := rows.record(b, n, i)
+			rec, err := rows.record(b, n, i, networks)
 			if err == nil {
 				err = out.Write(&rec)
 			}
@@ -129,7 +153,10 @@ func Write(b *game.Board, file string, rows RecordRows) *Work {
 func isSet(share float32) bool { return share != 0 }
 
 // record returns row i.
-func (r RecordRows) record(b *game.Board, n, i int) (rec record.Record, err error) {
+func (r RecordRows) record(b *game.Board, n, i int, networks []string) (rec record.Record, err error) {
+	if int(r.By[i]) >= len(networks) {
+		return rec, fmt.Errorf("record %d: there is no network %d", i, r.By[i])
+	}
 	if int(r.Who[i]) >= len(sources) {
 		return rec, fmt.Errorf("record %d: there is no source %d", i, r.Who[i])
 	}
@@ -138,7 +165,7 @@ func (r RecordRows) record(b *game.Board, n, i int) (rec record.Record, err erro
 	}
 	rec = record.Record{
 		Rules: b.Rules(), Position: r.Positions[i], Q: r.Q[i], Z: r.Z[i], GameOver: r.GameOver[i], Ply: int(r.Ply[i]),
-		Source: sources[r.Who[i]], Weight: r.Weight[i], Game: r.Game[i], Move: uint8(r.Move[i] + 1),
+		Source: sources[r.Who[i]], Network: networks[r.By[i]], Weight: r.Weight[i], Game: r.Game[i], Move: uint8(r.Move[i] + 1),
 	}
 	if visits := r.Visits[i*n : (i+1)*n]; slices.Max(visits) > 0 {
 		rec.Visits = visits

@@ -57,7 +57,7 @@ func (r *arguments) m() Memory {
 }
 
 // MostArguments is the maximum number of a call's arguments.
-const MostArguments = 15
+const MostArguments = 16
 
 // Call makes a call from C, whose arguments are followed by the address of memory for the text of an
 // error, which it returns: nil if there is no such call.
@@ -125,12 +125,12 @@ var table = map[string]struct {
 		return c.Score(r.n(), r.n(), r.n(), r.m(), r.s(), r.m())
 	}},
 	"score_rules": {3, func(c *Calls, r *arguments) (int64, error) { return c.ScoreRules(r.s(), r.m(), r.n()) }},
-	"write": {14, func(c *Calls, r *arguments) (int64, error) {
-		return c.Write(r.n(), r.n(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
+	"write": {16, func(c *Calls, r *arguments) (int64, error) {
+		return c.Write(r.n(), r.n(), r.s(), r.s(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
 	}},
 	"records": {3, func(c *Calls, r *arguments) (int64, error) { return c.Records(r.s(), r.m(), r.n()) }},
-	"read": {15, func(c *Calls, r *arguments) (int64, error) {
-		return c.Read(r.n(), r.n(), r.s(), r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
+	"read": {16, func(c *Calls, r *arguments) (int64, error) {
+		return c.Read(r.n(), r.n(), r.s(), r.n(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m(), r.m())
 	}},
 	"wait": {3, func(c *Calls, r *arguments) (int64, error) {
 		event, err := c.Wait(r.n(), r.n(), r.m())

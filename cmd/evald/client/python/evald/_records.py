@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._search import SearchOptions
 
 # The columns and their types, in the order of the library's calls.
-COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64, policy=np.float32)
+COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64, policy=np.float32, by=np.uint16)
 BY_ACTION = ("visits", "policy")  # the columns [N,A]
 
 
@@ -36,11 +36,12 @@ class Records(Value):
 
     `positions`; `visits` [N,A] of the search (all 0 without a search); `q` [N] the search's value; `z` [N] the game's result (1, 0, -1); `gameover` [N]
     (0 not over, 2 the other side has won, 3 drawn); `ply` [N] the number of stones; `weight` [N] in the loss; `game` [N] the number of the game in its
-    run (-1: none); `move` [N] the action that was played (-1: none); `source` [N] of the answer; and `policy` [N,A], which `evald train` learns.
+    run (-1: none); `move` [N] the action that was played (-1: none); `source` [N] of the answer; `network` [N] the name of the network that searched,
+    "" if it has none; and `policy` [N,A], which `evald train` learns.
     """
 
-    def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8]) -> None:
-        self.positions = positions
+    def __init__(self, positions: Positions, columns: dict[str, npt.NDArray[Any]], codes: npt.NDArray[np.uint8], networks: npt.NDArray[np.str_]) -> None:
+        self.positions, self.network = positions, networks
         self.visits: npt.NDArray[np.uint32] = columns["visits"]
         self.q: npt.NDArray[np.float32] = columns["q"]
         self.weight: npt.NDArray[np.float32] = columns["weight"]
@@ -102,8 +103,9 @@ def read(paths: Union[str, os.PathLike[str], Iterable[Union[str, os.PathLike[str
     call = library.read(of._number, n, chosen, int(rules is not None), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
         work.wait(told)
-        rows = work.done
-    return Records(Positions._of(words[:rows], of), {name: c[:rows] for name, c in columns.items()}, codes[:rows])
+        rows, networks = work.done, np.array([*work.result()["networks"], ""], np.str_)
+    columns = {name: c[:rows] for name, c in columns.items()}
+    return Records(Positions._of(words[:rows], of), columns, codes[:rows], networks[columns["by"]])
 
 
 def write(records: Records | Game | Iterable[Records | Game], path: Union[str, os.PathLike[str]], *, progress: Progress | None = None) -> None:
@@ -116,8 +118,8 @@ def write(records: Records | Game | Iterable[Records | Game], path: Union[str, o
     one at `path`. It has the column policy if Records have it or games were played with
     `selfplay(policy=True)`. A column of another shape, or a value that no record can have, such as q above 1
     or visits of an illegal action, is an EvaldError that names record and column, and nothing is
-    written. The column network, the name of the network that played, stays empty. `progress` is
-    called with the numbers of records written and of all; True shows a bar of tqdm.
+    written. The column network has the names of a league's networks, and otherwise stays empty.
+    `progress` is called with the numbers of records written and of all; True shows a bar of tqdm.
     """
     file, told = arguments.path("path", path), progress_of(progress)
     if not isinstance(records, (Records, Game)) and (isinstance(records, (str, bytes)) or not isinstance(records, Iterable)):
@@ -132,13 +134,25 @@ def write(records: Records | Game | Iterable[Records | Game], path: Union[str, o
     positions = Positions([part.positions for part in parts])
     of, n, columns = positions.board, len(positions), {}
     for name, kind in COLUMNS.items():
-        columns[name] = np.concatenate([_column(part, name, kind) for part in parts])
+        if name != "by":
+            columns[name] = np.concatenate([_column(part, name, kind) for part in parts])
     codes = np.concatenate([_codes(part) for part in parts])
+    networks, by = np.unique(np.concatenate([_networks(part) for part in parts]), return_inverse=True)
+    if len(networks) > MOST_NETWORKS:
+        raise EvaldError(f"records name {len(networks)} networks, and a file has at most {MOST_NETWORKS}")
+    columns["by"] = by.astype(COLUMNS["by"])
     error, words = error_text(), positions._words
     options = file.encode(errors="surrogateescape")
-    call = library.write(of._number, n, options, library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
+    call = library.write(of._number, n, options, arguments.options(dict(networks=networks.tolist())), library.pointer(words), *(library.pointer(c) for c in columns.values()), library.pointer(codes), error)
     with Work(call, of, None, error, (words, columns, codes)) as work:
         work.wait(told)
+
+
+def _networks(records: Records) -> npt.NDArray[np.str_]:
+    names = np.asarray(records.network)
+    if names.shape != (len(records.positions),) or names.dtype.kind not in "UT":
+        raise EvaldError(f"records have network of {names.dtype} and the shape {list(names.shape)}, and must have [{len(records.positions)}] names")
+    return names.astype(np.str_)
 
 
 def _column(records: Records, name: str, kind: Any) -> npt.NDArray[Any]:
@@ -166,7 +180,7 @@ def _codes(records: Records) -> npt.NDArray[np.uint8]:
 
 def _of_game(game: Game) -> Records:
     """The records of a game."""
-    n, positions, codes = len(game), game.positions, codes_of(game._codes)
+    n, positions, codes, networks = len(game), game.positions, codes_of(game._codes), np.array(game.network, np.str_)
     columns: dict[str, npt.NDArray[Any]] = dict(
         visits=game.visits, q=game.q, weight=np.ones(n, np.float32), z=game.z, gameover=np.zeros(n, np.uint8), ply=positions.stones.astype(np.int32),
         move=game.actions, game=np.full(n, game.number), policy=game.policy if game.recorded else np.zeros_like(game.policy),
@@ -178,7 +192,8 @@ def _of_game(game: Game) -> Records:
             end = dict(visits=none, policy=none, q=result, weight=1, z=result, gameover=3 if result == 0 else 2, ply=last.stones, move=-1, game=game.number)
             columns = {name: np.concatenate([column, np.reshape(np.asarray(end[name], column.dtype), (1, *column.shape[1:]))]) for name, column in columns.items()}
             positions, codes = Positions([positions, last]), np.concatenate([codes, codes_of(["terminal"])])
-    return Records(positions, columns, codes)
+            networks = np.append(networks, game.networks[int(last.stones[0]) % 2])
+    return Records(positions, columns, codes, networks)
 
 
 def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64, selection: Literal["puct", "uct", "gumbel"] = "puct",
@@ -191,15 +206,15 @@ def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64,
     `visits`, `selection`, `exact`, `lookahead`, `batch`, `seed`, `progress` and further `options` are
     those of `search`. `visits` of the result are the shares of its policy in `visits`, at least one of
     an action, `policy` is that policy in floats, `q` its values, and `source` is function, or that of
-    the network's answers. Positions, z, gameover, ply, move, game
-    and weight stay as they are.
+    the network's answers, and the new searches have no `network`. Positions, z, gameover, ply, move,
+    game and weight stay as they are.
     """
     if not isinstance(records, Records):
         raise arguments.wrong("records", records, "Records")
     of, visits, told = asked(network), arguments.count("visits", visits, 1, 1 << 30), progress_of(progress)
     positions, open_ = records.positions, records.positions.results() == NOT_OVER
     found = search(positions[open_], network=of, visits=visits, selection=selection, exact=exact, lookahead=lookahead, batch=batch, seed=seed, progress=told, **options)
-    again = {name: _column(records, name, kind).copy() for name, kind in COLUMNS.items()}
+    again = {name: _column(records, name, kind).copy() for name, kind in COLUMNS.items() if name != "by"}
     shares = np.rint(found.policy * visits).astype(np.uint32)
     none = shares.sum(1) == 0
     shares[none, found.policy[none].argmax(1)] = 1
@@ -210,7 +225,8 @@ def reanalyse(records: Records, *, network: AnyNetwork = None, visits: int = 64,
         codes[open_] = codes_of(by.evaluate(positions[open_], raw=by.service is None)._codes)
     else:
         codes[open_] = codes_of(["function"])[0]
-    return Records(positions[:], again, codes)
+    return Records(positions[:], again, codes, np.where(open_, "", _networks(records)))
 
 
+MOST_NETWORKS = 1 << 16
 NOT_OVER = 2  # of Positions.results

@@ -84,8 +84,8 @@ if _c is not None:
 # has named, and m the room of trees. A call with arrays that is not here, and has more than one, fails the test.
 SIZES: dict[str, str] = {
     "about": "TEXT", "evaluator": "TEXT", "records": "TEXT", "board": "40", "parse": "32*n", "check": "32*n", "from_cells": "c*n 32*n", "cells": "32*n c*n",
-    "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n", "score": "32*n 4*a*n", "score_rules": "TEXT", "result": "TEXT", "write": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n 4*a*n n",
-    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "rule": "TEXT", "plant": "32*n", "grow": "4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "priors": "4*a*n", "advance": "8*n", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n 4*a*n n",
+    "planes": "32*n p*n", "legal": "32*n a*n", "results": "32*n n", "step": "32*n 8*n 4*n n", "evaluate": "32*n 12*n 4*a*n n", "score": "32*n 4*a*n", "score_rules": "TEXT", "result": "TEXT", "write": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n 4*a*n 2*n n",
+    "search": "32*n 4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "rule": "TEXT", "plant": "32*n", "grow": "4*a*n 4*a*n 4*a*n 12*n 4*n n 4*a*n 4*n 4*n*m*(5+6*a)", "priors": "4*a*n", "advance": "8*n", "solve": "32*n 4*a*n", "read": "32*n 4*a*n 4*n 4*n n n 4*n 4*n 8*n 4*a*n 2*n n",
     "batch": "32*r", "answer": "12*r 4*a*r", "game": "32*r 4*a*r 4*r r 4*r 4*a*r 4*a*r 4*r",
 }
 WORDS = [0, 1, -1, 2, 7, 255, 1 << 31, (1 << 31) - 1, 1 << 32, 1 << 40, 1 << 61, 1 << 62, -(1 << 62), (1 << 63) - 1, -(1 << 63)]
@@ -257,6 +257,8 @@ class Fuzz:
                         value += UNUSED  # not the number of another board, for which the arrays may be too small
             elif kind == "s":
                 value = {"board": r.choice([b"7x6x4", b"99x99x9", b"", b"x", b"3x3x3free", b"6x5x4"]), "parse": lines, "planes": description, "answer": r.choice([None, None, None, b"no memory"])}.get(name, options)
+                if name == "write" and len(arguments) == 3:
+                    value = r.choice([b'{"networks":["new",""]}'] * 4 + [b'{"networks":[]}', b"{", b'{"networks":[3]}'])
                 if r.random() < 0.02 and name not in ("parse", "planes"):  # there it would be another size of arrays
                     value = None
             elif kind in "rwul":

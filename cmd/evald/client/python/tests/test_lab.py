@@ -307,6 +307,13 @@ class Games(unittest.TestCase):
                     np.testing.assert_allclose(game.policy[i], alone.policy[0], atol=1e-6)
         again = [g for g in evald.selfplay(24, RULES, network={"left": leaning, "flat": uniform, "own": evald.Evaluator("bitsquares")}, parallel=3, batch=5, **chosen)]
         self.assertEqual(sorted(again, key=lambda g: g.number), games)
+        path = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "league.parquet")
+        evald.write(games, path)
+        records = evald.read(path)
+        for game in games:
+            self.assertEqual(records.network[records.game == game.number][: len(game)].tolist(), game.network)
+        evald.write(records, path)
+        self.assertEqual(evald.read(path), records)
         pair = next(evald.selfplay(1, RULES, network=(leaning, uniform), **chosen))
         self.assertEqual((pair.networks, pair.policy.tolist()), (("0", "1"), games[0].policy.tolist()))
         self.assertEqual(pickle.loads(pickle.dumps(games[0])).networks, ("left", "flat"))
