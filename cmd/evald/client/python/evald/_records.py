@@ -118,7 +118,7 @@ def write(records: Records | Game | Iterable[Records | Game], path: Union[str, o
     one at `path`. It has the column policy if Records have it or games were played with
     `selfplay(policy=True)`. A column of another shape, or a value that no record can have, such as q above 1
     or visits of an illegal action, is an EvaldError that names record and column, and nothing is
-    written. The column network has the names of a league's networks, and otherwise stays empty.
+    written. The column network has the names of networks; that of a function is empty outside a league.
     `progress` is called with the numbers of records written and of all; True shows a bar of tqdm.
     """
     file, told = arguments.path("path", path), progress_of(progress)

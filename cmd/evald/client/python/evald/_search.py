@@ -394,7 +394,7 @@ class Game(Value):
     [P,A] of full searches (0 for other searches); `policy` [P,A] of full searches in floats: shares of the visits, or the improved policy of gumbel;
     `prior` [P,A] as the search has used them, and `raw_value` [P] the network's own value (0 where the rules or a proof decided, and the network was
     not asked); `q` [P] root values for the side to move; `result` 1, 0 or -1 for the first player; `number` of the game; `networks`, the names of
-    the first and the second player's networks in a league, else empty; and `recorded`, whether records of the game have the column policy (see
+    the first and the second player's networks, "" for a function that has none; and `recorded`, whether records of the game have the column policy (see
     `write`).
     """
 
@@ -417,7 +417,7 @@ class Game(Value):
 
     @property
     def network(self) -> list[str]:
-        """[P] the name of the network that searched the position, in a league."""
+        """[P] the name of the network that searched the position."""
         return [self.networks[int(stones) % 2] for stones in self.positions.stones]
 
     def __len__(self) -> int:
@@ -566,6 +566,8 @@ def _play(of: Board, names: list[str], networks: Sequence[Network | Evaluator | 
           recorded: bool) -> Iterator[Game]:
     all_ = [_asks(network) for network in networks]
     functions = [function for _, function, _ in all_ if function is not None]
+    if len(all_) == 1 and (e := all_[0][2]) is not None:
+        names = [str(e.about["model"])]
     if len(all_) > 1:
         chosen = {**chosen, "networks": [{"name": name, "evaluator": number & 0xFFFFFFFF} for name, (number, _, _) in zip(names, all_)]}
     error = error_text()
