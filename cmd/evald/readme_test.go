@@ -414,7 +414,9 @@ func TestFlagsOfDocuments(t *testing.T) {
 	known := map[string]bool{"--no-deps": true, "--logdir": true, "--input-data": true, "--concurrency-range": true} // of other programs
 	commands(t, func(_ []string, node *kong.Node) {
 		for _, f := range slices.Concat(node.AllFlags(false)...) {
-			known["--"+f.Name] = true
+			for _, name := range append(f.Aliases, f.Name) {
+				known["--"+name] = true
+			}
 		}
 	})
 	flags := 0
