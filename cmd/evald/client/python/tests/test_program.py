@@ -213,6 +213,7 @@ class Ends(unittest.TestCase):
         """Ctrl-C ends calls, at any moment; the program continues and has no work left."""
         code = (
             "import evald, os, signal, threading, time\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell may have started all of this in the background, where it is ignored
             "e = evald.Evaluator(backend='bitsquares')\n"
             "p = evald.Positions(['4'] * 20000)\n"
             "stop = 0\n"
