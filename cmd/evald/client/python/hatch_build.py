@@ -1,7 +1,9 @@
-"""How the package is built, for hatchling: its version, its library, and the Go sources in a source distribution.
+"""How the package is built, for hatchling: its version, its library, and the Go sources in a source
+distribution.
 
-The library is built from the checkout around this folder, or from the copy of its sources that a source distribution has in the folder go. make dist
-builds it beforehand, and names it and its platform by variables:
+The library is built from the checkout around this folder, or from the copy of its sources that a
+source distribution has in the folder go. Who has built it beforehand names it and its platform by
+variables:
 
     EVALD_BUILT         the library, or on systems without one the program
     EVALD_WHEEL_TAG     such as manylinux_2_34_x86_64

@@ -26,10 +26,12 @@ class Forest:
         found = forest.run(99)                 # Searched, of all 100 visits
         forest.advance(found.best)             # the next run goes on from what is known of these positions
 
-    `positions`, `rules`, `network`, `sizes` and the other arguments are those of search. A run of some visits and one of the others find the same as a
-    search with all of them (with leaves=1). Gumbel plans all visits of a search at its start, and so has no forest.
+    `positions`, `rules`, `network`, `sizes` and the other arguments are those of search. A run of some
+    visits and one of the others find the same as a search with all of them (with leaves=1). Gumbel
+    plans all visits of a search at its start, and so has no forest.
 
-    A tree keeps its positions in memory, some 100 to 300 bytes for each visit. A forest cannot be pickled or copied: keep its `positions`.
+    A tree keeps its positions in memory, some 100 to 300 bytes for each visit. A forest cannot be
+    pickled or copied: keep its `positions`.
 
     .. engine/ask: words
     `selection`: How visits choose among moves: puct, uct.
@@ -102,8 +104,9 @@ class Forest:
         return self._rule
 
     def run(self, visits: int, *, tree: bool = False, progress: Progress | None = None) -> Searched:
-        """Adds `visits` to each tree, and returns what the trees have found with all their visits. A tree whose result is proved, or whose game is
-        over, gets none. With `tree` and `progress` it is as in search. 0 visits only ask for what is known.
+        """Adds `visits` to each tree, and returns what the trees have found with all their visits. A
+        tree whose result is proved, or whose game is over, gets none. `tree` and `progress` are as in
+        search. 0 visits only ask for what is known.
 
         After an error, of a function for example, the trees have some of the visits.
         """
@@ -127,8 +130,9 @@ class Forest:
         return found
 
     def set_prior(self, prior: npt.ArrayLike) -> None:
-        """`forest.prior = prior` in a call: replaces the priors of the roots' moves by those of `prior` [N,A], as they are: without noise, and not
-        flattened. Rows need not sum to 1, illegal actions are masked, and rows of games that are over are not read. They hold until `advance`."""
+        """`forest.prior = prior` in a call: replaces the priors of the roots' moves by those of `prior`
+        [N,A], as they are: without noise, and not flattened. Rows need not sum to 1, illegal actions
+        are masked, and rows of games that are over are not read. They hold until `advance`."""
         rows = arguments.floats("prior", prior, (len(self._positions), self._positions.board.actions))
         self._short(library.priors, rows)
 
@@ -174,8 +178,8 @@ class Forest:
         return self.known.best
 
     def advance(self, actions: npt.ArrayLike) -> Positions:
-        """Plays `actions` [N], one in each position and -1 for none, and returns the new positions. A tree keeps what it has found of its new position, also
-        the visits; their noise is drawn anew."""
+        """Plays `actions` [N], one in each position and -1 for none, and returns the new positions. A
+        tree keeps what it has found of its new position, also the visits; noise is drawn anew."""
         chosen = arguments.each("actions", actions, len(self._positions), "position")
         self._short(library.advance, chosen)
         played = chosen >= 0
