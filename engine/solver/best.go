@@ -38,7 +38,7 @@ func (s *Solver) atMost(r *run, p game.Position, most int) bool {
 	switch {
 	case most >= r.upper:
 		return true
-	case most < r.lower || r.stop.Load():
+	case most < r.lower || r.ctx.Err() != nil:
 		return false
 	}
 	if s.options.Book != nil {

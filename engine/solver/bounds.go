@@ -39,7 +39,7 @@ func (s *Solver) Bounds(ctx context.Context, p game.Position, limit uint64, low,
 				r.spent.Store(false)
 				r.least, r.most = -int(high[a]), -int(low[a])
 				res := s.solve(r, s.board.Play(p, a))
-				if r.stop.Load() {
+				if r.ctx.Err() != nil {
 					return Result{Best: -1}
 				}
 				if low[a], high[a] = int32(-res.Score), int32(-res.Score); r.spent.Load() {

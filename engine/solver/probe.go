@@ -365,7 +365,6 @@ func (w *probe) result(ctx context.Context, pos game.Position, least, most int, 
 	r.ctx = ctx
 	defer func() { r.ctx = nil }()
 	r.limit, r.least, r.most = w.solver.prover.nodes()+nodes, least, most
-	r.stop.Store(false)
 	r.spent.Store(false)
 	score := w.solver.solve(r, pos).Score
 	if r.ended() && r.lower < r.upper {

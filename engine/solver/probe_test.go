@@ -305,8 +305,8 @@ func (e *ending) Err() error {
 	return context.Canceled
 }
 
-// A context that ends during a probe stops it at the next poll, so that nobody waits for all of its nodes. The prober is as right as before
-// afterwards.
+// A context that ends during a probe stops it at the next poll, so that nobody waits for all of its nodes. Later probes
+// find what they found before.
 func TestAwayStops(t *testing.T) {
 	b := game.MustBoard(game.Connect4)
 	p := b.PlayMoves([]int{3, 3, 3, 3, 3, 1, 2, 4, 4, 4, 1, 1, 5})

@@ -13,9 +13,8 @@ import (
 type run struct {
 	solver *Solver
 	ctx    context.Context
-	stop   atomic.Bool // ctx has ended
-	wdl    bool        // only the sign is needed
-	bare   bool        // no action is needed
+	wdl    bool // only the sign is needed
+	bare   bool // no action is needed
 
 	// for Bounds and Options.Nodes
 	limit       uint64      // the prover's node count at which spent is set; 0 means no limit
@@ -29,15 +28,12 @@ type run struct {
 }
 
 // ended reports whether the search must stop without an answer.
-func (r *run) ended() bool { return r.stop.Load() || r.spent.Load() }
+func (r *run) ended() bool { return r.ctx.Err() != nil || r.spent.Load() }
 
-// poll sets stop if ctx has ended and spent if the nodes are spent, and reports whether the search must stop. It yields, so that other goroutines, such as those that
+// poll sets spent if the nodes are spent, and reports whether the search must stop. It yields, so that other goroutines, such as those that
 // pass on a network's answers, need not wait for the 10 ms after which Go would interrupt a search.
 func (r *run) poll() bool {
 	runtime.Gosched()
-	if r.ctx.Err() != nil {
-		r.stop.Store(true)
-	}
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
 	}

@@ -50,8 +50,9 @@ type Records struct {
 
 // RecordOptions determine the examples.
 //
-// The policy's target is the record's policy if it has one, and otherwise each move's share of the visits. The target of win, draw and loss mixes the outcome z of the game with
-// the prediction of the search's root value q. For s = QShare it is
+// The policy's target is the record's policy if it has one, and otherwise each move's share of the
+// visits. The target of win, draw and loss mixes the outcome z of the game with the prediction of the
+// search's root value q. For s = QShare it is
 //
 //	(1-s) * (1, 0, 0 if z = 1; 0, 1, 0 if z = 0; 0, 0, 1 if z = -1)  +  s * foretold(q)
 //

@@ -100,13 +100,15 @@ func (c *restCall) encode(last string) (head, tail []byte) {
 		b = append(b, `,"id":`...)
 		b = appendString(b, c.id)
 	}
-	switch {
-	case last != "" && c.rule != "":
-		b = fmt.Appendf(b, `,"parameters":{%q:%q,%q:%s}`, ruleParameter, c.rule, finalParameter, last)
-	case last != "":
-		b = fmt.Appendf(b, `,"parameters":{%q:%s}`, finalParameter, last)
-	case c.rule != "":
-		b = fmt.Appendf(b, `,"parameters":{%q:%q}`, ruleParameter, c.rule)
+	var parameters []string
+	if c.rule != "" {
+		parameters = append(parameters, fmt.Sprintf("%q:%q", ruleParameter, c.rule))
+	}
+	if last != "" {
+		parameters = append(parameters, fmt.Sprintf("%q:%s", finalParameter, last))
+	}
+	if len(parameters) > 0 {
+		b = fmt.Appendf(b, `,"parameters":{%s}`, strings.Join(parameters, ","))
 	}
 	b = append(b, `,"outputs":[`...)
 	for i := range c.answer.outputs {

@@ -264,8 +264,8 @@ func (c *Calls) Evaluator(evaluator int64, into Memory, size int64) (int64, erro
 	return text(e.About(), into, size), nil
 }
 
-// Close closes an evaluator or drops a forest, whose number is then invalid. What uses the forest
-// goes on.
+// Close closes an evaluator or drops a forest, whose number is then invalid. A call that uses the
+// forest is not interrupted.
 func (c *Calls) Close(number int64) error {
 	if _, err := kept[*Forest](c, number); err == nil {
 		c.kept.Delete(number)
@@ -445,14 +445,14 @@ func (c *Calls) Solve(board, n int64, positions Memory, options string, scores M
 // Play starts a Play and returns its number.
 func (c *Calls) Play(evaluator, board int64, options string) (int64, error) {
 	return c.start(evaluator, board, 0, Memory{}, func(e *Evaluator, b *game.Board, _ []game.Position) (*Work, error) {
-		return Play(e, b, options, func(number int64) (*Evaluator, error) { return kept[*Evaluator](c, number) })
+		return Play(e, b, options, c.evaluator)
 	})
 }
 
 // Match starts a Match and returns its number.
 func (c *Calls) Match(board int64, options string) (int64, error) {
 	return c.start(0, board, 0, Memory{}, func(_ *Evaluator, b *game.Board, _ []game.Position) (*Work, error) {
-		return Match(b, options, func(number int64) (*Evaluator, error) { return kept[*Evaluator](c, number) })
+		return Match(b, options, c.evaluator)
 	})
 }
 

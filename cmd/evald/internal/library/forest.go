@@ -21,7 +21,7 @@ type Forest struct {
 
 	using  sync.Mutex
 	trees  []*mcts.Tree
-	over   []game.Result // of the position of each tree; Ongoing if its game goes on
+	over   []game.Result // of the position of each tree; Ongoing if its game is not over
 	priors [][]float32   // for the roots that have no moves yet; nil: the evaluator's
 }
 
@@ -71,7 +71,7 @@ func (f *Forest) Visits() (most int) {
 	return most
 }
 
-// Run adds visits to each tree whose game goes on, until its root is proved, and writes what all
+// Run adds visits to each tree whose game is not over, until its root is proved, and writes what all
 // trees have found. found.Tree needs room for Visits() + visits of each.
 func (f *Forest) Run(visits int, found Found) (work *Work, err error) {
 	if !f.using.TryLock() {

@@ -44,7 +44,7 @@ const (
 const gamesAhead = 1024
 
 // Play plays games of an evaluator against itself or, if e is nil, of the caller's function, or of a
-// league. evaluators returns an open evaluator by its number. Wait returns each game when it is over.
+// league. evaluators returns an open evaluator by its number, nil for 0. Wait returns each game when it is over.
 func Play(e *Evaluator, b *game.Board, options string, evaluators func(int64) (*Evaluator, error)) (work *Work, err error) {
 	o := GameOptions{Config: selfplay.DefaultConfig(), Parallel: 512, Batch: 128, Games: 1, Order: byFinish}
 	o.OpeningPlies, o.TemperaturePlies = selfplay.PliesFor(b)
@@ -65,21 +65,18 @@ func Play(e *Evaluator, b *game.Board, options string, evaluators func(int64) (*
 		}
 	}()
 	if len(o.Networks) == 0 {
-		err = l.join(e, o.Network)
+		if err := l.join(e, o.Network); err != nil {
+			return nil, err
+		}
 	}
 	for _, n := range o.Networks {
-		var e *Evaluator
-		if n.Evaluator != 0 {
-			if e, err = evaluators(n.Evaluator); err != nil {
-				return nil, err
-			}
+		e, err := evaluators(n.Evaluator)
+		if err == nil {
+			err = l.join(e, "")
 		}
-		if err = l.join(e, n.Name); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("network %q: %w", n.Name, err)
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	o.Plain, o.Details = slices.ContainsFunc(l.members, func(m selfplay.Member) bool { return m.Plain }), true
 	if err := o.Config.Validate(); err != nil {
@@ -119,7 +116,8 @@ type league struct {
 	ends     []func()
 }
 
-// join adds an evaluator or, if e is nil, the next function of the caller.
+// join adds an evaluator or, if e is nil, the next function of the caller. name is that of the
+// evaluator's model if it is not empty.
 func (l *league) join(e *Evaluator, name string) error {
 	evaluator, function, done, err := asks(e, l.board, l.options.Batch)
 	if err != nil {
@@ -133,7 +131,7 @@ func (l *league) join(e *Evaluator, name string) error {
 		}
 		l.function = function
 	}
-	if e != nil && (name == "" || len(l.options.Networks) > 0) {
+	if e != nil && name == "" {
 		name = e.about.Model
 	}
 	m := selfplay.Member{Evaluator: evaluator, Plain: evaluator.Backend().Attributes().Plain && l.options.Exact == 0}

@@ -65,18 +65,6 @@ type RecordNames struct {
 	Networks []string `json:"networks"`
 }
 
-// number returns the index of a name, which it adds if it is new.
-func (r *RecordNames) number(name string) (uint16, error) {
-	i := slices.Index(r.Networks, name)
-	if i < 0 {
-		i, r.Networks = len(r.Networks), append(r.Networks, name)
-	}
-	if i > math.MaxUint16 {
-		return 0, fmt.Errorf("the files name more than %d networks: read fewer files at once", i)
-	}
-	return uint16(i), nil
-}
-
 // Read reads the records of a board. Records of other games are skipped if other is set, and an error otherwise. The final value of the
 // Work's progress is the number of records read, and its result are RecordNames.
 func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, error) {
@@ -88,7 +76,7 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 		defer r.Close()
 		n := b.Actions()
 		var rec record.Record
-		names := RecordNames{Networks: []string{}}
+		names, numbers := RecordNames{Networks: []string{}}, map[string]uint16{}
 		for i := 0; ; {
 			err := r.Next(&rec)
 			switch {
@@ -112,9 +100,15 @@ func Read(b *game.Board, options string, other bool, rows RecordRows) (*Work, er
 			copy(rows.Policy[i*n:(i+1)*n], rec.Policy)
 			rows.Q[i], rows.Weight[i], rows.Z[i], rows.GameOver[i] = rec.Q, rec.Weight, rec.Z, rec.GameOver
 			rows.Ply[i], rows.Move[i], rows.Game[i], rows.Who[i] = int32(rec.Ply), int32(rec.Move)-1, rec.Game, code(rec.Source)
-			if rows.By[i], err = names.number(rec.Network); err != nil {
-				return err
+			by, known := numbers[rec.Network]
+			if !known {
+				if len(numbers) > math.MaxUint16 {
+					return fmt.Errorf("the files name more than %d networks: read fewer files at once", len(numbers))
+				}
+				by = uint16(len(numbers))
+				numbers[rec.Network], names.Networks = by, append(names.Networks, rec.Network)
 			}
+			rows.By[i] = by
 			i++
 			w.done.Store(int64(i))
 		}

@@ -24,7 +24,7 @@ class Forest:
         forest.run(1)
         forest.prior = mixed(forest.prior)     # [N,A] of your own, for the roots' moves
         found = forest.run(99)                 # Searched, of all 100 visits
-        forest.advance(found.best)             # the next run goes on from what is known of these positions
+        forest.advance(found.best)             # the next run begins with what is known of the new positions
 
     `positions`, `rules`, `network`, `sizes` and the other arguments are those of search. A run of some
     visits and one of the others find the same as a search with all of them (with leaves=1). Gumbel

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Any, Literal, Mapping, Sequence, Union
 
 import numpy as np
@@ -20,12 +19,7 @@ from ._values import Value
 from ._work import Network, Work
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
-
-    from ._search import SearchOptions
+    from ._search import SearchOptions, Unpack
 
 Player = Union[Network, Evaluator, str, "os.PathLike[str]"]
 PLAYER = "a function, a module, an Evaluator, the path of a network, or the name of an agent such as 'uct-bitsquares:sims=1000'"

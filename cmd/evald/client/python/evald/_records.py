@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Union
 
 import numpy as np
@@ -19,12 +18,7 @@ from ._values import Value
 from ._work import Work
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
-
-    from ._search import SearchOptions
+    from ._search import SearchOptions, Unpack
 
 # The columns and their types, in the order of the library's calls.
 COLUMNS: dict[str, Any] = dict(visits=np.uint32, q=np.float32, weight=np.float32, z=np.int8, gameover=np.uint8, ply=np.int32, move=np.int32, game=np.int64, policy=np.float32, by=np.uint16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import sys
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Literal, Mapping, Sequence, Union
 
 import numpy as np
@@ -21,12 +20,7 @@ from ._values import Value
 from ._work import Work
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
-
-    from ._search import SearchOptions
+    from ._search import SearchOptions, Unpack
 
 Path = Union[str, "os.PathLike[str]"]
 

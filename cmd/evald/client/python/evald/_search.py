@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Callable, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,11 @@ from ._progress import Progress, progress_of
 from ._service import SEARCHED, Service
 from ._values import Value
 from ._work import Network, Work
+
+if sys.version_info >= (3, 11):
+    from typing import Unpack as Unpack
+elif TYPE_CHECKING:  # older versions of Python need it for the types alone
+    from typing_extensions import Unpack as Unpack
 
 MOST_SEED = (1 << 64) - 1
 AnyNetwork = Union[Network, Evaluator, str, "os.PathLike[str]", None]

@@ -24,12 +24,7 @@ from . import _arguments as arguments
 from ._search import SEARCHING, AnyNetwork, asked, chosen_of, search
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
-
-    from ._search import SearchOptions
+    from ._search import SearchOptions, Unpack
 
 __all__ = ["Bot", "Evaluator", "positions"]
 

@@ -8,7 +8,6 @@ Workers must be spawned: evald does not work in a child that was forked from a p
 """
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
@@ -20,12 +19,7 @@ from ._positions import Board, Positions, rules_text
 from ._search import AnyNetwork, asked, selfplay
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from typing import Unpack
-    else:
-        from typing_extensions import Unpack
-
-    from ._search import GameOptions
+    from ._search import GameOptions, Unpack
 
 __all__ = ["ModuleNetwork", "SelfPlay"]
 
