@@ -71,8 +71,9 @@ $(GPULIB): $(GPUSRC)
 	ar rcs $@ $(GPUDIR)/loader.o $(GPUDIR)/trampolines.o
 endif
 
-run: build ## evaluate a sample of positions
-	./bin/evald eval cmd/evald/sample.txt --format table
+run: $(GPULIB) ## evaluate a sample of positions, with a program that neither trains nor serves, which is built in half of the time
+	$(GOENV) $(GO) build -tags=gpu,first -o bin/first/evald ./cmd/evald
+	./bin/first/evald eval cmd/evald/sample.txt --format table
 
 # The slowest packages start first, so that at the end no processor waits for one of them. With g++, tests of nn/gpu wait for minutes.
 SLOW := ./nn/gpu ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python) ./nn/learn ./engine/cluster
@@ -211,11 +212,22 @@ cross: ## check the types of the program and its tests for other systems, withou
 lint: $(GPULIB) cross ## check formatting and run the static checks
 	@unformatted=$$($(TOOL) gofumpt -l .); test -z "$$unformatted" || { echo "not formatted (gofumpt -w): $$unformatted"; exit 1; }
 	$(GOENV) $(GO) vet ./...
+	$(GOENV) $(GO) list -export -tags=gpu,first ./cmd/evald >/dev/null # the program of make run compiles
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
 
-dist: $(GPULIB) ## for each system an archive, a Python wheel and a list of modules, and checksums, in dist/
-	$(GPUENV) $(GO) run ./cmd/evald/deploy/dist $(GPUTAG) $(PIE)
+# A Python with what packs wheels, numpy to try them, and Zig, which compiles C for other systems and for older C libraries than this one's. What it makes
+# runs with glibc 2.17 and later.
+WHEELS := $(CURDIR)/bin/wheels/bin/python
+bin/wheels: .ci/dist.txt
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $< && touch $@ || \
+		{ rm -rf $@; echo "make dist: hatchling and Zig cannot be installed: they need Python 3.11 or later and PyPI" >&2; false; }
+
+dist: bin/wheels ## for each system an archive, a Python wheel and a list of modules, a source distribution, and checksums, in dist/
+	@CC="$(CURDIR)/cmd/evald/deploy/dist/zigcc.sh $(WHEELS) x86_64-linux-gnu.2.17" $(MAKE) --no-print-directory GPUDIR=$(GPUDIR)-glibc2.17 dist-all
+
+dist-all: $(GPULIB)
+	$(GPUENV) $(GO) run ./cmd/evald/deploy/dist -python $(WHEELS) -- $(GPUTAG) $(PIE)
 
 vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 	@if curl --silent --fail --max-time 20 --output /dev/null https://vuln.go.dev/index/db.json; then $(TOOL) govulncheck ./...; \
@@ -223,7 +235,7 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
-	cd .ci && for list in requirements kserve frameworks docs; do \
+	cd .ci && for list in requirements kserve frameworks docs dist; do \
 		"$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 			--output-file $$list.txt $$list.in && \
 		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \
@@ -236,4 +248,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin docs clean
+.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist dist-all vuln pin docs clean

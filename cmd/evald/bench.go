@@ -322,28 +322,6 @@ func (c *benchSelfplayCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-type benchServeCmd struct {
-	Backend string        `enum:"cpu,gpu" default:"cpu" help:"Device of the network: ${enum}."`
-	Model   string        `placeholder:"NAME|PATH" help:"The network to measure. Default: a random one of 6 blocks of 64 channels."`
-	Round   time.Duration `range:"1ms to 1h" default:"1s" help:"Time of one round; a figure is the median of five."`
-	JSON    bool          `help:"Write JSON instead of a table."`
-}
-
-func (c *benchServeCmd) Run(ctx context.Context, s streams) error {
-	choose := backend{Backend: c.Backend, Model: c.Model}.choose
-	if c.Model == "" {
-		choose = func(notes io.Writer) (*open.Opened, error) { return scrambledOn(c.Backend, "6x64", "", notes) }
-	}
-	e, err := choose(s.err)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return measure(s, c.JSON, bench.ServeTable, func(progress bench.Progress) ([]bench.ServeFigure, error) {
-		return bench.Serve(ctx, c.Round, e.Evaluator, e.Model, progress)
-	})
-}
-
 type benchSolveCmd struct {
 	Files    []string `arg:"" optional:"" type:"existingfile" help:"Sets of positions: lines with moves and the exact score. Default: built-in sets."`
 	First    int      `range:"0 to 1073741824" help:"Only the first N positions of each file; 0 is all."`

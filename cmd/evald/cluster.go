@@ -1,3 +1,5 @@
+//go:build !first
+
 package main
 
 import (
@@ -87,12 +89,6 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 		fmt.Fprintf(notes, "evald: the connections of workers, with their password, are not encrypted: --tls-cert and --tls-key encrypt them\n")
 	}
 	return l.Play, func() { stop(); l.Close() }, nil
-}
-
-// loopback reports whether a host is this machine alone.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // serveMetrics serves /metrics and a page about the cluster until stop is called. It does nothing without --metrics.

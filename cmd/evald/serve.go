@@ -1,3 +1,5 @@
+//go:build !first
+
 package main
 
 import (
@@ -337,6 +339,12 @@ func (c *serveCmd) fitMemory(source *modelSource, all []service.Model) error {
 	}
 	debug.SetMemoryLimit(int64(c.Memory))
 	return nil
+}
+
+// loopback reports whether a host is this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c *serveCmd) listen() (l service.Listeners, err error) {

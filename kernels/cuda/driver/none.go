@@ -7,5 +7,5 @@ const Supported = false
 
 // Find returns an error that says why there is no driver.
 func Find() (*Driver, error) {
-	return nil, none("this build has no GPU support (make build has, on linux/amd64 with cgo and gcc)")
+	return nil, none("this program was built without GPU support, which make build adds on linux/amd64: https://github.com/evald/evald/blob/main/cmd/evald/guides/install.md#gpus")
 }

@@ -1,3 +1,4 @@
+// Package python has the tests of the Python package evald. README.md is for its users.
 package python
 
 import (

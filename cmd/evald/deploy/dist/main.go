@@ -2,18 +2,21 @@
 // repository:
 //
 //	main.go      the platforms, the version, the builds, the checksums
+//	zigcc.sh     the C compiler of other systems and of old C libraries
 //	contents.go  the contents of archives, and the archives: tar.gz, for Windows zip
-//	wheel.go     wheels of the Python package, so that pip installs it and the program
+//	wheel.go     the Python package: wheels, the source distribution, and the trial of what this machine can run
 //	sbom.go      the modules that a program was built from, as CycloneDX
 //
-// The program for this machine's platform is built with the flags of the command line and with cgo, if the machine has a C compiler. The
-// programs for all other platforms are plain Go. The library in wheels has the kernels in C on all platforms for which this machine has a C
-// compiler. The same commit gives the same bytes if Go, the C compiler and its libraries are the same.
+// Zig compiles the C code for Linux and Windows, because it has the headers and libraries of all of them, and
+// glibc as old as is wanted. For macOS it lacks the frameworks that a library of Go needs, so that the
+// program is plain Go there and the wheel has it in place of the library. The same commit gives the
+// same bytes if Go and Zig are the same.
 package main
 
 import (
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -52,21 +55,25 @@ func (p platform) library() string {
 	return map[string]string{"linux": "libevald.so", "darwin": "libevald.dylib", "windows": "evald.dll"}[p.system]
 }
 
-// compilers are the C compilers for platforms other than this machine's, with the Debian packages that contain them.
-var compilers = map[platform]struct{ name, from string }{
-	{"linux", "arm64"}:   {"aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"},
-	{"windows", "amd64"}: {"x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"},
+// targets are what Zig calls the platforms that it compiles C code for, besides this machine's. The C library of Linux is the oldest for which
+// wheels have a tag.
+var targets = map[platform]string{
+	{"linux", "arm64"}:   "aarch64-linux-gnu.2.17",
+	{"windows", "amd64"}: "x86_64-windows-gnu",
 }
 
 func main() {
-	if err := run("dist", os.Args[1:]); err != nil {
+	python := flag.String("python", "python3", "a Python with hatchling, numpy and ziglang")
+	flag.Parse()
+	if err := run("dist", *python, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
 		os.Exit(1)
 	}
 }
 
-// run builds and packs all platforms. flags are those of go build for this machine's platform.
-func run(folder string, flags []string) error {
+// run builds and packs all platforms. python is a Python with hatchling, numpy and Zig, and flags are those of go build for this machine's
+// platform.
+func run(folder, python string, flags []string) error {
 	this := platform{runtime.GOOS, runtime.GOARCH}
 	if !slices.Contains(platforms, this) {
 		return fmt.Errorf("this machine is %s, for which no program is built: use one of %v", this, platforms)
@@ -85,19 +92,19 @@ func run(folder string, flags []string) error {
 	defer os.RemoveAll(built)
 	programs, codes := map[platform]string{}, map[platform]string{} // files by platform: for archives, and for wheels
 	for _, p := range platforms {
-		programs[p] = filepath.Join(built, p.system, p.processor, p.program())
 		fmt.Fprintf(os.Stderr, "dist: evald %s for %s\n", r.version, p)
-		env, args := []string{"CGO_ENABLED=0"}, []string(nil)
+		env, args := compiler(python, p), []string(nil)
 		if p == this {
 			env, args = nil, flags
 		}
+		programs[p] = filepath.Join(built, p.system, p.processor, p.program())
 		if err := build(r, p, programs[p], env, args); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		codes[p] = programs[p]
-		if env, args = asLibrary(p, p == this, flags); args != nil {
+		if p == this || targets[p] != "" {
 			codes[p] = filepath.Join(built, p.system, p.processor, p.library())
-			if err := build(r, p, codes[p], env, args); err != nil {
+			if err := build(r, p, codes[p], env, asLibrary(args)); err != nil {
 				return fmt.Errorf("%s: the library: %w", p, err)
 			}
 		}
@@ -107,9 +114,23 @@ func run(folder string, flags []string) error {
 		return err
 	}
 	for _, p := range platforms {
-		if err := pack(folder, r, p, programs[p], codes[p], shared); err != nil {
+		if err := pack(folder, r, p, programs[p], shared); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
+		wheel, err := writeWheel(folder, python, r, p, codes[p])
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		tried := "not tried: this machine is " + this.String()
+		if p == this {
+			if tried, err = try(wheel, python); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(wheel), err)
+			}
+		}
+		fmt.Fprintf(os.Stderr, "dist: %s: %s\n", filepath.Base(wheel), tried)
+	}
+	if err := writeSource(folder, python, r); err != nil {
+		return err
 	}
 	return writeChecksums(folder)
 }
@@ -160,32 +181,24 @@ func versionOf(commit string, tags []string, changed bool) string {
 	return development
 }
 
-// asLibrary returns the environment variables and flags with which go builds the library for a platform, or no flags if there is no C compiler
-// for it. this says whether it is this machine's platform, and flags are the flags of its program.
-func asLibrary(p platform, this bool, flags []string) (env, args []string) {
+// compiler returns the variables with which go builds for another platform: with C code compiled by Zig, or as plain Go.
+func compiler(python string, p platform) []string {
+	if targets[p] == "" {
+		return []string{"CGO_ENABLED=0"}
+	}
+	zigcc, _ := filepath.Abs("cmd/evald/deploy/dist/zigcc.sh") // the root of the repository is the working directory
+	return []string{"CGO_ENABLED=1", "CC=" + zigcc + " " + python + " " + targets[p], "CGO_CFLAGS=-O2 -fstack-protector-strong", "CGO_LDFLAGS=-O2"}
+}
+
+// asLibrary returns the flags of go build for the library, from those for the program.
+func asLibrary(flags []string) []string {
 	tags := "-tags=library"
 	for _, f := range flags {
-		if name, ok := strings.CutPrefix(f, "-tags="); ok && this {
+		if name, ok := strings.CutPrefix(f, "-tags="); ok {
 			tags = "-tags=" + name + ",library"
 		}
 	}
-	if this {
-		return nil, []string{tags, "-buildmode=c-shared"}
-	}
-	c, known := compilers[p]
-	if !known {
-		return nil, nil
-	}
-	if _, err := exec.LookPath(c.name); err != nil {
-		fmt.Fprintf(os.Stderr, "dist: %s is not there (Debian: %s): the wheel for %s has the program alone, and no Python package that works\n", c.name, c.from, p)
-		return nil, nil
-	}
-	cflags, ldflags := "-O2 -fstack-protector-strong", "-O2"
-	if p.system == "windows" {
-		cflags = "-O2 -Wa,-muse-unaligned-vector-move" // gcc for Windows assumes a stack aligned to 32 bytes, but it is aligned to 16
-		ldflags += " -static-libgcc"
-	}
-	return []string{"CGO_ENABLED=1", "CC=" + c.name, "CGO_CFLAGS=" + cflags, "CGO_LDFLAGS=" + ldflags}, []string{tags, "-buildmode=c-shared"}
+	return []string{tags, "-buildmode=c-shared"}
 }
 
 // build builds the program for a platform. -trimpath and the empty build ID make its bytes independent of this machine's folders.
@@ -196,8 +209,8 @@ func build(r release, p platform, program string, env, flags []string) error {
 	return c.Run()
 }
 
-// pack writes the archive, the wheel and the list of modules of a platform.
-func pack(folder string, r release, p platform, program, code string, shared []file) error {
+// pack writes the archive and the list of modules of a platform.
+func pack(folder string, r release, p platform, program string, shared []file) error {
 	content, err := os.ReadFile(program)
 	if err != nil {
 		return err
@@ -210,10 +223,7 @@ func pack(folder string, r release, p platform, program, code string, shared []f
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(folder, name+".cdx.json"), bom, 0o644); err != nil {
-		return err
-	}
-	return writeWheel(folder, r, p, code)
+	return os.WriteFile(filepath.Join(folder, name+".cdx.json"), bom, 0o644)
 }
 
 // writeChecksums writes SHA256SUMS, which sha256sum --check reads.

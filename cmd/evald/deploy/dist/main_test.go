@@ -3,8 +3,6 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
-	"bytes"
-	"cmp"
 	"compress/gzip"
 	"debug/buildinfo"
 	"encoding/json"
@@ -65,14 +63,14 @@ func TestSameBytes(t *testing.T) {
 	for i := range sums {
 		folder = t.TempDir()
 		for _, p := range []platform{here, {"windows", "amd64"}} {
-			gametest.OK(t, pack(folder, example, p, program, program, shared))
+			gametest.OK(t, pack(folder, example, p, program, shared))
 		}
 		gametest.OK(t, writeChecksums(folder))
 		text := gametest.Must(os.ReadFile(filepath.Join(folder, "SHA256SUMS")))(t)
 		sums[i] = string(text)
 	}
-	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
-		t.Errorf("want the same sums of an archive, a wheel and a list of modules for each of 2 platforms:\n%s\n%s", sums[0], sums[1])
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 4 {
+		t.Errorf("want the same sums of an archive and a list of modules for each of 2 platforms:\n%s\n%s", sums[0], sums[1])
 	}
 	z := gametest.Must(zip.OpenReader(only(t, filepath.Join(folder, "*-windows-amd64.zip"))))(t)
 	defer z.Close()
@@ -81,25 +79,23 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// The program of the archive starts, and the list of modules is whole. The wheel beside them is of this test.
+// The program of the archive starts, and the list of modules is whole.
 func TestPack(t *testing.T) {
-	program, folder := whole(t, "EVALD_PROGRAM"), t.TempDir()
+	program, folder := whole(t), t.TempDir()
 	shared := gametest.Must(sharedFiles(program))(t)
-	gametest.OK(t, pack(folder, example, here, program, gametest.Must(os.Executable())(t), shared))
+	gametest.OK(t, pack(folder, example, here, program, shared))
 	t.Run("archive", func(t *testing.T) { testArchive(t, folder) })
 	t.Run("modules", func(t *testing.T) { testModules(t, folder, program) })
 }
 
-// whole is the first file that the variables name, or else a program that is built.
-func whole(t *testing.T, variables ...string) string {
+// whole is the program that EVALD_PROGRAM names, or else one that is built.
+func whole(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("packs the whole program")
 	}
-	for _, v := range variables {
-		if path := os.Getenv(v); path != "" {
-			return path
-		}
+	if path := os.Getenv("EVALD_PROGRAM"); path != "" {
+		return path
 	}
 	program := filepath.Join(t.TempDir(), "evald")
 	if out, err := exec.Command("go", "build", "-ldflags=-X main.release=v"+example.version, "-o", program, "./cmd/evald").CombinedOutput(); err != nil {
@@ -195,43 +191,5 @@ func testModules(t *testing.T, folder, program string) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("missing: %v", missing)
-	}
-}
-
-// pip installs the wheel without a network, and then the program is there as a program and as a module, and three lines of Python evaluate, by
-// the library or by the program, whichever the wheel has.
-func TestWheel(t *testing.T) {
-	python := cmp.Or(os.Getenv("EVALD_PYTHON"), "python3")
-	venv, folder := t.TempDir(), t.TempDir()
-	if out, err := exec.Command(python, "-m", "venv", venv).CombinedOutput(); err != nil {
-		gametest.Need(t, false, fmt.Sprintf("Python makes no environment: %v\n%s", err, out))
-	}
-	code := whole(t, "EVALD_LIBRARY", "EVALD_PROGRAM")
-	gametest.OK(t, writeWheel(folder, example, here, code))
-	tag := gametest.Must(wheelTag(here, code))(t)
-	bin := filepath.Join(venv, "bin")
-	if runtime.GOOS == "windows" {
-		bin = filepath.Join(venv, "Scripts")
-	}
-	wheel := filepath.Join(folder, "evald-1.2.3-py3-none-"+tag+".whl")
-	if out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--no-index", "--no-deps", wheel).CombinedOutput(); err != nil {
-		t.Fatalf("pip install %s: %v\n%s", wheel, err, out)
-	}
-	for _, command := range [][]string{{"evald"}, {"python", "-m", "evald"}} {
-		for position, want := range map[string]int{"44554": 0, "wrong": 1} {
-			c := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "eval", "--backend", "bitsquares")...)
-			c.Stdin = strings.NewReader(position + "\n")
-			out, err := c.Output()
-			if status := c.ProcessState.ExitCode(); status != want || want == 0 && !bytes.Contains(out, []byte(`"position":"44554"`)) {
-				t.Errorf("%v of %s: status %d, want %d; %v\n%s", command, position, status, want, err, out)
-			}
-		}
-	}
-	numpy, err := exec.Command(python, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))").Output()
-	gametest.Need(t, err == nil, python+" has no numpy")
-	c := exec.Command(filepath.Join(bin, "python"), "-c", "import evald\na = evald.evaluate(['445566', '4'])\nprint(a.source[0], a.policy.shape)")
-	c.Env = append(os.Environ(), "PYTHONPATH="+strings.TrimSpace(string(numpy)), "EVALD_LIBRARY=", "EVALD_PROGRAM=")
-	if out, err := c.CombinedOutput(); err != nil || string(out) != "rules (2, 7)\n" {
-		t.Errorf("three lines of Python: %v\n%s", err, out)
 	}
 }

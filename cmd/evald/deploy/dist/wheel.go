@@ -1,81 +1,73 @@
 package main
 
 import (
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/base64"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-
-	"github.com/evald/evald/cmd/evald/client/python"
 )
 
-// writeWheel writes a wheel of the Python package with a file of code. code is the library, which the script evald also starts as a program.
-// On systems without the library it is the program, which pip installs beside Python and the package starts.
-func writeWheel(folder string, r release, p platform, code string) error {
-	version := pythonVersion(r.version)
+// hatchling has the Python package's own builder write a wheel or a source distribution, and returns its path.
+func hatchling(folder, python, target string, r release, env ...string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	c := exec.Command(python, "-m", "hatchling", "build", "--target", target, "--directory", folder)
+	c.Dir = "cmd/evald/client/python"
+	c.Env = append(append(os.Environ(), "EVALD_VERSION="+pythonVersion(r.version), fmt.Sprint("SOURCE_DATE_EPOCH=", r.time.Unix())), env...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%v: %w\n%s", c, err, out)
+	}
+	lines := strings.Fields(string(out)) // the path is the last
+	return filepath.Join(folder, filepath.Base(lines[len(lines)-1])), nil
+}
+
+// writeWheel writes a wheel of the Python package with a file of code, and returns its path. code is the library, which the script evald also
+// starts as a program. On systems without the library it is the program, which pip installs beside Python and the package starts.
+func writeWheel(folder, python string, r release, p platform, code string) (string, error) {
 	tag, err := wheelTag(p, code)
 	if err != nil {
-		return err
+		return "", err
 	}
-	content, err := os.ReadFile(code)
-	if err != nil {
-		return err
-	}
-	license, err1 := os.ReadFile("LICENSE")
-	readme, err2 := os.ReadFile("README.md")
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	info := "evald-" + version + ".dist-info/"
-	var files []file
-	err = fs.WalkDir(python.Files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := python.Files.ReadFile(path)
-		files = append(files, file{path, 0o644, content})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if filepath.Base(code) == p.library() {
-		files = append(files, file{"evald/" + p.library(), 0o755, content}, file{info + "entry_points.txt", 0o644, []byte("[console_scripts]\nevald = evald.__main__:main\n")})
-	} else {
-		files = append(files, file{"evald-" + version + ".data/scripts/" + p.program(), 0o755, content})
-	}
-	files = append(files, []file{
-		{info + "METADATA", 0o644, fmt.Appendf(nil, `Metadata-Version: 2.4
-Name: evald
-Version: %s
-Summary: Evaluates ConnectX positions (Connect Four on any board) in large batches
-License-Expression: Apache-2.0
-License-File: LICENSE
-Requires-Python: >=3.10
-Requires-Dist: numpy>=1.22
-Description-Content-Type: text/markdown
+	return hatchling(folder, python, "wheel", r, "EVALD_BUILT="+code, "EVALD_WHEEL_TAG="+tag)
+}
 
-%s`, version, readme)},
-		{info + "WHEEL", 0o644, fmt.Appendf(nil, `Wheel-Version: 1.0
-Generator: evald
-Root-Is-Purelib: false
-Tag: py3-none-%s
-`, tag)},
-		{info + "licenses/LICENSE", 0o644, license},
-	}...)
-	var record strings.Builder
-	for _, f := range files {
-		sum := sha256.Sum256(f.content)
-		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.content))
+// writeSource writes the source distribution, from which pip builds the library with Go.
+func writeSource(folder, python string, r release) error {
+	path, err := hatchling(folder, python, "sdist", r)
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "dist: %s: not tried: pip builds it with Go and a C compiler\n", filepath.Base(path))
 	}
-	fmt.Fprintf(&record, "%sRECORD,,\n", info)
-	files = append(files, file{info + "RECORD", 0o644, []byte(record.String())})
-	return writeZip(filepath.Join(folder, fmt.Sprintf("evald-%s-py3-none-%s.whl", version, tag)), r, files)
+	return err
+}
+
+// try installs a wheel where nothing else is, evaluates a position, and returns what was done.
+func try(wheel, python string) (string, error) {
+	site, err := os.MkdirTemp("", "evald-wheel")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(site)
+	const code = "import evald; print(evald.__version__, evald.search('445566', visits=20).best[0], evald.__file__)"
+	for _, args := range [][]string{
+		{"-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", "--target", site, wheel},
+		{"-c", code},
+	} {
+		c := exec.Command(python, args...)
+		c.Env = append(os.Environ(), "PYTHONPATH="+site, "EVALD_LIBRARY=", "EVALD_PROGRAM=")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", c, err, out)
+		}
+		if says := strings.Fields(string(out)); args[0] == "-c" && (len(says) != 3 || says[1] != "2" || !strings.HasPrefix(says[2], site)) {
+			return "", fmt.Errorf("%s of the installed wheel prints %q, want the version, move 2 and a file in %s", code, out, site)
+		}
+	}
+	return "installed, imported and asked", nil
 }
 
 // pythonVersion converts a version to Python's form (PEP 440).

@@ -16,6 +16,10 @@ func TestWine(t *testing.T) {
 	if !gametest.Soak() || gametest.Race || runtime.GOOS != "linux" {
 		t.Skip("builds the library for two systems: EVALD_SOAK=1m")
 	}
+	python := gametest.Must(filepath.Abs("bin/wheels/bin/python"))(t)
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("%v: make bin/wheels installs Zig", err)
+	}
 	for _, tool := range []string{"wine", "x86_64-w64-mingw32-gcc", "gcc"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%v: Debian has it in wine64, gcc-mingw-w64-x86-64 and gcc", err)
@@ -36,12 +40,12 @@ func TestWine(t *testing.T) {
 	source := func(name string) string { return filepath.Join("cmd", "evald", "deploy", "dist", "testdata", name) } // TestMain goes to the root
 	answers := map[string]string{}
 	for _, p := range []platform{{"linux", runtime.GOARCH}, {"windows", "amd64"}} {
-		env, args := asLibrary(p, false, nil)
+		env := compiler(python, p)
 		if p.system == "linux" { // as a user builds it, without the GPU's path
-			env, args = []string{"CGO_ENABLED=1"}, []string{"-tags=library", "-buildmode=c-shared"}
+			env = []string{"CGO_ENABLED=1"}
 		}
 		library := gametest.Must(filepath.Abs(in(p.library())))(t)
-		build := append([]string{"build", "-o", library}, args...)
+		build := append([]string{"build", "-o", library}, asLibrary(nil)...)
 		run(append(env, "GOOS="+p.system, "GOARCH="+p.processor), "go", append(build, "./cmd/evald")...)
 		if p.system == "linux" {
 			run(nil, "gcc", "-O2", "-o", in("evaluate"), source("evaluate.c"), "-ldl")

@@ -1,3 +1,5 @@
+//go:build !first
+
 // Package remote connects to models of services by their names (open.Name).
 package remote
 

@@ -1,0 +1,38 @@
+//go:build first
+
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+// The program that make run builds has the tag first. It evaluates, searches, solves and plays. It lacks what trains and
+// what serves, because gorgonia, NATS, gRPC and OpenTelemetry, with all that they import, are more than a third of a
+// first build and of its downloads. make build has everything.
+
+// leftOut stands for each command that trains or serves.
+type leftOut struct {
+	Arguments []string `arg:"" optional:"" passthrough:""`
+}
+
+type (
+	trainCmd   = leftOut
+	learnCmd   = leftOut
+	clusterCmd = leftOut
+	serveCmd   = leftOut
+
+	benchServeCmd = leftOut
+)
+
+var errLeftOut = errors.New("this is the program of make run, which evaluates and plays alone: make build builds bin/evald, which also trains and serves")
+
+// Run refuses the command.
+func (leftOut) Run() error { return errLeftOut }
+
+// joinFlags are the flag that would make evald selfplay a worker of a learner.
+type joinFlags struct {
+	Join string `placeholder:"URL" help:"Play games for the learner at this NATS server. This program cannot."`
+}
+
+func (c *selfplayCmd) work(context.Context, streams) error { return errLeftOut }
