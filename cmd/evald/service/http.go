@@ -65,6 +65,9 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		x := &exchange{ResponseWriter: w, ReadCloser: r.Body, request: ask, end: func() {}}
 		defer func() { x.end() }()
 		r = r.WithContext(ask.context(r.Context()))
+		if !s.isReady() {
+			w.Header().Set("Connection", "close") // the next request of this client shall reach a server that is ready
+		}
 		if r.Body != http.NoBody {
 			r.Body = x
 		} else {

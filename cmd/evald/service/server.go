@@ -262,18 +262,23 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 	}
 }
 
-// drain ends the service. It waits up to DrainTime for the answers to all accepted requests.
+// drain ends the service. While it accepts requests, it asks clients to use other connections: by Connection: close over HTTP, then by GOAWAY
+// over gRPC. So a balancer that moves no connection loses no request. drain waits up to DrainTime for the answers to all accepted requests.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
 	s.config.Log.Info("not ready any more", "accepts requests for", s.config.DrainDelay)
 	time.Sleep(s.config.DrainDelay)
+	stopped := finished(g.GracefulStop) // asks clients to call elsewhere, and answers what they have sent before they know
+	select {
+	case <-stopped:
+	case <-time.After(goodbyeTime):
+	}
 	s.enterState(draining)
 	s.mu.Lock()
 	s.config.Log.Info("accepts no more requests", "under way", s.requests)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()
-	stopped := finished(g.GracefulStop)
 	err := web.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, web.Close())
@@ -302,11 +307,13 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	return nil
 }
 
+// goodbyeTime is the maximum time during which calls are still accepted that clients send before they know that the server ends.
 // tellTime is the time for health watchers to receive the last status. lingerTime is the time for sending finished answers, and for closing
 // models.
 const (
-	tellTime   = 100 * time.Millisecond
-	lingerTime = 5 * time.Second
+	goodbyeTime = time.Second
+	tellTime    = 100 * time.Millisecond
+	lingerTime  = 5 * time.Second
 )
 
 func (s *Server) enterState(to state) {

@@ -1,0 +1,143 @@
+package service
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/evald/evald/cmd/evald/kserve"
+	"github.com/evald/evald/engine/eval/evaltest"
+	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// front is a load balancer for TCP: it passes each new connection to the server that is ready, and
+// never moves one.
+type front struct {
+	net.Listener
+	to atomic.Pointer[string] // the server's address
+}
+
+func newFront(t *testing.T) *front {
+	f := &front{Listener: gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)}
+	t.Cleanup(func() { f.Close() })
+	go func() {
+		for {
+			in, err := f.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", *f.to.Load())
+			if err != nil {
+				in.Close()
+				continue
+			}
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_ = pair[0].(*net.TCPConn).CloseWrite()
+				}()
+			}
+		}
+	}()
+	return f
+}
+
+// rest asks without repeating anything, over one connection until an answer says that it is the last.
+func (f *front) rest(body []byte) func() error {
+	var conn net.Conn
+	return func() (err error) {
+		if conn == nil {
+			if conn, err = net.Dial("tcp", f.Addr().String()); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(got.Body)
+		if err == nil && got.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", got.Status, text)
+		}
+		if got.Close {
+			conn.Close()
+			conn = nil
+		}
+		return err
+	}
+}
+
+// call asks over gRPC, without repeating anything.
+func (f *front) call(t *testing.T) func() error {
+	conn := gametest.Must(grpc.NewClient(f.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry()))(t)
+	t.Cleanup(func() { conn.Close() })
+	api := kserve.NewGRPCInferenceServiceClient(conn)
+	ask := bitboardRequest(connect4, game.Position{})
+	return func() error {
+		_, err := api.ModelInfer(context.Background(), ask)
+		return err
+	}
+}
+
+// Servers follow one another behind a balancer that passes connections on, and no request is lost: a server that is told to end
+// says so on its connections, and answers what still comes over them.
+func TestRestarts(t *testing.T) {
+	c := testConfig(&evaltest.Stub{})
+	c.DrainDelay = 100 * time.Millisecond
+	rest, calls := newFront(t), newFront(t)
+	begin := func() *serving {
+		s := serve(t, c)
+		http := s.rest[len("http://"):]
+		rest.to.Store(&http)
+		calls.to.Store(&s.grpc)
+		return s
+	}
+	old := begin()
+	var clients sync.WaitGroup
+	var asked atomic.Int64
+	over := make(chan struct{})
+	body := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
+	for i := range 8 {
+		ask := rest.rest(bytes.Clone(body))
+		if i%2 == 0 {
+			ask = calls.call(t)
+		}
+		clients.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := ask(); err != nil {
+					t.Errorf("client %d: %v", i, err)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for range 3 {
+		before := asked.Load()
+		waitFor(t, "requests", func() bool { return asked.Load() > before+100 || t.Failed() })
+		next := begin()
+		old.end(t)
+		old = next
+	}
+	close(over)
+	clients.Wait()
+	t.Logf("%d requests", asked.Load())
+}
