@@ -69,6 +69,7 @@ func (r *request) end() {
 // arrive accepts or refuses a call after its headers.
 func (s *Server) arrive(r *request, token string) (err error) {
 	if r.conn.spare && r.group != healthCalls {
+		r.conn.of.refused[answeredFull].Add(1)
 		return refuse(codes.Unavailable, "too many connections are open, from your address or together: close some, or try again")
 	}
 	if err = s.allow(r, token); err == nil && r.group == inferenceCalls {

@@ -156,6 +156,7 @@ type Limits struct {
 	Requests    int           // concurrent requests of both ports
 	Streams     int           // concurrent requests of one gRPC connection
 	Connections int           // of each port
+	Address     int           // connections of one address to a port; 0: half of Connections
 	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
 	Page        int64         // bytes of what the page computes, besides Memory; 0: as many as it needs
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
@@ -196,6 +197,7 @@ func (c *Config) validate() error {
 		{"requests", int64(c.Limits.Requests), 1, 1 << 20},
 		{"streams", int64(c.Limits.Streams), 1, 1 << 20},
 		{"connections", int64(c.Limits.Connections), 1, 1 << 20},
+		{"connections of an address", int64(c.Limits.Address), 0, int64(c.Limits.Connections)},
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"memory of the page", c.Limits.Page, 0, 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},

@@ -13,19 +13,34 @@ import (
 //
 // If the port is full, a new connection evicts the one that has been idle for the longest time; connections of unknown clients are evicted
 // first. So a client that opens many connections loses them again, and a client that is being answered keeps its own. No connection is
-// evicted during firstMoment. Unknown clients may have half of the port's connections, and those of one address a quarter; one address may
-// have half of them in all.
+// evicted during firstMoment. One address may have perAddress connections. Unknown clients may have half of all, and of one address half of its own,
+// unless the operator has set perAddress: then the address may be a proxy's, and all of its connections may be new at once.
 type connections struct {
-	most   int
-	memory *budget // counts answers that clients have not read
+	port             string
+	most, perAddress int
+	strangers        int     // maximum of unknown clients
+	strangersHere    int     // maximum of unknown clients of one address
+	memory           *budget // counts answers that clients have not read
+
+	refused [refusedConnections]atomic.Uint64
 
 	mu  sync.Mutex
 	all map[*connection]bool
 }
 
-// spareConnections is the number of connections that a full port accepts in addition. On these the server answers calls of health, and
-// refuses all other calls with the reason.
-const spareConnections = 32
+// spares is the number of connections that a full port accepts in addition. On these the server answers calls of health, and refuses all
+// other calls with the reason.
+func (l *connections) spares() int { return max(32, l.most/2) }
+
+// Why a client has lost a connection to others, or a call over it.
+const (
+	answeredFull       = iota // a call over a spare connection
+	evicted                   // the connection was idle, and made way for another
+	closedFull                // there was no place, not even a spare one
+	refusedConnections        // the number of these reasons
+)
+
+var refusedReasons = [refusedConnections]string{"full", "evicted", "closed"}
 
 // firstMoment is the time during which a new connection is not evicted.
 const firstMoment = time.Second
@@ -49,8 +64,13 @@ type connection struct {
 	refused time.Time // when one of its requests was last refused for lack of room
 }
 
-func newConnections(most int, memory *budget) *connections {
-	return &connections{most: most, memory: memory, all: map[*connection]bool{}}
+// newConnections returns the connections of a port. With perAddress 0 an address may have half of them.
+func newConnections(port string, most, perAddress int, memory *budget) *connections {
+	l := &connections{port: port, most: most, perAddress: perAddress, strangers: max(2, most/2, perAddress), strangersHere: perAddress, memory: memory, all: map[*connection]bool{}}
+	if perAddress == 0 {
+		l.perAddress, l.strangersHere = max(2, most/2), max(1, most/4)
+	}
+	return l
 }
 
 // counted is a listener that counts its connections.
@@ -80,9 +100,10 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
 	c.spare = full && gone == nil
 	spare := func(o *connection) bool { return o.spare }
-	if c.spare && l.count(spare) >= spareConnections {
+	if c.spare && l.count(spare) >= l.spares() {
 		if gone = l.oldest(now.Add(-firstMoment), spare); gone == nil {
 			l.mu.Unlock()
+			l.refused[closedFull].Add(1)
 			return nil
 		}
 	}
@@ -90,6 +111,7 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 	l.all[c] = true
 	l.mu.Unlock()
 	if gone != nil {
+		l.refused[evicted].Add(1)
 		gone.Close()
 	}
 	return c
@@ -98,18 +120,17 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 // makesWay reports whether the port is full for a new connection from an address, and which connection to evict for it: one that has been
 // idle since before then, or nil if there is none. mu is held.
 func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
-	share := max(1, l.most/4)
 	same := func(c *connection) bool { return c.from == from }
 	unknown := func(c *connection) bool { return !c.known }
 	unknownSame := func(c *connection) bool { return same(c) && unknown(c) }
 	inPlace := func(c *connection) bool { return !c.spare }
 	var candidates []func(*connection) bool
 	switch {
-	case l.count(same) >= 2*share:
+	case l.count(same) >= l.perAddress:
 		candidates = []func(*connection) bool{unknownSame, same}
-	case l.count(unknownSame) >= share:
+	case l.count(unknownSame) >= l.strangersHere:
 		candidates = []func(*connection) bool{unknownSame}
-	case l.count(unknown) >= 2*share:
+	case l.count(unknown) >= l.strangers:
 		candidates = []func(*connection) bool{unknown}
 	case l.count(inPlace) >= l.most:
 		candidates = []func(*connection) bool{unknown, inPlace}

@@ -20,7 +20,7 @@ func (a *addressed) Close() error         { a.closed = true; return nil }
 
 // connectionFrom is a counted connection from an address.
 func connectionFrom(from string, b *budget) *connection {
-	return newConnections(8, b).enter(&addressed{from: from}, time.Now())
+	return newConnections("test", 8, 0, b).enter(&addressed{from: from}, time.Now())
 }
 
 // At no time are there more connections than the maximum. No busy connection is evicted, and no known client's while unknown
@@ -28,7 +28,7 @@ func connectionFrom(from string, b *budget) *connection {
 func TestConnections(t *testing.T) {
 	const most = 40
 	r := rand.New(rand.NewPCG(3, 4))
-	l := newConnections(most, newBudget(1<<20))
+	l := newConnections("test", most, 0, newBudget(1<<20))
 	var open []*connection
 	var ends []func()
 	now := time.Now()
@@ -83,11 +83,11 @@ func TestConnections(t *testing.T) {
 				spare++
 			}
 		}
-		if len(l.all)-spare > most || spare > spareConnections {
+		if len(l.all)-spare > most || spare > l.spares() {
 			t.Fatalf("%d connections, of them %d spare", len(l.all), spare)
 		}
 		for from, n := range by {
-			if n > most/2+spareConnections {
+			if n > most/2+l.spares() {
 				t.Fatalf("%s has %d connections", from, n)
 			}
 		}
@@ -99,7 +99,7 @@ func TestConnections(t *testing.T) {
 
 // A client that opens many connections and leaves them idle loses them; clients that were answered keep theirs.
 func TestConnectionsEvicted(t *testing.T) {
-	l := newConnections(8, newBudget(1<<20))
+	l := newConnections("test", 8, 0, newBudget(1<<20))
 	now := time.Now()
 	client := l.enter(&addressed{from: "10.0.0.1"}, now)
 	client.know()
@@ -119,7 +119,7 @@ func TestConnectionsEvicted(t *testing.T) {
 
 // A connection whose client leaves answers unread is closed, one that reads slowly is not.
 func TestStuckConnection(t *testing.T) {
-	l := newConnections(8, newBudget(1<<20))
+	l := newConnections("test", 8, 0, newBudget(1<<20))
 	stuck, slow := l.enter(&addressed{from: "10.0.0.1"}, time.Now()), l.enter(&addressed{from: "10.0.0.2"}, time.Now())
 	for range 3 {
 		stuck.unread(100)

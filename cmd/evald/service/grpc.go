@@ -121,10 +121,12 @@ func (g grpcCalls) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	counted := *desc
 	counted.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, method := range desc.Methods {
+		g.service.methods["/"+desc.ServiceName+"/"+method.MethodName] = method.MethodName
 		counted.Methods[i] = grpc.MethodDesc{MethodName: method.MethodName, Handler: g.service.unary(method.Handler)}
 	}
 	counted.Streams = make([]grpc.StreamDesc, len(desc.Streams))
 	for i, stream := range desc.Streams {
+		g.service.methods["/"+desc.ServiceName+"/"+stream.StreamName] = stream.StreamName
 		counted.Streams[i] = stream
 		counted.Streams[i].Handler = g.service.streaming(stream.Handler, stream.ClientStreams)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +84,9 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		status := cmp.Or(x.status, http.StatusOK)
 		if status < http.StatusBadRequest {
 			s.knows(ask)
+		}
+		if conn.of.port == httpPort {
+			s.statuses.WithLabelValues(strconv.Itoa(status), string(ask.group)).Inc()
 		}
 		s.logged(ask, status, x.refusal())
 	})

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/queue"
+	"github.com/evald/evald/kernels/cuda/driver"
 )
 
 // times are the durations of a request's phases: reading, waiting for batches, computing and writing the answer.
@@ -192,7 +194,16 @@ type collector struct{ server *Server }
 // newMetrics registers the metrics: those with Triton's names, nv_inference_*, and our own, evald_*.
 func (s *Server) newMetrics() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.codes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grpc_server_handled_total", Help: "Calls that have ended, by method and code."},
+		[]string{"grpc_method", "grpc_code"})
+	s.statuses = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "http_requests_total", Help: "Requests of the HTTP port that have ended, by status and group of calls."},
+		[]string{"code", "group"})
+	built := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "evald_build_info", Help: "Always 1; its labels say which program this is.",
+		ConstLabels: prometheus.Labels{"version": s.config.Version, "go": runtime.Version(), "gpu": strconv.FormatBool(driver.Supported)},
+	})
+	built.Set(1)
+	r.MustRegister(s.codes, s.statuses, built, collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
@@ -218,6 +229,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if lost := c.server.config.LinesLost; lost != nil {
 		count("evald_log_lines_dropped_total", "Lines of the log that standard error has not accepted in time.", lost())
 	}
+	for _, p := range c.server.openPorts() {
+		p.collect(out)
+	}
 	for _, m := range c.server.models.list() {
 		m.collect(out)
 	}
@@ -228,6 +242,19 @@ func flag(on bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+func (l *connections) collect(out chan<- prometheus.Metric) {
+	l.mu.Lock()
+	open := len(l.all)
+	l.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("evald_connections", "Open connections of a port.", []string{"port"}, nil),
+		prometheus.GaugeValue, float64(open), l.port)
+	refused := prometheus.NewDesc("evald_refused_connections_total", "By reason. full: calls that were refused because too many connections are open; "+
+		"evicted: idle connections that made way for others; closed: connections for which there was not even a place to say so.", []string{"port", "reason"}, nil)
+	for i, reason := range refusedReasons {
+		out <- prometheus.MustNewConstMetric(refused, prometheus.CounterValue, float64(l.refused[i].Load()), l.port, reason)
+	}
 }
 
 func (m *model) collect(out chan<- prometheus.Metric) {

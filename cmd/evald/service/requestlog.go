@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -63,6 +64,7 @@ func (s *Server) loggedGRPC(r *request, err error) {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
 		refusal = status.Convert(err).Message()
 	}
+	s.codes.WithLabelValues(cmp.Or(s.methods[r.method], "unknown"), status.Code(err).String()).Inc()
 	s.logged(r, status.Code(err), refusal)
 }
 

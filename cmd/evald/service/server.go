@@ -55,6 +55,9 @@ type Server struct {
 	generations sync.WaitGroup // counts the models that are not closed
 
 	metrics  *prometheus.Registry
+	methods  map[string]string      // of gRPC: the last part of each full name
+	codes    *prometheus.CounterVec // gRPC calls by their code
+	statuses *prometheus.CounterVec // requests of the HTTP port by their status
 	refusals limiter
 	page     http.Handler // nil: no page
 	endPage  func()
@@ -66,6 +69,7 @@ type Server struct {
 	end     context.CancelFunc
 
 	mu        sync.Mutex
+	ports     []*connections
 	state     state
 	requests  int // in progress
 	answering sync.WaitGroup
@@ -93,7 +97,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
-		readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
+		methods: map[string]string{}, readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
 	}
 	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
@@ -157,14 +161,15 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 
 	failed := make(chan error, 4)
 	serving := 0
-	var ports []*connections
-	serve := func(name string, l net.Listener, most int, serve func(net.Listener) error) {
+	serve := func(name string, l net.Listener, most, perAddress int, serve func(net.Listener) error) {
 		if l == nil {
 			return
 		}
 		serving++
-		of := newConnections(most, s.memory)
-		ports = append(ports, of)
+		of := newConnections(name, most, perAddress, s.memory)
+		s.mu.Lock()
+		s.ports = append(s.ports, of)
+		s.mu.Unlock()
 		l = counted{l, of}
 		go func() {
 			err := serve(l)
@@ -178,19 +183,19 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		}()
 	}
 	s.enterState(ready)
-	serve("gRPC", l.GRPC, s.config.Limits.Connections, g.Serve)
-	serve("HTTP", l.HTTP, s.config.Limits.Connections, func(l net.Listener) error {
+	serve("gRPC", l.GRPC, s.config.Limits.Connections, s.config.Limits.Address, g.Serve)
+	serve(httpPort, l.HTTP, s.config.Limits.Connections, s.config.Limits.Address, func(l net.Listener) error {
 		if web.TLSConfig = s.tlsConfig("h2", "http/1.1"); web.TLSConfig != nil {
 			return web.ServeTLS(l, "", "")
 		}
 		return web.Serve(l)
 	})
-	serve("metrics", l.Metrics, fewConnections, metrics.Serve)
-	serve("profiles", l.Profile, fewConnections, profile.Serve)
+	serve("metrics", l.Metrics, fewConnections, 0, metrics.Serve)
+	serve("profiles", l.Profile, fewConnections, 0, profile.Serve)
 
 	ending := make(chan struct{})
 	defer close(ending)
-	go s.tidy(ports, ending)
+	go s.tidy(ending)
 	var watching sync.WaitGroup
 	if s.config.Watch > 0 {
 		watching.Go(func() { s.watch(ctx) })
@@ -236,13 +241,14 @@ func finished(wait func()) <-chan struct{} {
 }
 
 const (
+	httpPort       = "HTTP"
 	fewConnections = 64 // of each port for metrics and profiles
 	leastSlots     = 4  // messages of gRPC that may be read at once even if there is little memory
 )
 
 // tidy runs until ending is closed. It closes connections whose clients do not read their answers, and after a peak it returns
 // memory to the operating system.
-func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
+func (s *Server) tidy(ending <-chan struct{}) {
 	patience := s.writeTime()
 	tick := time.NewTicker(max(patience/8, time.Millisecond))
 	defer tick.Stop()
@@ -251,7 +257,7 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 		case <-ending:
 			return
 		case now := <-tick.C:
-			for _, p := range ports {
+			for _, p := range s.openPorts() {
 				p.closeStuck(now.Add(-patience))
 			}
 			if s.memory.cooled() {
@@ -260,6 +266,13 @@ func (s *Server) tidy(ports []*connections, ending <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// openPorts returns the connections of all ports that are served.
+func (s *Server) openPorts() []*connections {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ports
 }
 
 // drain ends the service. While it accepts requests, it asks clients to use other connections: by Connection: close over HTTP, then by GOAWAY

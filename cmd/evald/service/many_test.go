@@ -1,0 +1,81 @@
+package service
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"testing"
+
+	"github.com/evald/evald/engine/game/gametest"
+)
+
+// Of many connections from one address each gets an answer: as many as the limit allows are served, the others are refused with the
+// reason and counted.
+func TestManyConnections(t *testing.T) {
+	for _, c := range []struct {
+		name                         string
+		most, address, opened, serve int
+	}{
+		{"a quarter of the port for an unknown address", 160, 0, 120, 40},
+		{"the limit of an address", 40, 30, 40, 30},
+		{"more than are opened", 80, 60, 50, 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			stub, entered, open := gate()
+			config := testConfig(stub)
+			config.Limits.Connections, config.Limits.Address = c.most, c.address
+			config.Settings.MaxRows, config.Settings.InFlight = 1, c.most
+			s := serve(t, config)
+			defer open() // before the server is ended
+			const body = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
+			var readers []*bufio.Reader
+			for i := range c.opened {
+				conn := gametest.Must(net.Dial("tcp", s.rest[len("http://"):]))(t)
+				t.Cleanup(func() { conn.Close() })
+				fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				readers = append(readers, bufio.NewReader(conn))
+				if i < c.serve {
+					<-entered // so that it is at work, and does not make way
+				}
+			}
+			statuses := map[int]int{}
+			for i := len(readers) - 1; i >= 0; i-- { // those that are refused answer at once
+				if i == c.serve-1 {
+					open()
+				}
+				got, err := http.ReadResponse(readers[i], nil)
+				if err != nil {
+					t.Fatalf("connection %d: %v", i, err)
+				}
+				text := gametest.Must(io.ReadAll(got.Body))(t)
+				if got.StatusCode == http.StatusServiceUnavailable && !got.Close {
+					t.Errorf("connection %d stays open after %s", i, text)
+				}
+				statuses[got.StatusCode]++
+			}
+			if statuses[200] != c.serve || statuses[200]+statuses[503] != c.opened {
+				t.Errorf("statuses %v, want %d times 200 and else 503", statuses, c.serve)
+			}
+			scraped := httptest.NewRecorder()
+			s.metricsHandler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			text := scraped.Body.String()
+			for pattern, want := range map[string]int{
+				`(?m)^evald_refused_connections_total\{port="HTTP",reason="full"\} (.*)$`: statuses[503],
+				`(?m)^http_requests_total\{code="503",group="inference"\} (.*)$`:          statuses[503],
+				`(?m)^http_requests_total\{code="200",group="inference"\} (.*)$`:          statuses[200],
+			} {
+				got := regexp.MustCompile(pattern).FindStringSubmatch(text)
+				if want == 0 && got == nil {
+					continue
+				}
+				if got == nil || got[1] != fmt.Sprint(want) {
+					t.Errorf("%s: %v, want %d", pattern, got, want)
+				}
+			}
+		})
+	}
+}
