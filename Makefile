@@ -214,6 +214,9 @@ lint: $(GPULIB) cross ## check formatting and run the static checks
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
 
+workflows: ## check .github/workflows with actionlint, and their shell code with shellcheck where that is installed
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 dist: $(GPULIB) ## for each system an archive, a Python wheel and a list of modules, and checksums, in dist/
 	$(GPUENV) $(GO) run ./cmd/evald/deploy/dist $(GPUTAG) $(PIE)
 
@@ -236,4 +239,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist vuln pin docs clean
+.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist vuln pin docs clean
