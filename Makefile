@@ -216,6 +216,9 @@ lint: $(GPULIB) cross ## check formatting and run the static checks
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
 
+workflows: ## check .github/workflows with actionlint, and their shell code with shellcheck where that is installed
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 # A Python with what packs wheels, numpy to try them, and Zig, which compiles C for other systems and for older C libraries than this one's. What it makes
 # runs with glibc 2.17 and later.
 WHEELS := $(CURDIR)/bin/wheels/bin/python
@@ -248,4 +251,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint dist dist-all vuln pin docs clean
+.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist dist-all vuln pin docs clean

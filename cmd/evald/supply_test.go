@@ -50,6 +50,17 @@ func TestPinned(t *testing.T) {
 	if strings.Count(string(script), "npm pack") != strings.Count(string(script), "sha512sum --quiet --check") {
 		t.Error(".ci/run: a package of npm has no checksum")
 	}
+	workflows, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || len(workflows) == 0 {
+		t.Fatalf("%q, %v: want the workflows", workflows, err)
+	}
+	for _, file := range workflows {
+		for _, action := range regexp.MustCompile(`uses: (.*)`).FindAllStringSubmatch(string(getFile(t, file)), -1) {
+			if !regexp.MustCompile(`^(\./|[^ ]+@[0-9a-f]{40} # v\d)`).MatchString(action[1]) {
+				t.Errorf("%s: %s: has no hash, or no version as a comment", file, action[1])
+			}
+		}
+	}
 }
 
 // The program that make builds is loaded at another address each time, its relocations are read-only, and its stacks are not
