@@ -16,7 +16,6 @@ import (
 	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/queue"
-	"github.com/evald/evald/kernels/cuda/driver"
 )
 
 // times are the durations of a request's phases: reading, waiting for batches, computing and writing the answer.
@@ -200,7 +199,7 @@ func (s *Server) newMetrics() *prometheus.Registry {
 		[]string{"code", "group"})
 	built := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "evald_build_info", Help: "Always 1; its labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": s.config.Version, "go": runtime.Version(), "gpu": strconv.FormatBool(driver.Supported)},
+		ConstLabels: prometheus.Labels{"version": s.config.Version, "go": runtime.Version()},
 	})
 	built.Set(1)
 	r.MustRegister(s.codes, s.statuses, built, collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
