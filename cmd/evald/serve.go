@@ -32,7 +32,7 @@ import (
 type serveCmd struct {
 	Backend string `enum:"${backends},${heuristics}" default:"auto" help:"The evaluator, as for evald eval (${enum})."`
 	processors
-	Model  []string `without:"models" placeholder:"NAME|PATH" help:"A model to serve, by its name or file as for evald eval, or solver. Several may be given, also versions of one; the model search searches with the first."`
+	Model  []string `without:"models" placeholder:"NAME|PATH|NAME=PATH" help:"A model to serve, by its name or file as for evald eval, or solver; NAME=PATH gives it another name, and PATH may be a folder with one network. Several may be given, also versions of one; the model search searches with the first."`
 	Models string   `type:"path" env:"EVALD_MODELS_FILE" placeholder:"FILE" help:"The models to serve, with settings for each (YAML), see kserve/README.md. Flags override them. Its variable is EVALD_MODELS_FILE."`
 	Check  bool     `help:"Check the flags, the file of --models and the models, print the configuration in force, and exit."`
 	Rules  string   `aliases:"board" default:"7x6x4" help:"The board of positions whose request names no other."`

@@ -120,8 +120,12 @@ func (c *serveCmd) modelSource(log *slog.Logger, lost func(error)) (*modelSource
 // models reads the models of the command line, or of the file of --models as it is now.
 func (s *modelSource) models() ([]service.Model, error) {
 	var entries []*modelEntry
-	for _, ref := range s.Model {
-		entries = append(entries, &modelEntry{File: ref})
+	for _, text := range s.Model {
+		m, err := modelOf(text)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, m)
 	}
 	if s.Models != "" {
 		var err error
@@ -150,6 +154,31 @@ func (s *modelSource) models() ([]service.Model, error) {
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// modelOf reads a value of --model: the name or file of a model, or NAME=PATH. In a folder, where KServe puts the files of a
+// bucket, the model is the only file that can be a network.
+func modelOf(text string) (*modelEntry, error) {
+	name, path, named := strings.Cut(text, "=")
+	if _, _, err := models.ParseRef(name); !named || err != nil || heuristic.Is(name) { // a "=" of a heuristic's parameter, or of a path
+		return &modelEntry{File: text}, nil
+	}
+	m := &modelEntry{Name: name, File: path}
+	files, err := os.ReadDir(path)
+	if err != nil { // a file, or the name of a model, whose errors come later
+		return m, nil
+	}
+	var found []string
+	for _, f := range files {
+		if kind := filepath.Ext(f.Name()); kind == ".onnx" || kind == ".safetensors" {
+			found = append(found, f.Name())
+		}
+	}
+	if len(found) != 1 {
+		return nil, m.wrong("file", "%s has %d files of networks, must have one (.onnx or .safetensors), or name the file: %s", short.Quote(path), len(found), strings.Join(found, ", "))
+	}
+	m.File = filepath.Join(path, found[0])
+	return m, nil
 }
 
 // settings returns all settings of a model whose own are given.

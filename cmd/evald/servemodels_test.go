@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -170,6 +171,19 @@ func TestServeCheck(t *testing.T) {
 	if want := "--memory 200MiB: must be at least 512MiB with the models mine, solver, which take 128MiB of it"; status != exitUsage || !strings.Contains(stderr, want) {
 		t.Errorf("eight tables of the solver: %d %s, want %s", status, stderr, want)
 	}
+	folder := t.TempDir()
+	putFile(t, filepath.Join(folder, "notes.txt"), "")
+	refuses(t, exitUsage, " has 0 files of networks, must have one (.onnx or .safetensors)", "", "serve", "--check", "--model", "a="+folder)
+	network := filepath.Join(folder, "best.safetensors")
+	putFile(t, network, string(gametest.Must(os.ReadFile(shippedModel))(t)))
+	got := models("--model", "a="+folder, "--model", "b="+network, "--model", "c=mine", "--model", "bitsquares:power=2", "--model", "d=bitsquares:power=1.75")
+	for _, want := range []string{`  - name: "a"\n    file: "` + network, `  - name: "b"\n    file: "` + network, `  - name: "c"\n    file: "mine"`, `"bitsquares-power-2"`, `"d"`} {
+		if want = strings.ReplaceAll(want, `\n`, "\n"); !strings.Contains(got, want) {
+			t.Errorf("NAME=PATH: %s\nwant %s", got, want)
+		}
+	}
+	putFile(t, filepath.Join(folder, "other.onnx"), "")
+	refuses(t, exitUsage, " has 2 files of networks, must have one (.onnx or .safetensors), or name the file: best.safetensors, other.onnx", "", "serve", "--check", "--model", "a="+folder)
 	if got := models(); !strings.HasPrefix(got, "models:\n  - name: \"default\"\n    backend: \"auto\"\n") {
 		t.Errorf("without a file: %s", got)
 	}
