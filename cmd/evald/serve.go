@@ -52,6 +52,7 @@ type serveCmd struct {
 	Connections int           `range:"1 to 1048576" default:"1024" help:"Maximum number of connections of a port. A new one beyond it takes the place of an idle one, or its requests are refused (503)."`
 	Address     int           `name:"address-connections" range:"0 to 1048576" default:"0" help:"Maximum number of connections of one address, which may be a proxy's; 0 is half of --connections, of clients that were not answered yet a quarter."`
 	IdleTimeout time.Duration `range:"1s to 24h" default:"5m" help:"How long a connection without requests stays open. It should be longer than a load balancer in front of the service keeps its connections."`
+	Age         time.Duration `name:"connection-age" range:"0s to 8760h" default:"10m" help:"How long a connection is used. Then its client is asked to make another one, so that a load balancer can choose a new server; requests under way are answered. 0 is for ever."`
 	DrainDelay  time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long the service still accepts requests, while it already reports that it is not ready."`
 	DrainTime   time.Duration `range:"0s to 24h" default:"30s" help:"How long the requests under way may take after that."`
 
@@ -271,7 +272,7 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"http", address(l.HTTP, c.HTTP), "grpc", address(l.GRPC, c.GRPC), "metrics", address(l.Metrics, c.Metrics), "pprof", address(l.Profile, c.Pprof),
 		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "games", c.Games, "repository", c.Repository, "watch", c.Watch,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "connections", c.Connections, "address_connections", c.Address,
-		"memory", c.Memory.String(), "idle_timeout", c.IdleTimeout, "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
+		"memory", c.Memory.String(), "idle_timeout", c.IdleTimeout, "connection_age", c.Age, "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
 		"allow_origin", c.AllowOrigin, "host", c.Host,
 	}
@@ -298,7 +299,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	}
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams = c.Body, c.Rows, c.Requests, c.Streams
-	limits.Connections, limits.Address = c.Connections, c.Address
+	limits.Connections, limits.Address, limits.Age = c.Connections, c.Address, c.Age
 	limits.Idle = c.IdleTimeout
 	limits.Memory, limits.Page, limits.Timeout = int64(c.Memory)/2, int64(c.Memory)/4, source.settings(modelSettings{}).Timeout
 	for _, m := range all {

@@ -162,6 +162,7 @@ type Limits struct {
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
 	Receive     time.Duration // for a whole request to arrive
 	Idle        time.Duration // how long a connection without requests stays open; 0: 5 minutes
+	Age         time.Duration // after which a client is asked to use another connection; 0: never
 }
 
 // Defaults.
@@ -203,6 +204,7 @@ func (c *Config) validate() error {
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"idle time", int64(c.Limits.Idle), int64(time.Millisecond), int64(24 * time.Hour)},
+		{"age of a connection", int64(c.Limits.Age), 0, int64(8760 * time.Hour)},
 	}); err != nil {
 		return err
 	}

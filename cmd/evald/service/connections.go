@@ -48,8 +48,9 @@ const firstMoment = time.Second
 // connection is one connection of a port.
 type connection struct {
 	net.Conn
-	of   *connections
-	from string
+	of    *connections
+	from  string
+	since time.Time
 
 	trusted atomic.Pointer[Access] // the last one whose authorities have signed the client's certificate
 
@@ -95,7 +96,7 @@ func (l counted) Accept() (net.Conn, error) {
 // enter counts a connection. If the port is full, it evicts another one. If it can evict none, the connection becomes a spare one; if
 // all spare places are taken by connections that may not be evicted either, enter returns nil.
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
-	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), quiet: now}
+	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), since: now, quiet: now}
 	l.mu.Lock()
 	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
 	c.spare = full && gone == nil

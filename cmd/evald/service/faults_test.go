@@ -348,11 +348,14 @@ func TestDecompression(t *testing.T) {
 			}
 		}
 	}
-	zipped := grpc.UseCompressor("gzip")
-	if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("4 MiB of zeros over gRPC: %v, want ResourceExhausted", err)
+	for _, encoding := range []string{"gzip", "deflate"} {
+		zipped := grpc.UseCompressor(encoding)
+		if _, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, make([]game.Position, 100)...), zipped); err != nil {
+			t.Errorf("%s: %v", encoding, err)
+		}
+		_, err := s.api.ModelInfer(t.Context(), rawRequest(bitboardsInput, uint64Type, make([]byte, 4<<20), 1, 2), zipped)
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("4 MiB of zeros over gRPC, %s: %v, want ResourceExhausted", encoding, err)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *Server) grpcServer() *grpc.Server {
 		grpc.MaxHeaderListSize(mostGRPCHeaders),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: s.config.Limits.Idle}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second, MaxConnectionIdle: s.config.Limits.Idle, MaxConnectionAge: s.config.Limits.Age}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.RPCDecompressor(gunzip{s.config.Limits.Body}), //lint:ignore SA1019 the replacement registers compressors for the whole program
 		grpc.InTapHandle(s.begin),

@@ -66,8 +66,8 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		x := &exchange{ResponseWriter: w, ReadCloser: r.Body, request: ask, end: func() {}}
 		defer func() { x.end() }()
 		r = r.WithContext(ask.context(r.Context()))
-		if !s.isReady() {
-			w.Header().Set("Connection", "close") // the next request of this client shall reach a server that is ready
+		if age := s.config.Limits.Age; !s.isReady() || age > 0 && time.Since(conn.since) > age {
+			w.Header().Set("Connection", "close") // the next request of this client shall reach a server that is ready, or new
 		}
 		if r.Body != http.NoBody {
 			r.Body = x

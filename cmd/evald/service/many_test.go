@@ -31,12 +31,11 @@ func TestManyConnections(t *testing.T) {
 			config.Settings.MaxRows, config.Settings.InFlight = 1, c.most
 			s := serve(t, config)
 			defer open() // before the server is ended
-			const body = `{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`
 			var readers []*bufio.Reader
 			for i := range c.opened {
 				conn := gametest.Must(net.Dial("tcp", s.rest[len("http://"):]))(t)
 				t.Cleanup(func() { conn.Close() })
-				fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(aMove), aMove)
 				readers = append(readers, bufio.NewReader(conn))
 				if i < c.serve {
 					<-entered // so that it is at work, and does not make way

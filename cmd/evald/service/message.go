@@ -2,6 +2,7 @@ package service
 
 import (
 	"compress/gzip"
+	"compress/zlib"
 	"io"
 	"sync"
 
@@ -44,6 +45,27 @@ func (g gunzip) Do(in io.Reader) ([]byte, error) {
 	text, err := mem.ReadAll(io.LimitReader(&polite{in: z}, int64(g.limit)+1), mem.DefaultBufferPool())
 	defer text.Free()
 	return text.Materialize(), err
+}
+
+// deflate reads messages in gRPC's other usual encoding, which has zlib's format. gRPC reads at most one byte more than its limit, and
+// knows encodings besides gzip only for the whole program. Answers are not compressed.
+type deflate struct{}
+
+func init() { encoding.RegisterCompressor(deflate{}) }
+
+// Name implements encoding.Compressor.
+func (deflate) Name() string { return "deflate" }
+
+// Compress implements encoding.Compressor, for clients in the same program.
+func (deflate) Compress(out io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(out), nil }
+
+// Decompress implements encoding.Compressor.
+func (deflate) Decompress(in io.Reader) (io.Reader, error) {
+	z, err := zlib.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return &polite{in: z}, nil
 }
 
 // frame is a message that is not decoded yet.

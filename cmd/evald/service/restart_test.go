@@ -2,12 +2,12 @@ package service
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,9 +109,8 @@ func TestRestarts(t *testing.T) {
 	var clients sync.WaitGroup
 	var asked atomic.Int64
 	over := make(chan struct{})
-	body := []byte(`{"inputs":[{"name":"moves","datatype":"BYTES","shape":[1],"data":["44"]}]}`)
 	for i := range 8 {
-		ask := rest.rest(bytes.Clone(body))
+		ask := rest.rest([]byte(aMove))
 		if i%2 == 0 {
 			ask = calls.call(t)
 		}
@@ -140,4 +139,30 @@ func TestRestarts(t *testing.T) {
 	close(over)
 	clients.Wait()
 	t.Logf("%d requests", asked.Load())
+}
+
+// A server that is added gets its share of the clients that have been there before, once their connections are old.
+func TestNewServer(t *testing.T) {
+	c := testConfig(&evaltest.Stub{})
+	c.Limits.Age = 50 * time.Millisecond
+	rest, calls := newFront(t), newFront(t)
+	old, added := serve(t, c), serve(t, c)
+	asks := []func() error{rest.rest([]byte(aMove)), calls.call(t)}
+	for i, f := range []*front{rest, calls} {
+		at := func(s *serving) *string {
+			if f == calls {
+				return &s.grpc
+			}
+			return new(strings.TrimPrefix(s.rest, "http://"))
+		}
+		f.to.Store(at(old))
+		gametest.OK(t, asks[i]())
+		f.to.Store(at(added))
+		answered := func() uint64 { return gametest.Must(added.models.find("stub", ""))(t).stats.now().success.count }
+		before := answered()
+		waitFor(t, "a request to the new server", func() bool {
+			gametest.OK(t, asks[i]())
+			return answered() > before
+		})
+	}
 }
