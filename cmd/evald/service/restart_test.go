@@ -54,16 +54,16 @@ func newFront(t *testing.T) *front {
 	return f
 }
 
-// rest asks without repeating anything, over one connection until an answer says that it is the last.
-func (f *front) rest(body []byte) func() error {
+// restClient asks without repeating anything, over one connection until an answer says that it is the last.
+func restClient(address string) func() error {
 	var conn net.Conn
 	return func() (err error) {
 		if conn == nil {
-			if conn, err = net.Dial("tcp", f.Addr().String()); err != nil {
+			if conn, err = net.Dial("tcp", address); err != nil {
 				return err
 			}
 		}
-		fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		fmt.Fprintf(conn, "POST /v2/models/stub/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(aMove), aMove)
 		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			return err
@@ -80,9 +80,10 @@ func (f *front) rest(body []byte) func() error {
 	}
 }
 
-// call asks over gRPC, without repeating anything.
-func (f *front) call(t *testing.T) func() error {
-	conn := gametest.Must(grpc.NewClient(f.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry()))(t)
+// grpcClient asks over gRPC, without repeating anything.
+func grpcClient(t *testing.T, address string, options ...grpc.DialOption) func() error {
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	conn := gametest.Must(grpc.NewClient(address, options...))(t)
 	t.Cleanup(func() { conn.Close() })
 	api := kserve.NewGRPCInferenceServiceClient(conn)
 	ask := bitboardRequest(connect4, game.Position{})
@@ -90,6 +91,35 @@ func (f *front) call(t *testing.T) func() error {
 		_, err := api.ModelInfer(context.Background(), ask)
 		return err
 	}
+}
+
+// askAll lets each client ask at most once in the time pace until stop is called, and reports each request that fails. asked counts the
+// others.
+func askAll(t *testing.T, clients []func() error, pace time.Duration) (asked *atomic.Int64, stop func()) {
+	asked = new(atomic.Int64)
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for i, ask := range clients {
+		all.Go(func() {
+			tick := time.NewTicker(max(pace, 1))
+			defer tick.Stop()
+			for {
+				select {
+				case <-over:
+					return
+				case <-tick.C:
+				}
+				if err := ask(); err != nil {
+					t.Errorf("client %d, after %d requests of all: %v", i, asked.Load(), err)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { close(over); all.Wait() })
+	t.Cleanup(stop)
+	return asked, stop
 }
 
 // Servers follow one another behind a balancer that passes connections on, and no request is lost: a server that is told to end
@@ -106,29 +136,11 @@ func TestRestarts(t *testing.T) {
 		return s
 	}
 	old := begin()
-	var clients sync.WaitGroup
-	var asked atomic.Int64
-	over := make(chan struct{})
-	for i := range 8 {
-		ask := rest.rest([]byte(aMove))
-		if i%2 == 0 {
-			ask = calls.call(t)
-		}
-		clients.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				if err := ask(); err != nil {
-					t.Errorf("client %d: %v", i, err)
-					return
-				}
-				asked.Add(1)
-			}
-		})
+	var clients []func() error
+	for range 4 {
+		clients = append(clients, restClient(rest.Addr().String()), grpcClient(t, calls.Addr().String()))
 	}
+	asked, stop := askAll(t, clients, time.Millisecond)
 	for range 3 {
 		before := asked.Load()
 		waitFor(t, "requests", func() bool { return asked.Load() > before+100 || t.Failed() })
@@ -136,8 +148,7 @@ func TestRestarts(t *testing.T) {
 		old.end(t)
 		old = next
 	}
-	close(over)
-	clients.Wait()
+	stop()
 	t.Logf("%d requests", asked.Load())
 }
 
@@ -147,7 +158,7 @@ func TestNewServer(t *testing.T) {
 	c.Limits.Age = 50 * time.Millisecond
 	rest, calls := newFront(t), newFront(t)
 	old, added := serve(t, c), serve(t, c)
-	asks := []func() error{rest.rest([]byte(aMove)), calls.call(t)}
+	asks := []func() error{restClient(rest.Addr().String()), grpcClient(t, calls.Addr().String())}
 	for i, f := range []*front{rest, calls} {
 		at := func(s *serving) *string {
 			if f == calls {

@@ -60,13 +60,19 @@ func testConfig(b eval.Backend) Config {
 
 func serve(t testing.TB, c Config) *serving {
 	t.Helper()
+	return serveOn(t, c, "127.0.0.1:0", "127.0.0.1:0")
+}
+
+// serveOn serves REST and gRPC at these addresses.
+func serveOn(t testing.TB, c Config, rest, calls string) *serving {
+	t.Helper()
 	s, err := New(c)
 	gametest.OK(t, err)
 	s.SetPage(http.NotFoundHandler(), func() {})
-	listen := func() net.Listener {
-		return gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listen := func(address string) net.Listener {
+		return gametest.Must(net.Listen("tcp", address))(t)
 	}
-	l := Listeners{HTTP: listen(), GRPC: listen(), Metrics: listen()}
+	l := Listeners{HTTP: listen(rest), GRPC: listen(calls), Metrics: listen("127.0.0.1:0")}
 	ctx, stop := context.WithCancel(context.Background())
 	out := &serving{Server: s, rest: "http://" + l.HTTP.Addr().String(), grpc: l.GRPC.Addr().String(), stop: stop, ended: make(chan error, 1)}
 	out.conn = out.connect(t)
