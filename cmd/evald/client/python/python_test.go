@@ -24,12 +24,13 @@ func TestPython(t *testing.T) {
 	if len(files) == 0 {
 		t.Fatal("there are no tests")
 	}
+	compiled := cmp.Or(os.Getenv("PYTHONPYCACHEPREFIX"), t.TempDir()) // once for all processes, and outside of the checkout
 	suite := func(t *testing.T, set ...string) {
 		for _, file := range files {
 			t.Run(filepath.Base(file), func(t *testing.T) {
 				t.Parallel() // they start processes of their own, and wait for them
-				c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
-				c.Dir, c.Env = filepath.Join(here, "tests"), append(append(os.Environ(), "PYTHONPATH="+here), set...)
+				c := exec.CommandContext(t.Context(), python, "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
+				c.Dir, c.Env = filepath.Join(here, "tests"), append(append(os.Environ(), "PYTHONPATH="+here, "PYTHONPYCACHEPREFIX="+compiled), set...)
 				out, err := c.CombinedOutput()
 				t.Logf("%s", out)
 				if err != nil {
