@@ -41,7 +41,7 @@ TEST    = $(TESTENV) $(GOTEST)
 # The packages whose code several goroutines run, the slowest first, so that the others run beside them. A program of the
 # race detector would sleep for a second at its end, in the tests that start many. TestLayers and TestEndToEnd compare numbers of
 # one goroutine. The measurements of internal/bench are not among them: they run the code of the others.
-RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library places play plot stream web) ./engine/mcts ./engine/eval ./engine/queue ./engine/jobs \
+RACE = ./engine/cluster ./cmd/evald/service ./cmd/evald/client $(addprefix ./cmd/evald/internal/,analyze kaggle library places play stream web) ./engine/mcts ./engine/eval ./engine/queue ./engine/jobs \
 	./engine/arena ./engine/solver ./engine/solver/book ./nn/ort ./nn/train ./nn/train/tables ./nn/cpu ./nn/gpu ./models ./kernels/cpu/conv ./kernels/cuda/driver
 RACEENV    = GORACE=atexit_sleep_ms=100 $(TESTENV)
 RACEFLAGS  = -race -buildmode=default -short

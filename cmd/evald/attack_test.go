@@ -436,7 +436,7 @@ func TestAttacks(t *testing.T) {
 	goroutines, files := v.gauge("go_goroutines"), v.gauge("process_open_fds")
 	t.Logf("without an attack: %d of %d answered, p99 %v; %d MiB, %d goroutines, %d files", calm.answered, calm.sent, calm.p99(), v.peak(), goroutines, files)
 	for i, name := range slices.Sorted(maps.Keys(attacks)) {
-		if !gametest.Today(t, i, 3) {
+		if !gametest.Today(t, i, 6) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -50,9 +50,28 @@ func bitsquares(_, _, _ string) (*eval.Evaluator, func(), error) {
 func alone(t testing.TB, c selfplay.Config, games int) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
-	gametest.OK(t, selfplay.Run(t.Context(), selfplay.Remember(e, c.Network, selfplay.Remembered), c, dir, games, nil))
+	s := gametest.Must(selfplay.OpenStore(dir, c, games))(t)
+	gametest.OK(t, s.Add(played(t, c, games)...))
+	gametest.OK(t, s.Close())
 	return files(t, dir)
+}
+
+// playedGames has the games of played, by configuration.
+var playedGames = map[string][]*selfplay.Game{}
+
+// played are the first games of a configuration. They are played once for all tests, which must not change them.
+func played(t testing.TB, c selfplay.Config, n int) []*selfplay.Game {
+	t.Helper()
+	key := cluster.Settings(c, 0)
+	had := len(playedGames[key])
+	games := append(playedGames[key], make([]*selfplay.Game, max(0, n-had))...)
+	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
+	gametest.OK(t, selfplay.Play(t.Context(), e, c, had, len(games)-had, nil, func(g *selfplay.Game) error {
+		games[g.Number] = g
+		return nil
+	}))
+	playedGames[key] = games
+	return games[:n:n]
 }
 
 // files are those of a folder of records.

@@ -30,19 +30,6 @@ func wire(t *testing.T, l *cluster.Learner) *nats.Conn {
 	return c
 }
 
-// played are the games of a configuration.
-func played(t *testing.T, c selfplay.Config, n int) []*selfplay.Game {
-	t.Helper()
-	e := gametest.Must(heuristic.New(eval.Bitsquares))(t)
-	games := make([]*selfplay.Game, n)
-	err := selfplay.Play(t.Context(), e, c, 0, n, nil, func(g *selfplay.Game) error {
-		games[g.Number] = g
-		return nil
-	})
-	gametest.OK(t, err)
-	return games
-}
-
 func encode(t *testing.T, games ...*selfplay.Game) (all []json.RawMessage) {
 	t.Helper()
 	for _, g := range games {

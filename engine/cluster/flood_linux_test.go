@@ -80,7 +80,7 @@ func TestFlood(t *testing.T) {
 		t.Skip("the race detector takes memory of its own")
 	}
 	dir, listen := t.TempDir(), freePort(t)
-	learner := &process{role: "learner", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "run"), Games: []int{3000, 200}}}
+	learner := &process{role: "learner", arguments: arguments{Listen: listen, Dir: filepath.Join(dir, "run"), Games: []int{700, 60}}}
 	url := learner.workersURL(t, listen)
 	learner.start(t)
 	ended := false
@@ -96,7 +96,7 @@ func TestFlood(t *testing.T) {
 	}
 	var told ledger
 	var quick atomic.Bool
-	stop := work(t, cluster.WorkerOptions{Connection: to(url), Kept: told.kept, Evaluator: func(_, _, _ string) (*eval.Evaluator, func(), error) {
+	stop := work(t, cluster.WorkerOptions{Connection: to(url), Kept: told.kept, Parallel: 64, Batch: 64, Evaluator: func(_, _, _ string) (*eval.Evaluator, func(), error) {
 		e, done, err := bitsquares("", "", "")
 		return evaltest.Raw(slowed{e.Backend(), &quick}), done, err
 	}})

@@ -157,10 +157,10 @@ func TestUnplayedJobs(t *testing.T) {
 	l := open(t, cluster.Options{})
 	conn, c := wire(t, l), small(0)
 	over := begin(t, l, selfplay.Batch{Config: c, Dir: t.TempDir(), Games: cluster.Window + 100})
-	far := played(t, c, 1)
-	far[0].Number = cluster.Window + 50
-	run, want := l.Status().Run, fmt.Sprintf("game %d is in no job yet: games up to %d are", far[0].Number, cluster.Window-1)
-	if _, later := deliver(t, conn, run, cluster.Settings(c, cluster.Window+100), far...); later != want || l.Status().Games != 0 {
+	far := *played(t, c, 1)[0]
+	far.Number = cluster.Window + 50
+	run, want := l.Status().Run, fmt.Sprintf("game %d is in no job yet: games up to %d are", far.Number, cluster.Window-1)
+	if _, later := deliver(t, conn, run, cluster.Settings(c, cluster.Window+100), &far); later != want || l.Status().Games != 0 {
 		t.Errorf("later %q, want %q; %d games are kept", later, want, l.Status().Games)
 	}
 	select {

@@ -53,6 +53,9 @@ func late(r *rand.Rand, b *game.Board, plies int) (p game.Position) {
 // Every row that is proved is right, and so is each of its moves: by minimax on small boards, by probes of a hundred times the
 // nodes, as far as these find something, on others. All other rows are answered as they are without the exact step, bit for bit.
 func TestExact(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestConformance proves in the same goroutines")
+	}
 	const nodes = 500
 	for seed, b := range append(gametest.Boards(), game.MustBoard(game.Rules{Rows: 3, Columns: 5, InARow: 3, Gravity: true})) {
 		random := gametest.Rand(uint64(seed))

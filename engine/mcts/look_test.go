@@ -15,6 +15,7 @@ import (
 // Below the root the tree asks for no evaluation of a position if the next stone wins, or if fewer than two moves prevent a
 // win by the stone after it. UCT looks one stone ahead only.
 func TestLook(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for _, rules := range []game.Rules{game.Connect4, game.TicTacToe, {Rows: 9, Columns: 9, InARow: 5}, {Rows: 8, Columns: 12, InARow: 4, Gravity: true}} {
 		b := game.MustBoard(rules)
 		for _, s := range selections {

@@ -71,6 +71,7 @@ func hashedAnswer(b *game.Board, p game.Position) (wdl [3]float32, policy []floa
 // The tree makes the same visits as the papers' searches, written down as simply as possible, on
 // boards of all kinds, also near the end of the game, where most leaves are games that are over.
 func TestPlain(t *testing.T) {
+	gametest.OneGoroutine(t)
 	for name, c := range papers() {
 		for _, rules := range []string{"7x6x4", "5x4x4", "4x4x3", "3x3x3free", "4x5x4free"} {
 			t.Run(name+" "+rules, func(t *testing.T) {

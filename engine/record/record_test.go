@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -91,6 +92,11 @@ func open(t testing.TB, paths ...string) *record.Reader {
 	return r
 }
 
+// same compares records that were read twice. It takes a tenth of the time of package cmp.
+func same(a, b []record.Record) bool {
+	return slices.EqualFunc(a, b, func(x, y record.Record) bool { return reflect.DeepEqual(x, y) })
+}
+
 // What is written to one or more files comes back in order, from any row on.
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
@@ -114,14 +120,15 @@ func TestRoundTrip(t *testing.T) {
 		if r.Rows() != int64(len(all)) {
 			rt.Fatalf("Rows is %d, want %d", r.Rows(), len(all))
 		}
-		if diff := cmp.Diff(all, recordtest.Rest(t, r), cmpopts.EquateEmpty()); diff != "" {
+		read := recordtest.Rest(t, r)
+		if diff := cmp.Diff(all, read, cmpopts.EquateEmpty()); diff != "" {
 			rt.Fatal(diff)
 		}
 		for range 3 {
 			from := rapid.IntRange(0, len(all)).Draw(rt, "from")
 			gametest.OK(t, r.SeekRow(int64(from)))
-			if diff := cmp.Diff(all[from:], recordtest.Rest(t, r), cmpopts.EquateEmpty()); diff != "" {
-				rt.Fatalf("from row %d: %s", from, diff)
+			if again := recordtest.Rest(t, r); !same(again, read[from:]) {
+				rt.Fatalf("from row %d: %s", from, cmp.Diff(read[from:], again))
 			}
 		}
 	})
@@ -129,7 +136,7 @@ func TestRoundTrip(t *testing.T) {
 
 // More rows than a row group holds: the count, the seek and the memory.
 func TestLargeFile(t *testing.T) {
-	const n, different = 200_000, 1000
+	const n, different = 140_000, 1000
 	rs := records(1, different)
 	path := filepath.Join(t.TempDir(), "large.parquet")
 	w := gametest.Must(record.Create(path))(t)

@@ -23,7 +23,7 @@ func probeBoards() []*game.Board {
 func TestProbe(t *testing.T) {
 	soak, each := gametest.SoakTime(t, 0), 40
 	if testing.Short() { // the race detector looks at what several goroutines do, which a few positions show
-		each = 10
+		each = 4
 	}
 	for seed, b := range probeBoards() {
 		t.Run(b.Rules().String(), func(t *testing.T) {

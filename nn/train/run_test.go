@@ -120,6 +120,9 @@ func TestRunKilled(t *testing.T) {
 		})
 		t.Fatalf("the run did not end: %v", err)
 	}
+	if gametest.Race {
+		t.Skip("TestRunInterrupted has the same goroutines")
+	}
 	for _, scores := range []string{"", writeScores(t, 200)} {
 		testKilled(t, scores, Compute{Threads: 2})
 	}

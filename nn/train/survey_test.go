@@ -168,6 +168,9 @@ func TestHeldOutUnnumbered(t *testing.T) {
 
 // Games that are held out do not influence what a value foretells.
 func TestSurveyWithoutHeldOut(t *testing.T) {
+	if gametest.Race {
+		t.Skip("TestSurveyRefuses reads files in the same goroutines")
+	}
 	rs := gameRecords(200)
 	b := game.MustBoard(game.Connect4)
 	options := RecordOptions{Seed: 1, HeldOut: 0.4, QShare: 0.5}

@@ -42,6 +42,9 @@ func TestSelfTest(t *testing.T) {
 	if fastest() != paths()[0] {
 		t.Errorf("pools use %s, want %s", fastest().name, paths()[0].name)
 	}
+	if testing.Short() {
+		return // the plain loops are slow under the race detector and in emulation
+	}
 	for name, damage := range map[cpu.Path]func(k *kernels){
 		"wrong": func(k *kernels) {
 			k.forward = func(y, x, xMask, u, bias, add, yMask, scratch []float32, d *dims) {

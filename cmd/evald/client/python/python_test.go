@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/evald/evald/engine/game/gametest"
@@ -25,11 +26,15 @@ func TestPython(t *testing.T) {
 	if len(files) == 0 {
 		t.Fatal("there are no tests")
 	}
+	args := []string{"-W", "ignore::DeprecationWarning"}
+	if os.Getenv("PYTHONPYCACHEPREFIX") == "" {
+		args = append(args, "-B") // the checkout is no place for bytecode
+	}
 	suite := func(t *testing.T, set ...string) {
 		for _, file := range files {
 			t.Run(filepath.Base(file), func(t *testing.T) {
 				t.Parallel() // they start processes of their own, and wait for them
-				c := exec.CommandContext(t.Context(), python, "-B", "-W", "ignore::DeprecationWarning", filepath.Base(file), "-v")
+				c := exec.CommandContext(t.Context(), python, append(slices.Clone(args), filepath.Base(file), "-v")...)
 				c.Dir, c.Env = filepath.Join(here, "tests"), append(append(os.Environ(), "PYTHONPATH="+here), set...)
 				out, err := c.CombinedOutput()
 				t.Logf("%s", out)

@@ -82,6 +82,16 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 	if err != nil {
 		return nil, err
 	}
+	var started []*peer // before the reference computes for seconds, because they may fail
+	for _, library := range peers {
+		p := &peer{library: library}
+		defer p.stop()
+		progress.show("start of %s", library)
+		if err := p.start(ctx, python, n, board, calibration, positions); err != nil {
+			return nil, fmt.Errorf("peer %s: %w", library, err)
+		}
+		started = append(started, p)
+	}
 	progress.show("the reference's answers")
 	want := newBatch(board, positions, len(positions))
 	if err := net.NewBackend(n).Compute(ctx, want); err != nil {
@@ -106,13 +116,8 @@ func Peers(ctx context.Context, d time.Duration, n *net.Network, name, python st
 			return timed(ctx, e.Compute, newBatch(board, positions, batch), d)
 		})
 	}
-	for _, library := range peers {
-		p := &peer{library: library}
-		defer p.stop()
-		progress.show("start of %s", library)
-		if err := p.start(ctx, python, n, board, calibration, positions); err != nil {
-			return nil, fmt.Errorf("peer %s: %w", library, err)
-		}
+	for _, p := range started {
+		library := p.library
 		r.Settings = append(r.Settings, fmt.Sprintf("%s %s: %s", library, p.Version, p.Settings))
 		for _, precision := range p.Precisions {
 			progress.show("%s, answers in %s", library, precision)

@@ -67,6 +67,9 @@ func TestSearch(t *testing.T) {
 	_, b, err := Board("5x4x4")
 	gametest.OK(t, err)
 	positions := gametest.Positions(gametest.Rand(1), b, 60, true)
+	if testing.Short() { // the race detector finds nothing more in repetitions
+		positions = positions[:20]
+	}
 	uniform := gametest.Must(Open(`{"backend":"uniform"}`))(t)
 	defer uniform.Close()
 	const options = `{"visits":40,"batch":16,"lookahead":true,"exact":1000,"transpositions":true,"priors":"policy"}`
@@ -91,7 +94,7 @@ func TestSearch(t *testing.T) {
 		if over := b.Result(p) != game.Ongoing; over != (got.Best[i] < 0) {
 			t.Errorf("row %d: best is %d, over %v", i, got.Best[i], over)
 		}
-		if testing.Short() && i%10 > 0 { // the race detector finds nothing more in repetitions
+		if testing.Short() && i%10 > 0 {
 			continue
 		}
 		alone := found(b, 1)

@@ -76,6 +76,7 @@ func TestGameFile(t *testing.T) {
 
 // Whatever the address asks for, the answer is a picture or a refusal.
 func FuzzPicture(f *testing.F) {
+	gametest.OneGoroutine(f)
 	f.Add("position=7x6x4:4455&numbers=1&size=64")
 	f.Add("position=3x3x3free:5")
 	f.Add("position=%3Csvg%3E&size=99999999999999999999")
