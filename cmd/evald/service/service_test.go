@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,18 @@ func (s *serving) get(t testing.TB, path string) (status int, text string) {
 	t.Helper()
 	reply, body := s.ask(t, http.MethodGet, path, nil, nil)
 	return reply.StatusCode, string(body)
+}
+
+// metric is the value of a metric with its labels, or 0.
+func (s *serving) metric(name string) (value float64) {
+	scraped := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(scraped.Body.String()) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			_, _ = fmt.Sscan(text, &value)
+		}
+	}
+	return value
 }
 
 // after is the position after some moves.
