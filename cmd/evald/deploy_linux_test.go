@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/evald/evald/engine/game/gametest"
 )
 
@@ -79,6 +81,16 @@ func TestManifestsStart(t *testing.T) {
 	r.folder("/models", 65532, 65532, 0o755)
 	r.env = append(r.env, "EVALD_MODELS=/models")
 	r.starts("Dockerfile", image)
+
+	var served [2]manifest // a runtime of KServe, and what it serves
+	for i, o := range objects(t, getFile(t, "deploy/kserve.yaml")) {
+		gametest.OK(t, yaml.Unmarshal(gametest.Must(yaml.Marshal(o))(t), &served[i]))
+	}
+	kserved := served[0].Spec.Containers[0]
+	r = newContainer(t, kserved.SecurityContext.RunAsUser, kserved.SecurityContext.RunAsGroup)
+	r.folder("/mnt/models", 1000, 1000, 0o777) // as the user of KServe's storage initializer writes
+	r.file("/mnt/models/network.safetensors", string(getFile(t, shippedModel)), 1000, 1000, 0o644)
+	r.starts("kserve.yaml", append(image, strings.Split(strings.ReplaceAll(strings.Join(kserved.Args, " "), "{{.Name}}", served[1].Metadata.Name), " ")...))
 
 	unit := string(getFile(t, "deploy/evald.service"))
 	for name, unit := range map[string]string{"evald.service": unit, "evald.service with tokens": regexp.MustCompile(`(?m)^#(LoadCredential|Environment)=`).ReplaceAllString(unit, "$1=")} {

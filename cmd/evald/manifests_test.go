@@ -26,6 +26,7 @@ type manifest struct {
 	Metadata struct{ Name string }
 	Spec     struct {
 		Template             struct{ Spec podSpec }
+		Containers           []podContainer                             // of KServe's runtimes
 		VolumeClaimTemplates []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
 	}
 }
@@ -50,7 +51,11 @@ type podContainer struct {
 			SecretKeyRef struct{ Name, Key string } `yaml:"secretKeyRef"`
 		} `yaml:"valueFrom"`
 	}
-	Resources    struct{ Requests, Limits map[string]string }
+	Resources       struct{ Requests, Limits map[string]string }
+	SecurityContext struct {
+		RunAsUser  uint32 `yaml:"runAsUser"`
+		RunAsGroup uint32 `yaml:"runAsGroup"`
+	} `yaml:"securityContext"`
 	VolumeMounts []struct {
 		Name      string
 		MountPath string `yaml:"mountPath"`
