@@ -197,6 +197,7 @@ type dashboardFile struct {
 	Editable                      bool
 	Tags                          []string
 	Time                          struct{ From, To string }
+	Annotations                   struct{ List []any }
 	Templating                    struct {
 		List []struct{ Name, Type, Query, Label string }
 	}
@@ -233,7 +234,7 @@ func dashboard(t *testing.T) (d dashboardFile) {
 // twice.
 func TestDashboard(t *testing.T) {
 	d := dashboard(t)
-	if d.Title == "" || d.UID == "" || d.SchemaVersion < 36 || len(d.Templating.List) != 1 || d.Templating.List[0].Type != "datasource" || len(d.Panels) == 0 {
+	if d.Title == "" || d.UID == "" || d.SchemaVersion < 36 || d.Annotations.List == nil || len(d.Templating.List) != 1 || d.Templating.List[0].Type != "datasource" || len(d.Panels) == 0 {
 		t.Fatalf("dashboard: %+v", d)
 	}
 	ids, cells, titles := map[int]bool{}, map[[2]int]string{}, map[string]bool{}
