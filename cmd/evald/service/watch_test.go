@@ -70,7 +70,7 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)(=~|!~|!=|=)"([^"]*)"`)
 	grouping = regexp.MustCompile(`\b(?:by|without|on) \(([^)]*)\)`)
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
-	name     = regexp.MustCompile(`\b[a-zA-Z_]\w*\b *\(?`)
+	word     = regexp.MustCompile(`\b[a-zA-Z_]\w*\b *\(?`)
 )
 
 // check fails the test for each metric, label and value of an expression in PromQL that the service
@@ -98,14 +98,14 @@ func (all series) check(t *testing.T, where, expr string) {
 		labels = append(labels, strings.Split(grouping.FindStringSubmatch(text)[1], ", ")...)
 		return ""
 	})
-	for _, word := range name.FindAllString(rest, -1) {
-		word = strings.TrimSpace(word)
-		if strings.HasSuffix(word, "(") || slices.Contains([]string{"and", "or", "unless", "sum", "count"}, word) {
+	for _, found := range word.FindAllString(rest, -1) {
+		found = strings.TrimSpace(found)
+		if strings.HasSuffix(found, "(") || slices.Contains([]string{"and", "or", "unless", "sum", "count"}, found) {
 			continue // a function or an operator
 		}
-		used[word] = true
-		if all[word] == nil {
-			t.Errorf("%s: the service has no metric %s: %s", where, word, expr)
+		used[found] = true
+		if all[found] == nil {
+			t.Errorf("%s: the service has no metric %s: %s", where, found, expr)
 		}
 	}
 	for _, label := range labels {
