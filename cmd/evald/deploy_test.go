@@ -1,15 +1,12 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
@@ -84,53 +81,5 @@ func TestImageVersion(t *testing.T) {
 	}
 	if out := string(gametest.Must(exec.Command(program, "--version").Output())(t)); !strings.HasPrefix(out, "v1.2.3-4-gabcdef ") {
 		t.Errorf("--version prints %s", out)
-	}
-}
-
-// evald knows the commands and flags of the manifests.
-func TestManifests(t *testing.T) {
-	ran := 0
-	for _, name := range []string{"kubernetes.yaml", "cluster.yaml"} {
-		f, err := os.Open(filepath.Join("deploy", name))
-		gametest.OK(t, err)
-		defer f.Close()
-		for documents := yaml.NewDecoder(f); ; {
-			var d struct {
-				Spec struct {
-					Template struct {
-						Spec struct {
-							Containers []struct {
-								Command, Args []string
-								Env           []struct{ Name, Value string }
-							}
-						}
-					}
-				}
-			}
-			err := documents.Decode(&d)
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			for _, c := range d.Spec.Template.Spec.Containers {
-				args := append([]string{"/evald", "serve"}, c.Args...) // as the Dockerfile has it
-				if len(c.Command) > 0 {
-					args = c.Command
-				}
-				for _, v := range c.Env {
-					t.Setenv(v.Name, "x")
-				}
-				var parsed cli
-				ran++
-				if _, err := newParser(&parsed, streams{}, nil).Parse(args[1:]); err != nil {
-					t.Errorf("%s: %v: %v", name, args, err)
-				}
-			}
-		}
-	}
-	if ran != 3 {
-		t.Errorf("%d containers, want 3", ran)
 	}
 }

@@ -88,7 +88,8 @@ func TestServeTritonClient(t *testing.T) {
 	}
 }
 
-// KServe's client gets answers over REST and gRPC, and its data models accept the bodies.
+// KServe's client gets answers over REST and gRPC, and its data models accept the bodies. Its types
+// have all fields of the manifests.
 func TestServeKServeClient(t *testing.T) {
 	python := os.Getenv("EVALD_KSERVE_PYTHON")
 	if _, err := os.Stat(python); err != nil {
@@ -96,6 +97,10 @@ func TestServeKServeClient(t *testing.T) {
 	}
 	address, _, _ := startServe(t, "--backend", "bitsquares")
 	byProgram(t, "serve_kserve.txt", python, "testdata/serve_kserve.py", address["http"], address["grpc"])
+	out, err := exec.Command(python, "testdata/kserve_manifests.py", "deploy/kserve.yaml").CombinedOutput()
+	if want := "ServingRuntime evald\nInferenceService connectx\n"; err != nil || string(out) != want {
+		t.Errorf("kserve.yaml: %v\n%s", err, out)
+	}
 }
 
 // perf_analyzer, which older packages of tritonclient contain, measures the service over both transports.
