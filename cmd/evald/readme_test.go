@@ -426,7 +426,7 @@ func anchors(t *testing.T, document string) []string {
 
 // Every flag that a document names is one of evald's, or of a program that is known here.
 func TestFlagsOfDocuments(t *testing.T) {
-	known := map[string]bool{"--no-deps": true, "--logdir": true, "--input-data": true, "--concurrency-range": true} // of other programs
+	known := map[string]bool{"--no-deps": true, "--logdir": true, "--input-data": true, "--concurrency-range": true, "--from-file": true} // of other programs
 	commands(t, func(_ []string, node *kong.Node) {
 		for _, f := range slices.Concat(node.AllFlags(false)...) {
 			for _, name := range append(f.Aliases, f.Name) {
