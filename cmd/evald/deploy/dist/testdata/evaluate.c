@@ -19,22 +19,22 @@ int main(int argc, char **argv) {
     return 1;
   }
   typedef long long n;
-  n (*call)(char *, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n) = function(library, "evald_call");
+  n (*call)(char *, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n) = function(library, "evald_call");
 
   static char error[2048];
-#define EVALD(name, a, b, c, d, e, f, g, h) call(name, (long long)(a), (long long)(b), (long long)(c), (long long)(d), (long long)(e), \
-                                                (long long)(f), (long long)(g), (long long)(h), 0LL, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL)
-  long long shape[5], b = EVALD("board", "7x6x4", shape, error, 0, 0, 0, 0, 0);
-  printf("wrong rules: %lld %s\n", EVALD("board", "7x", shape, error, 0, 0, 0, 0, 0), error);
+#define EVALD(name, a, b, c, d, e, f, g, h, i) call(name, (n)(a), (n)(b), (n)(c), (n)(d), (n)(e), (n)(f), (n)(g), (n)(h), (n)(i), \
+                                                   0LL, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL, 0LL)
+  long long shape[5], b = EVALD("board", "7x6x4", shape, error, 0, 0, 0, 0, 0, 0);
+  printf("wrong rules: %lld %s\n", EVALD("board", "7x", shape, error, 0, 0, 0, 0, 0, 0), error);
   char *lines = "4453\n4\n445566\n-";
   uint64_t positions[4][4];
   float wdl[4][3], policy[4][7];
   unsigned char who[4];
-  printf("parse: %lld\n", EVALD("parse", b, 4, lines, strlen(lines), positions, error, 0, 0));
+  printf("parse: %lld\n", EVALD("parse", b, 4, lines, strlen(lines), positions, error, 0, 0, 0));
   char *evaluators[] = {"{\"backend\":\"bitsquares\"}", "{\"model\":\"default-fast\"}"};
   for (int i = 0; i < 2; i++) {
-    long long e = EVALD("open", evaluators[i], error, 0, 0, 0, 0, 0, 0);
-    printf("%s: %lld\n", evaluators[i], e < 0 ? -1 : EVALD("evaluate", e, b, 4, positions, wdl, policy, who, error));
+    long long e = EVALD("open", evaluators[i], error, 0, 0, 0, 0, 0, 0, 0);
+    printf("%s: %lld\n", evaluators[i], e < 0 ? -1 : EVALD("evaluate", e, b, 4, positions, 0, wdl, policy, who, error));
     for (int row = 0; row < 4; row++) {
       for (int k = 0; k < 3; k++) printf("%a ", wdl[row][k]);
       for (int k = 0; k < 7; k++) printf("%a ", policy[row][k]);
