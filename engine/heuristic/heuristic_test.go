@@ -2,6 +2,7 @@ package heuristic_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -34,6 +35,22 @@ func TestNames(t *testing.T) {
 	for _, name := range []string{"", "nobody"} {
 		if s, ok := heuristic.ParseSource(name); ok {
 			t.Errorf("%q is source %q, want none", name, s)
+		}
+	}
+}
+
+// A parameter may have its least and its greatest value, and none beyond.
+func TestBounds(t *testing.T) {
+	for _, e := range heuristic.All() {
+		p := e.Parameter
+		if p == nil {
+			continue
+		}
+		for x, want := range map[float64]bool{p.Least: true, p.Most: true, p.Least - 1: false, p.Most + 1: false} {
+			text := fmt.Sprintf("%s:%s=%g", e.Source, p.Key, x)
+			if _, ok, err := heuristic.Parse(text); !ok || (err == nil) != want {
+				t.Errorf("%s: %v, %v; want it taken: %v", text, ok, err, want)
+			}
 		}
 	}
 }

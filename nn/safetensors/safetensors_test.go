@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -36,5 +37,20 @@ func TestJoinSplit(t *testing.T) {
 	}
 	if _, _, err := Split(file, "I16", "I8", "I32"); err == nil || !strings.Contains(err.Error(), "want I16 or I8 or I32") {
 		t.Errorf("a type that is not wanted: %v", err)
+	}
+}
+
+// A shape whose number of elements does not fit an int is refused, also where the wrapped number fits the data.
+func TestShapes(t *testing.T) {
+	for shape, want := range map[string]string{
+		"[4294967296,4294967296]": "dimension 4294967296 is out of range",
+		"[0]":                     "dimension 0 is out of range",
+		"[-1,-1]":                 "dimension -1 is out of range",
+	} {
+		header := `{"w":{"dtype":"I8","shape":` + shape + `,"data_offsets":[0,0]}}`
+		file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+		if _, _, err := Split(file, "I8"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", shape, err, want)
+		}
 	}
 }
