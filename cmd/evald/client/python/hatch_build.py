@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import platform
+import posixpath
 import re
 import shutil
 import subprocess
@@ -54,9 +55,18 @@ def version() -> str:
     return "0.0.0.dev0" + (f"+g{commit}" if commit else "") + (".dirty" if changed else "")
 
 
+def with_addresses(text: str) -> str:
+    """A text of this folder, whose links to files of the repository are addresses."""
+    def address(link: re.Match[str]) -> str:
+        return f"](https://github.com/evald/evald/blob/main/{posixpath.normpath('cmd/evald/client/python/' + link[1])}"
+    return re.sub(r"\]\((?![a-z]+:|#)([^)\s#]+)", address, text)
+
+
 class CustomMetadataHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
-        """A wheel with the library has the command evald by the package; one with the program has the program itself."""
+        """A wheel with the library has the command evald by the package; one with the program has the
+        program itself. The readme's links work on PyPI, too."""
+        metadata["readme"] = {"content-type": "text/markdown", "text": with_addresses((HERE / "README.md").read_text("utf-8"))}
         built = os.environ.get("EVALD_BUILT")
         metadata["scripts"] = {"evald": "evald.__main__:main"} if built is None or is_library(built) else {}
 

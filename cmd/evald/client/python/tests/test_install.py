@@ -4,6 +4,7 @@ from __future__ import annotations
 import email
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -44,6 +45,10 @@ class Install(unittest.TestCase):
             told = email.message_from_bytes(content.read("evald-1.2.3.dist-info/METADATA"))
             self.assertEqual((told["Name"], told["Version"], told["Requires-Python"], told["License-File"]), ("evald", "1.2.3", ">=3.10", "LICENSE"))
             self.assertLessEqual({"torch", "jax", "ray"}, set(told.get_all("Provides-Extra", [])))
+            links = re.findall(r"\]\(([^)#]+)", told.get_payload())
+            self.assertGreater(len(links), 5)
+            self.assertEqual([link for link in links if not link.startswith("https://")], [])
+            self.assertIn("https://github.com/evald/evald/blob/main/cmd/evald/guides/install.md", links)
             self.assertIn(b"evald = evald.__main__:main", content.read("evald-1.2.3.dist-info/entry_points.txt"))
         site = self.folder / "site"
         done = run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel))
