@@ -13,13 +13,14 @@ import (
 //
 // If the port is full, a new connection evicts the one that has been idle for the longest time; connections of unknown clients are evicted
 // first. So a client that opens many connections loses them again, and a client that is being answered keeps its own. No connection is
-// evicted during firstMoment. One address may have perAddress connections. Unknown clients may have half of all, and of one address half of its own,
-// unless the operator has set perAddress: then the address may be a proxy's, and all of its connections may be new at once.
+// evicted during firstMoment. One address may have perAddress connections. Unknown clients may have half of all, and those of one
+// address half of its own, unless the operator has set perAddress: then the address may be a proxy's, and all of its
+// connections may be new at once.
 type connections struct {
 	port             string
 	most, perAddress int
-	strangers        int     // maximum of unknown clients
-	strangersHere    int     // maximum of unknown clients of one address
+	unknown          int     // maximum number of connections of unknown clients
+	unknownSame      int     // the same for each address
 	memory           *budget // counts answers that clients have not read
 
 	refused [refusedConnections]atomic.Uint64
@@ -67,9 +68,10 @@ type connection struct {
 
 // newConnections returns the connections of a port. With perAddress 0 an address may have half of them.
 func newConnections(port string, most, perAddress int, memory *budget) *connections {
-	l := &connections{port: port, most: most, perAddress: perAddress, strangers: max(2, most/2, perAddress), strangersHere: perAddress, memory: memory, all: map[*connection]bool{}}
+	l := &connections{port: port, most: most, memory: memory, all: map[*connection]bool{}}
+	l.perAddress, l.unknownSame, l.unknown = perAddress, perAddress, max(2, most/2, perAddress)
 	if perAddress == 0 {
-		l.perAddress, l.strangersHere = max(2, most/2), max(1, most/4)
+		l.perAddress, l.unknownSame = max(2, most/2), max(1, most/4)
 	}
 	return l
 }
@@ -129,9 +131,9 @@ func (l *connections) makesWay(from string, then time.Time) (gone *connection, f
 	switch {
 	case l.count(same) >= l.perAddress:
 		candidates = []func(*connection) bool{unknownSame, same}
-	case l.count(unknownSame) >= l.strangersHere:
+	case l.count(unknownSame) >= l.unknownSame:
 		candidates = []func(*connection) bool{unknownSame}
-	case l.count(unknown) >= l.strangers:
+	case l.count(unknown) >= l.unknown:
 		candidates = []func(*connection) bool{unknown}
 	case l.count(inPlace) >= l.most:
 		candidates = []func(*connection) bool{unknown, inPlace}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -76,9 +75,7 @@ func TestDescriptions(t *testing.T) {
 	if reply, text := s.post(t, "/v2/repository/models/other/load", nil, nil); reply.StatusCode != 400 || !strings.Contains(string(text), "no such file") {
 		t.Errorf("load: %d %s", reply.StatusCode, text)
 	}
-	recorder := httptest.NewRecorder()
-	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	metrics := recorder.Body.String()
+	metrics := s.metricsText()
 	for _, want := range []string{
 		`nv_inference_request_success{model="stub",version="1"} 3`,
 		`nv_inference_count{model="stub",version="1"} 15`,
@@ -137,9 +134,7 @@ func TestFailedReload(t *testing.T) {
 		}
 		s.answer(t, bitboardRequest(connect4, game.Position{}))
 	}
-	recorder := httptest.NewRecorder()
-	s.metricsHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if want := `evald_reload_failures_total{model="stub",version="1"} 2`; !strings.Contains(recorder.Body.String(), want) {
+	if want := `evald_reload_failures_total{model="stub",version="1"} 2`; !strings.Contains(s.metricsText(), want) {
 		t.Errorf("metrics have no %s", want)
 	}
 }

@@ -128,11 +128,16 @@ func (s *serving) get(t testing.TB, path string) (status int, text string) {
 	return reply.StatusCode, string(body)
 }
 
+// metricsText is what Prometheus reads.
+func (s *serving) metricsText() string {
+	answer := httptest.NewRecorder()
+	s.metricsHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return answer.Body.String()
+}
+
 // metric is the value of a metric with its labels, or 0.
 func (s *serving) metric(name string) (value float64) {
-	scraped := httptest.NewRecorder()
-	s.metricsHandler().ServeHTTP(scraped, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for line := range strings.Lines(scraped.Body.String()) {
+	for line := range strings.Lines(s.metricsText()) {
 		if text, ok := strings.CutPrefix(line, name+" "); ok {
 			_, _ = fmt.Sscan(text, &value)
 		}

@@ -55,8 +55,8 @@ func (p platform) library() string {
 	return map[string]string{"linux": "libevald.so", "darwin": "libevald.dylib", "windows": "evald.dll"}[p.system]
 }
 
-// targets are what Zig calls the platforms that it compiles C code for, besides this machine's. The C library of Linux is the oldest for which
-// wheels have a tag.
+// targets are what Zig calls the platforms that it compiles C code for, besides this machine's. The C
+// library of Linux is the oldest for which wheels have a tag of this form.
 var targets = map[platform]string{
 	{"linux", "arm64"}:   "aarch64-linux-gnu.2.17",
 	{"windows", "amd64"}: "x86_64-windows-gnu",

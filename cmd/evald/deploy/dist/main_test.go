@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,6 +51,23 @@ func TestVersions(t *testing.T) {
 		version := versionOf(commit, c.tags, c.changed)
 		if version != c.version || pythonVersion(version) != c.python {
 			t.Errorf("%v, changed %v: %s and %s, want %s and %s", c.tags, c.changed, version, pythonVersion(version), c.version, c.python)
+		}
+	}
+}
+
+// A wheel's tag follows from its system, and on Linux from the C library that its file needs.
+func TestWheelTags(t *testing.T) {
+	self := gametest.Must(os.Executable())(t)
+	for p, want := range map[platform]string{
+		{"linux", runtime.GOARCH}: `^manylinux_2_(1[7-9]|[2-9]\d)_(x86_64|aarch64)$`,
+		{"darwin", "arm64"}:       `^macosx_12_0_arm64$`,
+		{"windows", "amd64"}:      `^win_amd64$`,
+	} {
+		if p.system == "linux" && runtime.GOOS != "linux" {
+			continue
+		}
+		if tag, err := wheelTag(p, self); err != nil || !regexp.MustCompile(want).MatchString(tag) {
+			t.Errorf("%v: %s, %v; want %s", p, tag, err, want)
 		}
 	}
 }

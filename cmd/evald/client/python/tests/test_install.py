@@ -21,8 +21,8 @@ ROOT = PACKAGE.parents[3]
 BARE = {k: v for k, v in os.environ.items() if k not in ("EVALD_LIBRARY", "EVALD_PROGRAM", "PYTHONPATH")}
 
 
-def run(*command: str, cwd: pathlib.Path = PACKAGE, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+def run(*command: str, cwd: pathlib.Path = PACKAGE, env: dict[str, str] | None = None, input: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, input=input)
 
 
 class Install(unittest.TestCase):
@@ -56,8 +56,11 @@ class Install(unittest.TestCase):
         code = "import evald; print(evald.__file__, evald.__version__, evald.search('445566', visits=20).best)"
         done = run(sys.executable, "-c", code, cwd=self.folder, env={**BARE, "PYTHONPATH": str(site)})
         self.assertEqual(done.stdout.split(), [str(site / "evald" / "__init__.py"), "1.2.3", "[2]"], done.stderr)
-        done = run(str(site / "bin" / "evald"), "eval", "-", cwd=self.folder, env={**BARE, "PYTHONPATH": str(site)})
-        self.assertEqual(done.returncode, 0, done.stderr)
+        for command in [[str(site / "bin" / "evald")], [sys.executable, "-m", "evald"]]:
+            for line, status in (("44554", 0), ("wrong", 1)):
+                done = run(*command, "eval", "--backend", "bitsquares", cwd=self.folder, env={**BARE, "PYTHONPATH": str(site)}, input=line)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual('"position":"44554"' in done.stdout, status == 0, done.stdout)
 
     def test_program(self) -> None:
         """Where there is no library, a wheel has the program."""
