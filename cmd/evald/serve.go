@@ -53,6 +53,7 @@ type serveCmd struct {
 	Address     int           `name:"address-connections" range:"0 to 1048576" default:"0" help:"Maximum number of connections of one address, which may be a proxy's; 0 is half of --connections, of clients that were not answered yet a quarter."`
 	IdleTimeout time.Duration `range:"1s to 24h" default:"5m" help:"How long a connection without requests stays open. It should be longer than a load balancer in front of the service keeps its connections."`
 	Age         time.Duration `name:"connection-age" range:"0s to 8760h" default:"10m" help:"How long a connection is used. Then its client is asked to make another one, so that a load balancer can choose a new server; requests under way are answered. 0 is for ever."`
+	HeaderTime  time.Duration `name:"header-timeout" range:"1s to 1h" default:"10s" help:"How long the headers of a request may take to arrive, with the handshake of TLS."`
 	DrainDelay  time.Duration `range:"0s to 24h" default:"0s" help:"After an interrupt: how long the service still accepts requests, while it already reports that it is not ready."`
 	DrainTime   time.Duration `range:"0s to 24h" default:"30s" help:"How long the requests under way may take after that."`
 
@@ -62,12 +63,14 @@ type serveCmd struct {
 	Repository bool          `help:"Let clients load and unload models by name, see RepositoryModelLoad."`
 	Watch      time.Duration `range:"0s to 8760h" default:"0s" help:"How often to check whether a file of a model, a certificate, a key, client authorities or tokens has changed, and reload it; 0 is never. SIGHUP reloads all of them at once."`
 
-	TLSCert     string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
-	TLSKey      string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSClientCA string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for clients' certificates; clients must then present one."`
-	AllowOrigin []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
-	Host        []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
-	Tokens      string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+	TLSCert       string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the HTTP and gRPC ports; with --tls-key."`
+	TLSKey        string   `needs:"tls-cert" name:"tls-key" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSClientCA   string   `needs:"tls-cert" name:"tls-client-ca" type:"path" placeholder:"FILE" help:"Certificates (PEM) of the authorities for clients' certificates; clients must then present one."`
+	AllowOrigin   []string `placeholder:"ORIGIN" help:"An origin, https://HOST or https://HOST:PORT, whose pages may call /v2 in people's browsers; several may be given. Other sites' pages may not."`
+	Host          []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
+	TrustedProxy  []string `placeholder:"ADDRESS|NETWORK" help:"A proxy, 10.1.2.3, or a network of proxies, 10.0.0.0/8, whose header X-Forwarded-For names the client for limits, fairness and the log; several may be given. The limit of --address-connections is not for their connections."`
+	ProxyProtocol bool     `needs:"trusted-proxy" help:"The connections of trusted proxies begin with a header of the PROXY protocol (version 1 or 2), which names the client."`
+	Tokens        string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}. On a terminal text begins with a line that says where the service is, in place of its configuration."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`
@@ -272,9 +275,9 @@ func (c *serveCmd) effective(l service.Listeners) []any {
 		"http", address(l.HTTP, c.HTTP), "grpc", address(l.GRPC, c.GRPC), "metrics", address(l.Metrics, c.Metrics), "pprof", address(l.Profile, c.Pprof),
 		"backend", c.Backend, "gpus", c.GPUs, "cpu_path", c.CPUPath, "model", c.Model, "models", c.Models, "rules", c.Rules, "book", c.Book, "runs", c.Runs, "games", c.Games, "repository", c.Repository, "watch", c.Watch,
 		"body", c.Body, "rows", c.Rows, "requests", c.Requests, "streams", c.Streams, "connections", c.Connections, "address_connections", c.Address,
-		"memory", c.Memory.String(), "idle_timeout", c.IdleTimeout, "connection_age", c.Age, "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
+		"memory", c.Memory.String(), "idle_timeout", c.IdleTimeout, "header_timeout", c.HeaderTime, "connection_age", c.Age, "drain_delay", c.DrainDelay, "drain_time", c.DrainTime,
 		"tls", c.TLSCert != "", "client_certificates", c.TLSClientCA != "", "tokens", c.Tokens != "",
-		"allow_origin", c.AllowOrigin, "host", c.Host,
+		"allow_origin", c.AllowOrigin, "host", c.Host, "trusted_proxy", c.TrustedProxy, "proxy_protocol", c.ProxyProtocol,
 	}
 }
 
@@ -300,7 +303,7 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	limits := service.DefaultLimits
 	limits.Body, limits.Batch, limits.Requests, limits.Streams = c.Body, c.Rows, c.Requests, c.Streams
 	limits.Connections, limits.Address, limits.Age = c.Connections, c.Address, c.Age
-	limits.Idle = c.IdleTimeout
+	limits.Idle, limits.Headers = c.IdleTimeout, c.HeaderTime
 	limits.Memory, limits.Page, limits.Timeout = int64(c.Memory)/2, int64(c.Memory)/4, source.settings(modelSettings{}).Timeout
 	for _, m := range all {
 		limits.Timeout = max(limits.Timeout, m.Timeout)
@@ -319,6 +322,10 @@ func (c *serveCmd) config(log *slog.Logger, end func(error)) (config service.Con
 	if config.Origins, err = origin.New(c.AllowOrigin, c.Host); err != nil {
 		return config, nil, usage("--allow-origin, --host: %w", err)
 	}
+	if config.Proxies, err = service.ParseProxies(c.TrustedProxy); err != nil {
+		return config, nil, usage("--trusted-proxy: %w", err)
+	}
+	config.ProxyProtocol = c.ProxyProtocol
 	return config, source, nil
 }
 

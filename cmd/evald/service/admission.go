@@ -116,7 +116,7 @@ func (s *Server) foresee(r *request, n int, known bool) error {
 	if err != nil {
 		return err
 	}
-	ask := request{conn: r.conn, token: r.token, shown: r.shown, asked: r.asked, parameters: r.parameters}
+	ask := request{conn: r.conn, forwarded: r.forwarded, token: r.token, shown: r.shown, asked: r.asked, parameters: r.parameters}
 	if !known {
 		ask.priority, ask.timeout = queue.High, 0
 	}
@@ -203,7 +203,7 @@ func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 6
 
 // caller identifies the request's client for the batcher: by its token, else by its certificate, else by its address.
 func (r *request) caller(accepted bool) queue.Caller {
-	c := queue.Caller{Client: "address " + r.conn.from, Priority: r.priority, Accepted: accepted}
+	c := queue.Caller{Client: "address " + r.from(), Priority: r.priority, Accepted: accepted}
 	switch {
 	case r.token != nil:
 		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight
@@ -281,7 +281,7 @@ func (r *request) take(n int) error {
 	if n <= 0 {
 		return nil
 	}
-	b, address := r.conn.of.memory, r.conn.from
+	b, address := r.conn.of.memory, r.from()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.checks++
@@ -307,7 +307,7 @@ func (r *request) give(n int) {
 		return
 	}
 	r.bytes -= int64(n)
-	r.conn.of.memory.force(r.conn.from, -n)
+	r.conn.of.memory.force(r.from(), -n)
 }
 
 // force counts n bytes that an address already uses, even beyond the limits. A negative n returns bytes.
@@ -411,7 +411,7 @@ func (s *slots) acquire(ctx context.Context, w *request) error {
 func (s *slots) may(w *request) bool {
 	from, unknown := 0, 0
 	for _, h := range s.held {
-		if h.conn.from == w.conn.from {
+		if h.from() == w.from() {
 			from++
 		}
 		if !h.slot.known {

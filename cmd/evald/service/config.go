@@ -19,7 +19,8 @@
 //	rest_call.go, rest_infer.go, body.go  a REST request: its parameters, its tensors, its body
 //	tensor.go, partial.go                 inputs and outputs; rows that fail alone
 //	search.go, solve.go, exact.go         the models search and solver; proofs of ordinary models
-//	connections.go, auth.go, access.go    connections; tokens; certificates and tokens that are exchanged at a reload
+//	connections.go, proxies.go            connections, and whose they are behind proxies
+//	auth.go, access.go                    tokens; certificates and tokens that are exchanged at a reload
 //	headers.go, errors.go                 the length of headers; errors
 //	metrics.go, trace.go                  metrics and traces
 //
@@ -102,6 +103,9 @@ type Config struct {
 	Access                 // of a server without ReadAccess, for good
 	Origins *origin.Policy // sites whose pages may call the service from browsers; nil: only its own
 
+	Proxies       Proxies // name their clients by X-Forwarded-For
+	ProxyProtocol bool    // the connections of Proxies begin with a header of the PROXY protocol, which names the client
+
 	// ReadAccess returns the Access at the start and at a reload, and a comparable value that
 	// differs after one of its files has changed, also if the error is not nil. If a reload fails,
 	// the old Access stays. It may be nil.
@@ -160,7 +164,8 @@ type Limits struct {
 	Memory      int64         // bytes of all models and requests together, with messages, searches and answers
 	Page        int64         // bytes of what the page computes, besides Memory; 0: as many as it needs
 	Timeout     time.Duration // maximum of Settings.Timeout; reading and writing on a connection may take as long
-	Receive     time.Duration // for a whole request to arrive
+	Headers     time.Duration // for the headers of a request to arrive
+	Receive     time.Duration // for the rest of a request to arrive
 	Idle        time.Duration // how long a connection without requests stays open; 0: 5 minutes
 	Age         time.Duration // after which a client is asked to use another connection; 0: never
 }
@@ -172,7 +177,7 @@ var (
 	}
 	DefaultLimits = Limits{
 		Body: 8 << 20, Batch: 4096, Requests: 4096, Streams: 1024, Connections: 1024, Memory: 1 << 30,
-		Timeout: 30 * time.Second, Receive: 10 * time.Second, Idle: 5 * time.Minute,
+		Timeout: 30 * time.Second, Headers: 10 * time.Second, Receive: 10 * time.Second, Idle: 5 * time.Minute,
 	}
 )
 
@@ -202,6 +207,7 @@ func (c *Config) validate() error {
 		{"memory of models and requests", c.Limits.Memory, LeastMemory(c.Limits.Body), 1 << 50},
 		{"memory of the page", c.Limits.Page, 0, 1 << 50},
 		{"timeout", int64(c.Limits.Timeout), int64(time.Millisecond), int64(24 * time.Hour)},
+		{"time of headers", int64(c.Limits.Headers), int64(time.Millisecond), int64(time.Hour)},
 		{"time to receive", int64(c.Limits.Receive), int64(time.Millisecond), int64(time.Hour)},
 		{"idle time", int64(c.Limits.Idle), int64(time.Millisecond), int64(24 * time.Hour)},
 		{"age of a connection", int64(c.Limits.Age), 0, int64(8760 * time.Hour)},

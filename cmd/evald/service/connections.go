@@ -23,6 +23,10 @@ type connections struct {
 	unknownSame      int     // the same for each address
 	memory           *budget // counts answers that clients have not read
 
+	proxies   Proxies                        // their connections are limited by most alone
+	announced bool                           // whether those of proxies begin with a header of the PROXY protocol
+	wrong     func(remote string, err error) // is told of those that do not
+
 	refused [refusedConnections]atomic.Uint64
 
 	mu  sync.Mutex
@@ -38,10 +42,11 @@ const (
 	answeredFull       = iota // a call over a spare connection
 	evicted                   // the connection was idle, and made way for another
 	closedFull                // there was no place, not even a spare one
+	unannounced               // a trusted proxy's connection did not begin with a valid header of the PROXY protocol
 	refusedConnections        // the number of these reasons
 )
 
-var refusedReasons = [refusedConnections]string{"full", "evicted", "closed"}
+var refusedReasons = [refusedConnections]string{"full", "evicted", "closed", "proxy_protocol"}
 
 // firstMoment is the time during which a new connection is not evicted.
 const firstMoment = time.Second
@@ -50,8 +55,15 @@ const firstMoment = time.Second
 type connection struct {
 	net.Conn
 	of    *connections
-	from  string
 	since time.Time
+
+	// Written under of.mu before the first byte of a request is read, and read without it afterwards.
+	remote string // the client's address, with a port
+	from   string // under which the client is counted, see addressOf
+	proxy  bool   // whether that is a trusted proxy's
+
+	announced bool   // whether the connection has begun with a header of the PROXY protocol, or needs none
+	left      []byte // what was read with that header
 
 	trusted atomic.Pointer[Access] // the last one whose authorities have signed the client's certificate
 
@@ -98,16 +110,35 @@ func (l counted) Accept() (net.Conn, error) {
 // enter counts a connection. If the port is full, it evicts another one. If it can evict none, the connection becomes a spare one; if
 // all spare places are taken by connections that may not be evicted either, enter returns nil.
 func (l *connections) enter(conn net.Conn, now time.Time) *connection {
-	c := &connection{Conn: conn, of: l, from: addressOf(conn.RemoteAddr().String()), since: now, quiet: now}
+	c := &connection{Conn: conn, of: l, since: now, quiet: now}
+	if !l.place(c, conn.RemoteAddr().String(), now) {
+		return nil
+	}
+	c.announced = !c.proxy || !l.announced
+	return c
+}
+
+// renamed counts a connection as one of the client at remote from now on. It reports whether there is a place for it.
+func (l *connections) renamed(c *connection, remote string) bool {
 	l.mu.Lock()
-	gone, full := l.makesWay(c.from, now.Add(-firstMoment))
+	delete(l.all, c)
+	l.mu.Unlock()
+	return l.place(c, remote, time.Now())
+}
+
+// place counts a connection as one of the client at remote, as enter says.
+func (l *connections) place(c *connection, remote string, now time.Time) bool {
+	a, _ := parseAddress(remote)
+	l.mu.Lock()
+	c.remote, c.from, c.proxy = remote, addressOf(remote), l.proxies.has(a)
+	gone, full := l.makesWay(c, now.Add(-firstMoment))
 	c.spare = full && gone == nil
 	spare := func(o *connection) bool { return o.spare }
 	if c.spare && l.count(spare) >= l.spares() {
 		if gone = l.oldest(now.Add(-firstMoment), spare); gone == nil {
 			l.mu.Unlock()
 			l.refused[closedFull].Add(1)
-			return nil
+			return false
 		}
 	}
 	delete(l.all, gone)
@@ -117,23 +148,23 @@ func (l *connections) enter(conn net.Conn, now time.Time) *connection {
 		l.refused[evicted].Add(1)
 		gone.Close()
 	}
-	return c
+	return true
 }
 
-// makesWay reports whether the port is full for a new connection from an address, and which connection to evict for it: one that has been
+// makesWay reports whether the port is full for a new connection, and which connection to evict for it: one that has been
 // idle since before then, or nil if there is none. mu is held.
-func (l *connections) makesWay(from string, then time.Time) (gone *connection, full bool) {
-	same := func(c *connection) bool { return c.from == from }
-	unknown := func(c *connection) bool { return !c.known }
+func (l *connections) makesWay(in *connection, then time.Time) (gone *connection, full bool) {
+	same := func(c *connection) bool { return c.from == in.from }
+	unknown := func(c *connection) bool { return !c.known && !c.proxy }
 	unknownSame := func(c *connection) bool { return same(c) && unknown(c) }
 	inPlace := func(c *connection) bool { return !c.spare }
 	var candidates []func(*connection) bool
 	switch {
-	case l.count(same) >= l.perAddress:
+	case !in.proxy && l.count(same) >= l.perAddress:
 		candidates = []func(*connection) bool{unknownSame, same}
-	case l.count(unknownSame) >= l.unknownSame:
+	case !in.proxy && l.count(unknownSame) >= l.unknownSame:
 		candidates = []func(*connection) bool{unknownSame}
-	case l.count(unknown) >= l.unknown:
+	case !in.proxy && l.count(unknown) >= l.unknown:
 		candidates = []func(*connection) bool{unknown}
 	case l.count(inPlace) >= l.most:
 		candidates = []func(*connection) bool{unknown, inPlace}
@@ -187,11 +218,26 @@ func (l *connections) closeStuck(then time.Time) {
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.all, c)
-	unsent := c.unsent
+	from, unsent := c.from, c.unsent
 	c.unsent, c.closed = 0, true
 	c.of.mu.Unlock()
-	c.of.memory.force(c.from, -unsent) // no writer will report these bytes as read
+	c.of.memory.force(from, -unsent) // no writer will report these bytes as read
 	return c.Conn.Close()
+}
+
+// Read implements net.Conn.
+func (c *connection) Read(p []byte) (int, error) {
+	if !c.announced {
+		if err := c.readAnnouncement(); err != nil {
+			return 0, err
+		}
+	}
+	if len(c.left) > 0 {
+		n := copy(p, c.left)
+		c.left = c.left[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
 }
 
 // RemoteAddr implements net.Conn. connectionOf finds the connection by this address.
@@ -247,15 +293,14 @@ func (c *connection) unread(n int) {
 // addressOf returns the text under which a client is counted: its IPv4 address, the first 64 bits of its IPv6 address or, if remote is not
 // an address, remote itself.
 func addressOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
+	a, ok := parseAddress(remote)
+	switch {
+	case !ok:
+		if host, _, err := net.SplitHostPort(remote); err == nil {
+			return host
+		}
 		return remote
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
+	case a.Is4():
 		return a.String()
 	}
 	return netip.PrefixFrom(a, 64).Masked().Addr().String()

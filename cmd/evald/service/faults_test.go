@@ -261,7 +261,7 @@ func TestWatch(t *testing.T) {
 // Clients that are slow, silent, gone or torn cost their own connection alone.
 func TestFaultyClients(t *testing.T) {
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	c.Limits.Receive, c.Limits.Timeout = 100*time.Millisecond, 100*time.Millisecond
+	c.Limits.Headers, c.Limits.Receive, c.Limits.Timeout = 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 	s := serve(t, c)
 	check := func(after string) {
 		t.Helper()
@@ -317,7 +317,7 @@ func TestFaultyClients(t *testing.T) {
 // An answer may take longer than a request may take to come.
 func TestSlowAnswer(t *testing.T) {
 	c := testConfig(device(800 * time.Millisecond))
-	c.Limits.Receive = 400 * time.Millisecond // long enough for a request on a busy machine
+	c.Limits.Headers, c.Limits.Receive = 400*time.Millisecond, 400*time.Millisecond // long enough for a request on a busy machine
 	s := serve(t, c)
 	for range 2 { // the second on the same connection
 		if reply, text := s.post(t, inferPath, nil, []byte(aMove)); reply.StatusCode != http.StatusOK {

@@ -35,7 +35,7 @@ func (s *Server) grpcServer() *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.config.Limits.Body),
 		grpc.MaxConcurrentStreams(uint32(s.config.Limits.Streams)),
-		grpc.ConnectionTimeout(s.config.Limits.Receive),
+		grpc.ConnectionTimeout(s.config.Limits.Headers),
 		grpc.MaxHeaderListSize(mostGRPCHeaders),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
@@ -64,10 +64,8 @@ func (s *Server) grpcServer() *grpc.Server {
 // begin creates the request of a call before its message is read, and sets the call's deadline. A stream has no deadline.
 func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
 	from, _ := peer.FromContext(ctx)
-	r := &request{
-		conn: connectionOf(from.Addr), protocol: "gRPC", method: info.FullMethodName, remote: from.Addr.String(),
-		began: time.Now(), group: grpcGroup(info.FullMethodName),
-	}
+	r := &request{conn: connectionOf(from.Addr), protocol: "gRPC", method: info.FullMethodName, began: time.Now(), group: grpcGroup(info.FullMethodName)}
+	r.came(s.config.Proxies, info.Header.Get("x-forwarded-for"))
 	if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
 		r.tls, r.shown = &info.State, holder(&info.State)
 	}
@@ -87,7 +85,7 @@ func (s *Server) begin(ctx context.Context, info *tap.Info) (context.Context, er
 	}
 	if held := int(r.bytes); held > 0 { // until the call ends, also if its method is never called
 		r.bytes = 0
-		context.AfterFunc(ctx, func() { r.conn.of.memory.force(r.conn.from, -held) })
+		context.AfterFunc(ctx, func() { r.conn.of.memory.force(r.from(), -held) })
 	}
 	ctx = r.context(ctx)
 	var limited context.Context

@@ -65,6 +65,14 @@ func (s *Server) closedFor(protocol, remote, why string) {
 	}
 }
 
+// unannounced logs a connection of a trusted proxy that was closed because it did not begin with a
+// header of the PROXY protocol.
+func (s *Server) unannounced(remote string, err error) {
+	if hidden, ok := s.refusals.let("PROXY protocol", time.Now()); ok {
+		s.config.Log.Warn("a trusted proxy's connection was closed", "remote", remote, "why", err, "not_shown", hidden)
+	}
+}
+
 // closeLog is the error log of net/http, whose lines have level debug. HTTP/2 closes a connection
 // for headers beyond mostHTTPHeaders and for other violations of the protocol.
 type closeLog struct{ *Server }
@@ -130,7 +138,7 @@ func (h *headerReader) Read(p []byte) (int, error) {
 	n, err := h.Conn.Read(p)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			h.end("the headers took longer than " + h.server.config.Limits.Receive.String())
+			h.end("the headers took longer than " + h.server.config.Limits.Headers.String())
 		}
 		h.end("")
 		return n, err
@@ -167,10 +175,10 @@ func (h *headerReader) frame(kind, flags byte) error {
 	case !h.open && !ends:
 		if err := h.request.take(readingHeadersCost); err != nil {
 			h.closed = true
-			h.server.closedFor("gRPC", h.RemoteAddr().String(), "no memory for long headers: "+status.Convert(err).Message())
+			h.server.closedFor("gRPC", h.request.conn.remote, "no memory for long headers: "+status.Convert(err).Message())
 			return err
 		}
-		h.open, h.until = true, time.Now().Add(h.server.config.Limits.Receive)
+		h.open, h.until = true, time.Now().Add(h.server.config.Limits.Headers)
 	case h.open && ends:
 		h.open, h.until = false, time.Time{}
 		h.request.end()
@@ -194,7 +202,7 @@ func (h *headerReader) end(why string) {
 	if h.open && !h.closed {
 		h.request.end()
 		if why != "" && h.server.over.Err() == nil {
-			h.server.closedFor("gRPC", h.RemoteAddr().String(), why)
+			h.server.closedFor("gRPC", h.request.conn.remote, why)
 		}
 	}
 	h.open, h.closed = false, true

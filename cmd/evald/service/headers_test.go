@@ -113,7 +113,7 @@ func frames(t *testing.T, s *serving) (conn net.Conn, framer *http2.Framer, call
 func TestEndlessHeaders(t *testing.T) {
 	log := new(safeBuffer)
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
-	c.Limits.Receive = 300e6
+	c.Limits.Headers = 300e6
 	c.Log = slog.New(slog.NewTextHandler(log, nil))
 	s := serve(t, c)
 	closes := uint64(0)

@@ -26,8 +26,8 @@ func (s *Server) httpServer(base context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, connectionOf(c.RemoteAddr()))
 		},
-		ReadHeaderTimeout: s.config.Limits.Receive,
-		ReadTimeout:       s.config.Limits.Receive + s.config.Limits.Timeout,
+		ReadHeaderTimeout: s.config.Limits.Headers,
+		ReadTimeout:       s.config.Limits.Headers + s.config.Limits.Receive + s.config.Limits.Timeout,
 		WriteTimeout:      s.writeTime(),
 		IdleTimeout:       s.config.Limits.Idle,
 		MaxHeaderBytes:    mostHTTPHeaders,
@@ -61,12 +61,14 @@ type connectionKey struct{}
 func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(connectionKey{}).(*connection)
-		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, remote: r.RemoteAddr, began: time.Now(), tls: r.TLS, shown: holder(r.TLS)}
+		ask := &request{conn: conn, protocol: r.Proto, method: r.Method, path: r.URL.Path, began: time.Now(), tls: r.TLS, shown: holder(r.TLS)}
+		ask.came(s.config.Proxies, r.Header["X-Forwarded-For"])
+		r.RemoteAddr = ask.remote
 		defer ask.end()
 		x := &exchange{ResponseWriter: w, ReadCloser: r.Body, request: ask, end: func() {}}
 		defer func() { x.end() }()
 		r = r.WithContext(ask.context(r.Context()))
-		if age := s.config.Limits.Age; !s.isReady() || age > 0 && time.Since(conn.since) > age {
+		if s.parts(conn) {
 			w.Header().Set("Connection", "close") // the next request of this client shall reach a server that is ready, or new
 		}
 		if r.Body != http.NoBody {
@@ -90,6 +92,12 @@ func (s *Server) receiveHTTP(next http.Handler) http.Handler {
 		}
 		s.logged(ask, status, x.refusal())
 	})
+}
+
+// parts reports whether a client is asked to use another connection: because the server is not ready, or the connection is old.
+func (s *Server) parts(c *connection) bool {
+	age := s.config.Limits.Age
+	return !s.isReady() || age > 0 && time.Since(c.since) > age
 }
 
 // exchange wraps a request's body and its answer. Once the whole body has arrived, the connection counts as working. It records the status

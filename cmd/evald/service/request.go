@@ -29,7 +29,8 @@ type request struct {
 	protocol  string // "HTTP/1.1", "gRPC" or "gRPC stream"
 	method    string // such as "GET", or the full name of a gRPC method
 	path      string // of HTTP requests
-	remote    string // address
+	remote    string // the client's address, with a port unless a proxy has named it
+	forwarded string // as remote if a trusted proxy has named the client, else ""
 	began     time.Time
 	asked     time.Time // start of the timeout; over gRPC, when the message has arrived
 	group     group
@@ -54,6 +55,22 @@ type request struct {
 	answer  answer
 	rule    string       // of a search, in words
 	report  func() error // sends answer as an intermediate result; nil if the transport allows only one answer
+}
+
+// from returns the text under which the request's client is counted, see addressOf.
+func (r *request) from() string {
+	if r.forwarded != "" {
+		return addressOf(r.forwarded)
+	}
+	return r.conn.from
+}
+
+// came notes where a request comes from. forwarded are the values of its X-Forwarded-For.
+func (r *request) came(proxies Proxies, forwarded []string) {
+	r.remote = proxies.client(r.conn.remote, forwarded)
+	if r.remote != r.conn.remote {
+		r.forwarded = r.remote
+	}
 }
 
 type requestKey struct{}

@@ -3,6 +3,7 @@ package service
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -55,11 +56,11 @@ func newFront(t *testing.T) *front {
 }
 
 // restClient asks without repeating anything, over one connection until an answer says that it is the last.
-func restClient(address string) func() error {
+func restClient(address string, from net.Dialer) func() error {
 	var conn net.Conn
 	return func() (err error) {
 		if conn == nil {
-			if conn, err = net.Dial("tcp", address); err != nil {
+			if conn, err = from.Dial("tcp", address); err != nil {
 				return err
 			}
 		}
@@ -90,6 +91,42 @@ func grpcClient(t *testing.T, address string, options ...grpc.DialOption) func()
 	return func() error {
 		_, err := api.ModelInfer(context.Background(), ask)
 		return err
+	}
+}
+
+// streamClient asks over a stream, without repeating anything, until an answer asks it to end the stream.
+func streamClient(t *testing.T, address string, options ...grpc.DialOption) func() error {
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	conn := gametest.Must(grpc.NewClient(address, options...))(t)
+	t.Cleanup(func() { conn.Close() })
+	api := kserve.NewGRPCInferenceServiceClient(conn)
+	ask := bitboardRequest(connect4, game.Position{})
+	var stream grpc.BidiStreamingClient[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]
+	return func() (err error) {
+		if stream == nil {
+			if stream, err = api.ModelStreamInfer(context.Background()); err != nil {
+				return err
+			}
+		}
+		if err := stream.Send(ask); err != nil {
+			return err
+		}
+		got, err := stream.Recv()
+		if err == nil && got.ErrorMessage != "" {
+			err = errors.New(got.ErrorMessage)
+		}
+		if err != nil || !got.InferResponse.Parameters[endParameter].GetBoolParam() {
+			return err
+		}
+		old := stream
+		stream = nil
+		if err := old.CloseSend(); err != nil {
+			return err
+		}
+		if _, err := old.Recv(); !errors.Is(err, io.EOF) {
+			return fmt.Errorf("after the stream's end: %v", err)
+		}
+		return nil
 	}
 }
 
@@ -138,7 +175,7 @@ func TestRestarts(t *testing.T) {
 	old := begin()
 	var clients []func() error
 	for range 4 {
-		clients = append(clients, restClient(rest.Addr().String()), grpcClient(t, calls.Addr().String()))
+		clients = append(clients, restClient(rest.Addr().String(), net.Dialer{}), grpcClient(t, calls.Addr().String()), streamClient(t, calls.Addr().String()))
 	}
 	asked, stop := askAll(t, clients, time.Millisecond)
 	for range 3 {
@@ -156,12 +193,12 @@ func TestRestarts(t *testing.T) {
 func TestNewServer(t *testing.T) {
 	c := testConfig(&evaltest.Stub{})
 	c.Limits.Age = 50 * time.Millisecond
-	rest, calls := newFront(t), newFront(t)
+	rest, calls, streams := newFront(t), newFront(t), newFront(t)
 	old, added := serve(t, c), serve(t, c)
-	asks := []func() error{restClient(rest.Addr().String()), grpcClient(t, calls.Addr().String())}
-	for i, f := range []*front{rest, calls} {
+	asks := []func() error{restClient(rest.Addr().String(), net.Dialer{}), grpcClient(t, calls.Addr().String()), streamClient(t, streams.Addr().String())}
+	for i, f := range []*front{rest, calls, streams} {
 		at := func(s *serving) *string {
-			if f == calls {
+			if f != rest {
 				return &s.grpc
 			}
 			return new(strings.TrimPrefix(s.rest, "http://"))

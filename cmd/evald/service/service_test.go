@@ -45,7 +45,7 @@ type serving struct {
 // within a minute. Tests of what a limit does set their own.
 func testConfig(b eval.Backend) Config {
 	limits := DefaultLimits
-	limits.Timeout, limits.Receive = time.Minute, time.Minute
+	limits.Timeout, limits.Headers, limits.Receive = time.Minute, time.Minute, time.Minute
 	return Config{
 		Version: "test", Rules: game.Connect4, Models: []Model{{Name: "stub"}},
 		Load: func(m Model) (Loaded, error) {

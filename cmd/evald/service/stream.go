@@ -18,7 +18,8 @@ const streamDepth = 64
 
 // ModelStreamInfer answers the requests of a stream, each as soon as it is done, in any order; an answer has its request's id. If a request
 // fails, its answer contains the error, and the stream continues. With the parameter "progress" a search has several answers;
-// triton_final_response marks the last one. When the server shuts down, it still answers the requests that it has read.
+// triton_final_response marks the last one. When the server will shut down, or the connection is old, answers have the parameter end_stream:
+// a client that then ends its stream and opens another one loses no request.
 func (s grpcService) ModelStreamInfer(stream grpc.BidiStreamingServer[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]) error {
 	var mu sync.Mutex // guards ending, and Send
 	ending := false
@@ -78,7 +79,7 @@ func (s grpcService) streamRequest(stream grpc.ServerStream) (*request, *kserve.
 	defer f.free()
 	all := requestOf(stream.Context())
 	r := &request{
-		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, began: time.Now(), group: all.group, token: all.token, shown: all.shown,
+		conn: all.conn, protocol: "gRPC stream", method: all.method, remote: all.remote, forwarded: all.forwarded, began: time.Now(), group: all.group, token: all.token, shown: all.shown,
 		tls: all.tls,
 	}
 	if s.access.Load() != all.access { // a stream may last longer than its token
@@ -98,14 +99,17 @@ func (s grpcService) streamAnswer(
 	ctx context.Context, r *request, message *kserve.ModelInferRequest, err error, send func(*kserve.ModelStreamInferResponse) error,
 ) {
 	defer r.end()
-	part := func(m *kserve.ModelInferResponse, last bool) *kserve.ModelStreamInferResponse {
+	mark := func(m *kserve.ModelInferResponse, name string, value bool) {
 		if m.Parameters == nil {
 			m.Parameters = map[string]*kserve.InferParameter{}
 		}
-		m.Parameters[finalParameter] = &kserve.InferParameter{ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: last}}
-		return &kserve.ModelStreamInferResponse{InferResponse: m}
+		m.Parameters[name] = &kserve.InferParameter{ParameterChoice: &kserve.InferParameter_BoolParam{BoolParam: value}}
 	}
-	r.report = func() error { return send(part(r.message(), false)) }
+	r.report = func() error {
+		part := r.message()
+		mark(part, finalParameter, false)
+		return send(&kserve.ModelStreamInferResponse{InferResponse: part})
+	}
 	response := &kserve.ModelStreamInferResponse{}
 	if err == nil {
 		response.InferResponse, err = s.ModelInfer(r.context(ctx), message)
@@ -116,7 +120,10 @@ func (s grpcService) streamAnswer(
 		response.ErrorMessage = status.Convert(err).Message()
 		response.InferResponse = &kserve.ModelInferResponse{ModelName: r.model, Id: r.id}
 	case r.progress:
-		response = part(response.InferResponse, true)
+		mark(response.InferResponse, finalParameter, true)
+	}
+	if s.parts(r.conn) {
+		mark(response.InferResponse, endParameter, true)
 	}
 	_ = send(response) // the client may be gone
 	r.answer.release()
@@ -127,6 +134,9 @@ const ruleParameter = "rule"
 
 // finalParameter is Triton's parameter of an answer that says whether it is the last one to its request.
 const finalParameter = "triton_final_response"
+
+// endParameter is the parameter of an answer that asks the client to end its stream, and to send further requests over another one.
+const endParameter = "end_stream"
 
 // streaming wraps a method with streams of messages. If the client may send many messages, the call reserves memory for the longest message
 // for its whole life.
