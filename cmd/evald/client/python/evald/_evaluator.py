@@ -5,6 +5,7 @@ import functools
 import glob
 import importlib.util
 import os
+import re
 import threading
 from types import TracebackType
 from typing import Any, Mapping, Sequence
@@ -131,6 +132,9 @@ class Evaluator:
     `mirror` the answer is the mean over a position and its mirror image. With `exact`, a solver
     answers the positions whose result it finds within this number of nodes.
 
+    `errors` is for batches of columns, see __call__: with "raise" a row that is no position is an
+    error of the whole batch, with "column" an error of that row alone.
+
     With `url`, such as "http://127.0.0.1:8000", a service (`evald serve`) answers with its model `model`, or "default". A token is given as the
     password in the URL. `timeout` is the time limit of a request in seconds. If the service does not answer, an UnavailableError has the reason.
 
@@ -138,12 +142,14 @@ class Evaluator:
     """
 
     def __init__(self, model: str | os.PathLike[str] | None = None, *, backend: str | None = None, cpu_path: str | None = None, mirror: bool = False,
-                 exact: int | bool = 0, ort: Mapping[str, object] | None = None, rules: str | Board = "7x6x4", url: str | None = None, timeout: float = 60) -> None:
+                 exact: int | bool = 0, ort: Mapping[str, object] | None = None, rules: str | Board = "7x6x4", url: str | None = None, timeout: float = 60,
+                 errors: str = "raise") -> None:
         named: str | None = arguments.optional(arguments.path, "model", model, NAMED)
         backend = arguments.optional(arguments.text, "backend", backend)
         cpu_path, url = arguments.optional(arguments.text, "cpu_path", cpu_path), arguments.optional(arguments.text, "url", url)
         mirror, exact, timeout = arguments.flag("mirror", mirror), arguments.nodes("exact", exact), arguments.number("timeout", timeout, 0, MOST_SECONDS, above=True)
         ort = arguments.optional(arguments.settings, "ort", ort)
+        self.errors = arguments.text("errors", errors, ERRORS)
         self._options: dict[str, Any] = dict(model=named, backend=backend, cpu_path=cpu_path, mirror=mirror, exact=exact, ort=ort)
         self._url: dict[str, Any] = dict(url=url, timeout=timeout)
         self.rules = rules_text(rules)
@@ -180,7 +186,7 @@ class Evaluator:
         return answers.policy, answers.wdl
 
     def __reduce__(self) -> Any:  # pickling, for workers in other processes
-        return functools.partial(type(self), **self._options, **self._url, rules=self.rules), ()
+        return functools.partial(type(self), **self._options, **self._url, rules=self.rules, errors=self.errors), ()
 
     def evaluate(self, positions: PositionsLike, rules: str | Board | None = None, *, raw: bool = False) -> Answers:
         """The answers to `positions` of any form (see Positions), by default of the evaluator's
@@ -221,11 +227,29 @@ class Evaluator:
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Adds the columns `win`, `draw`, `loss`, `policy` and `source` to a batch of columns, for Ray Data's map_batches and other functions that map
         dicts of arrays. The positions are in the column `moves` (text), or in `own` and `all` (bitboards), or in `own_lo`, `own_hi`, `all_lo` and
-        `all_hi`, as in evald's records."""
+        `all_hi`, as in evald's records.
+
+        With `errors="column"` the column `error` is added, too: the reason why a row is no position,
+        with NaN and 0 as its answer, or "".
+        """
         if not hasattr(batch, "keys"):  # a dict or a frame
             raise arguments.wrong("batch", batch, "columns by their names")
+        if self.errors == "column":
+            return {**batch, **self._with_errors(batch)}
         a = self.evaluate(from_columns(batch, self.rules))
         return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
+
+    def _with_errors(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        positions, wrong = sorted_out(batch, self.rules)
+        a = self.evaluate(positions)
+        n = len(a) + len(wrong)
+        right = np.ones(n, np.bool_)
+        right[list(wrong)] = False
+        wdl, policy = np.full((n, 3), np.nan, np.float32), np.zeros((n, a.policy.shape[1]), np.float32)
+        wdl[right], policy[right] = a.wdl, a.policy
+        source, error = np.full(n, "", object), np.full(n, "", object)
+        source[right], error[list(wrong)] = a.source, list(wrong.values())
+        return {"win": wdl[:, 0], "draw": wdl[:, 1], "loss": wdl[:, 2], "policy": policy, "source": source.astype(str), "error": error.astype(str)}
 
     def close(self) -> None:
         """Releases the evaluator's resources, when no call uses it any more. Later calls raise a ClosedError."""
@@ -264,6 +288,9 @@ def _holds(kept: Any, e: Evaluator) -> bool:
 
 _opening = threading.Lock()
 NAMED = "the name of a network, or its path: text or an os.PathLike"
+ERRORS = ("raise", "column")
+COLUMNS = ("moves", "own", "all", "own_lo", "own_hi", "all_lo", "all_hi")
+_ROW = re.compile(r"^positions? 0(: | )")  # where an error's row is said already
 MOST_SECONDS = 1e9
 CLOSED = -1  # the number of a closed evaluator; 0 stands for a function
 PART = 1 << 14  # positions of one call of the library
@@ -278,6 +305,28 @@ def from_columns(batch: Mapping[str, Any], rules: str | Board) -> Positions:
         if all(name in batch for name in names):
             return Positions(stacked(names, [batch[name] for name in names]), rules)
     raise KeyError(f"a batch has the columns {sorted(batch)}, and needs moves, or own and all, or own_lo, own_hi, all_lo and all_hi")
+
+
+def sorted_out(batch: Mapping[str, Any], rules: str | Board) -> tuple[Positions, dict[int, str]]:
+    """The positions of the valid rows of a batch of columns, and for each other row the reason why it is none."""
+    columns = {name: np.asarray(batch[name]) for name in COLUMNS if name in batch}
+    lengths = set(map(len, columns.values()))
+    if len(lengths) != 1 or lengths == {0}:
+        return from_columns(batch, rules), {}
+    parts: list[Positions] = []
+    wrong: dict[int, str] = {}
+    waiting = [(0, lengths.pop())]  # ranges of rows, the first one last
+    while waiting:
+        begin, end = waiting.pop()
+        try:
+            parts.append(from_columns({name: column[begin:end] for name, column in columns.items()}, rules))
+        except EvaldError as error:
+            middle = (begin + end) // 2
+            if begin == middle:
+                wrong[begin] = _ROW.sub("", str(error))
+            else:
+                waiting += [(middle, end), (begin, middle)]
+    return Positions(parts, rules) if len(parts) != 1 else parts[0], wrong
 
 
 def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint64]:

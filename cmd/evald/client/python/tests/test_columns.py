@@ -2,6 +2,7 @@
 import faulthandler
 import os
 import pathlib
+import pickle
 import shutil
 import sys
 import tempfile
@@ -56,6 +57,42 @@ class Columns(unittest.TestCase):
         self.assertEqual(evald.columns.answers(pd.Series(["-"]), "5x4x3", "default").shape, (1, 7))
         with self.assertRaisesRegex(evald.EvaldError, "position 1 is None"):
             evald.columns.answers(pd.Series(["4", None], dtype=object))
+
+    def test_errors(self) -> None:
+        """With errors="column" each wrong row has its own error, and the others have their answers."""
+        with evald.Evaluator(errors="column") as e:
+            for seed in range(20):
+                random = np.random.default_rng(seed)
+                wrong = np.flatnonzero(random.random(len(MOVES)) < random.choice([0, 0.01, 0.5, 1]))
+                moves = np.array(MOVES, object)
+                moves[wrong] = random.choice(np.array(["48", "x", None, "9x9x4:4", 5.5], object), len(wrong))
+                got = e({"id": np.arange(len(MOVES)), "moves": moves})
+                right = np.setdiff1d(np.arange(len(MOVES)), wrong)
+                self.assertEqual([bool(text) for text in got["error"]], [i in wrong for i in range(len(MOVES))])
+                self.check_rows(got, right, wrong)
+            words = evald.Positions(MOVES).words
+            own, stones = words[:, 0].copy(), words[:, 2].copy()
+            stones[7] = 1 << 63
+            got = e({"own": own, "all": stones})
+            self.check_rows(got, np.setdiff1d(np.arange(len(MOVES)), [7]), np.array([7]))
+            self.assertNotRegex(got["error"][7], "position")
+            empty = e({"moves": np.array([], str)})
+            self.assertEqual((len(empty["error"]), empty["policy"].shape), (0, (0, 7)))
+            with self.assertRaisesRegex(KeyError, "a batch has the columns \\['x'\\]"):
+                e({"x": moves})
+            with self.assertRaisesRegex(evald.EvaldError, "columns of the same length"):
+                e({"own": own, "all": stones[1:]})
+            copy = pickle.loads(pickle.dumps(e))
+            self.assertEqual(copy.errors, "column")
+            copy.close()
+        with self.assertRaisesRegex(evald.EvaldError, "errors is 'ignore'"):
+            evald.Evaluator(errors="ignore")
+
+    def check_rows(self, got, right, wrong) -> None:
+        self.assertTrue(np.array_equal(np.stack([got["win"], got["draw"], got["loss"]], 1)[right], self.direct.wdl[right]))
+        self.assertTrue(np.array_equal(got["policy"][right], self.direct.policy[right]))
+        self.assertEqual(got["source"][right].tolist(), [self.direct.source[i] for i in right])
+        self.assertTrue(np.isnan(got["win"][wrong]).all() and (got["policy"][wrong] == 0).all() and (got["source"][wrong] == "").all())
 
     def test_duckdb(self) -> None:
         require("duckdb")
