@@ -5,6 +5,7 @@
 //	main.go, flags.go, configfile.go         the commands, checks of all flags, flags from a file
 //	help.go, completion.go                   help, version, the manual page; shells
 //	progress.go, lines.go, memory.go         the terminal's last line; lines of input; sizes of memory
+//	parts.go                                 parts of a file of lines, for many processes
 //	backend.go                               the evaluator that flags choose, here or at a service
 //	trials.go                                processes that try an ONNX file, or kernels of a GPU, before others use them
 //	games.go                                 the games of --rules, their folders and files

@@ -18,7 +18,7 @@ import (
 type evalCmd struct {
 	backend
 	anyPosition
-	outFile
+	lineParts
 	File    string       `arg:"" optional:"" help:"Positions, one a line: moves (44554; - is the empty board), rules and moves (9x5x4:4455, 3x3x3free:51), or Kaggle's observation as JSON. Default, or -: standard input."`
 	Format  string       `enum:"jsonl,table,parquet" default:"jsonl" help:"Output: ${enum}."`
 	Batch   int          `range:"1 to 1048576" default:"1024" help:"Positions per batch."`
@@ -47,7 +47,7 @@ func (c *evalCmd) Run(ctx context.Context, s streams) error {
 	if c.Verbose {
 		fmt.Fprintf(s.err, "evald eval: backend %s: %s; batch %d, batches at once %d, format %s\n", c.Backend, e.How, c.Batch, threads, c.Format)
 	}
-	return c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+	return c.answer(ctx, s, "eval", e, c.File, c.Format, func(in io.Reader, out io.Writer) (tally, error) {
 		start := time.Now()
 		job := stream.Job{Evaluator: e.Evaluator, Model: e.ModelOn, Rows: c.Batch, Workers: threads, AnyPosition: c.AnyPosition}
 		progress := newProgress(s.err, fileSize(in))
@@ -73,12 +73,15 @@ func (c *evalCmd) format(w io.Writer) stream.Format {
 	return stream.JSONL{W: w}
 }
 
-// fileSize returns the size of a file in bytes, or 0 if it is unknown.
+// fileSize returns the size of a regular file, or of a section of one, in bytes; 0 if it is unknown.
 func fileSize(r io.Reader) int64 {
-	if f, ok := r.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
+	switch f := r.(type) {
+	case *os.File:
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			return info.Size()
 		}
+	case section:
+		return f.Size()
 	}
 	return 0
 }

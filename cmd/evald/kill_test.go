@@ -24,6 +24,7 @@ import (
 // killable are the commands that write files. Each runs in a folder of its own, filled by prepareKills.
 var killable = []struct{ name, args string }{
 	{"eval", "eval positions.txt --backend bitsquares -o out.jsonl"},
+	{"eval part", "eval positions.txt --backend bitsquares --part 1/3 -o out"},
 	{"eval parquet", "eval positions.txt --backend bitsquares --format parquet -o out.parquet"},
 	{"search", "search positions.txt --backend bitsquares --visits 40 -o out.jsonl"},
 	{"solve", "solve small.txt --scores --format text -o exact.txt"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,13 @@ func (f outFile) answer(ctx context.Context, s streams, file, lines string, work
 		return err
 	}
 	defer in.Close()
+	return f.answerAll(ctx, s, in, lines, work)
+}
+
+// answerAll answers the lines of in by work, and says how many were refused.
+func (f outFile) answerAll(ctx context.Context, s streams, in io.Reader, lines string, work func(in io.Reader, out io.Writer) (tally, error)) error {
 	var t tally
-	err = f.write(s.out, func(out io.Writer) (err error) {
+	err := f.write(s.out, func(out io.Writer) (err error) {
 		t, err = work(in, out)
 		return err
 	})
@@ -81,12 +87,9 @@ func orInterrupted(ctx context.Context, err error, stderr io.Writer, format stri
 
 // countLines returns the number of lines of a file that hold a position, or 0 if the file cannot be read twice.
 func countLines(ctx context.Context, in io.Reader) (n int, err error) {
-	f, ok := in.(*os.File)
-	if !ok {
+	f, ok := in.(io.ReadSeeker)
+	if !ok || fileSize(in) == 0 {
 		return 0, nil
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return 0, err
 	}
 	for _, err := range stream.NewReader(ctx, f).Lines() {
 		if err != nil {
@@ -96,6 +99,21 @@ func countLines(ctx context.Context, in io.Reader) (n int, err error) {
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return n, err
+}
+
+// newlines returns the number of newlines of in.
+func newlines(ctx context.Context, in io.Reader) (n int, err error) {
+	in = stream.Interruptible(ctx, in)
+	for buffer := make([]byte, 256<<10); ; {
+		k, err := in.Read(buffer)
+		n += bytes.Count(buffer[:k], []byte("\n"))
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
 }
 
 // open opens a file of lines, or standard input for "" and "-". If standard input is a terminal, it says that lines must be typed.

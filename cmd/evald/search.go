@@ -23,7 +23,7 @@ type searchCmd struct {
 	backend
 	ask.Search
 	anyPosition
-	outFile
+	lineParts
 	File string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
 	treeFile
 	Format string `enum:"jsonl,table" default:"jsonl" help:"Output: ${enum}. A table is for people, and shows the moves that the search expects."`
@@ -57,7 +57,7 @@ func (c *searchCmd) Run(ctx context.Context, s streams) error {
 	if r.scheduler, err = mcts.NewScheduler(ctx, finishing, e.Evaluator, c.Batch, c.Leaves, 0); err != nil {
 		return err
 	}
-	err = c.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+	err = c.answer(ctx, s, "search", e, c.File, c.Format, func(in io.Reader, out io.Writer) (tally, error) {
 		if r.out = out; c.Format == "table" {
 			r.out = searchColumns.Writer(out)
 		}

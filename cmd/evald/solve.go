@@ -22,7 +22,7 @@ import (
 )
 
 type solveCmd struct {
-	outFile
+	lineParts
 	anyPosition
 	exactBook
 	File     string `arg:"" optional:"" help:"Positions, one a line, as for evald eval. Default, or -: standard input."`
@@ -57,7 +57,7 @@ func (c *solveCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	r := &solveRun{solveCmd: c, books: books, progress: progress, workers: make([]*solver.Solver, c.threads)}
-	return c.outFile.answer(ctx, s, c.File, "positions", func(in io.Reader, out io.Writer) (tally, error) {
+	return c.lineParts.answer(ctx, s, "solve", nil, c.File, c.Format, func(in io.Reader, out io.Writer) (tally, error) {
 		if r.out = out; r.Format == "table" {
 			r.out = r.columns().Writer(out)
 		}

@@ -49,7 +49,11 @@ type Reader struct {
 // NewReader returns a Reader that reads in until its end or until ctx ends, even while in blocks.
 func NewReader(ctx context.Context, in io.Reader) *Reader {
 	source := newInterruptible(ctx, in)
-	return &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
+	r := &Reader{ctx: ctx, in: bufio.NewReaderSize(source, maxLine), source: source}
+	if part, ok := in.(interface{ LinesBefore() int }); ok { // part of a file
+		r.line = part.LinesBefore()
+	}
+	return r
 }
 
 // Next waits for a line, and appends lines until it has most of them or would have to wait for the next one. more is false at the end of
@@ -122,7 +126,7 @@ func (r *Reader) wouldWait() bool {
 // readLine reads a line without its newline. It drops the rest of a line that is too long. The slice is valid until the next read.
 func (r *Reader) readLine() (text []byte, tooLong bool, err error) {
 	text, err = r.in.ReadSlice('\n')
-	if r.bytes == 0 {
+	if r.bytes == 0 && r.line == 0 {
 		defer func() { text = bytes.TrimPrefix(text, []byte(byteOrderMark)) }()
 	}
 	r.bytes += int64(len(text))
