@@ -14,7 +14,7 @@
     evald.reanalyse(records, network=f)                  # new searches for old records
 
 For each framework there is a module to import: evald.torch, evald.gymnasium, evald.pettingzoo,
-evald.openspiel, evald.mctx, evald.kaggle, evald.columns (pandas, Spark, Dask, Ray) and evald.duckdb.
+evald.openspiel, evald.mctx, evald.kaggle, evald.ray, evald.columns (pandas, Spark, Dask) and evald.duckdb.
 
 Positions have many forms: see Positions. Actions count from 0. All values are for the side to move.
 

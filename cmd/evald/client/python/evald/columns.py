@@ -7,7 +7,7 @@
     def answers(moves: pd.Series) -> pd.DataFrame:
         return evald.columns.answers(moves)
 
-Ray needs no function: dataset.map_batches(evald.Evaluator, compute=ray.data.ActorPoolStrategy(size=2)). For DuckDB see evald.duckdb.
+For Ray see evald.ray, and for DuckDB evald.duckdb.
 """
 from __future__ import annotations
 
