@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -8,7 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,4 +137,77 @@ func TestParts(t *testing.T) {
 	refuses(t, exitUsage, "--out", "", "eval", in, "--part", "0/2")
 	putFile(t, in, lines+"4x4x4:12")
 	refuses(t, exitBadInput, "parts.json: the run has ends", "", parts()...)
+}
+
+// Three processes at a time answer the parts of a file, sometimes two of them the same part, and are killed at random moments. Every line
+// is answered once, as in one run. With EVALD_SOAK ten million lines and twenty kills.
+func TestPartsKilled(t *testing.T) {
+	lines, parts, kills := 30_000, 8, int64(4)
+	if gametest.Soak() {
+		lines, parts, kills = 10_000_000, 64, 20
+	}
+	dir := t.TempDir()
+	gametest.OK(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+	in := gametest.Must(os.Create(filepath.Join(dir, "in.txt")))(t)
+	w, r := bufio.NewWriter(in), rand.New(rand.NewPCG(8, 9))
+	for range lines {
+		for range 1 + r.IntN(6) { // no game is over, no column full
+			w.WriteByte('1' + byte(r.IntN(7)))
+		}
+		w.WriteByte('\n')
+	}
+	gametest.OK(t, errors.Join(w.Flush(), in.Close()))
+	const command = "eval in.txt --backend bitsquares "
+	start := time.Now()
+	if out, err := killedProgram(dir, command+"-o whole.jsonl").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	longest := time.Since(start)
+
+	var killed atomic.Int64
+	var all sync.WaitGroup
+	for k := range uint64(3) {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(10, k))
+			for i := 0; i < parts; {
+				at := min((i+int(k)*r.IntN(3))%parts, parts-1) // often one that another process answers
+				p := killedProgram(dir, command+fmt.Sprintf("--part %d/%d -o out", at, parts))
+				if err := p.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				if killed.Load() < kills {
+					kill := time.AfterFunc(time.Duration(r.Int64N(1+int64(longest))), func() {
+						if p.Process.Kill() == nil {
+							killed.Add(1)
+						}
+					})
+					_ = p.Wait()
+					kill.Stop()
+				} else {
+					_ = p.Wait() // another process may be writing it
+				}
+				if _, err := os.Stat(filepath.Join(dir, "out", (part{i, parts}).name("jsonl"))); err == nil {
+					i++
+				}
+			}
+		})
+	}
+	all.Wait()
+	if killed.Load() < kills {
+		t.Errorf("%d kills, want %d", killed.Load(), kills)
+	}
+	want, got := sha256.New(), sha256.New()
+	whole := gametest.Must(os.Open(filepath.Join(dir, "whole.jsonl")))(t)
+	defer whole.Close()
+	gametest.Must(io.Copy(want, whole))(t)
+	for i := range parts {
+		file := gametest.Must(os.Open(filepath.Join(dir, "out", (part{i, parts}).name("jsonl"))))(t)
+		gametest.Must(io.Copy(got, file))(t)
+		file.Close()
+	}
+	if !slices.Equal(want.Sum(nil), got.Sum(nil)) {
+		t.Error("the parts are not what one run has written")
+	}
+	t.Logf("%d lines, %d parts, %d kills", lines, parts, killed.Load())
 }
