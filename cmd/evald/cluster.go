@@ -61,7 +61,7 @@ type clusterFlags struct {
 // call done.
 func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (play learn.Player, done func(), err error) {
 	o := cluster.Options{
-		Version: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
+		Version: cluster.Protocol, Program: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
 		Server: cluster.Server{Listen: c.Listen, Certificate: c.TLSCert, Key: c.TLSKey, Password: c.WorkerPassword},
 	}
 	if c.NATS != "" {
@@ -150,7 +150,7 @@ func (c *selfplayCmd) work(ctx context.Context, s streams) error {
 		return evaluators(c.Backend, on, s.err), nil
 	})
 	err := cluster.Work(ctx, cluster.WorkerOptions{
-		Connection: c.to(c.Join), Version: version(), Dir: c.Spool, Parallel: cmp.Or(c.AtOnce, 2*selfplay.DefaultBatch*runtime.GOMAXPROCS(0)), Batch: cmp.Or(c.Batch, selfplay.DefaultBatch), Log: logTo(s.err),
+		Connection: c.to(c.Join), Version: cluster.Protocol, Dir: c.Spool, Parallel: cmp.Or(c.AtOnce, 2*selfplay.DefaultBatch*runtime.GOMAXPROCS(0)), Batch: cmp.Or(c.Batch, selfplay.DefaultBatch), Log: logTo(s.err),
 		Evaluator: func(file, name, path string) (*eval.Evaluator, func(), error) {
 			if h, ok, err := heuristic.Parse(name); ok && file == "" {
 				if err != nil {

@@ -62,6 +62,10 @@ import (
 	"github.com/evald/evald/engine/short"
 )
 
+// Protocol is the version that a learner and its workers must have in common. It changes with their messages, and with the games of a
+// configuration (TestProtocol); a program's own version may differ.
+const Protocol = "protocol 1"
+
 // Names that the server knows.
 const (
 	helloSubject   = "evald.hello"

@@ -117,6 +117,9 @@ func Parcel(version, run, settings string, generation int, games ...json.RawMess
 // GamesSubject is where parcels go.
 const GamesSubject = gamesSubject
 
+// WorkerSubject is where workers report.
+const WorkerSubject = workerSubject
+
 // Answer is what the learner says to a parcel.
 func Answer(text []byte) (refused, later string, err error) {
 	var r reply

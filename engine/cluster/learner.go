@@ -24,7 +24,8 @@ import (
 
 // Options of a Learner.
 type Options struct {
-	Version string // of the program; workers must have the same
+	Version string // Protocol; workers must have the same
+	Program string // version of the program, for people
 	Dir     string // folder for the run's number and the workers' password
 	Log     *slog.Logger
 
@@ -45,6 +46,7 @@ type Learner struct {
 	incoming *nats.Subscription // games
 	progress chan struct{}      // signals that games were stored
 	done     sync.WaitGroup
+	closed   chan struct{} // is closed by Close
 
 	// keeping is held while games are checked and written, which waits for the disk. mu guards the state and is held only briefly, so that
 	// replies to workers and the status do not wait for the disk. Starting or ending a generation requires both.
@@ -56,7 +58,9 @@ type Learner struct {
 // Open starts the server, or connects to one, and listens for workers. It fails if the server already has a learner.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	p := cmp.Or(o.pace, usual)
-	l := &Learner{pace: p, o: o, progress: make(chan struct{}, 1), state: newLearnerState(o.Version, p, o.Log, rand.Text)}
+	l := &Learner{pace: p, o: o, progress: make(chan struct{}, 1), closed: make(chan struct{}), state: newLearnerState(o.Version, p, o.Log, rand.Text)}
+	l.state.program = o.Program
+	l.done.Go(l.listenForSilence)
 	if err := l.begin(); err != nil {
 		l.Close()
 		return nil, err
@@ -124,6 +128,7 @@ func (l *Learner) Join() string {
 
 // Close stops the server inside, or disconnects from the one elsewhere. Play must have returned.
 func (l *Learner) Close() {
+	close(l.closed)
 	if l.conn != nil {
 		l.conn.Close()
 	}
@@ -131,6 +136,22 @@ func (l *Learner) Close() {
 	if l.server != nil {
 		l.server.Shutdown()
 		l.server.WaitForShutdown()
+	}
+}
+
+// listenForSilence logs lost workers, also while no games are played, until Close.
+func (l *Learner) listenForSilence() {
+	tick := time.NewTicker(l.lease / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case now := <-tick.C:
+			l.mu.Lock()
+			l.state.heard(now)
+			l.mu.Unlock()
+		}
 	}
 }
 

@@ -1,10 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 type learnerState struct {
 	pace
 	version string
+	program string        // for people
 	run     string        // unique random name of the run
 	name    func() string // returns a random name for a new lease
 	notices notices
@@ -139,7 +141,7 @@ func (s *learnerState) versionOf(version string) (refused string) {
 	if version == s.version {
 		return ""
 	}
-	return fmt.Sprintf("its version is %s, and the learner's %q: install the learner's", short.Quote(version), s.version)
+	return fmt.Sprintf("its version is %s, and the learner's %q: install %s", short.Quote(version), s.version, cmp.Or(s.program, "the learner's"))
 }
 
 // hello admits a worker if its version is the learner's.
@@ -186,7 +188,10 @@ func (s *learnerState) reported(now time.Time, q question) {
 	}
 	r := q.report
 	r.seen = now
-	if len(s.workers) < mostWorkers || s.workers[r.Name] != nil {
+	if r.Left {
+		s.notices.say(now, slog.LevelInfo, "a worker has left", "worker", r.Name)
+		delete(s.workers, r.Name)
+	} else if len(s.workers) < mostWorkers || s.workers[r.Name] != nil {
 		s.workers[r.Name] = &r.Worker
 	}
 	if g := s.playing; g != nil {
@@ -195,15 +200,20 @@ func (s *learnerState) reported(now time.Time, q question) {
 	}
 }
 
-// heard returns the number of workers that have reported recently, and forgets the others.
+// heard returns the number of workers that have reported within the time of a lease. It forgets and logs the others.
 func (s *learnerState) heard(now time.Time) int {
-	maps.DeleteFunc(s.workers, func(_ string, w *Worker) bool { return now.Sub(w.seen) > forgotten })
+	for name, w := range s.workers {
+		if silent := now.Sub(w.seen); silent > s.lease {
+			s.notices.say(now, slog.LevelWarn, "a worker is lost: others play its games", "worker", name, "silent_seconds", math.Round(silent.Seconds()), "spool", w.Spool)
+			delete(s.workers, name)
+		}
+	}
 	return len(s.workers)
 }
 
 func (s *learnerState) status(now time.Time, lag int) Status {
 	all := s.total
-	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, s.version, s.last, lag, []Worker{}
+	all.Run, all.Version, all.Generation, all.Lag, all.Workers = s.run, cmp.Or(s.program, s.version), s.last, lag, []Worker{}
 	workers := s.heard(now)
 	if g := s.playing; g != nil {
 		all.Playing, all.Generation, all.Network, all.Games, all.All = true, g.job.Generation, g.job.Config.Network, g.store.Games(), g.job.All

@@ -52,7 +52,7 @@ type Status struct {
 
 	Networks []InFlight `json:"networks"` // newest first
 	Older    int        `json:"older"`    // games of earlier generations in progress or in spools
-	Heard    int        `json:"heard"`    // workers that reported in the last minute
+	Heard    int        `json:"heard"`    // workers that are not silent
 	Spool    int        `json:"spool"`    // games in workers' spools
 	Played   float64    `json:"played_per_second"`
 	Workers  []Worker   `json:"workers"` // sorted by name, at most mostListed
@@ -67,9 +67,6 @@ type InFlight struct {
 	Begun      int    `json:"begun"`    // number of unfinished games
 }
 
-// forgotten is the time after which a silent worker is no longer in the status.
-const forgotten = time.Minute
-
 const (
 	mostWorkers = 10_000 // maximum number of workers whose status is stored
 	mostListed  = 1_000  // maximum number of workers in a Status
@@ -80,6 +77,7 @@ type report struct {
 	Worker
 	Holds   []string `json:"holds,omitempty"`   // leases that the worker still uses
 	Returns []string `json:"returns,omitempty"` // leases that the worker gives back
+	Left    bool     `json:"left,omitempty"`    // the worker plays no more
 }
 
 // check rejects reports that no worker sends. It only ensures that sums of the numbers do not overflow and that a terminal can show the

@@ -24,7 +24,7 @@ import (
 // WorkerOptions are the options of Work.
 type WorkerOptions struct {
 	Connection
-	Version  string // of the program; the learner must have the same
+	Version  string // Protocol; the learner must have the same
 	Dir      string // folder for networks and unconfirmed games; workers on one machine share it
 	Parallel int    // maximum number of concurrent games
 	Batch    int    // leaves per batch

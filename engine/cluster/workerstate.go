@@ -183,7 +183,7 @@ func (s *workerState) report(r report) {
 }
 
 // leave gives back this worker's leases. If the message is lost, the leases expire.
-func (s *workerState) leave() { s.report(report{Returns: s.player.held()}) }
+func (s *workerState) leave() { s.report(report{Returns: s.player.held(), Left: true}) }
 
 // answered handles the reply to a question, or an error in its place. It ignores replies that are no longer expected.
 func (s *workerState) answered(now time.Time, number int, text []byte, err error) {
