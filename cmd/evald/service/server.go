@@ -279,7 +279,7 @@ func (s *Server) openPorts() []*connections {
 // over gRPC. So a balancer that moves no connection loses no request. drain waits up to DrainTime for the answers to all accepted requests.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
-	s.config.Log.Info("not ready any more", "accepts requests for", s.config.DrainDelay)
+	s.config.Log.Info("not ready any more", "drain_delay", s.config.DrainDelay)
 	time.Sleep(s.config.DrainDelay)
 	stopped := finished(g.GracefulStop) // asks clients to call elsewhere, and answers what they have sent before they know
 	select {
@@ -288,7 +288,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	}
 	s.enterState(draining)
 	s.mu.Lock()
-	s.config.Log.Info("accepts no more requests", "under way", s.requests)
+	s.config.Log.Info("accepts no more requests", "under_way", s.requests)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()
