@@ -21,7 +21,7 @@
 //	search.go, solve.go, exact.go         the models search and solver; proofs of ordinary models
 //	connections.go, auth.go, access.go    connections; tokens; certificates and tokens that are exchanged at a reload
 //	headers.go, errors.go                 the length of headers; errors
-//	metrics.go, trace.go                  metrics and traces
+//	metrics.go, clients.go, trace.go      metrics, those by client, and traces
 //
 // The page of package kserve has the inputs, the outputs and the parameters.
 //

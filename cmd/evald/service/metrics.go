@@ -228,6 +228,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if lost := c.server.config.LinesLost; lost != nil {
 		count("evald_log_lines_dropped_total", "Lines of the log that standard error has not accepted in time.", lost())
 	}
+	c.server.clients.collect(out)
 	for _, p := range c.server.openPorts() {
 		p.collect(out)
 	}

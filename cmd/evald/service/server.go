@@ -59,6 +59,7 @@ type Server struct {
 	codes    *prometheus.CounterVec // gRPC calls by their code
 	statuses *prometheus.CounterVec // requests of the HTTP port by their status
 	refusals limiter
+	clients  clients
 	page     http.Handler // nil: no page
 	endPage  func()
 
@@ -97,7 +98,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
-		methods: map[string]string{}, readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
+		methods: map[string]string{}, clients: clients{by: map[string]*clientCounts{}}, readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
 	}
 	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
