@@ -116,6 +116,7 @@ func New(c Config) (*Server, error) {
 		s.accessFiles.seen = s.accessFiles.tried
 	}
 	s.access.Store(&s.config.Access)
+	s.warnOfEnds()
 	if err := s.replace(c.Models, c.Models); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("serve: %w", err)
