@@ -70,6 +70,7 @@ func TestManifestsStart(t *testing.T) {
 				if len(c.Command) > 0 {
 					args = append(append([]string{}, c.Command...), c.Args...)
 				}
+				r.memory = limitOf(t, c)
 				r.starts(overlay+", "+d.Metadata.Name+", "+c.Name, args)
 			}
 		}
@@ -88,6 +89,7 @@ func TestManifestsStart(t *testing.T) {
 	}
 	kserved := served[0].Spec.Containers[0]
 	r = newContainer(t, kserved.SecurityContext.RunAsUser, kserved.SecurityContext.RunAsGroup)
+	r.memory = limitOf(t, kserved)
 	r.folder("/mnt/models", 1000, 1000, 0o777) // as the user of KServe's storage initializer writes
 	r.file("/mnt/models/network.safetensors", string(getFile(t, shippedModel)), 1000, 1000, 0o644)
 	r.starts("kserve.yaml", append(image, strings.Split(strings.ReplaceAll(strings.Join(kserved.Args, " "), "{{.Name}}", served[1].Metadata.Name), " ")...))
@@ -129,6 +131,14 @@ type container struct {
 	uid, gid uint32
 	groups   []uint32 // besides gid
 	env      []string
+	memory   memory // 0: no limit
+}
+
+// limitOf returns the memory that a container may use.
+func limitOf(t *testing.T, c podContainer) (m memory) {
+	t.Helper()
+	gametest.OK(t, m.UnmarshalText([]byte(c.Resources.Limits["memory"]+"B")))
+	return m
 }
 
 func newContainer(t *testing.T, uid, gid uint32) *container {
@@ -223,9 +233,14 @@ func (r *container) mount(at string, v podVolume) {
 }
 
 // starts runs a command in the root folder until the test ends, and waits until it does its work.
+// Only whoever rules the machine can make control groups, so the limit of memory is one of what the
+// process may write to (RLIMIT_DATA), and the service is told what it would read from its group.
 func (r *container) starts(name string, args []string) {
 	t := r.t
 	t.Helper()
+	if r.memory > 0 && args[1] == "serve" {
+		r.env = append(r.env, "EVALD_MEMORY="+(r.memory/4*3).String())
+	}
 	r.folder(filepath.Dir(args[0]), 0, 0, 0o755)
 	gametest.OK(t, os.Link(os.Args[0], r.dir+args[0]))
 	for i := range args { // so that the tests of this machine share no port
@@ -238,7 +253,14 @@ func (r *container) starts(name string, args []string) {
 		Path: args[0], Args: args, Env: r.env, Dir: "/", Stderr: log,
 		SysProcAttr: &syscall.SysProcAttr{Chroot: r.dir, Credential: &syscall.Credential{Uid: r.uid, Gid: r.gid, Groups: r.groups}, Pdeathsig: syscall.SIGKILL},
 	}
-	if err := p.Start(); errors.Is(err, fs.ErrPermission) && os.Getenv("EVALD_REQUIRE_TOOLS") != "1" {
+	var own syscall.Rlimit
+	gametest.OK(t, syscall.Getrlimit(syscall.RLIMIT_DATA, &own))
+	if r.memory > 0 { // the process inherits it
+		gametest.OK(t, syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: uint64(r.memory), Max: own.Max}))
+	}
+	err := p.Start()
+	gametest.OK(t, syscall.Setrlimit(syscall.RLIMIT_DATA, &own))
+	if errors.Is(err, fs.ErrPermission) && os.Getenv("EVALD_REQUIRE_TOOLS") != "1" {
 		t.Skip("root may not start programs in other root folders: ", err)
 	} else if err != nil {
 		t.Fatal(err)

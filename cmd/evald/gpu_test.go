@@ -15,8 +15,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/evald/evald/cmd/evald/deploy/alerttest"
 	"github.com/evald/evald/cmd/evald/internal/bench"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -42,6 +48,7 @@ func TestGPU(t *testing.T) {
 	t.Run("tables", func(t *testing.T) { testGPUTables(t, env) })
 	t.Run("devices", func(t *testing.T) { testGPUDevices(t, env) })
 	t.Run("serve", func(t *testing.T) { testGPULost(t, env) })
+	t.Run("watch", func(t *testing.T) { testGPUWatched(t, env) })
 	t.Run("bench", func(t *testing.T) { testGPUBench(t, env) })
 }
 
@@ -282,6 +289,88 @@ func testGPULost(t *testing.T, env []string) {
 			t.Errorf("said %s\nwant %q", said.String(), want)
 		}
 	}
+}
+
+// gpuService is evald serve in a process of its own, with the fake driver.
+type gpuService struct {
+	*exec.Cmd
+	address map[string]string
+	log     *syncBuffer
+}
+
+// ask returns the answer to a position.
+func (s *gpuService) ask(t *testing.T) (status int, answer string) {
+	t.Helper()
+	return posted(t, "http://"+s.address["http"]+"/v2/models/seeded-2x16/infer", `{"inputs": [{"name": "moves", "datatype": "BYTES", "shape": [1], "data": ["44554"]}]}`)
+}
+
+// ready returns what probes see, over HTTP and gRPC.
+func (s *gpuService) ready(t *testing.T) (int, healthpb.HealthCheckResponse_ServingStatus) {
+	t.Helper()
+	status, _ := s.get(t, s.address["http"]+"/v2/health/ready")
+	conn := gametest.Must(grpc.NewClient(s.address["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	defer conn.Close()
+	return status, gametest.Must(healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}))(t).Status
+}
+
+func (s *gpuService) get(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	r, err := http.Get("http://" + url)
+	return answered(t, r, err)
+}
+
+// A service whose GPU does not work is ready if the CPU may answer, and is not if it has lost the
+// only GPU that may. Alerts fire, after a reload too, which does not bring the GPU back.
+func testGPUWatched(t *testing.T, env []string) {
+	const lost, fails = "700", "2" // of these codes, CUDA is only lost with the first
+	start := func(backend, code string) *gpuService {
+		s := &gpuService{log: new(syncBuffer)}
+		s.Cmd = exec.CommandContext(t.Context(), os.Args[0], "serve", "--backend", backend, "--model", "seeded-2x16", "--drain-delay", "1h",
+			"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+		s.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:700,cuStreamSynchronize:5:-1:700,cuCtxCreate_v2:2:-1:"+code), env...)
+		s.Stderr = s.log
+		gametest.OK(t, s.Start())
+		t.Cleanup(func() { _ = s.Process.Kill(); _ = s.Wait() })
+		return s
+	}
+	services := map[string]*gpuService{"gpu": start("gpu", lost), "auto": start("auto", lost), "auto, not lost": start("auto", fails)}
+	for name, s := range services {
+		s.address = addresses(t, s.log)
+		if status, answer := s.ask(t); name == "gpu" && status < 500 || name != "gpu" && !strings.Contains(answer, `"cpu"`) {
+			t.Errorf("%s: a request whose GPU faults: %d %s", name, status, answer)
+		}
+	}
+	var cases []alerttest.Case
+	for name, want := range map[string]struct {
+		says   string
+		ready  int
+		serves healthpb.HealthCheckResponse_ServingStatus
+		fires  map[string]string
+	}{
+		"gpu":            {"not ready any more", 400, healthpb.HealthCheckResponse_NOT_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`, "EvaldNotReady": "instance: a"}},
+		"auto":           {"it is LOST to this process", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`}},
+		"auto, not lost": {"it is tried again until it works", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPUFails": `instance: a, gpu: "0"`}},
+	} {
+		s := services[name]
+		eventually(t, s.log, want.says, func() bool { return strings.Contains(s.log.String(), want.says) })
+		if name == "auto" {
+			gametest.OK(t, s.Process.Signal(syscall.SIGHUP))
+			eventually(t, s.log, "the reload", func() bool { return strings.Count(s.log.String(), `msg="model is ready"`) == 2 })
+			if status, answer := s.ask(t); status != http.StatusOK || !strings.Contains(answer, `"cpu"`) {
+				t.Errorf("after a reload: %d %s", status, answer)
+			}
+		}
+		if ready, serves := s.ready(t); ready != want.ready || serves != want.serves {
+			t.Errorf("%s: probes see %d and %v, want %d and %v", name, ready, serves, want.ready, want.serves)
+		}
+		c := alerttest.Case{Name: name, Fires: want.fires}
+		for range 16 {
+			_, text := s.get(t, s.address["metrics"]+"/metrics")
+			c.Scrapes = append(c.Scrapes, alerttest.Now(text))
+		}
+		cases = append(cases, c)
+	}
+	alerttest.Check(t, cases)
 }
 
 // The kit for a machine with a GPU completes its runs with the fake driver and says that the driver is fake. Each day has run A or run B.

@@ -95,7 +95,7 @@ func (c *serveCmd) accessTexts() (texts [4][]byte, err error) {
 // access decodes the texts. The error names the flag and the file.
 func (c *serveCmd) access(texts [4][]byte) (a service.Access, err error) {
 	if c.TLSCert != "" {
-		a.TLS, err = service.ReadTLS(texts[0], texts[1], texts[2])
+		a, err = service.ReadTLS(texts[0], texts[1], texts[2])
 		switch {
 		case errors.Is(err, service.ErrAuthorities):
 			return a, fmt.Errorf("--tls-client-ca: %s %w", c.TLSClientCA, err)

@@ -25,7 +25,7 @@ func (c *serveCmd) logger(w io.Writer) (l serveLog) {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // cannot fail: the flag's enum has only known levels
 	handler := func(w io.Writer) slog.Handler {
 		if c.Log == "json" {
-			return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &level})
+			return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &level, ReplaceAttr: inSeconds})
 		}
 		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: &level})
 	}
@@ -43,6 +43,15 @@ func (c *serveCmd) logger(w io.Writer) (l serveLog) {
 		}
 	}
 	return l
+}
+
+// inSeconds writes a duration as a number of seconds, whose name has the unit. Otherwise JSON would
+// have nanoseconds without one.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // serveLog is the log of a service.

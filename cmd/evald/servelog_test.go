@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/evald/evald/engine/game/gametest"
@@ -68,5 +70,43 @@ func TestServeLogForm(t *testing.T) {
 	last := records[len(records)-1]
 	if why, _ := last["error"].(string); status != exitBadInput || out != "" || last["level"] != "ERROR" || !strings.Contains(why, "--http "+address["http"]) {
 		t.Errorf("a port that is taken: status %d, errors %s", status, stderr)
+	}
+}
+
+// In JSON a duration is a number of seconds, whose name has the unit. In text it is as people write
+// it.
+func TestServeLogDurations(t *testing.T) {
+	logs := map[string]string{}
+	for _, form := range []string{"text", "json"} {
+		address, text, stop := startServe(t, "--backend", "uniform", "--log", form, "--log-level", "debug", "--watch", "90s", "--drain-delay", "1ms")
+		r := gametest.Must(http.Get("http://" + address["http"] + "/v2"))(t)
+		r.Body.Close()
+		stop()
+		logs[form] = text.String()
+	}
+	quoted := regexp.MustCompile(`"(\\.|[^"\\])*"`)
+	want, got := map[string]bool{}, map[string]bool{} // message and name
+	for line := range strings.Lines(logs["text"]) {
+		message := strings.Trim(regexp.MustCompile(` msg=("[^"]*"|\S+)`).FindStringSubmatch(line)[1], `"`)
+		for _, m := range regexp.MustCompile(` (\w+)=(\S+)`).FindAllStringSubmatch(quoted.ReplaceAllString(line, `""`), -1) {
+			if _, err := time.ParseDuration(m[2]); err == nil && m[2] != "0" {
+				want[message+": "+m[1]] = true
+			}
+		}
+	}
+	for _, r := range logRecords(t, logs["json"]) {
+		message, _ := r["msg"].(string)
+		for name, value := range r {
+			seconds, number := value.(float64)
+			if of, ok := strings.CutSuffix(name, "_seconds"); ok && number {
+				got[message+": "+of] = true
+			}
+			if name == "duration_seconds" && !(seconds > 0 && seconds < 60) || name == "watch_seconds" && seconds != 90 {
+				t.Errorf("%v", r)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !got["request: duration"] || !got["configuration: watch"] || !got["not ready any more: drain_delay"] {
+		t.Errorf("durations in text (-) and in JSON (+): %s\n%v", diff, got)
 	}
 }

@@ -184,11 +184,11 @@ func (b *Batcher) Close() {
 	}
 }
 
-// Submit is Compute for a caller, and also returns how long the rows waited. It returns when the
-// batch is answered or ctx ends; the batch then belongs to the caller again. If too many rows wait,
-// it rejects the request at once: with ErrFull, or with ErrLate if the predicted wait exceeds half
-// of the time to the deadline. The other half is a reserve. It also returns ErrLate for a request
-// that has waited MaxWait.
+// Submit is Compute for a caller, and also returns how long the rows waited, with an error until
+// then. It returns when the batch is answered or ctx ends; the batch then belongs to the caller
+// again. If too many rows wait, it rejects the request at once: with ErrFull, or with ErrLate if the
+// predicted wait exceeds half of the time to the deadline. The other half is a reserve. It also
+// returns ErrLate for a request that has waited MaxWait.
 func (b *Batcher) Submit(ctx context.Context, batch *eval.Batch, c Caller) (Timing, error) {
 	r := newRequest(ctx, batch, c, time.Now())
 	if err := b.enqueue(r); err != nil {
@@ -210,12 +210,12 @@ func (b *Batcher) Submit(ctx context.Context, batch *eval.Batch, c Caller) (Timi
 			return r.timing, err
 		case <-tooLong:
 			if b.drop(r, true) {
-				return Timing{}, fmt.Errorf("%w: %v is the most that requests of this priority wait", ErrLate, most)
+				return Timing{Queued: most}, fmt.Errorf("%w: %v is the most that requests of this priority wait", ErrLate, most)
 			}
 			tooLong = nil
 		case <-ctx.Done():
 			b.drop(r, false)
-			return r.giveUp()
+			return r.giveUp(time.Now())
 		}
 	}
 }

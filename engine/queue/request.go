@@ -34,15 +34,19 @@ func newRequest(ctx context.Context, b *eval.Batch, c Caller, now time.Time) *re
 	return r
 }
 
-// giveUp ends a request whose context has ended. If the request was answered at the same moment, giveUp returns the answer.
-func (r *request) giveUp() (Timing, error) {
+// giveUp ends a request whose context has ended by now. If the request was answered at the same moment, giveUp returns the answer.
+func (r *request) giveUp(now time.Time) (Timing, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.done) > 0 {
 		return r.timing, <-r.done
 	}
 	r.batch = nil
-	return Timing{}, fmt.Errorf("evaluate: %w", r.ctx.Err())
+	if r.timing.Queued == 0 { // no batch has its rows
+		r.timing.Queued = now.Sub(r.arrived)
+	}
+	r.timing.Computed = now.Sub(r.arrived) - r.timing.Queued
+	return r.timing, fmt.Errorf("evaluate: %w", r.ctx.Err())
 }
 
 // gather copies into m the positions of requests whose callers still wait. Of the other requests, it counts those without rows in an

@@ -151,9 +151,9 @@ func (w *world) checkAnswer(r *simRequest, timing Timing, err error) {
 				w.fail("%v: row %d has the answer %v", r, i, got)
 			}
 		}
-		if timing.Queued < 0 || timing.Computed < 0 || timing.Queued+timing.Computed > w.now.Sub(r.arrived) {
-			w.fail("%v: timing %+v", r, timing)
-		}
+	}
+	if timing.Queued < 0 || timing.Computed < 0 || timing.Queued+timing.Computed > w.now.Sub(r.arrived) {
+		w.fail("%v: timing %+v", r, timing)
 	}
 	if err != nil && !r.formed {
 		w.want.Dropped++

@@ -250,7 +250,7 @@ func (w *world) awake(r *simRequest) {
 			r.leaving = true
 			w.drop(r, false)
 			w.after(1, func() {
-				timing, err := r.giveUp()
+				timing, err := r.giveUp(w.now)
 				w.end(r, timing, err)
 			})
 		})

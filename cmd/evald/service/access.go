@@ -3,7 +3,9 @@ package service
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc/codes"
 )
@@ -11,27 +13,61 @@ import (
 // Access decides who may call. It is exchanged as a whole, so that no call meets the tokens of one
 // version and the certificate of another.
 type Access struct {
-	TLS    *tls.Config // of both ports; nil: no encryption
-	Tokens *Tokens     // the calls that each token opens; nil: every client may call everything
+	TLS    *tls.Config          // of both ports; nil: no encryption
+	Tokens *Tokens              // the calls that each token opens; nil: every client may call everything
+	Ends   map[string]time.Time // when the first certificate of each file ends, for the metrics and the log
 }
 
-// ReadTLS returns the configuration of a certificate and its key (PEM). If clients is not nil,
-// clients must present a certificate signed by an authority in it (PEM). If only the clients'
+// Names of files in Access.Ends.
+const (
+	serverFile  = "tls-cert"
+	clientsFile = "tls-client-ca"
+)
+
+// ReadTLS returns the access of a certificate and its key (PEM), without tokens. If clients is not
+// nil, clients must present a certificate signed by an authority in it (PEM). If only the clients'
 // authorities are wrong, the error is ErrAuthorities.
-func ReadTLS(certificate, key, clients []byte) (*tls.Config, error) {
+func ReadTLS(certificate, key, clients []byte) (a Access, err error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	a = Access{TLS: c, Ends: map[string]time.Time{serverFile: firstEnd(certificate)}}
 	if clients == nil {
-		return c, nil
+		return a, nil
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !c.ClientCAs.AppendCertsFromPEM(clients) {
-		return nil, ErrAuthorities
+		return Access{}, ErrAuthorities
 	}
-	return c, nil
+	a.Ends[clientsFile] = firstEnd(clients)
+	return a, nil
+}
+
+// firstEnd returns the time at which the first certificate of a text (PEM) ends, which may be one
+// between the server's and its authority. It skips what crypto/tls skips: other blocks, and
+// certificates that it cannot read.
+func firstEnd(text []byte) (end time.Time) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && (end.IsZero() || c.NotAfter.Before(end)) {
+			end = c.NotAfter
+		}
+	}
+	return end
+}
+
+// nearEnd is the time before the end of a certificate in which the log and an alert warn. Programs
+// that renew certificates do so weeks before.
+const nearEnd = 7 * 24 * time.Hour
+
+// warnOfEnds logs each file whose certificate ends soon, or has ended.
+func (s *Server) warnOfEnds() {
+	for file, end := range s.access.Load().Ends {
+		if left := time.Until(end); left < nearEnd {
+			s.config.Log.Warn("a certificate ends soon, or has ended: replace the file and reload", "file", file, "end", end.UTC(), "left", left.Round(time.Second))
+		}
+	}
 }
 
 // ErrAuthorities is the error of ReadTLS for authorities without a certificate.
@@ -102,6 +138,9 @@ func (s *Server) refreshAccess(atOnce bool) {
 	if s.config.ReadAccess == nil {
 		return
 	}
+	if atOnce {
+		defer s.warnOfEnds() // also if the new files are the old ones
+	}
 	read, files, err := s.config.ReadAccess()
 	settled := files == s.accessFiles.seen
 	s.accessFiles.seen = files
@@ -119,4 +158,7 @@ func (s *Server) refreshAccess(atOnce bool) {
 	}
 	s.access.Store(&read)
 	s.config.Log.Info("certificates and tokens were reloaded")
+	if !atOnce {
+		s.warnOfEnds()
+	}
 }

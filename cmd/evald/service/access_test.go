@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +44,7 @@ func (f *files) read() (a Access, state any, err error) {
 		if f.clients != "" {
 			clients = []byte(f.clients)
 		}
-		if a.TLS, err = ReadTLS([]byte(f.certificate), []byte(f.key), clients); err != nil {
+		if a, err = ReadTLS([]byte(f.certificate), []byte(f.key), clients); err != nil {
 			return a, *f, err
 		}
 	}
@@ -214,6 +216,57 @@ func TestAccessWatch(t *testing.T) {
 			t.Errorf("step %d: %d failures, want %d", i, n, step.failures)
 		}
 	}
+}
+
+// The metrics say when the certificates in force end, of each file the first. The log warns of those
+// that end soon: at the start, after a reload, and at each SIGHUP.
+func TestCertificateEnds(t *testing.T) {
+	now, dir := time.Now().Truncate(time.Second), t.TempDir()
+	soon, late, later := now.Add(nearEnd-time.Minute), now.Add(nearEnd+time.Hour), now.Add(2*nearEnd)
+	made := func(name string, end time.Time) (certificate, key string) {
+		c, k := selfSignedUntil(t, dir, name, end)
+		return string(gametest.Must(os.ReadFile(c))(t)), string(gametest.Must(os.ReadFile(k))(t))
+	}
+	ends, endsKey := made("ends", soon)
+	stays, staysKey := made("stays", late)
+	other, _ := made("other", later)
+	f := &files{certificate: stays + ends, key: staysKey, clients: other + stays}
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	book := &logbook{}
+	c.Log, c.ReadAccess = book.logger(slog.LevelWarn), f.read
+	s := serve(t, c)
+	warned := 0
+	check := func(what string, server, clients time.Time, warnings ...string) {
+		t.Helper()
+		for file, end := range map[string]time.Time{"tls-cert": server, "tls-client-ca": clients} {
+			if got := s.metric(`evald_certificate_expiry_timestamp_seconds{file="` + file + `"}`); got != float64(end.Unix()) {
+				t.Errorf("%s: the certificates of %s end at %v, want %v", what, file, int64(got), end.Unix())
+			}
+		}
+		var got []string
+		for _, r := range book.records(t, "a certificate ends soon, or has ended: replace the file and reload")[warned:] {
+			got = append(got, r["file"].(string)+" "+r["end"].(string))
+		}
+		if warned += len(got); !slices.Equal(got, warnings) {
+			t.Errorf("%s: the log warns of %q, want %q", what, got, warnings)
+		}
+	}
+	ofServer := "tls-cert " + soon.UTC().Format(time.RFC3339)
+	check("at the start", soon, late, ofServer)
+	s.Reload()
+	check("SIGHUP without another file", soon, late, ofServer)
+	f.certificate, f.clients = stays, other
+	s.Reload()
+	check("with other files", late, later)
+	f.certificate = ends
+	s.Reload()
+	check("without its key", late, later)
+	f.key = endsKey
+	s.refreshed()
+	s.refreshed()
+	check("--watch", soon, later, ofServer)
+	s.refreshed()
+	check("--watch without another file", soon, later)
 }
 
 // A service whose files are wrong does not start.

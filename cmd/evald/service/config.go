@@ -22,7 +22,7 @@
 //	connections.go, proxies.go            connections, and whose they are behind proxies
 //	auth.go, access.go                    tokens; certificates and tokens that are exchanged at a reload
 //	headers.go, errors.go                 the length of headers; errors
-//	metrics.go, trace.go                  metrics and traces
+//	metrics.go, clients.go, trace.go      metrics, those by client, and traces
 //
 // The page of package kserve has the inputs, the outputs and the parameters.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
+	"github.com/evald/evald/cmd/evald/kserve"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/eval/evaltest"
 	"github.com/evald/evald/engine/game"
@@ -205,5 +207,46 @@ func TestModelConfig(t *testing.T) {
 	}
 	if n := made.all[0].closed.Load(); n != 1 {
 		t.Errorf("closed %d times", n)
+	}
+}
+
+// A GPU that is lost stays in the metrics when a reload finds other GPUs or none, until a model uses
+// it again. The model's configuration names only GPUs that compute.
+func TestLostGPU(t *testing.T) {
+	var gpus []Device
+	c := testConfig(&evaltest.Stub{Source: eval.CPU})
+	load := c.Load
+	c.Load = func(m Model) (Loaded, error) {
+		l, err := load(m)
+		if now := gpus; now != nil {
+			l.Devices = func() []Device { return now }
+		}
+		return l, err
+	}
+	gpus = []Device{{Index: 0, Working: true}, {Index: 1, Lost: true}, {Index: 2}}
+	s := serve(t, c)
+	for i, step := range []struct {
+		gpus []Device // of the reload
+		lost []string // evald_gpu_lost by number
+		have []int32
+	}{
+		{gpus, []string{"0:0", "1:1", "2:0"}, []int32{0, 1, 2}},
+		{[]Device{{Index: 0, Working: true}}, []string{"0:0", "1:1"}, []int32{0}},
+		{nil, []string{"1:1"}, nil},
+		{nil, []string{"1:1"}, nil},
+		{[]Device{{Index: 1, Working: true}}, []string{"1:0"}, []int32{1}},
+		{nil, nil, nil},
+	} {
+		if gpus = step.gpus; i > 0 {
+			s.Reload()
+		}
+		var lost []string
+		for _, m := range regexp.MustCompile(`(?m)^evald_gpu_lost\{gpu="(\d)".*\} (\d)$`).FindAllStringSubmatch(s.metricsText(), -1) {
+			lost = append(lost, m[1]+":"+m[2])
+		}
+		config := gametest.Must(s.api.ModelConfig(t.Context(), &kserve.ModelConfigRequest{Name: "stub"}))(t)
+		if have := config.Config.InstanceGroup[0].Gpus; !slices.Equal(lost, step.lost) || !slices.Equal(have, step.have) {
+			t.Errorf("step %d: lost %v, GPUs %v, want %v and %v", i, lost, have, step.lost, step.have)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"time"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -51,7 +50,7 @@ func (s *Server) grpcServer() *grpc.Server {
 	}
 	options = append(options, grpc.Creds(watchedCredentials{creds, s}))
 	if s.config.Traces != nil {
-		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.config.Traces), otelgrpc.WithPropagators(propagator))))
+		options = append(options, grpc.StatsHandler(s.tracedCalls()))
 	}
 	g := grpc.NewServer(options...)
 	counted := grpcCalls{g, s}

@@ -154,7 +154,7 @@ func TestLongHeadersHTTP(t *testing.T) {
 			log := new(safeBuffer)
 			c.Log = slog.New(slog.NewTextHandler(log, nil))
 			if encrypted {
-				c.TLS = gametest.Must(ReadTLS(text(cert), text(key), nil))(t)
+				c.Access = gametest.Must(ReadTLS(text(cert), text(key), nil))(t)
 			}
 			s := serve(t, c)
 			dials := 0

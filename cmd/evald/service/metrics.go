@@ -225,9 +225,14 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	count("evald_access_reload_failures_total", "Attempts to read certificates and tokens anew that failed; the old ones stay in force.", c.server.accessFailures.Load())
 	count("evald_long_headers_total", "Calls that were refused because their headers are too long.", c.server.longHeaders.Load())
 	count("evald_closed_headers_total", "Connections that were closed because headers were far too long, slow or malformed.", c.server.closedHeaders.Load())
+	for file, end := range c.server.access.Load().Ends {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("evald_certificate_expiry_timestamp_seconds",
+			"When the first certificate of a file ends, in seconds since 1970.", []string{"file"}, nil), prometheus.GaugeValue, float64(end.Unix()), file)
+	}
 	if lost := c.server.config.LinesLost; lost != nil {
 		count("evald_log_lines_dropped_total", "Lines of the log that standard error has not accepted in time.", lost())
 	}
+	c.server.clients.collect(out)
 	for _, p := range c.server.openPorts() {
 		p.collect(out)
 	}
@@ -299,7 +304,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	if m.searches {
 		return
 	}
-	for _, d := range m.devices() {
+	for _, d := range m.devicesAndLost() {
 		at := strconv.Itoa(d.Index)
 		gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", flag(d.Working), "gpu", at)
 		gauge("evald_gpu_lost", "1 after a fault that no attempt has mended: only a new process can use the GPU.", flag(d.Lost), "gpu", at)

@@ -33,6 +33,7 @@ type model struct {
 	config    Model           // the Model from which it was loaded
 	changed   any             // Config.Changed when it was loaded; written with the Server's loading and models.mu locked
 	inFlight  int             // maximum number of concurrent batches
+	lost      []Device        // GPUs that earlier generations have lost: a reload neither mends nor hides them
 	evaluator *eval.Evaluator // for rows of requests and leaves of searches
 	batcher   *queue.Batcher  // its backend: the queue of the rows
 	bytes     int64           // memory reserved in the budget
@@ -95,6 +96,17 @@ func (l *Loaded) devices() []Device {
 	return l.Devices()
 }
 
+// devicesAndLost returns these GPUs, and those that earlier generations have lost.
+func (m *model) devicesAndLost() []Device {
+	all := slices.Clone(m.devices())
+	for _, lost := range m.lost {
+		if !slices.ContainsFunc(all, func(d Device) bool { return d.Index == lost.Index }) {
+			all = append(all, lost)
+		}
+	}
+	return all
+}
+
 // searching returns the model "search", which evaluates its leaves with another model.
 func (s *Server) searching(with *model) *model {
 	m := *with
@@ -108,6 +120,7 @@ func (s *Server) prepare(want Model, old *model) (*model, error) {
 	m := &model{name: want.Name, ref: want.Ref(), config: want, Settings: want.Settings, stats: new(stats), holders: new(atomic.Int64)}
 	if old != nil {
 		m.stats = old.stats
+		m.lost = slices.DeleteFunc(old.devicesAndLost(), func(d Device) bool { return !d.Lost })
 	}
 	var err error
 	if m.changed, err = s.changed(want); err != nil {

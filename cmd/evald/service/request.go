@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
 	"github.com/evald/evald/engine/ask"
@@ -309,11 +307,7 @@ func (s *Server) evaluate(ctx context.Context, m *model, r *request) (err error)
 		err = s.evaluateRows(ctx, m, r, b)
 	}
 	t.queue, t.infer = r.waited.Queued, r.waited.Computed
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(attribute.String("evald.model", m.name), attribute.Int("evald.rows", r.rows),
-			attribute.String("evald.board", b.Board.Rules().String()),
-			attribute.Int64("evald.queue_us", t.queue.Microseconds()), attribute.Int64("evald.infer_us", t.infer.Microseconds()))
-	}
+	r.trace(ctx)
 	if err != nil {
 		return toStatus(err)
 	}

@@ -42,9 +42,10 @@ func (r *request) attributes(status any) []any {
 	return a
 }
 
-// logged logs an answered request: every one at level debug, and also, with its reason, a refused one at level info. refusal is the reason,
-// or "". status is as in attributes.
+// logged counts a request that has ended for its client, and logs it: every one at level debug, and also, with its reason, a refused one at
+// level info. refusal is the reason, or "". status is as in attributes.
 func (s *Server) logged(r *request, status any, refusal string) {
+	s.clients.count(r, status)
 	log, now := s.config.Log, time.Now()
 	if log.Enabled(context.Background(), slog.LevelDebug) {
 		log.Debug("request", append(r.attributes(status), "duration", now.Sub(r.began))...)

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,7 +23,7 @@ import (
 func (s *Server) handler() http.Handler {
 	mux, calls := http.NewServeMux(), grpcService{Server: s}
 	handle := func(pattern string, g group, answer func(w http.ResponseWriter, r *http.Request) error) {
-		mux.Handle(pattern, s.guard(g, answer))
+		mux.Handle(pattern, s.traced(g, s.guard(g, answer)))
 	}
 	// Triton's clients use the status alone, KServe's the body.
 	state := func(w http.ResponseWriter, body map[string]any, ok bool) error {
@@ -100,10 +99,7 @@ func (s *Server) handler() http.Handler {
 			return nil
 		})
 	}
-	if s.config.Traces == nil {
-		return mux
-	}
-	return otelhttp.NewHandler(mux, "rest", otelhttp.WithTracerProvider(s.config.Traces), otelhttp.WithPropagators(propagator))
+	return mux
 }
 
 func (s *Server) restIndex(w http.ResponseWriter, r *http.Request) error {

@@ -161,9 +161,14 @@ func TestBrowserToken(t *testing.T) {
 // selfSigned writes a certificate for 127.0.0.1, which has signed itself, and its key.
 func selfSigned(t *testing.T, dir, name string) (certificate, key string) {
 	t.Helper()
+	return selfSignedUntil(t, dir, name, time.Now().Add(time.Hour))
+}
+
+func selfSignedUntil(t *testing.T, dir, name string, end time.Time) (certificate, key string) {
+	t.Helper()
 	private := gametest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der := gametest.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
@@ -184,7 +189,7 @@ func TestMutualTLS(t *testing.T) {
 
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	text := func(path string) []byte { return gametest.Must(os.ReadFile(path))(t) }
-	c.TLS = gametest.Must(ReadTLS(text(cert), text(key), text(mine)))(t)
+	c.Access = gametest.Must(ReadTLS(text(cert), text(key), text(mine)))(t)
 	s := serve(t, c)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(text(cert))

@@ -59,6 +59,7 @@ type Server struct {
 	codes    *prometheus.CounterVec // gRPC calls by their code
 	statuses *prometheus.CounterVec // requests of the HTTP port by their status
 	refusals limiter
+	clients  clients
 	page     http.Handler // nil: no page
 	endPage  func()
 
@@ -97,7 +98,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, board: board, health: health.NewServer(), memory: newBudget(c.Limits.Memory), endPage: func() {},
-		methods: map[string]string{}, readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
+		methods: map[string]string{}, clients: clients{by: map[string]*clientCounts{}}, readingHealth: &slots{n: leastSlots}, large: places.New(runtime.GOMAXPROCS(0)), thoughts: places.ForPage(c.Limits.Page),
 	}
 	s.reading = &slots{n: max(leastSlots, int(c.Limits.Memory/4)/s.messageCost())}
 	s.metrics = s.newMetrics()
@@ -115,6 +116,7 @@ func New(c Config) (*Server, error) {
 		s.accessFiles.seen = s.accessFiles.tried
 	}
 	s.access.Store(&s.config.Access)
+	s.warnOfEnds()
 	if err := s.replace(c.Models, c.Models); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("serve: %w", err)
@@ -280,7 +282,7 @@ func (s *Server) openPorts() []*connections {
 // over gRPC. So a balancer that moves no connection loses no request. drain waits up to DrainTime for the answers to all accepted requests.
 func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	s.enterState(notReady)
-	s.config.Log.Info("not ready any more", "accepts requests for", s.config.DrainDelay)
+	s.config.Log.Info("not ready any more", "drain_delay", s.config.DrainDelay)
 	time.Sleep(s.config.DrainDelay)
 	stopped := finished(g.GracefulStop) // asks clients to call elsewhere, and answers what they have sent before they know
 	select {
@@ -289,7 +291,7 @@ func (s *Server) drain(g *grpc.Server, web *http.Server) error {
 	}
 	s.enterState(draining)
 	s.mu.Lock()
-	s.config.Log.Info("accepts no more requests", "under way", s.requests)
+	s.config.Log.Info("accepts no more requests", "under_way", s.requests)
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTime)
 	defer cancel()

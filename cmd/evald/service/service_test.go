@@ -37,6 +37,7 @@ type serving struct {
 	conn  *grpc.ClientConn // of api
 	rest  string           // URL
 	grpc  string           // HOST:PORT
+	watch string           // URL of the metrics
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -75,7 +76,7 @@ func serveOn(t testing.TB, c Config, rest, calls string) *serving {
 	}
 	l := Listeners{HTTP: listen(rest), GRPC: listen(calls), Metrics: listen("127.0.0.1:0")}
 	ctx, stop := context.WithCancel(context.Background())
-	out := &serving{Server: s, rest: "http://" + l.HTTP.Addr().String(), grpc: l.GRPC.Addr().String(), stop: stop, ended: make(chan error, 1)}
+	out := &serving{Server: s, rest: "http://" + l.HTTP.Addr().String(), grpc: l.GRPC.Addr().String(), watch: "http://" + l.Metrics.Addr().String() + "/metrics", stop: stop, ended: make(chan error, 1)}
 	out.conn = out.connect(t)
 	out.api = kserve.NewGRPCInferenceServiceClient(out.conn)
 	if s.access.Load().TLS != nil {
