@@ -360,6 +360,9 @@ func testGPUWatched(t *testing.T, env []string) {
 				t.Errorf("after a reload: %d %s", status, answer)
 			}
 		}
+		if status, answer := s.ask(t); name == "gpu" && status != http.StatusServiceUnavailable { // a client may ask another server
+			t.Errorf("a request after the loss: %d %s, want 503", status, answer)
+		}
 		if ready, serves := s.ready(t); ready != want.ready || serves != want.serves {
 			t.Errorf("%s: probes see %d and %v, want %d and %v", name, ready, serves, want.ready, want.serves)
 		}

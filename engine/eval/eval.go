@@ -7,6 +7,7 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -64,6 +65,9 @@ type UnsupportedError struct {
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("model %s does not know %v: it knows %s; %s", short.Text(e.Model), e.Rules, e.Games, e.Instead)
 }
+
+// ErrUnavailable means that nothing evaluates batches now, because no device works. The same batch may be answered later, or elsewhere.
+var ErrUnavailable = errors.New("no device works")
 
 // Search is the constants with which PUCT searches are strongest with a network. They depend on how certain its policy is and on how much
 // its values differ, so every network may need its own.

@@ -218,7 +218,7 @@ func (e *Backend) noDevice() error {
 		errs[i] = d.last
 		d.mu.Unlock()
 	}
-	return fmt.Errorf("gpu: no device works: %w", errors.Join(errs...))
+	return fmt.Errorf("gpu: %w: %w", eval.ErrUnavailable, errors.Join(errs...))
 }
 
 // Stats returns the counts so far, of each device.

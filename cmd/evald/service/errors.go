@@ -70,7 +70,7 @@ func toStatus(err error) error {
 		code = codes.InvalidArgument
 	case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrLate):
 		code = codes.ResourceExhausted
-	case errors.Is(err, queue.ErrClosed):
+	case errors.Is(err, queue.ErrClosed), errors.Is(err, eval.ErrUnavailable):
 		code = codes.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded

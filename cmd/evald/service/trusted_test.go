@@ -178,7 +178,7 @@ func TestProxyProtocol(t *testing.T) {
 		s, log := serveAnnounced(t, func(c *Config) {
 			if encrypted {
 				text := func(path string) []byte { return gametest.Must(os.ReadFile(path))(t) }
-				c.TLS = gametest.Must(ReadTLS(text(cert), text(key), nil))(t)
+				c.Access = gametest.Must(ReadTLS(text(cert), text(key), nil))(t)
 			}
 		})
 		address := strings.TrimPrefix(strings.TrimPrefix(s.rest, "https://"), "http://")
