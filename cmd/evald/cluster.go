@@ -54,7 +54,7 @@ type clusterFlags struct {
 	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers. Prefer EVALD_WORKER_PASSWORD, which other users of this machine cannot see. Default: a random one, kept in the run's folder."`
 	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the built-in NATS server; with --tls-key."`
 	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
-	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, and of /metrics for Prometheus."`
+	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, of /metrics for Prometheus, and of /healthz for probes."`
 }
 
 // open starts the cluster's learner for the run in dir, and returns the function that plays the run's games on workers. The caller must
@@ -99,6 +99,7 @@ func (c clusterFlags) serveMetrics(l *cluster.Learner) (stop func(), err error) 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(l)
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) { _ = l.Status() }) // answers while the learner does
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	page, err := web.Cluster(l.Status)
 	if err != nil {

@@ -92,12 +92,12 @@ func TestLearnCluster(t *testing.T) {
 	if status, out, stderr := evald(t, "", "cluster", "status", url); status != exitOK || !strings.HasPrefix(out, "generation ") || !strings.Contains(out, " workers play ") {
 		t.Errorf("status %d, output %q, errors %q", status, out, stderr)
 	}
-	for path, want := range map[string]string{"/": "Networks in use", "/metrics": "evald_cluster_networks "} {
+	for path, want := range map[string]string{"/": "Networks in use", "/healthz": "", "/metrics": "evald_cluster_networks "} {
 		answer := gametest.Must(http.Get("http://" + metrics + path))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: %v, %q, want %q", path, err, text, want)
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, %s %q, want %q", path, err, answer.Status, text, want)
 		}
 	}
 	wrong := strings.Replace(url, "worker:", "worker:x", 1)
