@@ -29,6 +29,9 @@ func (e *Evaluator) Best(ctx context.Context, c *Choices) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("evaluate: %w", err)
 	}
+	if c.Board == nil {
+		return fmt.Errorf("evaluate: choices have no board")
+	}
 	if n := len(c.Pos); len(c.Action) != n || len(c.Value) != n || len(c.Source) != n {
 		return fmt.Errorf("evaluate: choices of %d positions have room for %d actions, %d values and %d sources", n, len(c.Action), len(c.Value), len(c.Source))
 	}

@@ -77,6 +77,7 @@ func TestBestRefuses(t *testing.T) {
 		ctx    context.Context
 		damage func(*eval.Choices)
 	}{
+		"no board":            {t.Context(), func(c *eval.Choices) { c.Board = nil }},
 		"no room for actions": {t.Context(), func(c *eval.Choices) { c.Action = c.Action[:2] }},
 		"no room for values":  {t.Context(), func(c *eval.Choices) { c.Value = nil }},
 		"too many sources":    {t.Context(), func(c *eval.Choices) { c.Source = append(c.Source, eval.None) }},
