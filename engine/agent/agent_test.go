@@ -342,7 +342,8 @@ func TestLostExact(t *testing.T) {
 	}
 }
 
-// With probes a policy plays its likeliest move that they prove to keep the result. Moves of the same probability have the order of their numbers.
+// Without probes a policy plays its likeliest move, and with them the likeliest that they prove to keep the
+// result. Moves of the same probability have the order of their numbers.
 func TestPolicyExact(t *testing.T) {
 	changed := 0
 	for _, b := range gametest.Boards() {
@@ -364,7 +365,10 @@ func TestPolicyExact(t *testing.T) {
 			if got := move(t, exact, b, p); got != want {
 				t.Errorf("%v, %+v: plays %d, want %d", b.Rules(), p, got, want)
 			}
-			if move(t, plain, b, p) != want {
+			switch got := move(t, plain, b, p); {
+			case got != likely[0]:
+				t.Errorf("%v, %+v: plays %d without probes, want %d", b.Rules(), p, got, likely[0])
+			case got != want:
 				changed++
 			}
 		}

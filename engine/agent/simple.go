@@ -166,22 +166,37 @@ func (a policy) Move(ctx context.Context, b *game.Board, p game.Position) (int, 
 
 // Moves finds the moves of many positions in one batch.
 func (a policy) Moves(ctx context.Context, b *game.Board, positions []game.Position, actions []int) error {
-	batch, mirrored := eval.NewBatch(b, len(positions)), make([]bool, len(positions))
+	best, mirrored := eval.NewChoices(b, len(positions)), make([]bool, len(positions))
 	for i, p := range positions {
-		batch.Pos[i], mirrored[i] = b.Canonical(p)
+		best.Pos[i], mirrored[i] = b.Canonical(p)
 	}
-	if err := a.Evaluate(ctx, batch); err != nil {
+	var err error
+	if best.Action = actions; a.exact.For(b) == nil {
+		err = a.Best(ctx, best)
+	} else {
+		err = a.keep(ctx, b, best.Pos, actions)
+	}
+	if err != nil {
 		return fmt.Errorf("policy: %w", err)
+	}
+	for i, m := range mirrored {
+		if m {
+			actions[i] = b.MirrorAction(actions[i])
+		}
+	}
+	return nil
+}
+
+// keep finds the likeliest moves that are proved to keep the result.
+func (a policy) keep(ctx context.Context, b *game.Board, positions []game.Position, actions []int) error {
+	batch := eval.NewBatch(b, len(positions))
+	copy(batch.Pos, positions)
+	if err := a.Evaluate(ctx, batch); err != nil {
+		return err
 	}
 	prober := a.exact.For(b)
 	return jobs.Each(ctx, runtime.GOMAXPROCS(0), len(positions), func(_ context.Context, _, i int) error {
-		likely := likeliest(b, batch.Pos[i], batch.PolicyRow(i))
-		if actions[i] = likely[0]; prober != nil {
-			actions[i] = prober.Choose(batch.Pos[i], likely)
-		}
-		if mirrored[i] {
-			actions[i] = b.MirrorAction(actions[i])
-		}
+		actions[i] = prober.Choose(positions[i], likeliest(b, positions[i], batch.PolicyRow(i)))
 		return nil
 	})
 }

@@ -2,7 +2,8 @@
 // A Backend computes raw answers. An Evaluator wraps a Backend in a fixed order of steps; all callers use an Evaluator. Fallback and
 // Mirrored are backends that wrap backends.
 //
-// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, cache.go, fallback.go (with Mirrored), source.go.
+// Read eval.go (Batch, Backend), evaluator.go (the steps), rules.go, exact.go, best.go (Choices),
+// cache.go, fallback.go (with Mirrored), source.go.
 package eval
 
 import (

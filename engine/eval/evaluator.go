@@ -9,13 +9,14 @@ import (
 	"github.com/evald/evald/engine/game"
 )
 
-// Evaluator answers positions with a Backend. Evaluate is for answers that are shown or stored, Leaves for tree searches. Both are safe for
-// concurrent use. A batch passes these steps in order:
+// Evaluator answers positions with a Backend. Evaluate is for answers that are shown or stored, Best
+// for callers that need no more of them than a move and a value, Leaves for tree searches. All are safe
+// for concurrent use. A batch passes these steps in order:
 //
 //	ready     the slices have the right lengths, the backend supports the board, and the context has not ended
 //	finished  the rules answer games that are over (Leaves refuses them)
-//	rules     the rules answer positions that the next stones decide (Evaluate alone; see Outlook of game.Board)
-//	exact     a solver answers the positions that it proves, with Options.Exact (Evaluate alone)
+//	rules     the rules answer positions that the next stones decide (not Leaves; see Outlook of game.Board)
+//	exact     a solver answers the positions that it proves, with Options.Exact (not Leaves)
 //	cache     earlier answers, with a Cache
 //	backend   computes; a Fallback asks its stages in turn, a queue.Batcher merges callers' rows
 //
@@ -95,43 +96,62 @@ func (e *Evaluator) Raw() *Evaluator {
 // Evaluate does not retain b. After an error the contents of WDL, Policy and Source are unspecified. If ctx has ended, the error wraps
 // ctx.Err().
 func (e *Evaluator) Evaluate(ctx context.Context, b *Batch) error {
-	return e.answer(ctx, b, false)
+	if err := e.ready(ctx, b); err != nil {
+		return err
+	}
+	if err := e.answer(ctx, b.Board, b.Pos, b.decide, func(w *undecided, first, last int) { w.giveBack(b, first, last) }); err != nil {
+		return err
+	}
+	e.answered(b.Source)
+	return nil
 }
 
 // Leaves fills every row with the backend's raw answer, even if the next stones decide the position: trees apply the rules themselves. If a
 // game is over, it returns an error that names the row. Otherwise it is like Evaluate.
 func (e *Evaluator) Leaves(ctx context.Context, b *Batch) error {
-	return e.answer(ctx, b, true)
+	if err := e.ready(ctx, b); err != nil {
+		return err
+	}
+	if err := b.Unfinished(); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	if err := e.compute(ctx, b); err != nil {
+		return err
+	}
+	e.answered(b.Source)
+	return nil
 }
 
-// answer is Evaluate, or Leaves if raw is set.
-func (e *Evaluator) answer(ctx context.Context, b *Batch, raw bool) (err error) {
+func (e *Evaluator) ready(ctx context.Context, b *Batch) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
-	if err := e.Supports(b.Board); err != nil {
+	return e.Supports(b.Board)
+}
+
+func (e *Evaluator) answered(by []Source) {
+	if e.options.OnAnswers != nil {
+		e.options.OnAnswers(by)
+	}
+}
+
+// reader reads the answers of rows first up to last of w.
+type reader func(w *undecided, first, last int)
+
+// answer passes positions through the steps: finished, rules, exact, cache, backend. It calls decide and
+// read once for each of them.
+func (e *Evaluator) answer(ctx context.Context, b *game.Board, all []game.Position, decide decider, read reader) error {
+	w := e.work.Get().(*undecided)
+	defer e.work.Put(w)
+	w.take(b, all, e.options.OwnRules, decide)
+	if err := w.prove(ctx, e.options.Exact, read); err != nil {
 		return err
 	}
-	if raw {
-		if err := b.Unfinished(); err != nil {
-			return fmt.Errorf("evaluate: %w", err)
-		}
-		err = e.compute(ctx, b)
-	} else {
-		w := e.work.Get().(*undecided)
-		defer e.work.Put(w)
-		w.take(b, e.options.OwnRules) // finished, rules
-		if err := w.prove(ctx, e.options.Exact, b); err != nil {
-			return err
-		}
-		if err = e.compute(ctx, &w.batch); err == nil {
-			w.giveBack(b)
-		}
+	if err := e.compute(ctx, &w.batch); err != nil {
+		return err
 	}
-	if err == nil && e.options.OnAnswers != nil {
-		e.options.OnAnswers(b.Source)
-	}
-	return err
+	read(w, 0, len(w.open))
+	return nil
 }
 
 // compute answers unfinished games: cache, backend.

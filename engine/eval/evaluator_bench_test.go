@@ -23,46 +23,62 @@ func (c copying) Compute(_ context.Context, b *eval.Batch) error {
 	return nil
 }
 
-// BenchmarkEvaluator is the time of a core for a row without the backend's: the steps of Evaluate
-// and Leaves around a backend that copies answers. Open positions all reach the backend; of random
-// ones, the rules decide many. With several callers, the time is that of each core, if there is one
-// for each caller.
+// BenchmarkEvaluator is the time of a core for a row without the backend's: the steps of Evaluate,
+// Best and Leaves around a backend that copies answers. Open positions all reach the backend; of random
+// ones, the rules decide many. "chosen" is what callers would do without Best. With several callers, the
+// time is that of each core, if there is one for each caller.
 func BenchmarkEvaluator(b *testing.B) {
 	const most = 1 << 16
 	random := gametest.Rand(1)
 	kinds := map[string][]game.Position{"open": gametest.Open(random, board, most), "random": gametest.Positions(random, board, most, true)}
 	answers := batch(kinds["open"]...)
 	for i, p := range answers.Pos {
-		answers.SharePolicy(i, board.Legal(p))
+		for l := board.Legal(p); !l.IsZero(); l = l.WithoutFirst() {
+			answers.PolicyRow(i)[board.Action(l.First())] = random.Float32() / 4
+		}
 		copy(answers.WDLRow(i), []float32{0.5, 0.25, 0.25})
 		answers.Source[i] = eval.GPU
 	}
 	plain := eval.New(copying{answers}, eval.Options{})
 	fallback := eval.New(eval.Fallback{{Name: "gpu", Backend: copying{answers}}}, eval.Options{})
-	for _, kind := range []string{"open", "random", "leaves", "fallback"} {
+	for _, kind := range []string{"open", "chosen", "best", "random", "leaves", "fallback"} {
 		for _, rows := range []int{64, 1024, most} {
 			for _, callers := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/rows=%d/callers=%d", kind, rows, callers), func(b *testing.B) {
-					ask, batches := plain.Evaluate, make([]*eval.Batch, callers)
-					for i := range batches {
-						batches[i] = batch(kinds["open"][:rows]...)
+					asks := make([]func() error, callers)
+					for i := range asks {
+						own := batch(kinds["open"][:rows]...)
+						asks[i] = func() error { return plain.Evaluate(b.Context(), own) }
 						switch kind {
+						case "chosen":
+							best := eval.NewChoices(board, rows)
+							asks[i] = func() error {
+								err := plain.Evaluate(b.Context(), own)
+								for i := range own.Pos {
+									best.Action[i], best.Value[i], best.Source[i] = chooseSlowly(own, i)
+								}
+								return err
+							}
+						case "best":
+							best := eval.NewChoices(board, rows)
+							copy(best.Pos, own.Pos)
+							asks[i] = func() error { return plain.Best(b.Context(), best) }
 						case "random":
-							copy(batches[i].Pos, kinds["random"])
+							copy(own.Pos, kinds["random"])
 						case "leaves":
-							ask = plain.Leaves
+							asks[i] = func() error { return plain.Leaves(b.Context(), own) }
 						case "fallback":
-							ask = fallback.Evaluate
+							asks[i] = func() error { return fallback.Evaluate(b.Context(), own) }
 						}
-						gametest.OK(b, ask(b.Context(), batches[i])) // the first call allocates memory
+						gametest.OK(b, asks[i]()) // the first call allocates memory
 					}
 					b.ReportAllocs()
 					b.ResetTimer()
 					var all sync.WaitGroup
-					for _, own := range batches {
+					for _, ask := range asks {
 						all.Go(func() {
 							for n := 0; n < b.N; n += rows {
-								if err := ask(b.Context(), own); err != nil {
+								if err := ask(); err != nil {
 									b.Error(err)
 									return
 								}

@@ -56,8 +56,8 @@ func prove(_ int, of proving, first, last int) error {
 	return nil
 }
 
-// prove answers the rows of b that the backend proves, and keeps the other rows in w.
-func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
+// prove passes the rows that the backend proves to read, and keeps the others in w.
+func (w *undecided) prove(ctx context.Context, exact Backend, read reader) error {
 	if exact == nil || len(w.open) == 0 {
 		return nil
 	}
@@ -71,12 +71,9 @@ func (w *undecided) prove(ctx context.Context, exact Backend, b *Batch) error {
 			n++
 			continue
 		}
-		copy(b.WDLRow(o.row), w.batch.WDLRow(j))
-		copy(b.PolicyRow(o.row), w.batch.PolicyRow(j))
-		if !o.plain {
-			b.applyRules(&o) // the policy of a lost row omits moves that lose at once
-		}
-		b.Source[o.row] = Solved
+		w.applyRules(j, j+1) // the policy of a lost row omits moves that lose at once
+		w.batch.Source[j] = Solved
+		read(w, j, j+1)
 	}
 	w.open, w.batch = w.open[:n], w.memory.Slice(0, n)
 	return nil

@@ -14,77 +14,80 @@ import (
 //     position after it, seen from here; and so on until there is a choice. Source Forced, or Rules if forced moves lead to a decided game.
 //   - Otherwise the backend's answer, without the moves after which the other side wins at once.
 
-// undecided holds the rows of a batch that the rules do not decide.
+// undecided holds the rows of a call that the rules do not decide.
 type undecided struct {
 	memory Batch
 	batch  Batch // the rows of memory in use
 	open   []open
 
-	// take and giveBack handle as many rows at a time, so that these stay in the cache.
+	// take and giveBack handle at most 64 rows at a time, so that these stay in the cache.
 	outlooks [64]game.Outlook
 }
 
 // open is what the rules say of a row of undecided.
 type open struct {
 	moves game.Bits // Moves and Plies of its game.Outlook
-	row   int       // of the caller's batch
+	row   int       // of the caller
 	plies uint8
-	plain bool // the backend's answer is the row's answer
+	plain bool // the answer in undecided.batch is the row's answer
 }
 
-// take answers the rows of b that the rules decide, and collects the others. With ownRules it answers finished games only.
-func (w *undecided) take(b *Batch, ownRules bool) {
-	w.memory.Reset(b.Board, len(b.Pos))
-	w.open = slices.Grow(w.open[:0], len(b.Pos))
+// decider answers row i of the caller with a result known from the rules, by equally good moves. There
+// are no moves if the game is over.
+type decider func(i int, result game.Result, moves game.Bits, s Source)
+
+// take passes the positions that the rules decide to decide, and collects the others. With ownRules the
+// rules decide finished games only.
+func (w *undecided) take(b *game.Board, all []game.Position, ownRules bool, decide decider) {
+	w.memory.Reset(b, len(all))
+	w.open = slices.Grow(w.open[:0], len(all))
 	if ownRules {
-		for i, p := range b.Pos {
-			if !b.AnswerTerminal(i) {
-				w.memory.Pos[len(w.open)] = p
-				w.open = append(w.open, open{row: i, plain: true})
+		for i, p := range all {
+			if result := b.Result(p); result != game.Ongoing {
+				decide(i, result, game.Bits{}, Terminal)
+				continue
 			}
+			w.memory.Pos[len(w.open)] = p
+			w.open = append(w.open, open{row: i, plain: true})
 		}
 	} else {
-		for i := 0; i < len(b.Pos); i += len(w.outlooks) {
-			w.takeOutlooks(b, i, min(i+len(w.outlooks), len(b.Pos)))
+		for i := 0; i < len(all); i += len(w.outlooks) {
+			w.takeOutlooks(b, all, i, min(i+len(w.outlooks), len(all)), decide)
 		}
 	}
 	w.batch = w.memory.Slice(0, len(w.open))
 }
 
-// takeOutlooks is take for rows first up to last, at most as many as w has outlooks.
-func (w *undecided) takeOutlooks(b *Batch, first, last int) {
-	b.Board.Outlooks(w.outlooks[:], b.Pos[first:last])
+// takeOutlooks is take for rows first up to last, at most 64.
+func (w *undecided) takeOutlooks(b *game.Board, all []game.Position, first, last int, decide decider) {
+	b.Outlooks(w.outlooks[:], all[first:last])
 	for i := first; i < last; i++ {
 		o := &w.outlooks[i-first]
 		if o.Result == game.Ongoing {
 			w.memory.Pos[len(w.open)] = o.Next
-			w.open = append(w.open, open{o.Moves, i, uint8(o.Plies), o.Moves == b.Board.Legal(b.Pos[i])})
+			w.open = append(w.open, open{o.Moves, i, uint8(o.Plies), o.Moves == b.Legal(all[i])})
 			continue
 		}
 		source := Rules
 		if o.Moves.IsZero() {
 			source = Terminal
 		}
-		b.decide(i, o.Result, o.Moves, source)
+		decide(i, o.Result, o.Moves, source)
 	}
 }
 
-// giveBack answers the rows of b that take collected. It copies neighbours together.
-func (w *undecided) giveBack(b *Batch) {
+// giveBack copies rows first up to last of w to their rows of b, neighbours together.
+func (w *undecided) giveBack(b *Batch, first, last int) {
 	actions := b.Board.Actions()
-	for j := 0; j < len(w.open); {
+	for j := first; j < last; {
 		i, n := w.open[j].row, 1
-		for n < len(w.outlooks) && j+n < len(w.open) && w.open[j+n].row == i+n {
+		for n < len(w.outlooks) && j+n < last && w.open[j+n].row == i+n {
 			n++
 		}
+		w.applyRules(j, j+n)
 		copy(b.WDL[3*i:], w.batch.WDL[3*j:3*(j+n)])
 		copy(b.Policy[actions*i:], w.batch.Policy[actions*j:actions*(j+n)])
 		copy(b.Source[i:], w.batch.Source[j:j+n])
-		for k := j; k < j+n; k++ {
-			if o := &w.open[k]; !o.plain {
-				b.applyRules(o)
-			}
-		}
 		j += n
 	}
 }
@@ -97,10 +100,20 @@ func (b *Batch) decide(i int, result game.Result, moves game.Bits, s Source) {
 	b.Source[i] = s
 }
 
-// applyRules changes the answer of row o.row, which is the backend's for the position after o.plies
-// forced moves.
-func (b *Batch) applyRules(o *open) {
-	i := o.row
+// applyRules turns rows first up to last, the backend's answers for positions after forced moves, into
+// the answers of the caller's rows. Later calls do nothing.
+func (w *undecided) applyRules(first, last int) {
+	for j := first; j < last; j++ {
+		if o := &w.open[j]; !o.plain {
+			o.plain = true
+			w.batch.applyRules(j, o)
+		}
+	}
+}
+
+// applyRules changes the answer of row i, which is the backend's for the position after o.plies forced
+// moves.
+func (b *Batch) applyRules(i int, o *open) {
 	if o.plies > 0 {
 		if o.plies&1 == 1 {
 			wdl := b.WDLRow(i)

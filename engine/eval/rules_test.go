@@ -150,8 +150,10 @@ func TestRulesAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	b, ruled := batch(positions(1, 256)...), eval.New(constant{}, eval.Options{})
+	best := eval.NewChoices(board, len(b.Pos))
+	copy(best.Pos, b.Pos)
 	if n := testing.AllocsPerRun(100, func() {
-		gametest.OK(t, ruled.Evaluate(t.Context(), b))
+		gametest.OK(t, errors.Join(ruled.Evaluate(t.Context(), b), ruled.Best(t.Context(), best)))
 	}); n > 0 {
 		t.Errorf("%v allocations a batch", n)
 	}

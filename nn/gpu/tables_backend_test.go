@@ -18,9 +18,10 @@ import (
 	"github.com/evald/evald/nn/pattern"
 )
 
-// A network of tables answers through sessions, slots and streams as the CPU does, in batches of one launch and of many, on two devices. An
-// answer that no kernel gives, a launch that fails and a lost context cost their batch alone, and are counted; the same batch is right
-// afterwards. Another board is an error.
+// A network of tables answers through sessions, slots and streams as the CPU does, in batches of one
+// launch and of many, on two devices; in make soak also in a batch that exceeds the memory of two
+// launches. An answer that no kernel gives, a launch that fails and a lost context cost their batch
+// alone, and are counted; the same batch is right afterwards. Another board is an error.
 func TestTablesBackend(t *testing.T) {
 	noGoroutineLeft(t)
 	on, said := devices(t, 2, turing), newEvents()
@@ -43,7 +44,11 @@ func TestTablesBackend(t *testing.T) {
 			}
 		}
 	}
-	for _, count := range []int{1, 17, 700} {
+	counts := []int{1, 17, 700}
+	if gametest.Soak() {
+		counts = append(counts, 3*slotAnswers/tablesAnswer) // more than the memory of two devices' launches
+	}
+	for _, count := range counts {
 		right(count)
 	}
 	for i, test := range []struct {
