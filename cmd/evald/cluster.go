@@ -51,7 +51,7 @@ type clusterFlags struct {
 	Listen     string `needs:"cluster" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Listen address of the built-in NATS server; :4222 is every address of this machine. (${default})"`
 	NATS       string `name:"nats" needs:"cluster" without:"listen" placeholder:"URL" help:"Use this NATS server instead of the built-in one."`
 	natsFlags
-	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers. Prefer EVALD_WORKER_PASSWORD, which other users of this machine cannot see. Default: a random one, kept in the run's folder."`
+	WorkerPassword string `needs:"cluster" without:"nats" placeholder:"PASSWORD" help:"Password of the workers. Prefer EVALD_WORKER_PASSWORD, which other users of this machine cannot see. Default: a random one, the same for all new runs of this user, so that workers can wait for the next run; it is kept in evald/cluster/password in the user's cache, and in the run's folder."`
 	TLSCert        string `name:"tls-cert" needs:"cluster" without:"nats" type:"path" placeholder:"FILE" help:"Certificate (PEM) of the built-in NATS server; with --tls-key."`
 	TLSKey         string `name:"tls-key" needs:"tls-cert" type:"path" placeholder:"FILE" help:"Its key (PEM)."`
 	Metrics        string `needs:"cluster" placeholder:"HOST:PORT" help:"Listen address of a page about the workers, of /metrics for Prometheus, and of /healthz for probes."`
@@ -63,6 +63,9 @@ func (c clusterFlags) open(ctx context.Context, dir string, notes io.Writer) (pl
 	o := cluster.Options{
 		Version: cluster.Protocol, Program: version(), Dir: filepath.Join(dir, "cluster"), Log: logTo(notes),
 		Server: cluster.Server{Listen: c.Listen, Certificate: c.TLSCert, Key: c.TLSKey, Password: c.WorkerPassword},
+	}
+	if cache, err := durable.CacheDir(); err == nil && cache != os.DevNull {
+		o.Shared = filepath.Join(cache, "cluster", "password")
 	}
 	if c.NATS != "" {
 		outside := c.to(c.NATS)

@@ -54,6 +54,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -163,9 +164,16 @@ func (c Connection) connect(name, inbox string, log *slog.Logger, more ...nats.O
 		return nil, err
 	}
 	p := cmp.Or(c.pace, usual)
+	var refused atomic.Bool // after it was connected, which is logged once
 	options := append(more, nats.Name(name+" "+inbox), nats.CustomInboxPrefix(inbox), nats.MaxReconnects(-1), nats.ReconnectWait(p.pause),
 		nats.ReconnectJitter(p.pause, p.pause), nats.PingInterval(10*time.Second), nats.Timeout(p.patience),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("the server objects", "error", err) }))
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if !errors.Is(err, nats.ErrAuthorization) {
+				log.Warn("the server objects", "error", err)
+			} else if !refused.Swap(true) { // it is of a learner that may end again
+				log.Warn("the server has another password now; waiting for one with this worker's: give all learners the same EVALD_WORKER_PASSWORD")
+			}
+		}))
 	if c.Credentials != "" {
 		options = append(options, nats.UserCredentials(c.Credentials))
 	}

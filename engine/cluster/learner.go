@@ -27,6 +27,7 @@ type Options struct {
 	Version string // Protocol; workers must have the same
 	Program string // version of the program, for people
 	Dir     string // folder for the run's number and the workers' password
+	Shared  string // file with the workers' password of all new runs, so that workers can wait for the next one; "" is a password of the run's own
 	Log     *slog.Logger
 
 	// Exactly one of the two is used: a server inside the learner, or one elsewhere.
@@ -98,7 +99,16 @@ func (l *Learner) begin() (err error) {
 // serve starts the server inside the learner and connects to it.
 func (l *Learner) serve() (err error) {
 	if l.password = l.o.Server.Password; l.password == "" {
-		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password"), rand.Text()); err != nil {
+		fresh := rand.Text()
+		if l.o.Shared != "" {
+			if err := durable.MkdirAllIn(durable.OS, filepath.Dir(l.o.Shared)); err != nil {
+				return err
+			}
+			if fresh, err = secret(durable.OS, l.o.Shared, fresh); err != nil {
+				return err
+			}
+		}
+		if l.password, err = secret(durable.OS, filepath.Join(l.o.Dir, "password"), fresh); err != nil {
 			return err
 		}
 	}

@@ -161,6 +161,37 @@ func TestOtherLearner(t *testing.T) {
 	}
 }
 
+// A worker waits while learners of another password have its address, and plays for the next one of its own. New runs that share a
+// password's file have the same.
+func TestOtherPassword(t *testing.T) {
+	within(t, time.Minute)
+	listen, shared := freePort(t), filepath.Join(t.TempDir(), "user", "password")
+	begin := func(shared string) *cluster.Learner {
+		o := cluster.Options{Version: "v", Dir: t.TempDir(), Shared: shared, Log: quiet(), Server: cluster.Server{Listen: listen}}
+		return gametest.Must(cluster.Open(t.Context(), o.Hurried()))(t)
+	}
+	l := begin(shared)
+	var log lockedBuffer
+	work(t, cluster.WorkerOptions{Connection: connection(l), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	playSame(t, l, selfplay.Batch{Config: small(0), Games: 60}, new(ledger))
+	first := l.Join()
+	l.Close()
+	l = begin("") // of another user, for example
+	if l.Join() == first {
+		t.Error("a run without the file has its password")
+	}
+	for !strings.Contains(log.String(), "another password") {
+		time.Sleep(time.Millisecond)
+	}
+	l.Close()
+	l = begin(shared)
+	defer l.Close()
+	if l.Join() != first {
+		t.Errorf("workers join %s, and before %s", l.Join(), first)
+	}
+	playSame(t, l, selfplay.Batch{Config: small(0), Games: 60}, new(ledger))
+}
+
 // By TLS the games are played as without. What crosses the wire has no password in it.
 func TestTLS(t *testing.T) {
 	within(t, time.Minute)

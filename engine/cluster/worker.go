@@ -37,8 +37,8 @@ type WorkerOptions struct {
 	Kept func(generation int, numbers []int)
 }
 
-// Work plays games for the learner at a server until ctx ends, or until the learner (ErrRefused) or the server rejects this worker. If the
-// server or the learner is absent, even at the start, Work waits for it.
+// Work plays games for the learner at a server until ctx ends, until the learner rejects this worker (ErrRefused), or if the server rejects
+// it at the start. If the server or the learner is absent, even at the start, or later has another password, Work waits for it.
 func Work(ctx context.Context, o WorkerOptions) error {
 	home, err := ownDir(durable.OS, o.Dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *worker) dial(ctx context.Context, gone func(error)) (err error) {
 	})
 	back := nats.ReconnectHandler(func(*nats.Conn) { w.o.Log.Info("the server is back") })
 	for said := false; ; said = true {
-		if w.conn, err = w.o.connect(w.name, w.inbox, w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1)); err == nil {
+		if w.conn, err = w.o.connect(w.name, w.inbox, w.o.Log, closed, lost, back, nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort()); err == nil {
 			break
 		}
 		if !absent(err) {
