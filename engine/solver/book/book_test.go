@@ -358,6 +358,30 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// A solver that keeps its table from position to position, as the command's does, writes minimax's book.
+func TestSolver(t *testing.T) {
+	board := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true})
+	dir := t.TempDir()
+	plain, path := filepath.Join(dir, "minimax"), filepath.Join(dir, "solver")
+	m := newMinimax(board)
+	gametest.Must(build(t, plain, board, 7, m))(t)
+	var workers []book.Solve
+	for range 2 {
+		s := gametest.Must(solver.New(board, solver.Options{TableMiB: 1}))(t)
+		workers = append(workers, func(ctx context.Context, p game.Position) (int, error) {
+			r, err := s.Score(ctx, p)
+			return r.Score, err
+		})
+	}
+	gametest.Must(book.Build(t.Context(), path, board, 7, false, workers, nil))(t)
+	if !bytes.Equal(gametest.Must(os.ReadFile(path))(t), gametest.Must(os.ReadFile(plain))(t)) {
+		t.Error("the books differ")
+	}
+	if m.solved < 1000 {
+		t.Errorf("only %d positions", m.solved)
+	}
+}
+
 // Two programs build one book together: each solves parts that the other has not claimed, and the last to end writes the book.
 func TestTogether(t *testing.T) {
 	board := boards[0]
