@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -41,8 +40,8 @@ const (
 // Build solves all positions of the given number of plies, derives the scores of positions with fewer, and writes the book to path. If
 // results is set, it stores only the signs of the scores. Each worker solves one position at a time, in its own goroutine. Build resumes an
 // interrupted call, and shares the work with concurrent calls of other programs; the last to end writes the book, and the others return an
-// error. progress, if not nil, is called at once and after each position with the number of finished positions and of all positions. Its
-// calls do not overlap.
+// error. progress, if not nil, is called at once and after each position that this call solves, with the number of finished
+// positions and of all positions. Its calls do not overlap.
 func Build(ctx context.Context, path string, board *game.Board, plies int, results bool, workers []Solve, progress func(done, total int)) (*Book, error) {
 	b := &Book{board: board, results: results}
 	if err := b.enumerate(plies); err != nil {
@@ -69,8 +68,8 @@ func Build(ctx context.Context, path string, board *game.Board, plies int, resul
 }
 
 // lines lists the last level's positions in the order of one walk through all games, each as its index, or ^index if the walk meets its
-// mirror image. Neighbours in this order lead to the same positions, so a solver with a table needs a third of the nodes for 12 plies of
-// 7x6, and half in the order of keys.
+// mirror image. Neighbours in this order lead to the same positions, so a solver with a table needs half as many nodes as in the order of
+// keys. The images as met share more positions than the canonical ones: 8% fewer nodes for 12 plies of 7x6 with a table of 64 MiB.
 func (b *Book) lines() (order []int32) {
 	seen := make([][]bool, len(b.levels))
 	for n, level := range b.levels {
@@ -141,7 +140,7 @@ type building struct {
 	zip    *zstd.Encoder
 	unzip  *zstd.Decoder
 
-	mu       sync.Mutex // guards done, and calls of progress
+	mu       sync.Mutex // guards done; held during calls of progress
 	done     int
 	progress func(done, total int)
 }
@@ -182,37 +181,45 @@ func (a *building) count(n int) {
 func (a *building) solve(ctx context.Context, workers []Solve) error {
 	var missing []int
 	for number := 0; ; number++ {
-		from, to := a.part(number)
-		if from == to && number > 0 {
+		if from, to := a.part(number); from == to {
 			break
 		}
 		known, err := a.read(number)
 		if err != nil {
 			return err
 		}
-		if known {
-			a.done += to - from
-		} else {
+		if !known {
 			missing = append(missing, number)
 		}
 	}
 	a.count(0)
-	var others atomic.Int32
-	err := jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
-		err := a.solvePart(ctx, missing[item], workers[worker])
-		if errors.Is(err, durable.ErrInUse) {
-			others.Add(1)
-			return nil
+	for len(missing) > 0 {
+		inUse := make([]bool, len(missing))
+		err := jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
+			err := a.solvePart(ctx, missing[item], workers[worker])
+			if inUse[item] = errors.Is(err, durable.ErrInUse); inUse[item] {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	})
-	if n := others.Load(); err == nil && n > 0 {
-		return fmt.Errorf("other programs are solving the last parts (%d), and the last of them to end writes the book", n)
+		var left []int
+		for item, number := range missing {
+			if inUse[item] {
+				left = append(left, number)
+			}
+		}
+		if len(left) == len(missing) {
+			return fmt.Errorf("other programs are solving the last parts (%d), and the last of them to end writes the book", len(left))
+		}
+		missing = left
 	}
-	return err
+	return nil
 }
 
-// read reads a part's scores if its file is complete. Damaged parts count as missing.
+// read reads a part's scores, and counts them, if its file is complete. Damaged parts count as missing.
 func (a *building) read(number int) (known bool, err error) {
 	file, err := os.ReadFile(a.name(number))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,6 +244,9 @@ func (a *building) read(number int) (known bool, err error) {
 	for i, s := range scores {
 		a.found[from+i] = int8(s)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done += to - from
 	return true, nil
 }
 
@@ -246,19 +256,20 @@ func (a *building) partHeader(number int) []byte {
 	return binary.LittleEndian.AppendUint32(slices.Clone(a.header), uint32(number))
 }
 
-// solvePart claims a part, solves its positions and writes its file. The error wraps durable.ErrInUse if another program has claimed it.
+// solvePart reads a part or, if it is missing, claims it, solves its positions and writes its file. The error wraps durable.ErrInUse if
+// another program has claimed it. It claims no finished part, so the last program to finish one finds all others.
 func (a *building) solvePart(ctx context.Context, number int, solve Solve) error {
+	from, to := a.part(number)
+	if known, err := a.read(number); known || err != nil {
+		return err
+	}
 	file, err := durable.Create(a.name(number))
 	if err != nil {
 		return err
 	}
 	defer file.Abort()
-	from, to := a.part(number)
-	if known, err := a.read(number); err != nil {
+	if known, err := a.read(number); known || err != nil { // another program has just finished it
 		return err
-	} else if known { // another program has finished it meanwhile
-		a.count(to - from)
-		return nil
 	}
 	scores := make([]byte, 0, to-from)
 	for k := from; k < to; k++ {
