@@ -443,6 +443,36 @@ func TestScores(t *testing.T) {
 	}
 }
 
+// The positions that go on and those that the last stone won are as many as others count (OEIS A212693). The book has one of two mirror
+// images.
+func TestCounts(t *testing.T) {
+	results, board := book.Results(game.Connect4), game.MustBoard(game.Connect4)
+	images := func(p game.Position) int {
+		if board.Mirror(p) == p {
+			return 1
+		}
+		return 2
+	}
+	var won map[game.Position]bool // canonical, by the last stone
+	for n, want := range []int{1, 7, 49, 238, 1120, 4263, 16422, 54859, 184275, 558186} {
+		got, next := 0, map[game.Position]bool{}
+		for p := range won {
+			got += images(p)
+		}
+		for p := range results.Positions(n) {
+			got += images(p)
+			for l := board.Wins(p); !l.IsZero(); l = l.WithoutFirst() {
+				c, _ := board.Canonical(board.PlayCell(p, l.LowBit()))
+				next[c] = true
+			}
+		}
+		if got != want {
+			t.Errorf("%d positions with %d stones, want %d", got, n, want)
+		}
+		won = next
+	}
+}
+
 // The shipped results are the signs of the shipped scores, and beyond these what a solver without a book finds.
 func TestResults(t *testing.T) {
 	gametest.OneGoroutine(t)
