@@ -146,7 +146,7 @@ func TestKilledCommands(t *testing.T) {
 func temporaries(t *testing.T, dir string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if name := filepath.Base(path); strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".partial") || name == "lock" || name == "waiting.jsonl" {
+		if name := filepath.Base(path); strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".parts") || strings.HasSuffix(name, ".partial") || name == "lock" || name == "waiting.jsonl" {
 			n++
 		}
 		return err

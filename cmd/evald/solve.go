@@ -30,7 +30,7 @@ type solveCmd struct {
 	TableMiB int    `range:"0 to 1048576" name:"table-mib" default:"0" help:"Memory of all threads' transposition tables in MiB. 0 is 16 per table for boards of up to 42 cells, where a table in the processor's cache is fastest, and 256 for larger ones."`
 	Format   string `without:"build-book" enum:"jsonl,text,table" default:"jsonl" help:"Output: ${enum}. A table is for people. text, which evald score reads, is the position and its score, or the score of each move, -1000 for one that cannot be played."`
 
-	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies and write them as a book. The same command resumes an interrupted build."`
+	BuildBook string `type:"path" placeholder:"FILE" help:"Instead, solve all positions of the first plies and write them as a book. The same command resumes an interrupted build, and several at once share it."`
 	Plies     int    `range:"0 to 127" needs:"build-book" default:"6" help:"Maximum number of stones of the book's positions."`
 	Results   bool   `needs:"build-book" help:"Store only win, draw or loss in the book: it is built several times faster and is a quarter as large. Probes and searches use the one of 10 plies that ships."`
 	Rules     string `needs:"build-book" default:"7x6x4" help:"The game of the book to build: columns x rows x in-a-row."`

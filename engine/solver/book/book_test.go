@@ -86,7 +86,7 @@ func TestBuild(t *testing.T) {
 		plies := min(5, board.Cells()/3)
 		scores := gametest.Must(build(t, path, board, plies, newMinimax(board), newMinimax(board)))(t)
 		read := gametest.Must(book.Load(path))(t)
-		if _, err := os.Stat(path + ".part"); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(path + ".parts"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the unfinished book was left: %v", err)
 		}
 		m := newMinimax(board)
@@ -200,7 +200,7 @@ func TestProgress(t *testing.T) {
 	total := 0
 	workers := []book.Solve{newMinimax(board).solve, newMinimax(board).solve}
 	gametest.Must(book.Build(t.Context(), path, board, 6, false, workers, func(done, of int) { told, total = append(told, done), of }))(t)
-	if told[0] != 64 || len(told) != 1+total-64 { // a frame of 64 was kept
+	if told[0] != 64 || len(told) != 1+total-64 { // a part of 64 was kept
 		t.Errorf("told %d times, first %d, of %d", len(told), told[0], total)
 	}
 	for i, done := range told {
@@ -227,13 +227,14 @@ func TestResume(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errStop) || !strings.Contains(err.Error(), "resumed.part") {
+		if !errors.Is(err, errStop) || !strings.Contains(err.Error(), "resumed.parts") {
 			t.Fatalf("error %v, want %v and where the work is kept", err, errStop)
 		}
-		// A crash may cut off a frame or append garbage.
-		part := gametest.Must(os.ReadFile(path + ".part"))(t)
+		// A part that is cut off, or has garbage at its end, is solved again.
+		name := filepath.Join(path+".parts", "000")
+		part := gametest.Must(os.ReadFile(name))(t)
 		part = [][]byte{part[:max(16, len(part)-5)], append(part, 1, 2, 3, 4, 5, 6, 7), part}[try%3]
-		gametest.OK(t, os.WriteFile(path+".part", part, 0o644))
+		gametest.OK(t, os.WriteFile(name, part, 0o644))
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, want) {
@@ -310,7 +311,7 @@ func TestLazy(t *testing.T) {
 	}
 }
 
-// A build that finds a damaged byte in its journal still ends with the same book. A book with a damaged byte is refused.
+// A build that finds a damaged byte in a part still ends with the same book. A book with a damaged byte is refused.
 func TestDamaged(t *testing.T) {
 	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
 	dir := t.TempDir()
@@ -321,10 +322,7 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.budget = 0
-	part, err := os.ReadFile(path + ".part")
-	if err != nil || len(part) < 150 {
-		t.Fatalf("%d bytes of journal, %v", len(part), err)
-	}
+	part := gametest.Must(os.ReadFile(filepath.Join(path+".parts", "001")))(t)
 	build := func(dir string) (string, error) {
 		path := filepath.Join(dir, "x.book")
 		if _, err := book.Load(path); err == nil || !os.IsNotExist(errors.Unwrap(err)) {
@@ -338,7 +336,10 @@ func TestDamaged(t *testing.T) {
 		return string(text), err
 	}
 	finished := t.TempDir()
+	kept := m.solved - m.solved%64
+	m.solved = 0
 	want := gametest.Must(build(dir))(t)
+	all := m.solved + kept
 	gametest.OK(t, os.WriteFile(filepath.Join(finished, "x.book"), []byte(want), 0o644))
 	durabletest.Damage(t, finished, 1, nil, func(dir string) (string, error) {
 		_, err := book.Load(filepath.Join(dir, "x.book"))
@@ -348,27 +349,65 @@ func TestDamaged(t *testing.T) {
 		damaged := t.TempDir()
 		text := bytes.Clone(part)
 		text[at] ^= 0x11
-		gametest.OK(t, os.WriteFile(filepath.Join(damaged, "x.book.part"), text, 0o644))
-		if got, err := build(damaged); err != nil || got != want {
-			t.Fatalf("byte %d of the journal: another book, %v", at, err)
+		gametest.OK(t, os.Mkdir(filepath.Join(damaged, "x.book.parts"), 0o755))
+		gametest.OK(t, os.WriteFile(filepath.Join(damaged, "x.book.parts", "001"), text, 0o644))
+		m.solved = 0
+		if got, err := build(damaged); err != nil || got != want || m.solved != all {
+			t.Fatalf("byte %d of a part: another book, or %d positions solved, want %d; %v", at, m.solved, all, err)
 		}
 	}
 }
 
-// Two builds of one book do not disturb each other: the second is refused at once.
-func TestInUse(t *testing.T) {
-	b := game.MustBoard(game.Rules{Columns: 4, Rows: 4, InARow: 4, Gravity: true})
-	path := filepath.Join(t.TempDir(), "x.book")
-	m := newMinimax(b)
-	solve := func(ctx context.Context, p game.Position) (int, error) {
-		_, err := book.Build(ctx, path, b, 2, false, []book.Solve{m.solve}, nil)
-		if err == nil || !strings.Contains(err.Error(), "another program is building this book") || !strings.Contains(err.Error(), path) {
-			t.Errorf("a second build: %v", err)
-		}
-		return m.solve(ctx, p)
+// A solver that keeps its table from position to position, as the command's does, writes minimax's book.
+func TestSolver(t *testing.T) {
+	board := game.MustBoard(game.Rules{Rows: 4, Columns: 4, InARow: 4, Gravity: true})
+	dir := t.TempDir()
+	plain, path := filepath.Join(dir, "minimax"), filepath.Join(dir, "solver")
+	m := newMinimax(board)
+	gametest.Must(build(t, plain, board, 7, m))(t)
+	var workers []book.Solve
+	for range 2 {
+		s := gametest.Must(solver.New(board, solver.Options{TableMiB: 1}))(t)
+		workers = append(workers, func(ctx context.Context, p game.Position) (int, error) {
+			r, err := s.Score(ctx, p)
+			return r.Score, err
+		})
 	}
-	if _, err := book.Build(t.Context(), path, b, 2, false, []book.Solve{solve}, nil); err != nil {
-		t.Fatal(err)
+	gametest.Must(book.Build(t.Context(), path, board, 7, false, workers, nil))(t)
+	if !bytes.Equal(gametest.Must(os.ReadFile(path))(t), gametest.Must(os.ReadFile(plain))(t)) {
+		t.Error("the books differ")
+	}
+	if m.solved < 1000 {
+		t.Errorf("only %d positions", m.solved)
+	}
+}
+
+// Two programs build one book together: each solves parts that the other has not claimed, and the last to end writes the book.
+func TestTogether(t *testing.T) {
+	board := boards[0]
+	dir := t.TempDir()
+	whole, path := filepath.Join(dir, "whole"), filepath.Join(dir, "together")
+	alone := newMinimax(board)
+	gametest.Must(build(t, whole, board, 6, alone))(t)
+	first, second := newMinimax(board), newMinimax(board)
+	solve := func(ctx context.Context, p game.Position) (int, error) {
+		if first.solved == 10 { // the first part is in use
+			_, err := build(t, path, board, 6, second)
+			if err == nil || !strings.Contains(err.Error(), "other programs are solving the last parts (1)") || !strings.Contains(err.Error(), path) {
+				t.Errorf("the second program ends with error %v", err)
+			}
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the second program wrote the book: %v", err)
+			}
+		}
+		return first.solve(ctx, p)
+	}
+	gametest.Must(book.Build(t.Context(), path, board, 6, false, []book.Solve{solve}, nil))(t)
+	if first.solved != 64 || second.solved != alone.solved-64 {
+		t.Errorf("%d and %d positions solved, want 64 and %d", first.solved, second.solved, alone.solved-64)
+	}
+	if !bytes.Equal(gametest.Must(os.ReadFile(path))(t), gametest.Must(os.ReadFile(whole))(t)) {
+		t.Error("the books differ")
 	}
 }
 
@@ -401,6 +440,36 @@ func TestScores(t *testing.T) {
 	}
 	if known < 500 {
 		t.Errorf("the book has %d of these positions", known)
+	}
+}
+
+// The positions that go on and those that the last stone won are as many as others count (OEIS A212693). The book has one of two mirror
+// images.
+func TestCounts(t *testing.T) {
+	results, board := book.Results(game.Connect4), game.MustBoard(game.Connect4)
+	images := func(p game.Position) int {
+		if board.Mirror(p) == p {
+			return 1
+		}
+		return 2
+	}
+	var won map[game.Position]bool // canonical, by the last stone
+	for n, want := range []int{1, 7, 49, 238, 1120, 4263, 16422, 54859, 184275, 558186} {
+		got, next := 0, map[game.Position]bool{}
+		for p := range won {
+			got += images(p)
+		}
+		for p := range results.Positions(n) {
+			got += images(p)
+			for l := board.Wins(p); !l.IsZero(); l = l.WithoutFirst() {
+				c, _ := board.Canonical(board.PlayCell(p, l.LowBit()))
+				next[c] = true
+			}
+		}
+		if got != want {
+			t.Errorf("%d positions with %d stones, want %d", got, n, want)
+		}
+		won = next
 	}
 }
 

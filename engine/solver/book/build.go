@@ -3,12 +3,17 @@ package book
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
@@ -18,59 +23,48 @@ import (
 // Solve finds the exact score of a position for the side to move, or only a number with the same sign.
 type Solve func(ctx context.Context, p game.Position) (score int, err error)
 
-// frame is a line of the journal of an unfinished book, which lies beside the book as FILE.part. The first line contains only the book's
-// header. Each other line has the scores of frameSize consecutive positions of the last ply, in the order of lines; the last frame may have
-// fewer.
-type frame struct {
-	Header []byte `json:"header,omitempty"`
-	Number int    `json:"frame"`
-	Scores []int8 `json:"scores"`
-}
-
-const frameSize = 64
+// A build divides the positions of the last ply into parts, in the order of lines. A finished part is a file in the folder FILE.parts
+// beside the book, named after the part's number:
+//
+//	16 bytes   the book's header
+//	4 bytes    the number of the part, little-endian
+//	n bytes    the scores as int8, compressed by zstd
+//	32 bytes   SHA-256 of everything before
+//
+// Several programs can build one book together: each claims a part by the lock of its file.
+const (
+	mostParts = 512 // so that a kill loses little work of a large book
+	leastPart = 64  // positions
+)
 
 // Build solves all positions of the given number of plies, derives the scores of positions with fewer, and writes the book to path. If
 // results is set, it stores only the signs of the scores. Each worker solves one position at a time, in its own goroutine. Build resumes an
-// interrupted call. progress, if not nil, is called at once and after each position with the number of finished positions and of all
-// positions. Its calls do not overlap.
+// interrupted call, and shares the work with concurrent calls of other programs; the last to end writes the book, and the others return an
+// error. progress, if not nil, is called at once and after each position that this call solves, with the number of finished
+// positions and of all positions. Its calls do not overlap.
 func Build(ctx context.Context, path string, board *game.Board, plies int, results bool, workers []Solve, progress func(done, total int)) (*Book, error) {
 	b := &Book{board: board, results: results}
 	if err := b.enumerate(plies); err != nil {
 		return nil, err
 	}
-	file, err := durable.Create(path)
-	if errors.Is(err, durable.ErrInUse) {
-		return nil, fmt.Errorf("book %s: another program is building this book: wait for it to end, or name another file", path)
-	}
-	if err != nil {
+	a := newBuilding(b, path+".parts", progress)
+	if err := durable.MkdirAllIn(durable.OS, a.dir); err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
-	defer file.Abort()
-	part := path + ".part"
-	lines := b.lines()
-	found := make([]int8, len(lines))
-	journal, missing, err := openPart(part, b.header(plies), found)
-	if err != nil {
-		return nil, fmt.Errorf("book: %w", err)
+	if err := a.solve(ctx, workers); err != nil {
+		return nil, fmt.Errorf("book %s: %w; solved parts are kept in %s", path, err, a.dir)
 	}
-	err = b.solve(ctx, lines, found, missing, journal, workers, progress)
-	if err := errors.Join(err, journal.Close()); err != nil {
-		return nil, fmt.Errorf("book %s: %w; solved positions are kept in %s", path, err, part)
-	}
-	b.scores[plies] = make([]int8, len(lines))
-	for k, i := range lines {
-		b.scores[plies][i] = found[k]
+	b.scores[plies] = make([]int8, len(a.lines))
+	for k, i := range a.lines {
+		b.scores[plies][i] = a.found[k]
 	}
 	for n := plies - 1; n >= 0; n-- {
 		b.derive(n)
 	}
-	if _, err := file.Write(b.marshal()); err != nil {
-		return nil, fmt.Errorf("book %s: %w", path, err)
-	}
-	if err := file.Commit(); err != nil {
+	if err := durable.WriteFile(path, b.marshal()); err != nil {
 		return nil, fmt.Errorf("book: %w", err)
 	}
-	return b, os.Remove(part)
+	return b, os.RemoveAll(a.dir)
 }
 
 // lines lists the indices of the last level's positions in the order of one walk through all games. Neighbours in this order lead to the
@@ -82,7 +76,6 @@ func (b *Book) lines() (order []int32) {
 	}
 	var walk func(p game.Position, n int)
 	walk = func(p game.Position, n int) {
-		p, _ = b.board.Canonical(p)
 		i, open := slices.BinarySearch(b.levels[n], b.key(p))
 		switch {
 		case !open || seen[n][i]:
@@ -132,68 +125,153 @@ func (b *Book) value(score int) int {
 	return score
 }
 
-// frameOf returns a frame's part of scores.
-func frameOf(scores []int8, number int) []int8 {
-	return scores[min(number*frameSize, len(scores)):min((number+1)*frameSize, len(scores))]
+// building is a book that is being built.
+type building struct {
+	*Book
+	lines  []int32 // positions of the last ply
+	found  []int8  // their scores, in this order
+	dir    string  // of the finished parts
+	header []byte
+	zip    *zstd.Encoder
+	unzip  *zstd.Decoder
+
+	mu       sync.Mutex // guards done; held during calls of progress
+	done     int
+	progress func(done, total int)
 }
 
-// openPart opens the journal of an unfinished book, or rewrites it if it belongs to another book. It reads the stored scores, and returns
-// the numbers of the missing frames. Frames on damaged lines count as missing.
-func openPart(path string, head []byte, scores []int8) (journal *durable.Journal, missing []int, err error) {
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
-	}
-	lines, solved, ours := []frame{{Header: head}}, map[int]bool{}, false
-	for line := range bytes.Lines(text) {
-		var l frame
-		switch {
-		case durable.Unmarshal(line, &l) != nil:
-		case l.Header != nil:
-			ours = bytes.Equal(l.Header, head)
-		case ours && l.Number >= 0 && len(l.Scores) == len(frameOf(scores, l.Number)):
-			copy(frameOf(scores, l.Number), l.Scores)
-			lines, solved[l.Number] = append(lines, l), true
-		}
-	}
-	for i := range (len(scores) + frameSize - 1) / frameSize {
-		if !solved[i] {
-			missing = append(missing, i)
-		}
-	}
-	journal, err = durable.BeginJournal(path, lines)
-	return journal, missing, err
+func newBuilding(b *Book, dir string, progress func(done, total int)) *building {
+	a := &building{Book: b, lines: b.lines(), dir: dir, header: b.header(b.Plies()), progress: progress}
+	a.found = make([]int8, len(a.lines))
+	// The errors are of options alone.
+	a.zip, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
+	a.unzip, _ = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true))
+	return a
 }
 
-// solve finds the scores of the missing frames. lines are the positions of the last ply.
-func (b *Book) solve(ctx context.Context, lines []int32, scores []int8, missing []int, journal *durable.Journal, workers []Solve, progress func(done, total int)) error {
-	done := len(lines)
-	for _, i := range missing {
-		done -= len(frameOf(scores, i))
+// part returns a part's place in the order of lines.
+func (a *building) part(number int) (from, to int) {
+	size := max(leastPart, (len(a.lines)+mostParts-1)/mostParts)
+	return min(number*size, len(a.lines)), min((number+1)*size, len(a.lines))
+}
+
+func (a *building) count(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done += n; a.progress != nil {
+		a.progress(a.done, len(a.lines))
 	}
-	var mu sync.Mutex // guards done and the journal
-	count := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if done += n; progress != nil {
-			progress(done, len(lines))
+}
+
+// solve finds the scores of all positions of the last ply that no part has.
+func (a *building) solve(ctx context.Context, workers []Solve) error {
+	var missing []int
+	for number := 0; ; number++ {
+		if from, to := a.part(number); from == to {
+			break
+		}
+		known, err := a.read(number)
+		if err != nil {
+			return err
+		}
+		if !known {
+			missing = append(missing, number)
 		}
 	}
-	count(0)
-	last := b.levels[b.Plies()]
-	return jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
-		i := missing[item]
-		found := frameOf(scores, i)
-		for k := range found {
-			s, err := workers[worker](ctx, b.position(last[lines[i*frameSize+k]]))
-			if err != nil {
-				return err
+	a.count(0)
+	for len(missing) > 0 {
+		inUse := make([]bool, len(missing))
+		err := jobs.Each(ctx, len(workers), len(missing), func(ctx context.Context, worker, item int) error {
+			err := a.solvePart(ctx, missing[item], workers[worker])
+			if inUse[item] = errors.Is(err, durable.ErrInUse); inUse[item] {
+				return nil
 			}
-			found[k] = int8(b.value(s))
-			count(1)
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		return journal.Add(frame{Number: i, Scores: found})
-	})
+		var left []int
+		for item, number := range missing {
+			if inUse[item] {
+				left = append(left, number)
+			}
+		}
+		if len(left) == len(missing) {
+			return fmt.Errorf("other programs are solving the last parts (%d), and the last of them to end writes the book", len(left))
+		}
+		missing = left
+	}
+	return nil
+}
+
+// read reads a part's scores, and counts them, if its file is complete. Damaged parts count as missing.
+func (a *building) read(number int) (known bool, err error) {
+	file, err := os.ReadFile(a.name(number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	head := a.partHeader(number)
+	body, ok := bytes.CutPrefix(file, head)
+	if !ok || len(body) < sha256.Size {
+		return false, nil
+	}
+	if sum := sha256.Sum256(file[:len(file)-sha256.Size]); !bytes.HasSuffix(file, sum[:]) {
+		return false, nil
+	}
+	from, to := a.part(number)
+	scores, err := a.unzip.DecodeAll(body[:len(body)-sha256.Size], make([]byte, 0, to-from))
+	if err != nil || len(scores) != to-from {
+		return false, nil
+	}
+	for i, s := range scores {
+		a.found[from+i] = int8(s)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done += to - from
+	return true, nil
+}
+
+func (a *building) name(number int) string { return filepath.Join(a.dir, fmt.Sprintf("%03d", number)) }
+
+func (a *building) partHeader(number int) []byte {
+	return binary.LittleEndian.AppendUint32(slices.Clone(a.header), uint32(number))
+}
+
+// solvePart reads a part or, if it is missing, claims it, solves its positions and writes its file. The error wraps durable.ErrInUse if
+// another program has claimed it. It claims no finished part, so the last program to finish one finds all others.
+func (a *building) solvePart(ctx context.Context, number int, solve Solve) error {
+	from, to := a.part(number)
+	if known, err := a.read(number); known || err != nil {
+		return err
+	}
+	file, err := durable.Create(a.name(number))
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	if known, err := a.read(number); known || err != nil { // another program has just finished it
+		return err
+	}
+	last := a.levels[a.Plies()]
+	scores := make([]byte, 0, to-from)
+	for k := from; k < to; k++ {
+		s, err := solve(ctx, a.position(last[a.lines[k]]))
+		if err != nil {
+			return err
+		}
+		a.found[k] = int8(a.value(s))
+		scores = append(scores, byte(a.found[k]))
+		a.count(1)
+	}
+	text := a.zip.EncodeAll(scores, a.partHeader(number))
+	sum := sha256.Sum256(text)
+	if _, err := file.Write(append(text, sum[:]...)); err != nil {
+		return err
+	}
+	return file.Commit()
 }
