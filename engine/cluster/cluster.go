@@ -82,6 +82,7 @@ const (
 // pace is the timeouts and buffer sizes of a learner and its workers. Tests use other values.
 type pace struct {
 	lease    time.Duration // time for which a worker may be silent before its jobs are leased to others
+	lost     time.Duration // time for which a worker may be silent before it counts as lost
 	patience time.Duration // timeout for a reply of the learner
 	pause    time.Duration // pause before a retry
 
@@ -89,7 +90,7 @@ type pace struct {
 	spool  int // a worker pauses when it has this many unconfirmed games
 }
 
-var usual = pace{lease: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond, window: window, spool: spoolGames}
+var usual = pace{lease: 20 * time.Second, lost: 20 * time.Second, patience: 5 * time.Second, pause: 500 * time.Millisecond, window: window, spool: spoolGames}
 
 const (
 	mostPatience = 24 // upper bound on patience for a slow learner, as a multiple

@@ -23,11 +23,18 @@ const (
 // Patience is how long tests wait for an answer at first.
 const Patience = time.Second
 
-var hurried = pace{lease: 2 * Patience, patience: Patience, pause: Patience / 10, window: window, spool: spoolGames}
+var hurried = pace{lease: 2 * Patience, patience: Patience, pause: Patience / 10, lost: time.Minute, window: window, spool: spoolGames}
 
 // Hurried has the shorter waits of tests.
 func (o Options) Hurried() Options {
 	o.pace = hurried
+	return o
+}
+
+// Forgetful loses workers after a moment of silence.
+func (o Options) Forgetful() Options {
+	o.pace = hurried
+	o.pace.lost = 200 * time.Millisecond
 	return o
 }
 

@@ -151,7 +151,7 @@ func (l *Learner) Close() {
 
 // listenForSilence logs lost workers, also while no games are played, until Close.
 func (l *Learner) listenForSilence() {
-	tick := time.NewTicker(l.lease / 4)
+	tick := time.NewTicker(l.lost / 4)
 	defer tick.Stop()
 	for {
 		select {

@@ -200,10 +200,10 @@ func (s *learnerState) reported(now time.Time, q question) {
 	}
 }
 
-// heard returns the number of workers that have reported within the time of a lease. It forgets and logs the others.
+// heard returns the number of workers that are not lost. It forgets and logs the others.
 func (s *learnerState) heard(now time.Time) int {
 	for name, w := range s.workers {
-		if silent := now.Sub(w.seen); silent > s.lease {
+		if silent := now.Sub(w.seen); silent > s.lost {
 			s.notices.say(now, slog.LevelWarn, "a worker is lost: others play its games", "worker", name, "silent_seconds", math.Round(silent.Seconds()), "spool", w.Spool)
 			delete(s.workers, name)
 		}

@@ -14,12 +14,14 @@ import (
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// A worker that is silent for the time of a lease is lost, which the log says once, also while no games are played. One that leaves by
+// A worker that is silent for too long is lost, which the log says once, also while no games are played. One that leaves by
 // itself is not.
 func TestLostWorker(t *testing.T) {
 	within(t, time.Minute)
 	var log lockedBuffer
-	l := open(t, cluster.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	o := cluster.Options{Version: "v", Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil)), Server: cluster.Server{Listen: "127.0.0.1:0"}}
+	l := gametest.Must(cluster.Open(t.Context(), o.Forgetful()))(t)
+	t.Cleanup(l.Close)
 	conn := wire(t, l)
 	for _, report := range []string{`{"worker":"killed","spool":3}`, `{"worker":"honest"}`, `{"worker":"honest","left":true}`} {
 		gametest.OK(t, conn.Publish(cluster.WorkerSubject, []byte(report)))

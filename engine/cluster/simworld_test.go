@@ -24,7 +24,7 @@ import (
 const simBound = 10 * time.Minute
 
 // simPace has the real waits, and holds few games, so that the limits are met.
-var simPace = pace{lease: usual.lease, patience: usual.patience, pause: usual.pause, window: 16, spool: 12}
+var simPace = pace{lease: usual.lease, patience: usual.patience, pause: usual.pause, lost: usual.lost, window: 16, spool: 12}
 
 const (
 	simGenerations = 3
