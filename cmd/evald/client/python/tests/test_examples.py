@@ -9,6 +9,7 @@ import evald
 # The module of evald that a framework is for, with what it needs.
 FRAMEWORKS = {
     "openspiel": "pyspiel", "pettingzoo": "pettingzoo", "gymnasium": "gymnasium", "torch": "torch", "mctx": "mctx", "columns": "pandas", "duckdb": "duckdb",
+    "ray": "ray",
 }
 
 
