@@ -9,6 +9,10 @@
 //	n bytes    scores as int8, or results of four positions a byte, the first in its lowest bits: 0 a loss, 1 a draw, 2 a
 //	           win; sorted by plies, then by key
 //	32 bytes   SHA-256 of everything before
+//
+// The folder 7x6x4-12.book.parts has the finished parts of the scores of 12 plies, which take some eight hours of one core to complete:
+//
+//	evald solve --build-book engine/solver/book/7x6x4-12.book --plies 12 --table-mib 64
 package book
 
 import (
