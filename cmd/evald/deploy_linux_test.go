@@ -236,8 +236,8 @@ func (r *container) mount(at string, v podVolume) {
 }
 
 // starts runs a command in the root folder until the test ends, and waits until it does its work.
-// Only whoever rules the machine can make control groups, so the limit of memory is one of what the
-// process may write to (RLIMIT_DATA), and the service is told what it would read from its group.
+// Control groups belong to the machine's own services. So the limit of memory is here one on the
+// memory that the process may write to (RLIMIT_DATA), and the service is told what it would read from its group.
 func (r *container) starts(name string, args []string) {
 	t := r.t
 	t.Helper()

@@ -204,11 +204,11 @@ func rowSize(b *game.Board) int { return int(unsafe.Sizeof(game.Position{})) + 6
 // caller identifies the request's client for the batcher: by its token, else by its certificate, else by its address.
 func (r *request) caller(accepted bool) queue.Caller {
 	c := queue.Caller{Client: "address " + r.from(), Priority: r.priority, Accepted: accepted}
-	switch {
-	case r.token != nil:
-		c.Client, c.Weight = fmt.Sprint("token ", r.token.number), r.token.weight
-	case r.shown != "":
-		c.Client = "certificate " + r.shown
+	if kind, name := r.identity(); kind != "" {
+		c.Client = kind + " " + name
+	}
+	if r.token != nil {
+		c.Weight = r.token.weight
 	}
 	return c
 }

@@ -29,15 +29,24 @@ const (
 // clientCounts are the counts of a client.
 type clientCounts struct{ requests, rows, refused uint64 }
 
-// name returns the name of the request's client in the metrics.
-func (r *request) name() string {
+// identity returns what the request's client has shown: a token with its number, a certificate with its holder, or nothing.
+func (r *request) identity() (kind, name string) {
 	switch {
 	case r.token != nil:
-		return "token " + strconv.Itoa(r.token.number)
+		return "token", strconv.Itoa(r.token.number)
 	case r.shown != "":
-		return "certificate " + short.Text(r.shown)
+		return "certificate", r.shown
 	}
-	return otherClient
+	return "", ""
+}
+
+// name returns the name of the request's client in the metrics.
+func (r *request) name() string {
+	kind, name := r.identity()
+	if kind == "" {
+		return otherClient
+	}
+	return kind + " " + short.Text(name)
 }
 
 // count counts a request that has ended. status is as in attributes.

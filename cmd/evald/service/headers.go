@@ -65,14 +65,6 @@ func (s *Server) closedFor(protocol, remote, why string) {
 	}
 }
 
-// unannounced logs a connection of a trusted proxy that was closed because it did not begin with a
-// header of the PROXY protocol.
-func (s *Server) unannounced(remote string, err error) {
-	if hidden, ok := s.refusals.let("PROXY protocol", time.Now()); ok {
-		s.config.Log.Warn("a trusted proxy's connection was closed", "remote", remote, "why", err, "not_shown", hidden)
-	}
-}
-
 // closeLog is the error log of net/http, whose lines have level debug. HTTP/2 closes a connection
 // for headers beyond mostHTTPHeaders and for other violations of the protocol.
 type closeLog struct{ *Server }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pires/go-proxyproto"
 
@@ -101,4 +102,12 @@ func (c *connection) readAnnouncement() error {
 		return io.ErrClosedPipe
 	}
 	return nil
+}
+
+// notAnnounced logs a connection of a trusted proxy that was closed because it did not begin with a
+// header of the PROXY protocol.
+func (s *Server) notAnnounced(remote string, err error) {
+	if hidden, ok := s.refusals.let("PROXY protocol", time.Now()); ok {
+		s.config.Log.Warn("a trusted proxy's connection was closed", "remote", remote, "why", err, "not_shown", hidden)
+	}
 }

@@ -81,13 +81,17 @@ func restClient(address string, from net.Dialer) func() error {
 	}
 }
 
-// grpcClient asks over gRPC, without repeating anything.
-func grpcClient(t *testing.T, address string, options ...grpc.DialOption) func() error {
+// withoutRetries is a client whose failed calls are not repeated.
+func withoutRetries(t *testing.T, address string, options []grpc.DialOption) kserve.GRPCInferenceServiceClient {
 	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	conn := gametest.Must(grpc.NewClient(address, options...))(t)
 	t.Cleanup(func() { conn.Close() })
-	api := kserve.NewGRPCInferenceServiceClient(conn)
-	ask := bitboardRequest(connect4, game.Position{})
+	return kserve.NewGRPCInferenceServiceClient(conn)
+}
+
+// grpcClient asks over gRPC, without repeating anything.
+func grpcClient(t *testing.T, address string, options ...grpc.DialOption) func() error {
+	api, ask := withoutRetries(t, address, options), bitboardRequest(connect4, game.Position{})
 	return func() error {
 		_, err := api.ModelInfer(context.Background(), ask)
 		return err
@@ -96,11 +100,7 @@ func grpcClient(t *testing.T, address string, options ...grpc.DialOption) func()
 
 // streamClient asks over a stream, without repeating anything, until an answer asks it to end the stream.
 func streamClient(t *testing.T, address string, options ...grpc.DialOption) func() error {
-	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
-	conn := gametest.Must(grpc.NewClient(address, options...))(t)
-	t.Cleanup(func() { conn.Close() })
-	api := kserve.NewGRPCInferenceServiceClient(conn)
-	ask := bitboardRequest(connect4, game.Position{})
+	api, ask := withoutRetries(t, address, options), bitboardRequest(connect4, game.Position{})
 	var stream grpc.BidiStreamingClient[kserve.ModelInferRequest, kserve.ModelStreamInferResponse]
 	return func() (err error) {
 		if stream == nil {

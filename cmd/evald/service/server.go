@@ -169,7 +169,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners) error {
 		}
 		serving++
 		of := newConnections(name, most, perAddress, s.memory)
-		of.proxies, of.announced, of.wrong = s.config.Proxies, s.config.ProxyProtocol, s.unannounced
+		of.proxies, of.announced, of.wrong = s.config.Proxies, s.config.ProxyProtocol, s.notAnnounced
 		s.mu.Lock()
 		s.ports = append(s.ports, of)
 		s.mu.Unlock()

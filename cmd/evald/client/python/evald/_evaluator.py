@@ -242,14 +242,13 @@ class Evaluator:
     def _with_errors(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         positions, wrong = sorted_out(batch, self.rules)
         a = self.evaluate(positions)
-        n = len(a) + len(wrong)
-        right = np.ones(n, np.bool_)
-        right[list(wrong)] = False
+        right, error = rows_of(len(a), wrong)
+        n = len(right)
         wdl, policy = np.full((n, 3), np.nan, np.float32), np.zeros((n, a.policy.shape[1]), np.float32)
         wdl[right], policy[right] = a.wdl, a.policy
-        source, error = np.full(n, "", object), np.full(n, "", object)
-        source[right], error[list(wrong)] = a.source, list(wrong.values())
-        return {"win": wdl[:, 0], "draw": wdl[:, 1], "loss": wdl[:, 2], "policy": policy, "source": source.astype(str), "error": error.astype(str)}
+        source = np.full(n, "", object)
+        source[right] = a.source
+        return {"win": wdl[:, 0], "draw": wdl[:, 1], "loss": wdl[:, 2], "policy": policy, "source": source.astype(str), "error": error}
 
     def close(self) -> None:
         """Releases the evaluator's resources, when no call uses it any more. Later calls raise a ClosedError."""
@@ -327,6 +326,13 @@ def sorted_out(batch: Mapping[str, Any], rules: str | Board) -> tuple[Positions,
             else:
                 waiting += [(middle, end), (begin, middle)]
     return Positions(parts, rules) if len(parts) != 1 else parts[0], wrong
+
+
+def rows_of(valid: int, wrong: Mapping[int, str]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.str_]]:
+    """[N] which rows of a batch of `valid` rows and `wrong` ones are valid, and [N] the reasons why the others are not, else ""."""
+    right, error = np.ones(valid + len(wrong), np.bool_), np.full(valid + len(wrong), "", object)
+    right[list(wrong)], error[list(wrong)] = False, list(wrong.values())
+    return right, error.astype(np.str_)
 
 
 def stacked(names: Sequence[str], columns: Sequence[Any]) -> npt.NDArray[np.uint64]:

@@ -28,9 +28,9 @@ import ray.data
 import ray.util
 
 from . import _arguments as arguments
-from ._evaluator import COLUMNS, ERRORS, Evaluator, sorted_out
+from ._evaluator import COLUMNS, ERRORS, Evaluator, from_columns, rows_of, sorted_out
 from ._library import EvaldError
-from ._positions import Board, Positions, rules_text
+from ._positions import Board, rules_text
 from . import _records
 from ._records import Records, write
 from ._score import labels
@@ -93,19 +93,16 @@ class _Solver:
         self.errors = arguments.text("errors", errors, ERRORS)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        positions, wrong = sorted_out(batch, self.rules)
-        if wrong and self.errors == "raise":
-            raise EvaldError(f"position {min(wrong)}: {wrong[min(wrong)]}")
+        positions, wrong = sorted_out(batch, self.rules) if self.errors == "column" else (from_columns(batch, self.rules), {})
         going = positions.results() == 2
         found = np.full((len(positions), positions.board.actions), NO_MOVE, np.int32)
         left = positions[going]
         if len(left):
             found[going] = labels(left, nodes=self.nodes, threads=1).moves if self.results else solved(left, nodes=self.nodes, threads=1)
-        right = np.ones(len(positions) + len(wrong), np.bool_)
-        right[list(wrong)] = False
-        scores, error = np.full((len(right), found.shape[1]), NO_MOVE, np.int32), np.full(len(right), "", object)
-        scores[right], error[list(wrong)] = found, list(wrong.values())
-        return {**batch, "scores": scores, **({"error": error.astype(str)} if self.errors == "column" else {})}
+        right, error = rows_of(len(positions), wrong)
+        scores = np.full((len(right), found.shape[1]), NO_MOVE, np.int32)
+        scores[right] = found
+        return {**batch, "scores": scores, **({"error": error} if self.errors == "column" else {})}
 
 
 class _Scorer:
@@ -118,9 +115,7 @@ class _Scorer:
             raise KeyError(f"a batch has the columns {sorted(batch)}, and needs scores, the exact score of each action")
         scores = np.stack([np.asarray(row, np.int32) for row in batch["scores"]])
         known = (scores != NO_MOVE).any(1)
-        positions = Positions(sorted_out({name: np.asarray(batch[name])[known] for name in COLUMNS if name in batch}, self.rules)[0])
-        if len(positions) != known.sum():
-            raise EvaldError(f"{known.sum() - len(positions)} rows with scores are no positions of {self.rules}")
+        positions = from_columns({name: np.asarray(batch[name])[known] for name in COLUMNS if name in batch}, self.rules)
         if self.visits == 0:
             policy = self.network.evaluate(positions).policy
         else:

@@ -103,7 +103,7 @@ class Ray(unittest.TestCase):
             evald.ray.SelfPlay(order="finished")
 
     def test_files(self) -> None:
-        """Games are written once, whoever is interrupted, and evald reads them."""
+        """A call that is repeated writes only the files that are missing, and evald reads them all."""
         with tempfile.TemporaryDirectory() as folder, evald.ray.SelfPlay("5x4x4", network="bitsquares", actors=2, visits=20, seed=3) as play:
             to = pathlib.Path(folder, "games")
             names = play.write(25, to, per_file=10)
