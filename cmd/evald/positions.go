@@ -34,6 +34,8 @@ type positionsCmd struct {
 	Plies string   `placeholder:"FROM-TO" help:"With --train: take all positions with these numbers of stones, such as 10-12, from the drawn games or from FILES. Default: the numbers of the kind, and only some of the positions that take long to solve."`
 	Nodes *int     `range:"1 to 2147483647" placeholder:"N" help:"Leave out positions that take the solver more nodes: for the scores of all moves together, or with --train for the result of any one move. This is for large boards, where most positions would take days. The files state how many were left out."`
 
+	Part part `needs:"train" placeholder:"I/N" help:"With --train: make only every Nth file, from file I, I from 0 to N-1. N processes, also on several machines, then share a folder, and make the files that one would."`
+
 	several bool // --rules has several games
 
 	Importance string `needs:"train" placeholder:"NAME|PATH" help:"With --train: evaluate positions with this network first. If it is unsure of the result, the position is solved; if it is sure, only one in ten is, with ten times the weight."`
@@ -78,6 +80,12 @@ func (c *positionsCmd) Run(ctx context.Context, s streams) error {
 
 // ofGame makes the files of one game.
 func (c *positionsCmd) ofGame(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
+	if c.Part.of > 0 { // files appear whole, and two processes cannot write one, so parts need no lock
+		if err := os.MkdirAll(c.Out, 0o755); err != nil {
+			return err
+		}
+		return c.makeRecords(ctx, s, board, known)
+	}
 	dir, err := durable.OpenDir(c.Out)
 	if errors.Is(err, durable.ErrFolderInUse) {
 		return fmt.Errorf("%s: another program is making positions in this folder: wait for it, or name another one with -o", c.Out)
@@ -86,7 +94,7 @@ func (c *positionsCmd) ofGame(ctx context.Context, s streams, board *game.Board,
 		return err
 	}
 	if c.Train {
-		return errors.Join(c.makeRecords(ctx, s, board, known, dir), dir.Close())
+		return errors.Join(c.makeRecords(ctx, s, board, known), dir.Close())
 	}
 	return errors.Join(c.makeAll(ctx, s, board, known), dir.Close())
 }

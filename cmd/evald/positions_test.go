@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/durable/durabletest"
@@ -386,6 +387,14 @@ func TestPositionsTrain(t *testing.T) {
 	}
 	if status, out, _ := evald(t, "", append(args, "1500")...); status != exitOK || !strings.Contains(out, ": 2 files of records, 2 of them from before; 0 records") {
 		t.Errorf("again: status %d, output %q", status, out)
+	}
+	parts := t.TempDir()
+	for _, part := range []string{"2/3", "0/3", "1/3", "0/3"} { // the last is there already
+		must(t, "", "positions", "-o", parts, "--train", "--rules", "5x4x4", "--kinds", "random,openings", "--seed", "5", "--count", "2000", "--part", part)
+	}
+	must(t, "", append(args, "2000", "--kinds", "random,openings")...)
+	if d := cmp.Diff(written(t, dir), written(t, parts), cmpopts.IgnoreMapEntries(func(name string, _ string) bool { return name == "lock" })); d != "" {
+		t.Errorf("one run and three parts:\n%s", d)
 	}
 	refuses(t, exitBadInput, "the run has seed 5, and now it is 6", "", "positions", "-o", dir, "--train", "--rules", "5x4x4", "--seed", "6")
 	book := t.TempDir()

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/jobs"
@@ -120,8 +119,8 @@ func (c *positionsCmd) bookFiles(board *game.Board, plies labels.Plies) (all []r
 	return all, nil
 }
 
-// makeRecords makes the missing files of records, one at a time on each thread. The caller holds the folder's lock.
-func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book, dir *durable.Dir) error {
+// makeRecords makes the missing files of records, or a part of them, one at a time on each thread.
+func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.Board, known solver.Book) error {
 	learner, checksum, closeLearner, err := openAdviser("importance", c.Importance, []*game.Board{board}, s.err)
 	if err != nil {
 		return err
@@ -131,9 +130,10 @@ func (c *positionsCmd) makeRecords(ctx context.Context, s streams, board *game.B
 	if err != nil {
 		return err
 	}
-	if err := durable.KeepConfig(dir.Path("positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, c.nodes(), from, checksum}); err != nil {
+	if err := keepConfig(ctx, filepath.Join(c.Out, "positions.json"), recordsConfig{c.Rules, c.Seed, c.Plies, c.nodes(), from, checksum}); err != nil {
 		return err
 	}
+	all = ofPart(all, c.Part)
 	var todo []recordFile
 	for _, f := range all {
 		if _, err := os.Stat(f.path); errors.Is(err, fs.ErrNotExist) {

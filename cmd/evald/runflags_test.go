@@ -47,7 +47,7 @@ var runFlagsOf = map[string]map[string]string{
 		again: "side rules from sample", apart: "out memory book json gpus ort cpu-path",
 	},
 	"positions": {
-		again: "seed count rules plies nodes importance", free: "kinds train", apart: "out book",
+		again: "seed count rules plies nodes importance", free: "kinds train", apart: "out book part",
 	},
 	"puzzles": {again: "count seed rules", apart: "out json"},
 }

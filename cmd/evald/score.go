@@ -22,12 +22,13 @@ import (
 	"github.com/evald/evald/engine/durable"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/score"
+	"github.com/evald/evald/nn/open"
 )
 
 type scoreCmd struct {
 	backend
 	anyPosition
-	outFile
+	lineParts
 	Files  []string `arg:"" optional:"" name:"file" help:"Positions with exact scores: 'moves s1 s2 ..' with the score of each move, -1000 for a full column; the lines that evald solve --scores writes; Kaggle's refmoves1k_kaggle; or 'moves score' with the score of the position, as in Pascal Pons' Test_L1_R1, whose moves are then solved, which takes a minute for the hardest of his sets. - is standard input. Each file is a kind of positions, with a row of its own."`
 	All    string   `without:"file" placeholder:"GAMES" help:"Measure on all positions of small games, such as 5x4x4,4x4x4: all unfinished positions that a game can reach, counting mirror images once. Their scores are computed first."`
 	Sample *int     `needs:"all" range:"1 to 10000000" placeholder:"N" help:"Take only this number of positions of each game of --all, for games with too many; all positions are equally likely."`
@@ -37,7 +38,10 @@ type scoreCmd struct {
 	ask.How
 	Agent []string `sep:"none" placeholder:"AGENT" help:"Measure the moves of this agent instead; each of several has a table. evald help match lists them."`
 	JSON  bool     `help:"Write JSON instead of a table."`
+	Rows  bool     `without:"json" help:"Write a line of JSON for each position of one file instead of a table: its line, the file's columns perfect, good, regret, result and brier, of which a table has the means, and whether it is critical. Memory does not grow with the file. Agents that draw moves at random draw others in parts."`
 	Plot  string   `type:"path" placeholder:"F.svg" help:"Draw the accuracy over the plies; several games have a panel each."`
+
+	opened *open.Opened // what evaluates; nil with --agent
 }
 
 func (c *scoreCmd) Validate() error {
@@ -46,8 +50,13 @@ func (c *scoreCmd) Validate() error {
 			return fmt.Errorf("--visits 1: must be 0, for the policy itself, or 2 to %d", ask.MostVisits)
 		}
 	}
-	if len(c.Files) == 0 && c.All == "" {
+	switch {
+	case len(c.Files) == 0 && c.All == "":
 		return errors.New("expected \"<file> ...\", or --all with games")
+	case c.Part.of > 0 && !c.Rows:
+		return errors.New("--part is taken with --rows alone: the parts of a table are no tables")
+	case c.Rows && (len(c.Files) != 1 || len(c.Agent) > 1 || len(c.Visits) > 1 || c.Plot != ""):
+		return errors.New("--rows is of one file and one evaluator: name one file, at most one --agent and one of --visits, and no --plot")
 	}
 	return nil
 }
@@ -62,6 +71,9 @@ func (c *scoreCmd) Run(ctx context.Context, s streams, line *kong.Context) error
 		return err
 	}
 	defer closeAll()
+	if c.Rows {
+		return c.writeRows(ctx, s, subjects[0])
+	}
 	if c.All != "" {
 		_, boards, err := boardsIn("all", c.All)
 		if err != nil {
@@ -303,6 +315,7 @@ func (c *scoreCmd) subjects(notes io.Writer) (all []ask.Subject, closeAll func()
 	if err != nil {
 		return nil, nil, err
 	}
+	c.opened = e
 	all, err = ask.Search{How: c.How}.Subjects(e.Evaluator, e.Model, c.Visits, c.Raw)
 	if err != nil {
 		e.Close()

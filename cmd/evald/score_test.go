@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/game/gametest"
@@ -229,4 +231,63 @@ func TestScoreAllInterrupted(t *testing.T) {
 			t.Errorf("%s: status %d, output %q, errors %q", args, status, out.String(), stderr.String())
 		}
 	}
+}
+
+// The rows are what the table has the means of, and those of the parts of a file are those of one run. Lines count from the file's beginning,
+// and the file's checksum, which is of all lines, does not matter to a part.
+func TestScoreRows(t *testing.T) {
+	dir := t.TempDir()
+	must(t, "", positionsIn(dir, "--count", "60", "--kinds", "random")...)
+	file := filepath.Join(dir, "random.txt")
+	for name, args := range map[string][]string{"policy": {"--backend", "bitsquares"}, "search": {"--backend", "bitsquares", "--visits", "20"}, "agent": {"--agent", "policy:model=bitsquares"}} {
+		t.Run(name, func(t *testing.T) {
+			want := measuredJSON(t, append(args, file)...)[0].All
+			args = append([]string{"score", file, "--rows"}, args...)
+			whole := must(t, "", args...)
+			var n, critical int
+			var sum scoreRow
+			result, brier := 0., 0.
+			for text := range strings.SplitSeq(strings.TrimSpace(whole), "\n") {
+				var row scoreRow
+				gametest.OK(t, json.Unmarshal([]byte(text), &row))
+				if n++; row.Line != n+1 { // the first line is a comment
+					t.Errorf("row %d is of line %d", n, row.Line)
+				}
+				if row.Critical {
+					critical++
+				}
+				sum.Perfect, sum.Good, sum.Regret = sum.Perfect+row.Perfect, sum.Good+row.Good, sum.Regret+row.Regret
+				if (row.Result == nil) != (name == "agent") || (row.Brier == nil) != (name == "agent") {
+					t.Fatalf("row %d: %s", n, text)
+				}
+				if row.Result != nil {
+					result, brier = result+*row.Result, brier+*row.Brier
+				}
+			}
+			got := []float64{sum.Perfect, sum.Good, sum.Regret, result, brier}
+			for i, m := range []score.Mean{want.Perfect, want.Good, want.Regret, want.ValueSign, want.Brier} {
+				if math.Abs(got[i]/float64(n)-m.Value) > 1e-9 {
+					t.Errorf("column %d: mean %v of the rows, %v in the table", i, got[i]/float64(n), m.Value)
+				}
+			}
+			if n != want.Positions || critical != want.Critical {
+				t.Errorf("%d rows, %d critical, want %d and %d", n, critical, want.Positions, want.Critical)
+			}
+			var parts strings.Builder
+			for i := range 5 {
+				out := filepath.Join(t.TempDir(), "parts")
+				must(t, "", append(args, "--part", fmt.Sprintf("%d/5", i), "-o", out)...)
+				parts.Write(getFile(t, filepath.Join(out, fmt.Sprintf("part-%d-of-5.jsonl", i))))
+			}
+			if d := cmp.Diff(whole, parts.String()); d != "" {
+				t.Errorf("one run and five parts:\n%s", d)
+			}
+		})
+	}
+	for _, args := range []string{"--visits 0,5", "--json", "--plot x.svg"} {
+		refuses(t, exitUsage, "--rows", "", append([]string{"score", file, "--rows"}, strings.Fields(args)...)...)
+	}
+	refuses(t, exitUsage, "--part is taken with --rows", "", "score", file, "--part", "0/2", "-o", dir)
+	putFile(t, file, string(getFile(t, file))+"4x4x4:9 1\n")
+	refuses(t, exitBadInput, "line 62: ", "", "score", file, "--rows", "--backend", "bitsquares", "--part", "4/5", "-o", filepath.Join(dir, "parts"))
 }

@@ -121,7 +121,8 @@ func Measure(ctx context.Context, e *eval.Evaluator, positions []Position, progr
 // Meter is Measure for positions that arrive in parts. It does not store them.
 type Meter struct {
 	Evaluator *eval.Evaluator
-	ByStones  bool // also report each board's positions by number of stones
+	ByStones  bool                    // also report each board's positions by number of stones
+	Each      func(Position, Outcome) // if not nil, is called for each position
 
 	all    sums
 	kinds  parts
@@ -160,7 +161,11 @@ func (m *Meter) Add(ctx context.Context, positions []Position, progress func(don
 		}
 		of := m.of(board)
 		for i, p := range positions[from:to] {
-			m.add(of, p, compare(p, batch.WDLRow(i), batch.PolicyRow(i)))
+			o := compare(p, batch.WDLRow(i), batch.PolicyRow(i))
+			m.add(of, p, o)
+			if m.Each != nil {
+				m.Each(p, o)
+			}
 			if batch.Source[i].Heuristic() {
 				of.heuristic++
 			}
@@ -184,7 +189,7 @@ func (m *Meter) of(b *game.Board) *boardSums {
 	return of
 }
 
-func (m *Meter) add(of *boardSums, p Position, o outcome) {
+func (m *Meter) add(of *boardSums, p Position, o Outcome) {
 	m.all.add(o)
 	of.all.add(o)
 	if p.Kind != "" {
@@ -238,7 +243,7 @@ type parts struct {
 	sums  map[string]*sums
 }
 
-func (p *parts) add(name string, o outcome) {
+func (p *parts) add(name string, o Outcome) {
 	if p.sums[name] == nil {
 		if p.sums == nil {
 			p.sums = map[string]*sums{}
@@ -258,25 +263,30 @@ func (p *parts) summaries() (all []Summary) {
 // band is the number of plies in a band.
 func band(b *game.Board) int { return max(1, (b.Cells()+6)/7) }
 
-// outcome is the comparison of one answer with the exact scores.
-type outcome struct {
-	perfect, good, regret float64
-	valueSign, brier      float64
-	sign                  int  // sign of the exact score
-	signFound             bool // W - L has that sign
-	critical              bool // some legal move worsens the result
+// Outcome is the comparison of one answer with the exact scores. Equally likely moves share the
+// credit, and so do equally likely results.
+type Outcome struct {
+	Perfect   float64 // share of the likeliest moves with the best exact score, 0 to 1
+	Good      float64 // share of them that do not worsen win, draw or loss, 0 to 1
+	Regret    float64 // mean of the best score minus theirs, 0 or more
+	ValueSign float64 // share of the exact result in the likeliest of win, draw and loss, 0 to 1
+	Brier     float64 // squared distance of WDL from the exact result, 0 to 2
+	Critical  bool    // a legal move worsens the result
+
+	sign      int  // of the exact score
+	signFound bool // W - L has that sign
 }
 
-// compare compares an answer with p's scores. Equally likely moves share the credit, and so do equally likely results.
-func compare(p Position, wdl, policy []float32) outcome {
-	var o outcome
+// compare compares an answer with p's scores.
+func compare(p Position, wdl, policy []float32) Outcome {
+	var o Outcome
 	best := slices.Max(p.Scores) // solver.NoMove is lower than every score
 	sign := cmp.Compare(best, 0)
 	likeliest := float32(-1)
 	for a, s := range p.Scores {
 		if s != solver.NoMove {
 			likeliest = max(likeliest, policy[a])
-			o.critical = o.critical || cmp.Compare(s, 0) < sign
+			o.Critical = o.Critical || cmp.Compare(s, 0) < sign
 		}
 	}
 	tied := 0.0
@@ -285,15 +295,15 @@ func compare(p Position, wdl, policy []float32) outcome {
 			continue
 		}
 		tied++
-		o.regret += float64(best - s)
+		o.Regret += float64(best - s)
 		if s == best {
-			o.perfect++
+			o.Perfect++
 		}
 		if cmp.Compare(s, 0) == sign {
-			o.good++
+			o.Good++
 		}
 	}
-	o.perfect, o.good, o.regret = o.perfect/tied, o.good/tied, o.regret/tied
+	o.Perfect, o.Good, o.Regret = o.Perfect/tied, o.Good/tied, o.Regret/tied
 
 	o.sign, o.signFound = sign, cmp.Compare(wdl[0], wdl[2]) == sign
 	result := 1 - sign // 0 win, 1 draw, 2 loss: the order of WDL
@@ -304,13 +314,13 @@ func compare(p Position, wdl, policy []float32) outcome {
 		if k == result {
 			exact = 1
 		}
-		o.brier += (float64(x) - exact) * (float64(x) - exact)
+		o.Brier += (float64(x) - exact) * (float64(x) - exact)
 		if x == most {
 			tied++
-			o.valueSign += exact
+			o.ValueSign += exact
 		}
 	}
-	o.valueSign /= tied
+	o.ValueSign /= tied
 	return o
 }
 
@@ -324,25 +334,25 @@ type sums struct {
 	criticalPerfect, criticalGood float64
 }
 
-func (s *sums) add(o outcome) {
+func (s *sums) add(o Outcome) {
 	s.n++
-	s.perfect += o.perfect
-	s.good += o.good
-	s.sign += o.valueSign
-	s.regret += o.regret
-	s.regret2 += o.regret * o.regret
-	s.brier += o.brier
-	s.brier2 += o.brier * o.brier
+	s.perfect += o.Perfect
+	s.good += o.Good
+	s.sign += o.ValueSign
+	s.regret += o.Regret
+	s.regret2 += o.Regret * o.Regret
+	s.brier += o.Brier
+	s.brier2 += o.Brier * o.Brier
 	if o.sign != 0 {
 		s.decisive++
 		if o.signFound {
 			s.signsFound++
 		}
 	}
-	if o.critical {
+	if o.Critical {
 		s.critical++
-		s.criticalPerfect += o.perfect
-		s.criticalGood += o.good
+		s.criticalPerfect += o.Perfect
+		s.criticalGood += o.Good
 	}
 }
 

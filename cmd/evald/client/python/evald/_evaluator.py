@@ -237,18 +237,20 @@ class Evaluator:
         if self.errors == "column":
             return {**batch, **self._with_errors(batch)}
         a = self.evaluate(from_columns(batch, self.rules))
-        return {**batch, "win": a.wdl[:, 0], "draw": a.wdl[:, 1], "loss": a.wdl[:, 2], "policy": a.policy, "source": np.array(a.source)}
+        return {**batch, **_answer_columns(a.wdl, a.policy, np.array(a.source))}
 
     def _with_errors(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         positions, wrong = sorted_out(batch, self.rules)
         a = self.evaluate(positions)
+        if not wrong:
+            return {**_answer_columns(a.wdl, a.policy, np.array(a.source)), "error": np.zeros(len(a), "U1")}
         right, error = rows_of(len(a), wrong)
         n = len(right)
         wdl, policy = np.full((n, 3), np.nan, np.float32), np.zeros((n, a.policy.shape[1]), np.float32)
         wdl[right], policy[right] = a.wdl, a.policy
         source = np.full(n, "", object)
         source[right] = a.source
-        return {"win": wdl[:, 0], "draw": wdl[:, 1], "loss": wdl[:, 2], "policy": policy, "source": source.astype(str), "error": error}
+        return {**_answer_columns(wdl, policy, source.astype(str)), "error": error}
 
     def close(self) -> None:
         """Releases the evaluator's resources, when no call uses it any more. Later calls raise a ClosedError."""
@@ -304,6 +306,10 @@ def from_columns(batch: Mapping[str, Any], rules: str | Board) -> Positions:
         if all(name in batch for name in names):
             return Positions(stacked(names, [batch[name] for name in names]), rules)
     raise KeyError(f"a batch has the columns {sorted(batch)}, and needs moves, or own and all, or own_lo, own_hi, all_lo and all_hi")
+
+
+def _answer_columns(wdl: npt.NDArray[np.float32], policy: npt.NDArray[np.float32], source: npt.NDArray[np.str_]) -> dict[str, Any]:
+    return {"win": wdl[:, 0], "draw": wdl[:, 1], "loss": wdl[:, 2], "policy": policy, "source": source}
 
 
 def sorted_out(batch: Mapping[str, Any], rules: str | Board) -> tuple[Positions, dict[int, str]]:
