@@ -247,7 +247,7 @@ vuln: ## look for known vulnerabilities, where vuln.go.dev can be reached
 
 pin: ## write hashes of Python packages and digests of Docker images anew (needs Python 3.11, PyPI, docker and its registries)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && python3 -m venv "$$dir" && "$$dir/bin/pip" install --quiet uv==0.13.9 && \
-	cd .ci && for list in requirements kserve frameworks s3 docs dist; do \
+	cd .ci && for list in requirements kserve frameworks learn s3 docs dist; do \
 		"$$dir/bin/uv" pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header \
 			--output-file $$list.txt $$list.in && \
 		sed -i "1i # Made by \`make pin\` from $$list.in, for Python 3.11: pip install --require-hashes -r $$list.txt" $$list.txt || exit 1; \

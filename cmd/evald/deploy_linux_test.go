@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/evald/evald/engine/game/gametest"
@@ -37,7 +39,8 @@ func TestManifestsStart(t *testing.T) {
 		t.Skip("only root can start programs as other users")
 	}
 	var image []string
-	gametest.OK(t, json.Unmarshal(regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindSubmatch(getFile(t, "deploy/Dockerfile"))[1], &image))
+	entries := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindAllSubmatch(getFile(t, "deploy/Dockerfile"), -1)
+	gametest.OK(t, json.Unmarshal(entries[len(entries)-1][1], &image)) // of the image without --target
 	ran := 0
 	for _, overlay := range overlays {
 		for _, d := range manifests(t, overlay) {
@@ -47,6 +50,9 @@ func TestManifestsStart(t *testing.T) {
 			}
 			for _, c := range pod.Containers {
 				ran++
+				if slices.Contains(c.Command, "torch") {
+					continue // see TestLearnImage
+				}
 				if pod.SecurityContext.RunAsUser == 0 || pod.SecurityContext.RunAsGroup == 0 {
 					t.Errorf("%s: %s runs as root", overlay, c.Name)
 				}
@@ -78,7 +84,7 @@ func TestManifestsStart(t *testing.T) {
 			}
 		}
 	}
-	if ran != 5 {
+	if ran != 7 {
 		t.Errorf("%d containers", ran)
 	}
 	r := newContainer(t, 65532, 65532) // docker run
@@ -113,6 +119,68 @@ func TestManifestsStart(t *testing.T) {
 		}
 		r.env = append(r.env, "EVALD_HTTP=127.0.0.1:0", "EVALD_GRPC=127.0.0.1:0", "EVALD_METRICS=127.0.0.1:0") // as serve.env could
 		r.starts(name, strings.Fields(regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)[1]))
+	}
+}
+
+// The learner of the image with PyTorch trains as that image's user, who has no name in the system and may write to its volumes alone. The Python
+// is that of make soak, which has the packages that the image installs.
+func TestLearnImage(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start programs as other users")
+	}
+	python := gametest.Python(t, "torch")
+	pins := regexp.MustCompile(`(?m)^([\w-]+)==(\S+)`).FindAllStringSubmatch(string(getFile(t, "../../.ci/learn.txt")), -1)
+	if len(pins) < 10 {
+		t.Fatalf("the image installs %q", pins)
+	}
+	versions := exec.Command(python, "-c", "import importlib.metadata, sys; [print(n, importlib.metadata.version(n)) for n in sys.argv[1:]]")
+	want := ""
+	for _, pin := range pins {
+		versions.Args = append(versions.Args, pin[1])
+		want += pin[1] + " " + pin[2] + "\n"
+	}
+	if got, err := versions.CombinedOutput(); err != nil || string(got) != want {
+		t.Skipf("%s has other packages than the image: %v\n%s", python, err, cmp.Diff(want, string(got)))
+	}
+	image := string(getFile(t, "deploy/Dockerfile"))
+	if !strings.Contains(image, "AS learn\n") || !strings.Contains(image, "COPY .ci/learn.txt /learn.txt\nRUN pip install") || !strings.Contains(image, "\nUSER 65532:65532\n") {
+		t.Error("the Dockerfile does not install what this test tries")
+	}
+	var command []string
+	for _, d := range manifests(t, "cluster-gpu") {
+		if d.Metadata.Name == "evald-learner" && d.Kind == "StatefulSet" {
+			command = d.Spec.Template.Spec.Containers[0].Command
+		}
+	}
+	if len(command) == 0 {
+		t.Fatal("there is no learner")
+	}
+	dir := gametest.Must(os.MkdirTemp("", "learn"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	gametest.OK(t, os.Chmod(dir, 0o755))
+	root := &container{t: t, dir: dir}
+	root.folder("/run/evald", 65532, 65532, 0o700)
+	root.folder("/tmp", 65532, 65532, 0o700)
+	root.file("/evald", string(getFile(t, os.Args[0])), 0, 0, 0o755)
+	args := []string{root.dir + "/evald"}
+	for _, arg := range command[1:] {
+		args = append(args, strings.NewReplacer("/run/evald", root.dir+"/run/evald", "1000", "1", ":4222", "127.0.0.1:0", ":8002", "127.0.0.1:0").Replace(arg))
+	}
+	args = slices.DeleteFunc(args, func(arg string) bool {
+		return arg == "--cluster" || arg == "--listen" || arg == "127.0.0.1:0" || arg == "--metrics"
+	})
+	args = append(args, "--rules", "4x4x3", "--first-games", "60", "--games", "40", "--visits", "8", "--gate-games", "20", "--positions", "20", "--network", "1x8", "--threads", "2")
+	p := &exec.Cmd{
+		Path: args[0], Args: args, Dir: root.dir + "/tmp",
+		Env:         []string{asProgram + "=1", "EVALD_PYTHON=" + python, "HOME=" + root.dir + "/tmp", "USER=evald", "PYTHONDONTWRITEBYTECODE=1"},
+		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, Pdeathsig: syscall.SIGKILL},
+	}
+	out, err := p.CombinedOutput()
+	if errors.Is(err, fs.ErrPermission) || strings.Contains(string(out), "ermission denied") && strings.Contains(string(out), python) {
+		t.Skipf("the user of the image may not start %s: %v %s", python, err, out)
+	}
+	if _, missing := os.Stat(root.dir + "/run/evald/run/best.safetensors"); err != nil || missing != nil {
+		t.Errorf("%v: %v, %v\n%s", args, err, missing, out)
 	}
 }
 

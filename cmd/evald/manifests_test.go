@@ -19,7 +19,7 @@ import (
 )
 
 // overlays are what an operator applies, in deploy/overlays.
-var overlays = []string{"cpu", "gpu", "cluster", "parts"}
+var overlays = []string{"cpu", "gpu", "cluster", "cluster-gpu", "parts"}
 
 // manifest is the part of an object of Kubernetes that says which programs run.
 type manifest struct {
@@ -211,8 +211,8 @@ func TestManifests(t *testing.T) {
 			}
 		}
 	}
-	if ran != 5 {
-		t.Errorf("%d containers, want 5", ran)
+	if ran != 7 {
+		t.Errorf("%d containers, want 7", ran)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestManifestTypes(t *testing.T) {
 		file := filepath.Join(dir, "kustomization.yaml")
 		text := getFile(t, file)
 		offered := regexp.MustCompile(`(?m)^  # - `).ReplaceAll(text, []byte("  - "))
-		if bytes.Equal(text, offered) != (overlay == "cluster" || overlay == "parts") {
+		if bytes.Equal(text, offered) != (strings.HasPrefix(overlay, "cluster") || overlay == "parts") {
 			t.Errorf("%s offers no components", overlay)
 		}
 		putFile(t, file, offered)

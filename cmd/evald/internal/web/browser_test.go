@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -92,8 +93,18 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 	b := &tab{t: t, ctx: ctx, url: url}
 	gametest.OK(t, chromedp.Listen(ctx, b.hear))
 	b.do(command(network.Enable, network.EnableParams{}), command(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(1280, 1000))
+	// As a visitor who has asked for values, unless the test says otherwise.
+	b.do(onEachPage(`try { localStorage.evald ??= '{"values":true}'; } catch {}`))
 	b.do(append(actions, chromedp.Navigate(url+address))...)
 	return b
+}
+
+// newcomer is a visitor for whom the page has stored nothing.
+var newcomer = onEachPage(`try { if (!sessionStorage.came && localStorage.evald === '{"values":true}') { localStorage.evald = "{}"; } sessionStorage.came = "yes"; } catch {}`)
+
+// onEachPage runs a script at the beginning of each page.
+func onEachPage(script string) chromedp.Action[chromedp.Void] {
+	return command(cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // command is a command of the DevTools protocol.
@@ -252,7 +263,8 @@ func (b *tab) tidy(picture string) {
 		b.t.Errorf("complaints: %q", wrong)
 	}
 	if wide := valueOf[float64](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
-		b.t.Errorf("the page is %v pixels too wide", wide)
+		b.t.Errorf("the page is %v pixels too wide: %q", wide, valueOf[[]string](b,
+			`[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.id || e.className || e.tagName).slice(0, 9)`))
 	}
 	if picture != "" || gametest.Soak() {
 		b.axe()

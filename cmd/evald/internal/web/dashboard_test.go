@@ -13,84 +13,29 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/evald/evald/engine/game/gametest"
 )
 
-// Metrics are drawn in their panels, except for counters that have counted nothing.
-func TestMetrics(t *testing.T) {
-	h := handler(t, Config{Metrics: services()})
-	s := answered[sample](t, asked(t, h, "/ui/metrics", ""))
-	got := map[string][]value{}
-	for _, p := range s.Panels {
-		got[p.Title+" ("+p.Kind+")"] = p.Series
-	}
-	delete(got, "Time (histogram)") // similar to batch sizes
-	sizes := value{Name: "batch_rows", Help: "Rows of batches.", Value: 24850, Count: 300}
-	for i, count := range []float64{4, 6, 10, 18, 34, 66, 130, 229, 300} {
-		sizes.Buckets = append(sizes.Buckets, bucket{float64(int(1) << i), count})
-	}
-	want := map[string][]value{
-		"Requests (rate)":         {{Name: "request_success", Value: 1234}},
-		"Who answered (rate)":     {{Name: "cache", Help: "Positions by who answered.", Value: 700}, {Name: "cpu", Help: "Positions by who answered.", Value: 5000}},
-		"Batch sizes (histogram)": {sizes},
-		"Waiting (gauge)":         {{Name: "pending_request_count", Value: 3}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("panels (-want +got):\n%s", diff)
-	}
-	if len(s.Others) != 1 || s.Others[0].Name != "build_info" || s.Time == 0 {
-		t.Errorf("the others are %+v at %v", s.Others, s.Time)
-	}
-}
-
-// GPUs have two panels, in which a GPU that has failed is seen.
-func TestMetricsOfGPUs(t *testing.T) {
+// The status has what the service counts for each model; of a GPU that has failed it says so.
+func TestStatus(t *testing.T) {
 	labels := []string{"model", "version", "gpu"}
 	works := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evald_gpu_working"}, labels)
-	busy := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evald_gpu_busy_seconds_total"}, labels)
-	r := prometheus.NewRegistry()
-	r.MustRegister(works, busy)
-	for _, gpu := range []string{"0", "2"} {
-		works.WithLabelValues("m", "1", gpu).Set(map[string]float64{"2": 1}[gpu])
-		busy.WithLabelValues("m", "1", gpu).Add(3)
-	}
-	families := gametest.Must(r.Gather())(t)
-	want := []panel{
-		{Title: "GPUs that answer", Kind: "gauge", Series: []value{{Name: "0"}, {Name: "2", Value: 1}}},
-		{Title: "GPUs at work", Kind: "rate", Unit: "busy", Series: []value{{Name: "0", Value: 3}, {Name: "2", Value: 3}}},
-	}
-	if diff := cmp.Diff(want, arrange(families).Panels); diff != "" {
-		t.Errorf("panels (-want +got):\n%s", diff)
-	}
-}
-
-// The names of a panel's series are the parts that tell them apart.
-func TestShorten(t *testing.T) {
-	for _, c := range []struct{ names, want []string }{
-		{[]string{"a{model=m,version=1}"}, []string{"a"}},
-		{[]string{"a"}, []string{"a"}},
-		{[]string{"a{model=m,version=1}", "a{model=n,version=1}"}, []string{"m", "n"}},
-		{[]string{"a{model=m}", "b{model=m}"}, []string{"a", "b"}},
-		{[]string{"a{model=m,reason=x}", "b{model=m}"}, []string{"a x", "b"}},
-		{[]string{"a{x=}", "a{x=1}"}, []string{"x=", "1"}},
-		{[]string{"a{model=m,source=cpu,version=1}"}, []string{"cpu"}},
-		{[]string{"nv_inference_a", "evald_b"}, []string{"a", "b"}},
-	} {
-		var series []value
-		for _, name := range c.names {
-			series = append(series, value{Name: name})
-		}
-		shorten(series)
-		var got []string
-		for _, v := range series {
-			got = append(got, v.Name)
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", c.names, diff)
-		}
+	r := services()
+	r.MustRegister(works)
+	works.WithLabelValues("default", "1", "0").Set(1)
+	works.WithLabelValues("default", "1", "2").Set(0)
+	h := handler(t, Config{Metrics: r})
+	s := answered[status](t, asked(t, h, "/ui/status", ""))
+	want := status{Time: s.Time, Ready: true, Version: "v1", Models: []modelStatus{
+		{Name: "default", Version: "1", Rows: 5700, Done: 1234, Failed: 3, Refused: 2, Seconds: 0.075, Waiting: 3, GPUs: 1, Lost: 1},
+		{Name: "search", Version: "1", Done: 6},
+	}}
+	if diff := cmp.Diff(want, s, cmpopts.EquateApprox(0, 1e-9)); diff != "" || s.Time == 0 {
+		t.Errorf("at %v (-want +got):\n%s", s.Time, diff)
 	}
 }
 
@@ -100,27 +45,27 @@ type counted struct{ times int }
 func (c *counted) Gather() ([]*dto.MetricFamily, error) {
 	c.times++
 	r := prometheus.NewRegistry()
-	x := prometheus.NewCounter(prometheus.CounterOpts{Name: "nv_inference_count"})
-	x.Add(float64(c.times))
+	x := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nv_inference_count"}, []string{"model"})
+	x.WithLabelValues("m").Add(float64(c.times))
 	r.MustRegister(x)
 	families, err := r.Gather()
 	return families, errors.Join(err, errors.New("one collector failed"))
 }
 
-// Metrics are read once a second for any number of readers. What could be read is shown together with an error.
+// The status is read once a second for any number of readers. What could be read is shown together with an error.
 func TestSampling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &counted{}
 		h := handler(t, Config{Metrics: from})
-		read := func() sample { return answered[sample](t, asked(t, h, "/ui/metrics", "")) }
+		read := func() status { return answered[status](t, asked(t, h, "/ui/status", "")) }
 		for range 10 {
 			got := read()
-			if len(got.Panels) != 1 || got.Panels[0].Series[0].Value != 1 || got.Error != "one collector failed" {
+			if len(got.Models) != 1 || got.Models[0].Rows != 1 || got.Error != "one collector failed" {
 				t.Fatalf("%+v", got)
 			}
 		}
 		time.Sleep(rememberFor) // advances the test's fake clock
-		if got := read(); from.times != 2 || got.Panels[0].Series[0].Value != 2 {
+		if got := read(); from.times != 2 || got.Models[0].Rows != 2 {
 			t.Errorf("read %d times, now %+v", from.times, got)
 		}
 	})
@@ -136,12 +81,15 @@ func TestRuns(t *testing.T) {
 	gametest.OK(t, os.Symlink(outside, filepath.Join(dir, "first", "link.jsonl")))
 	h := handler(t, Config{Runs: dir})
 	names := map[string][]string{}
+	newest := map[string]run{}
 	listed := answered[struct {
 		Runs []run
 		Left []string
 	}](t, asked(t, h, "/ui/runs", ""))
 	for _, r := range listed.Runs {
 		names[r.Name] = r.Files
+		r.Files, r.Modified = nil, 0
+		newest[r.Name] = r
 	}
 	if diff := cmp.Diff([]string{"bench/rows.jsonl", "first/steps.jsonl"}, listed.Left); diff != "" {
 		t.Errorf("other files (-want +got):\n%s", diff)
@@ -149,6 +97,13 @@ func TestRuns(t *testing.T) {
 	want := map[string][]string{"first": {"metrics.jsonl"}, "loop": {"generations.jsonl"}, "a/b": {"metrics.jsonl"}}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	at := func(x float64) *float64 { return &x }
+	if diff := cmp.Diff(map[string]run{
+		"first": {Name: "first", X: "step", At: at(3000)}, "a/b": {Name: "a/b"},
+		"loop": {Name: "loop", X: "generation", At: at(11), Elo: number{319, 297, 341}, Good: number{0.81, 0.79, 0.83}},
+	}, newest, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Errorf("what the newest lines say (-want +got):\n%s", diff)
 	}
 	got := answered[struct{ Files []curves }](t, asked(t, h, "/ui/run?name=loop", "")).Files
 	if len(got) != 1 || got[0].X != "generation" || got[0].Rows != 12 || got[0].Skipped != 1 || got[0].Cut {

@@ -105,6 +105,14 @@ func kept(moves int) string {
 	return fmt.Sprintf("the %d moves before it are kept", moves)
 }
 
+// names returns the names of all moves, by action.
+func names(b *game.Board) (all []string) {
+	for a := range b.Actions() {
+		all = append(all, play.Name(b, a))
+	}
+	return all
+}
+
 func describe(s *play.Session, human [2]bool) gameState {
 	b, p := s.Board(), s.Position()
 	rules := b.Rules()
@@ -113,13 +121,12 @@ func describe(s *play.Session, human [2]bool) gameState {
 		Line:     canonical(b, s.Line()), Made: len(s.Moves()),
 		Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Cells: game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle(),
-		Last:  -1, Winning: []int{}, Side: s.Side(), Moves: []string{},
+		Last:  -1, Winning: []int{}, Side: s.Side(), Moves: []string{}, Names: names(b),
 	}
 	for _, a := range s.Line() {
 		state.Moves = append(state.Moves, play.Name(b, a))
 	}
 	for a := range b.Actions() {
-		state.Names = append(state.Names, play.Name(b, a))
 		state.Legal = append(state.Legal, s.Result() == game.Ongoing && b.CanPlay(p, a))
 	}
 	last, won := s.LastCell(), s.Winning()

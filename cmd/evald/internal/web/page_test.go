@@ -259,36 +259,53 @@ func TestPageWrong(t *testing.T) {
 // services returns metrics like the service's.
 func services() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	success := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nv_inference_request_success"}, []string{"model", "version"})
-	rows := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evald_rows_total", Help: "Positions by who answered."}, []string{"source"})
-	sizes := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "evald_batch_rows", Help: "Rows of batches.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)})
-	times := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "evald_request_seconds", Buckets: prometheus.ExponentialBuckets(1e-6, 2, 22)})
-	pending := prometheus.NewGauge(prometheus.GaugeOpts{Name: "nv_inference_pending_request_count"})
-	never := prometheus.NewCounter(prometheus.CounterOpts{Name: "nv_inference_count"})
-	other := prometheus.NewGauge(prometheus.GaugeOpts{Name: "build_info", Help: "What was built."})
-	r.MustRegister(success, rows, sizes, pending, times, never, other)
-	success.WithLabelValues("default", "1").Add(1234)
-	rows.WithLabelValues("cpu").Add(5000)
-	rows.WithLabelValues("cache").Add(700)
-	pending.Set(3)
-	for i := range 300 {
-		sizes.Observe(float64(i % 200))
-		times.Observe((100.5 + float64(i)) / 1e6)
+	of := []string{"model", "version"}
+	counter := func(name string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, append(of, labels...))
+		r.MustRegister(c)
+		return c
+	}
+	done, failed := counter("nv_inference_request_success"), counter("nv_inference_request_failure", "reason")
+	rows, refused := counter("nv_inference_count"), counter("evald_refused_total")
+	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evald_request_seconds"}, of)
+	waiting := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evald_queued_rows"}, of)
+	ready := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evald_ready"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evald_build_info"}, []string{"version"})
+	r.MustRegister(times, waiting, ready, build)
+	ready.Set(1)
+	build.WithLabelValues("v1").Set(1)
+	done.WithLabelValues("default", "1").Add(1234)
+	done.WithLabelValues("search", "1").Add(6)
+	failed.WithLabelValues("default", "1", "BACKEND").Add(1)
+	failed.WithLabelValues("default", "1", "CANCELED").Add(2)
+	rows.WithLabelValues("default", "1").Add(5700)
+	refused.WithLabelValues("default", "1").Add(2)
+	waiting.WithLabelValues("default", "1").Set(3)
+	for range 300 {
+		times.WithLabelValues("default", "1").Observe(250e-6)
 	}
 	return r
 }
 
-func TestPageService(t *testing.T) {
-	b := open(t, Config{Metrics: services()}, "/#service")
-	b.until("document.querySelectorAll('#panels .panel').length === 5 && document.querySelectorAll('#panels svg').length === 5")
-	text := b.text("#panels")
-	for _, want := range []string{"Requests", "Waiting", "cpu", "cache", "answered", "Rows in a batch, mean 82.8", "300", "Time of a request, mean 250 µs", "512 µs"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the dashboard has no %q: %q", want, text)
-		}
+// The status is a line and a row for each model. Rates are those between two looks.
+func TestPageStatus(t *testing.T) {
+	r := services()
+	b := open(t, Config{Metrics: r}, "/#service")
+	b.says("#service-line", "Ready: 0 positions and 0 requests a second")
+	rows := func() []string {
+		return valueOf[[]string](b, `[...document.querySelectorAll("#models tbody tr")].map((e) => [...e.children].map((c) => c.innerText).join("|"))`)
 	}
-	b.click("#others-box summary")
-	b.says("#others", "build_info")
+	if diff := cmp.Diff([]string{"default 1|0|0|–|3|3|2|–", "search 1|0|0|–|0|0|0|–"}, rows()); diff != "" {
+		t.Errorf("models (-want +got):\n%s", diff)
+	}
+	more := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nv_inference_count"}, []string{"model", "version"})
+	err := r.Register(more)
+	var there prometheus.AlreadyRegisteredError
+	if !errors.As(err, &there) {
+		t.Fatal(err)
+	}
+	there.ExistingCollector.(*prometheus.CounterVec).WithLabelValues("default", "1").Add(1e6)
+	b.until(`/^Ready: \d.*k positions/.test(document.getElementById("service-line").textContent)`)
 	b.tidy("service")
 }
 
@@ -302,7 +319,7 @@ func metrics(t *testing.T) string {
 			50*(i+1), 0.01/(1+float64(i)/20), 2.6-float64(i)/50, 0.9-float64(i)/200, 0.5+float64(i)/150, 1.7-float64(i)/80, 0.3+float64(i)/200, 4000+10*(i%7))
 	}
 	for i := range 12 {
-		fmt.Fprintf(&generations, `{"generation":%d,"elo":%d,"elo_error":%d,"wins":%d,"draws":%d,"losses":%d,"promoted":true,"games":%d,"accuracy":[{"visits":0,"perfect":{"value":%v,"low":%v,"high":%v}},{"visits":100,"perfect":{"value":%v,"low":%v,"high":%v}}]}`+"\n",
+		fmt.Fprintf(&generations, `{"generation":%d,"elo":%d,"elo_error":%d,"wins":%d,"draws":%d,"losses":%d,"promoted":true,"games":%d,"accuracy":[{"name":"random","visits":0,"good":{"value":0.1,"low":0,"high":0.2}},{"name":"all","visits":0,"good":{"value":%v,"low":%v,"high":%v}},{"name":"all","visits":100,"good":{"value":%v,"low":%v,"high":%v}}]}`+"\n",
 			i, 40*i-i*i, 20+i%3, 60+i, 10, 50-i, 500*(i+1), 0.7+float64(i)/100, 0.68+float64(i)/100, 0.72+float64(i)/100, 0.8+float64(i)/100, 0.79+float64(i)/100, 0.82+float64(i)/100)
 	}
 	write(t, filepath.Join(dir, "first", "metrics.jsonl"), steps.String())
@@ -316,20 +333,37 @@ func write(t *testing.T, path, text string) {
 	gametest.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
-func TestPageTraining(t *testing.T) {
-	b := open(t, Config{Runs: metrics(t)}, "/#training")
-	b.until("document.querySelectorAll('#curves svg').length > 0")
-	b.choose("run", "first")
-	b.says("#training-note", "metrics.jsonl: 60 rows")
-	titles := valueOf[[]string](b, "[...document.querySelectorAll('#curves h3')].map((e) => e.firstChild.textContent.trim())")
-	if diff := cmp.Diff([]string{"Loss", "Accuracy", "Learning rate", "Positions a second"}, titles); diff != "" {
-		t.Errorf("charts (-want +got):\n%s", diff)
+// Runs are a table with what the newest line of each says, and one curve of one or two of them, whose values the pointer shows. The address has
+// what is drawn.
+func TestPageRuns(t *testing.T) {
+	b := open(t, Config{Runs: metrics(t)}, "/#runs=loop")
+	b.until("document.querySelectorAll('#run-chart canvas').length === 1")
+	rows := func() []string {
+		return valueOf[[]string](b, `[...document.querySelectorAll("#run-table tbody tr")].map((e) => [...e.children].slice(1, -1).map((c) => c.innerText).join("|")).sort()`)
 	}
-	b.tidy("training")
-	b.choose("run", "loop")
-	b.says("#training-note", "generations.jsonl: 12 rows, 1 lines that cannot be read")
-	b.until("document.querySelectorAll('path.band').length === 3") // elo and two of accuracy
-	b.tidy("learning")
+	if diff := cmp.Diff([]string{"first|running|Step 3 k|–|–", "loop|running|Generation 11|81.0% (79.0% to 83.0%)|319 (297 to 341)"}, rows()); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	chart := func(want string) {
+		t.Helper()
+		b.until(fmt.Sprintf(`document.getElementById("run-chart").getAttribute("aria-label") === %q`, want))
+	}
+	chart("Strength (Elo); latest loop: 319")
+	over := valueOf[[]float64](b, `(() => { const r = document.querySelector("#run-chart .u-over").getBoundingClientRect(); return [r.left + r.width - 1, r.top + r.height / 2]; })()`)
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, over[0], over[1]))
+	b.says("#run-chart .u-legend", "319 (297 .. 341)")
+	b.tidy("runs")
+	b.choose("run-curve", "accuracy.good all, visits 100")
+	chart("Good moves all, 100 positions tried; latest loop: 0.91")
+	b.do(chromedp.Reload())
+	chart("Good moves all, 100 positions tried; latest loop: 0.91")
+	b.click(`#run-table input[value=first]`)
+	b.until(`[...document.getElementById("run-curve").options].some((o) => o.value === "loss")`)
+	b.choose("run-curve", "loss")
+	chart("Loss; latest first: 1.42")
+	if hash := valueOf[string](b, "location.hash"); hash != "#runs=loop&with=first&curve=loss" {
+		t.Errorf("the address is %q", hash)
+	}
 }
 
 // The page works on a phone, with dark colours, and with a board that is wider than the screen.
@@ -345,8 +379,8 @@ func TestPagePhone(t *testing.T) {
 	for _, view := range []struct{ name, hash, shown string }{
 		{"wide", "20x5x4:-", "#board > button').length === 20 && /positions tried/.test(document.getElementById('search-text').textContent)"},
 		{"free", "7x7x5free:p", "#board > button').length === 49 && /positions tried/.test(document.getElementById('search-text').textContent)"},
-		{"service", "service", "#panels svg').length === 5"},
-		{"training", "training", "#curves svg').length > 0"},
+		{"service", "service", "#models tbody tr').length === 2"},
+		{"runs", "runs", "#run-chart canvas').length > 0"},
 	} {
 		b.run(fmt.Sprintf("location.hash = '#%s'", view.hash))
 		b.until("document.querySelectorAll('" + view.shown)

@@ -76,6 +76,7 @@ func TestPuzzleWeight(t *testing.T) {
 			t.Errorf("the view for play loads %s", path)
 		}
 	}
+	b.click("#to-learn")
 	b.click("#to-puzzles")
 	b.says("#puzzle-status", "to move")
 	weight := 0
@@ -566,6 +567,7 @@ func TestPagePuzzleMissing(t *testing.T) {
 	there.Store(true)
 	b.click("#to-play")
 	b.says("#status", "Red to move")
+	b.click("#to-learn")
 	b.click("#to-puzzles")
 	b.says("#puzzle-status", " to move: ")
 	for _, wrong := range b.complaints() {

@@ -31,6 +31,7 @@ type (
 		Columns   int                  `json:"columns"`
 		Gravity   bool                 `json:"gravity"`
 		Rules     string               `json:"rules"`
+		Names     []string             `json:"names"` // of the moves, by action
 		Moves     []reviewedMove       `json:"moves"`
 		Positions []reviewedPosition   `json:"positions"` // before each move and after the last one
 		Accuracy  [2][]review.Accuracy `json:"accuracy"`  // by side and phase
@@ -180,7 +181,7 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 	last := g.Positions[len(moves)]
 	a := reviewed{
 		Position: canonical(b, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
-		Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
+		Names: names(b), Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
 	}
 	if len(play.Name(b, b.Actions()-1)) > 1 {
 		a.Separator = "."

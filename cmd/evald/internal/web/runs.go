@@ -35,6 +35,13 @@ type run struct {
 	Name     string   `json:"name"` // the path within the folder of runs, "." for the folder itself
 	Files    []string `json:"files"`
 	Modified int64    `json:"modified"` // of the newest file, seconds since 1970
+
+	// Of the newest line: the x axis and the value on it, and with their intervals, [value, low, high] or [value], the strength, and the share of
+	// good moves that the network makes without a search. Null if there are none.
+	X    string   `json:"x"`
+	At   *float64 `json:"at"`
+	Elo  number   `json:"elo"`
+	Good number   `json:"good"`
 }
 
 // metricsFiles are the names of the files that are drawn: metrics of evald train and generations of evald learn, one JSON object per line.
@@ -87,10 +94,14 @@ func (m *memo) serve(w http.ResponseWriter, key string, make func() (any, error)
 func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {
 	return h.read.serve(w, "", func() (any, error) {
 		runs, left, err := h.listRuns()
+		for i := range runs {
+			h.newest(&runs[i])
+		}
 		return struct {
 			Runs []run    `json:"runs"`
 			Left []string `json:"left"` // paths of up to maxLeft other files with the extension, which are not drawn
-		}{runs, left}, err
+			Now  int64    `json:"now"`  // seconds since 1970
+		}{runs, left, time.Now().Unix()}, err
 	})
 }
 
@@ -124,7 +135,8 @@ func (h *Handler) listRuns() (runs []run, left []string, err error) {
 			return nil // the file no longer exists
 		}
 		r := found[path.Dir(name)]
-		found[path.Dir(name)] = run{path.Dir(name), append(r.Files, d.Name()), max(r.Modified, info.ModTime().Unix())}
+		r.Name, r.Files, r.Modified = path.Dir(name), append(r.Files, d.Name()), max(r.Modified, info.ModTime().Unix())
+		found[r.Name] = r
 		return nil
 	})
 	runs = slices.AppendSeq([]run{}, maps.Values(found))
@@ -132,6 +144,33 @@ func (h *Handler) listRuns() (runs []run, left []string, err error) {
 		return cmp.Or(cmp.Compare(b.Modified, a.Modified), cmp.Compare(a.Name, b.Name))
 	})
 	return runs[:min(len(runs), maxRuns)], left, err
+}
+
+// newest fills in what a run's newest lines say.
+func (h *Handler) newest(r *run) {
+	for _, file := range r.Files {
+		lines, _, err := h.tail(path.Join(r.Name, file), maxRow)
+		if err != nil {
+			continue // the file no longer exists
+		}
+		for line := range bytes.Lines(lines) {
+			row, tooFew := flatten(bytes.TrimSpace(line))
+			if row == nil {
+				continue // the first line may have lost its beginning, and the last its end
+			}
+			if x := abscissa([]map[string]number{row}); x != "row" {
+				r.X, r.At = x, &row[x][0]
+			}
+			if elo := row["elo"]; elo != nil && !tooFew {
+				r.Elo = elo
+			}
+			for _, name := range slices.Sorted(maps.Keys(row)) {
+				if strings.HasPrefix(name, "accuracy[") && strings.HasSuffix(name, "visits 0].good") && (r.Good == nil || strings.HasPrefix(name, "accuracy[all,")) {
+					r.Good = row[name]
+				}
+			}
+		}
+	}
 }
 
 func (h *Handler) serveRun(w http.ResponseWriter, r *http.Request) error {
@@ -167,24 +206,32 @@ func (h *Handler) readRun(name string) (any, error) {
 }
 
 func (h *Handler) readCurves(name string) (c curves, err error) {
-	f, err := h.runs.Open(name)
+	text, cut, err := h.tail(name, maxFile)
 	if err != nil {
 		return c, err
+	}
+	if cut { // the first line may be incomplete
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	c = parseCurves(text)
+	c.Cut = cut
+	return c, nil
+}
+
+// tail returns the last bytes of a file, at most that many; cut says that there are others before them.
+func (h *Handler) tail(name string, most int64) (text []byte, cut bool, err error) {
+	f, err := h.runs.Open(name)
+	if err != nil {
+		return nil, false, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return c, err
+		return nil, false, err
 	}
-	from := max(0, info.Size()-maxFile)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, maxFile))
-	if err != nil {
-		return c, fmt.Errorf("read %s: %w", name, err)
+	from := max(0, info.Size()-most)
+	if text, err = io.ReadAll(io.NewSectionReader(f, from, most)); err != nil {
+		return nil, false, fmt.Errorf("read %s: %w", name, err)
 	}
-	if from > 0 { // the first line may be incomplete
-		_, text, _ = bytes.Cut(text, []byte("\n"))
-	}
-	c = parseCurves(text)
-	c.Cut = from > 0
-	return c, nil
+	return text, from > 0, nil
 }

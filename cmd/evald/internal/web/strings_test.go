@@ -35,8 +35,7 @@ func TestPageLanguage(t *testing.T) {
 		t.Errorf("the page offers %q", languages)
 	}
 	b.click("#to-service")
-	b.says("#panels", "Anfragen")
-	b.says("#panels", "beantwortet")
-	b.shows("service", "Dienst - evald")
+	b.says("#service-line", "Bereit: ")
+	b.shows("service", "Status - evald")
 	b.tidy("")
 }

@@ -130,7 +130,7 @@ func TestContrast(t *testing.T) {
 				least[name] = 3
 			}
 		}
-		if len(least) != 9+8+2 {
+		if len(least) != 9+2+2 {
 			t.Errorf("%q: colours %v", query, least)
 		}
 		for name, want := range least {

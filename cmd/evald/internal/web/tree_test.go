@@ -56,6 +56,7 @@ func TestPageTree(t *testing.T) {
 		b.until(`[...document.querySelectorAll("#tree-moves details")].every((d) => !d.open)`)
 		b.click("#tree-moves > li > a")
 		b.until(`!document.getElementById("play").hidden && /^#7x6x4:445[1-7]/.test(location.hash)`)
+		b.click("#to-study")
 		b.click("#to-tree")
 		b.until(`/^#tree=7x6x4:445[1-7]$/.test(location.hash) && !document.getElementById("tree").hidden`)
 	}

@@ -32,7 +32,7 @@ func (b *tab) asked(path string) (n int) {
 // lit returns what is marked on the board and in the table.
 func (b *tab) lit() []string {
 	b.t.Helper()
-	return valueOf[[]string](b, `[...[...document.querySelectorAll("[data-rank]")].map((e) => e.dataset.rank + " in " + e.closest("button").ariaLabel[7]), ...[...document.querySelectorAll("#opinions .best")].map((e) => e.textContent)]`)
+	return valueOf[[]string](b, `[...[...document.querySelectorAll("[data-rank]")].map((e) => e.dataset.rank + " in " + e.closest("button").ariaLabel[7]), ...[...document.querySelectorAll(".names .best")].map((e) => e.textContent)]`)
 }
 
 // A hint marks the best moves on the board and says them, until the next move. Without one nothing is marked.
@@ -272,7 +272,7 @@ func TestPageHidden(t *testing.T) {
 func TestPageAgentList(t *testing.T) {
 	b := open(t, Config{}, "/")
 	b.says("#status", "Red to move: you")
-	b.click("#setup summary")
+	b.click(".options summary")
 	names := valueOf[[]string](b, `[...document.querySelectorAll("#agents dt")].map((e) => e.innerText)`)
 	if !slices.Contains(names, "negamax") || len(names) < 9 || !slices.IsSorted(names) {
 		t.Errorf("the agents are %q", names)
@@ -294,8 +294,8 @@ func TestPageTrainingLeft(t *testing.T) {
 	dir := metrics(t)
 	write(t, dir+"/bench/rows.jsonl", `{"rows":1}`)
 	b := open(t, Config{Runs: dir}, "/#training")
-	b.says("#training-note", "Left out, because they are not metrics of a training run or a learner: bench/rows.jsonl")
-	if runs := valueOf[[]string](b, `[...document.querySelectorAll("#run option")].map((e) => e.value)`); slices.Contains(runs, "bench") {
+	b.says("#runs-note", "Left out, because they are not metrics of a training run or a learner: bench/rows.jsonl")
+	if runs := valueOf[[]string](b, `[...document.querySelectorAll("#run-table input")].map((e) => e.value)`); slices.Contains(runs, "bench") {
 		t.Errorf("the runs are %q", runs)
 	}
 }

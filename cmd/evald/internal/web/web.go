@@ -18,7 +18,7 @@
 //	tree.go      the tree of a search
 //	pictures.go  a position as SVG or PNG, and the file of a game
 //	think.go     an agent's move; how requests that compute begin and end
-//	metrics.go   the service's metrics as panels
+//	status.go    the state of the service
 //	runs.go      training runs; curves.go: the curves of their files
 //	puzzles.go   the puzzles that ship
 //	cluster.go   the page of a learner and its workers
@@ -33,8 +33,8 @@
 // changes to what is stored at that moment, because several tabs share it. Fields for positions
 // send their text to /ui/read, so that all read the same forms.
 //
-// The page groups metrics by words in their names (batch, source, reason, queue) and by Triton's names, so that it needs no list of the
-// service's metrics. For training runs it draws every number in the JSON lines; page/names.js has names for some of them.
+// The page draws no curves of the service: Grafana does. For training runs it draws every number in the JSON lines; page/names.js has names
+// for some of them.
 package web
 
 import (
@@ -99,7 +99,7 @@ type Handler struct {
 	puzzles file
 	drawing *places.Places // for pictures
 	runs    *os.Root       // nil: no runs
-	metrics memo
+	status  memo
 	read    memo // for runs
 
 	closing context.Context
@@ -127,7 +127,7 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("web: limits %+v: must be positive", c.Limits)
 	}
 	c.Agents.Memory = c.Places.Bytes
-	h := &Handler{config: c, metrics: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
+	h := &Handler{config: c, status: memo{answers: map[string]remembered{}}, read: memo{answers: map[string]remembered{}}}
 	h.drawing = places.New(runtime.GOMAXPROCS(0))
 	var err error
 	if h.files, err = load(); err != nil {
@@ -173,7 +173,7 @@ func (h *Handler) routes() {
 		{http.MethodGet, "/ui/position.svg", h.servePicture},
 		{http.MethodGet, "/ui/position.png", h.servePicture},
 		{http.MethodGet, "/ui/game.txt", h.serveGameFile},
-		{http.MethodGet, "/ui/metrics", h.serveMetrics},
+		{http.MethodGet, "/ui/status", h.serveStatus},
 		{http.MethodGet, "/ui/runs", h.serveRuns},
 		{http.MethodGet, "/ui/run", h.serveRun},
 		{http.MethodGet, "/ui/puzzles", h.servePuzzles},
@@ -219,7 +219,7 @@ func (h *Handler) serveConfig(w http.ResponseWriter, _ *http.Request) error {
 		Agents   []agent.Description `json:"agents"`
 		Visits   int                 `json:"visits"`
 		Seconds  float64             `json:"seconds"`
-		Service  bool                `json:"service"`  // the page can show metrics
+		Service  bool                `json:"service"`  // the page can show the status
 		Training bool                `json:"training"` // the page can show training runs
 		Games    bool                `json:"games"`    // the page can ask how often a move was played
 	}{h.config.Model, h.config.Networks, levels, agent.Descriptions(), l.Visits, l.Time.Seconds(), h.config.Metrics != nil, h.runs != nil, h.config.Games != nil})

@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"/nowhere", "", 404, "", "there is no /nowhere"},
 		{"/ui/game", "", 405, "", "want POST"},
 		{"/ui/config", "{}", 405, "", "want GET"},
-		{"/ui/metrics", "", 404, "", "no metrics"},
+		{"/ui/status", "", 404, "", "no status"},
 		{"/ui/run?name=x", "", 404, "", "no training runs"},
 		{"/ui/game", "nonsense", 400, "", "no JSON object"},
 		{"/ui/game", `{"position":"4"}{}`, 400, "", "after top-level value"},

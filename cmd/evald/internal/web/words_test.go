@@ -20,10 +20,10 @@ func TestPageWords(t *testing.T) {
 	if text := b.text("#about"); !strings.HasPrefix(text, "Play Connect Four") || strings.Count(text, ".") != 1 {
 		t.Errorf("the page says of itself %q", text)
 	}
-	for _, view := range []string{"", "service", "training"} {
+	for _, view := range []string{"", "service", "runs"} {
 		if view != "" {
 			b.click("#to-" + view)
-			b.until("document.querySelectorAll('#" + view + " svg').length > 0")
+			b.until("document.querySelectorAll('#" + view + " svg, #" + view + " tbody tr').length > 0")
 		}
 		mute := valueOf[[]string](b, `[...document.querySelectorAll("abbr")].filter((e) => e.tabIndex !== 0 ||
 			!(document.getElementById(e.getAttribute("aria-describedby"))?.textContent.length > 20)).map((e) => e.textContent)`)

@@ -1,15 +1,15 @@
-// The page's address and the browser's history. #7x6x4:4455&red=person&yellow=strong is a game and its players, #review=7x6x4:4455 is the
-// review of a game, #service and #training are views.
+// The page's address and the browser's history. #7x6x4:4455&red=person&yellow=strong is a game and its players, #review=7x6x4:4455&move=3 is
+// the review of a game at its third move, #service and #runs are views.
 
-// parse parses the part after the #: a position or a view, and the players, null if it names none.
+// parse parses the part after the #: a position or a view, the players, null if it names none, and what else follows &.
 export function parse(hash) {
   const [place, ...rest] = hash.slice(1).split("&");
   const named = new URLSearchParams(rest.join("&"));
   const players = named.get("red") && named.get("yellow") ? { red: named.get("red"), yellow: named.get("yellow") } : null;
   try {
-    return { place: decodeURIComponent(place), players };
+    return { place: decodeURIComponent(place), players, more: named };
   } catch {
-    return { place, players }; // the server reports the error
+    return { place, players, more: named }; // the server reports the error
   }
 }
 

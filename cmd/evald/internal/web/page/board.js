@@ -14,6 +14,15 @@ export function fit(element, game) {
   scroll.classList.toggle("free", !game.gravity);
 }
 
+// coordinates writes the names of the columns under a board with gravity, and returns their elements. The cells of other boards have names.
+export function coordinates(element, game) {
+  const names = (game.gravity ? game.names : []).map((name) => make("span", {}, name));
+  const row = element.parentElement.querySelector(":scope > .names") ?? make("div", { class: "names", "aria-hidden": "true" });
+  row.replaceChildren(...names);
+  element.after(row);
+  return names;
+}
+
 export class Board {
   // The board calls played with the name of a move, and key with "undo", "redo" or "hint".
   constructor(element, { played, key }) {
@@ -62,6 +71,7 @@ export class Board {
       this.buttons.push(button);
       this.element.append(button);
     }
+    this.names = coordinates(this.element, game);
     this.focus = Math.floor(game.gravity ? game.columns / 2 : game.names.length / 2);
     this.rove(this.focus);
   }
@@ -112,6 +122,7 @@ export class Board {
       }
       button.setAttribute("aria-label", this.label(a));
     });
+    this.names.forEach((name, a) => name.classList.toggle("best", ranks[a] === 1));
   }
 
   // landing returns the cell in which the stone of a move would land, or -1 if there is none.

@@ -4,17 +4,26 @@ import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import { Drill } from "./drill.js";
 import { Explorer } from "./explorer.js";
+import { Next } from "./next.js";
 import { Play } from "./play.js";
 import { Review } from "./review.js";
+import { Runs, runsEvery } from "./runs.js";
 import { Service, serviceEvery } from "./service.js";
 import { whenRefused } from "./storage.js";
 import { language, languages, say, speak, translate } from "./strings.js";
-import { Training, trainingEvery } from "./training.js";
 import { TreeView } from "./tree.js";
 import { explain } from "./words.js";
 
 // The views, with the keys of their names in strings.js.
-const names = { play: "page.play", review: "review.name", puzzles: "puzzles.nav", explore: "explore.name", drill: "drill.name", tree: "tree.name", service: "page.service", training: "page.training" };
+const names = {
+  play: "page.play", next: "page.learn", review: "review.name", puzzles: "puzzles.nav", drill: "drill.name", explore: "explore.name", tree: "tree.name",
+  service: "page.service", runs: "page.runs",
+};
+
+// The modes that have several views.
+const modes = { learn: ["next", "review", "puzzles", "drill"], study: ["explore", "tree"] };
+
+const views = { learn: "next", study: "explore", training: "runs" }; // other names of views in addresses
 
 function report(error) {
   $("problem").hidden = !error;
@@ -29,8 +38,11 @@ class Dashboard {
     document.addEventListener("visibilitychange", () => this.run());
   }
 
-  show(shown) {
+  show(shown, place, more) {
     this.shown = shown;
+    if (shown) {
+      this.view.arrive?.(place, more);
+    }
     this.run();
   }
 
@@ -58,10 +70,10 @@ class Later {
     this.load = load;
   }
 
-  async show(shown) {
+  async show(shown, ...of) {
     if (shown || this.view) {
       this.view ??= this.load();
-      await this.view.then((view) => view.show(shown)).catch(report);
+      await this.view.then((view) => view.show(shown, ...of)).catch(report);
     }
   }
 }
@@ -91,17 +103,17 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
-  const views = {
-    review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report), tree: new TreeView(config),
-    puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(report)),
+  const shown = {
+    next: new Next(), review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report), tree: new TreeView(config),
+    puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(trail, report)),
   };
   if (config.service) {
-    views.service = new Dashboard(new Service(), serviceEvery);
+    shown.service = new Dashboard(new Service(), serviceEvery);
   }
   if (config.training) {
-    views.training = new Dashboard(new Training(), trainingEvery);
+    shown.runs = new Dashboard(new Runs(trail), runsEvery);
   }
-  for (const name of Object.keys(views)) {
+  for (const name of Object.keys(shown)) {
     $("to-" + name).hidden = false;
   }
   document.querySelector(".skip").addEventListener("click", (e) => {
@@ -111,10 +123,15 @@ async function main() {
   });
   const route = () => {
     const fresh = trail.arrive();
-    const { place, players } = parse(location.hash);
+    const { place, players, more } = parse(location.hash);
     report(null);
     const wanted = place.split("=")[0];
-    const name = Object.hasOwn(views, wanted) ? wanted : "play";
+    const named = Object.hasOwn(views, wanted) ? views[wanted] : wanted;
+    const name = Object.hasOwn(shown, named) ? named : "play";
+    for (const [mode, own] of Object.entries(modes)) {
+      $("to-" + mode).setAttribute("aria-current", String(own.includes(name)));
+      document.querySelector(`.parts[data-mode=${mode}]`).hidden = !own.includes(name);
+    }
     for (const view of Object.keys(names)) {
       $(view).hidden = view !== name;
       if (view === name) {
@@ -122,7 +139,7 @@ async function main() {
       } else {
         $("to-" + view).removeAttribute("aria-current");
       }
-      views[view]?.show(view === name, place);
+      shown[view]?.show(view === name, place, more);
     }
     document.title = `${say(names[name])} - evald`;
     play.see(name === "play");

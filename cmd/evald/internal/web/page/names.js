@@ -1,4 +1,4 @@
-// Converts the names of metrics and fields, which the dashboards show, to words.
+// Converts the names of fields of training runs to words.
 import { named, say } from "./strings.js";
 
 function word(name) {
@@ -15,12 +15,4 @@ export function inWords(name) {
 export function titled(name) {
   const text = inWords(name);
   return text[0].toUpperCase() + text.slice(1);
-}
-
-// explained maps patterns of names to words that have an explanation.
-const explained = [[/batch/i, "batch"], [/cache/i, "cache"], [/^loss/i, "loss"], [/^elo$/i, "elo"], [/critical/i, "critical"], [/perfect|good/i, "perfect"]];
-
-// explains returns the word whose explanation fits the name of a panel or a field, or undefined.
-export function explains(name) {
-  return explained.find(([pattern]) => pattern.test(name))?.[1];
 }

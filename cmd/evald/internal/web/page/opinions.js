@@ -63,7 +63,7 @@ export class Opinions {
       return cell;
     });
     this.names = row([say("opinions.move")], game.names.map((name) => make("div", { role: "columnheader" }, name)));
-    this.names.element.firstChild.classList.add("unseen");
+    this.names.element.classList.add("unseen");
     this.policy = row(head("policy", say("opinions.sight")), cells("policy"));
     this.search = row(head("search", say("word.search")), cells("visits"));
     this.exact = row(head("exact", say("word.exact")), cells(""));
@@ -110,11 +110,6 @@ export class Opinions {
     setText(seen, text);
     setText(heard, long);
     seen.className = kind;
-  }
-
-  // mark marks the best moves in the table, as on the board.
-  mark(ranks) {
-    this.names.cells.forEach((c, a) => c.classList.toggle("best", ranks[a] === 1));
   }
 
   // chances draws the shares of Red's wins, draws and Yellow's wins, in this order.

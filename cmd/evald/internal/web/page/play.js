@@ -4,6 +4,7 @@ import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
 import { sides } from "./chances.js";
 import { $, make, setText } from "./dom.js";
+import { Ended } from "./ended.js";
 import { Hint } from "./hint.js";
 import { listen } from "./keys.js";
 import { Moves } from "./moves.js";
@@ -34,10 +35,8 @@ export class Play {
     this.work = new AbortController(); // requests about the position on the board
     this.opinions = new Opinions(config.seconds, () => this.solveOn());
     this.moves = new Moves((made) => this.goTo(made));
-    this.hints = new Hint((ranks) => {
-      this.board.mark(ranks);
-      this.opinions.mark(ranks);
-    });
+    this.hints = new Hint((ranks) => this.board.mark(ranks));
+    this.ended = new Ended();
     this.board = new Board($("board"), {
       played: (move) => this.person(move),
       key: (what) => (what === "hint" ? this.hint() : this.command(what)),
@@ -69,6 +68,10 @@ export class Play {
       this.board.buttons[this.board.focus].focus(); // because the button disappears
     });
     $("analyse").addEventListener("click", () => this.analyse(!this.analysing));
+    $("values").addEventListener("click", () => {
+      keep({ values: !recall().values });
+      this.renew();
+    });
     $("setup").addEventListener("submit", (e) => e.preventDefault());
     for (const id of [...opinions, "sound"]) {
       $(id).checked = recall()[id] ?? $(id).checked;
@@ -295,6 +298,9 @@ export class Play {
   async write(entry = "replace") {
     const address = format(this.game.position, this.players.named());
     $("to-play").href = address;
+    for (const [id, view] of [["to-study", "explore"], ["to-explore", "explore"], ["to-tree", "tree"]]) {
+      $(id).href = `#${view}=${this.game.position}`;
+    }
     if (!this.visible) {
       return; // the address belongs to another view
     }
@@ -311,8 +317,8 @@ export class Play {
   // show draws the game.
   show() {
     const g = this.game;
-    if (this.shown !== g.rules) { // scroll a wide board to its middle
-      this.shown = g.rules;
+    if (this.drawn !== g.rules) { // scroll a wide board to its middle
+      this.drawn = g.rules;
       requestAnimationFrame(() => {
         const scroll = $("board").closest(".scroll");
         scroll.scrollLeft = g.gravity ? (scroll.scrollWidth - scroll.clientWidth) / 2 : 0;
@@ -360,7 +366,12 @@ export class Play {
     this.board.show(g, this.personToMove() || this.paused);
     const thinks = !this.over() && !this.personToMove() && !this.paused;
     $("go").hidden = this.over() || this.personToMove() || !this.paused;
-    const shown = { sight: $("sight").checked, search: $("evaluate").checked, exact: $("solve").checked };
+    setText($("go"), this.human()[1 - g.side] ? say("play.go.you", { side: sides()[1 - g.side] }) : say("play.go"));
+    const values = recall().values === true; // else the page does not give the answers away
+    $("values").setAttribute("aria-pressed", String(values));
+    $("play").classList.toggle("quiet", !values);
+    const shown = { sight: values && $("sight").checked, search: values && $("evaluate").checked, exact: values && $("solve").checked };
+    this.shown = shown;
     this.opinions.reset(g, shown);
     if (this.over()) {
       this.opinions.finished(g);
@@ -372,6 +383,7 @@ export class Play {
     }
     const { signal } = this.work;
     this.moves.complete(g.line, thinks, signal);
+    this.ended.show(g, this.human(), signal);
     if (!this.over()) {
       this.look(shown, thinks, signal);
       if (this.hints.asked && !thinks && this.hints.ask()) {
@@ -408,7 +420,7 @@ export class Play {
 
   heard(m, thinks) {
     this.moves.hear(m);
-    if (!thinks && ($("evaluate").checked || $("solve").checked)) { // otherwise lookForHint has its own analysis
+    if (!thinks && (this.shown.search || this.shown.exact)) { // otherwise lookForHint has its own analysis
       this.hints.hear(m);
     }
     switch (m.type) {
@@ -424,7 +436,7 @@ export class Play {
       case "end":
         if (!thinks) {
           this.opinions.ended(m);
-          if ($("best").checked && !m.error && this.opinions.goOn()) { // if the best moves are always shown, the solver continues automatically
+          if (this.shown.exact && $("best").checked && !m.error && this.opinions.goOn()) { // if the best moves are always shown, the solver continues automatically
             this.solveOn();
           }
         }

@@ -25,7 +25,8 @@ function read(text) {
 
 export class Puzzles {
   // The view calls report with an error to show, or null.
-  constructor(report) {
+  constructor(trail, report) {
+    this.trail = trail;
     this.report = report;
     this.work = new AbortController(); // requests about the current puzzle
     this.all = [];
@@ -62,7 +63,8 @@ export class Puzzles {
       `${say("puzzles.theme." + theme)} (${this.all.filter((p) => p.theme === theme).length})`)));
   }
 
-  async show(shown) {
+  // show opens or leaves the view. place is its part of the address: puzzles=daily, =next, =mistakes or =POSITION, which is a puzzle.
+  async show(shown, place) {
     this.shown = shown;
     if (!shown) {
       return;
@@ -71,12 +73,32 @@ export class Puzzles {
     this.standing();
     try {
       await (this.loaded ??= this.load());
-      if (!this.puzzle && this.shown) {
-        await this.open(this.daily(), "daily");
+      const wanted = place.slice("puzzles=".length);
+      if (this.shown && (wanted || !this.puzzle)) {
+        await this.choose(wanted || "daily");
       }
     } catch (e) {
       this.loaded = null; // try again next time
       this.report(e);
+    }
+  }
+
+  // choose opens the puzzle of an address.
+  async choose(wanted) {
+    if (wanted === this.puzzle?.position) {
+      return;
+    }
+    const mistake = store.stored().mistakes[wanted];
+    if (wanted === "mistakes" && store.due().length) {
+      await this.review();
+    } else if (wanted === "daily" || wanted === this.daily().position) {
+      await this.open(this.daily(), "daily");
+    } else if (this.byPosition.has(wanted)) {
+      await this.open(this.byPosition.get(wanted), "next");
+    } else if (mistake) {
+      await this.open({ position: wanted, move: mistake.move, rating: 0, theme: "", result: "" }, "review");
+    } else {
+      await this.open(this.next(), "next");
     }
   }
 
@@ -106,10 +128,10 @@ export class Puzzles {
     }
   }
 
-  review() {
+  async review() {
     const [mistake] = store.due();
     if (mistake) {
-      this.open(this.byPosition.get(mistake.position) ?? { ...mistake, rating: 0, theme: "", result: "" }, "review");
+      await this.open(this.byPosition.get(mistake.position) ?? { ...mistake, rating: 0, theme: "", result: "" }, "review");
     }
   }
 
@@ -128,6 +150,9 @@ export class Puzzles {
       const game = await post("/ui/game", { position: puzzle.position, human: [true, true] }, signal);
       this.game = this.start = game;
       this.report(null);
+      if (this.shown) {
+        this.trail.replace("#puzzles=" + puzzle.position);
+      }
       this.ask();
       this.looking = this.look(game, signal);
     } catch (e) {

@@ -60,9 +60,12 @@ export class Review {
     }
   }
 
-  // show opens or leaves the view. place is its part of the address: review=7x6x4:4455 opens a game, review= shows the form.
-  show(shown, place) {
+  // show opens or leaves the view. place is its part of the address: review=7x6x4:4455 opens a game, at its third move with
+  // move=3, else at the first mistake; review= shows the form.
+  show(shown, place, more) {
+    const move = Number(more.get("move")) || 0;
     this.shown = shown;
+    this.wanted = move;
     if (!shown) {
       this.work.abort();
       return;
@@ -73,6 +76,9 @@ export class Review {
     } else if (this.game?.position !== text) {
       $("review-text").value = text;
       this.ask(text, true);
+    } else if (move) {
+      this.leave();
+      this.go(move);
     }
   }
 
@@ -114,7 +120,7 @@ export class Review {
     this.game = game;
     this.whys.clear();
     this.line = null;
-    const address = "#review=" + game.position;
+    const address = "#review=" + game.position + (named && this.wanted ? "&move=" + this.wanted : "");
     if (named && this.shown) {
       this.trail.replace(address);
     } else if (location.hash !== address) {
@@ -130,7 +136,7 @@ export class Review {
     this.board.build(game);
     $("review-result").hidden = false;
     this.graph = null;
-    this.go(this.mistakes.length ? this.mistakes[0] + 1 : game.moves.length);
+    this.go((named && this.wanted) || (this.mistakes.length ? this.mistakes[0] + 1 : game.moves.length));
   }
 
   moveButton(m, i) {

@@ -1,5 +1,5 @@
 // A board without moves: stones, and the cells in which a side would complete a line. Letters distinguish the threats of the two sides.
-import { fit } from "./board.js";
+import { coordinates, fit } from "./board.js";
 import { make, setText } from "./dom.js";
 import { say } from "./strings.js";
 import { cellWords, side } from "./why.js";
@@ -14,6 +14,7 @@ export class ReviewBoard {
     this.holes = [...Array(game.rows * game.columns)].map(() => make("span", { class: "hole" }));
     this.element.classList.toggle("free", !game.gravity);
     fit(this.element, game);
+    coordinates(this.element, game);
     this.element.replaceChildren(...this.holes.map((hole) => make("span", { class: "cell", "aria-hidden": "true" }, hole)));
   }
 

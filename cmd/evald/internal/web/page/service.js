@@ -1,88 +1,44 @@
-// The dashboard of the running service.
+// The status of the running service: one line, and a row for each model. Grafana draws the curves (cmd/evald/deploy/components/prometheus/dashboard.json).
 import { get } from "./api.js";
-import { barChart, lineChart, panel } from "./charts.js";
-import { $, count, duration, make } from "./dom.js";
-import { inWords, titled } from "./names.js";
-import { named, say } from "./strings.js";
+import { $, count, duration, make, setText } from "./dom.js";
+import { say } from "./strings.js";
 
-const every = 2000; // milliseconds
-const kept = 150; // maximum number of points of a curve
+export const serviceEvery = 2000; // milliseconds
 
 export class Service {
   constructor() {
-    this.curves = new Map(); // points by panel and series
     this.before = null;
   }
 
   async look() {
     try {
-      this.show(await get("/ui/metrics"));
-      $("service-note").textContent = say("service.note");
+      this.show(await get("/ui/status"));
     } catch (e) {
-      $("service-note").textContent = e.message;
+      setText($("service-line"), e.message);
     }
   }
 
-  show(sample) {
-    const seconds = this.before ? sample.time - this.before.time : 0;
-    const old = new Map(this.before ? this.before.panels.flatMap((p) => p.series.map((s) => [p.title + "\n" + s.name, s])) : []);
-    if (!this.before || seconds > 0) {
-      $("panels").replaceChildren(...sample.panels.map((p) => this.panel(p, sample.time, seconds, old)));
-      this.before = sample;
-    }
-    const rows = sample.others.map((m) => make("tr", {}, make("td", {}, m.help || titled(m.name), " ", make("code", {}, m.name)),
-      make("td", {}, m.count ? `${count(m.value)} of ${count(m.count)}` : count(m.value))));
-    $("others").tBodies[0].replaceChildren(...rows);
-    $("others-box").hidden = rows.length === 0;
-    if (!sample.panels.length) {
-      $("panels").replaceChildren(make("p", { class: "note" }, say("service.nothing")));
-    }
-  }
-
-  panel(p, time, seconds, old) {
-    const title = named("panel", p.title) ?? p.title, unit = named("unit", p.unit) ?? p.unit;
-    if (p.kind === "histogram") {
-      const text = p.unit === "seconds" ? duration : count;
-      return panel(p.title, title, unit, ...p.series.map((s) => {
-        const mean = s.count ? ", " + say("chart.mean", { mean: text(s.value / s.count) }) : "";
-        return make("div", {}, make("p", { class: "help" }, titled(s.name) + mean), barChart(`${title}, ${inWords(s.name)}`, bars(s, text)));
-      }));
-    }
-    const curves = p.series.map((s) => {
-      const key = p.title + "\n" + s.name;
-      const points = this.curves.get(key) || [];
-      this.curves.set(key, points);
-      const was = old.get(key);
-      if (p.kind === "gauge") {
-        points.push([time, s.value]);
-      } else if (seconds > 0) { // a new counter started at 0, and a counter that has fallen was reset to 0
-        const from = was && was.value <= s.value ? was.value : 0;
-        points.push([time, (s.value - from) / seconds]);
-      }
-      points.splice(0, Math.max(0, points.length - kept));
-      return { name: inWords(s.name), points };
-    }).filter((c) => c.points.length);
-    const now = time;
-    return panel(p.title, title, unit, lineChart(title, curves, { unit, fromZero: true, xText: (t) => `${Math.round(t - now)} s` }));
+  // show shows a state of the service, and what has changed since the one before it, as numbers a second.
+  show(now) {
+    const before = this.before && this.before.time < now.time ? this.before : now;
+    const seconds = now.time - before.time || 1;
+    const was = new Map(before.models.map((m) => [`${m.name}\n${m.version}`, m]));
+    // A counter that has fallen was set to 0 by a new start.
+    const rate = (is, old) => (is - (old <= is ? old : 0)) / seconds;
+    const rows = now.models.map((m) => {
+      const old = was.get(`${m.name}\n${m.version}`) ?? m;
+      const done = rate(m.done, old.done);
+      return { ...m, rate: rate(m.rows, old.rows), done, mean: done ? rate(m.seconds, old.seconds) / done : 0 };
+    });
+    const sum = (name) => rows.reduce((n, m) => n + m[name], 0);
+    const gpus = sum("gpus") + sum("lost") ? say("service.gpus", { n: sum("gpus"), all: sum("gpus") + sum("lost") }) + ", " : "";
+    setText($("service-line"), now.error || say(now.ready ? "service.ready" : "service.waits", {
+      rows: count(sum("rate")), done: count(sum("done")), gpus, busy: count(rate(now.cpu, before.cpu)), memory: count(now.memory) + "B",
+    }));
+    setText($("service-version"), say("service.version", { version: now.version }));
+    $("models").tBodies[0].replaceChildren(...rows.map((m) => make("tr", {}, make("th", { scope: "row" }, m.name, " ", make("small", {}, m.version)),
+      ...[count(m.rate), count(m.done), m.mean ? duration(m.mean) : "–", count(m.waiting), count(m.failed), count(m.refused), m.gpus + m.lost ? `${m.gpus}/${m.gpus + m.lost}` : "–"]
+        .map((text) => make("td", {}, text)))));
+    this.before = now;
   }
 }
-
-// bars returns the number of observations in each bucket of a histogram, from cumulative counts.
-function bars(s, text) {
-  let below = 0;
-  const all = (s.buckets || []).map((b) => {
-    const bar = { name: text(b.most), count: b.count - below };
-    below = b.count;
-    return bar;
-  });
-  all.push({ name: say("chart.more"), count: s.count || 0 ? (s.count - below) : 0 });
-  while (all.length > 2 && !all.at(-1).count && !all.at(-2).count) {
-    all.pop(); // remove empty bars at the ends
-  }
-  while (all.length > 2 && !all[0].count && !all[1].count) {
-    all.shift();
-  }
-  return all;
-}
-
-export const serviceEvery = every;

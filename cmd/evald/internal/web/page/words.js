@@ -3,7 +3,7 @@
 import { $, make } from "./dom.js";
 import { say } from "./strings.js";
 
-const words = ["policy", "sight", "search", "expected", "exact", "value", "level", "agent", "position", "batch", "cache", "loss", "elo", "perfect", "critical"];
+const words = ["policy", "sight", "search", "expected", "exact", "value", "level", "agent", "position", "loss", "elo", "perfect", "critical"];
 
 // term returns an element for a word of the list, with the word's title or the given text.
 export function term(word, text = say("word." + word)) {
