@@ -22,6 +22,12 @@ import (
 func clusteredAt(t *testing.T, listen string, args ...string) (learner *exec.Cmd, url string) {
 	t.Helper()
 	learner = beginProgram(t, append(args, "--cluster", "--listen", listen)...)
+	return learner, startLearner(t, learner)
+}
+
+// startLearner starts a learner and returns the workers' URL.
+func startLearner(t *testing.T, learner *exec.Cmd) (url string) {
+	t.Helper()
 	said, err := learner.StderrPipe()
 	if err == nil {
 		err = learner.Start()
@@ -37,7 +43,7 @@ func clusteredAt(t *testing.T, listen string, args ...string) (learner *exec.Cmd
 			path, _, _ := strings.Cut(rest, ": ")
 			text := getFile(t, path)
 			go func() { _, _ = io.Copy(io.Discard, lines) }()
-			return learner, strings.TrimSpace(string(text))
+			return strings.TrimSpace(string(text))
 		}
 	}
 }
@@ -122,5 +128,67 @@ func TestLearnCluster(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(many, "cluster", "join")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("join: %v, %v", info.Mode(), err)
+	}
+}
+
+// A learner and its workers are replaced by another build, one after the other, while they play. No worker ends by itself, and the run
+// has the files of one machine.
+func TestTwoBuilds(t *testing.T) {
+	if !gametest.Soak() {
+		t.Skip("links the program; make soak does")
+	}
+	other := filepath.Join(t.TempDir(), "evald")
+	if out, err := exec.Command("go", "build", "-ldflags=-X main.release=v9.9.9", "-o", other, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	one, many, spool, listen := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run"), t.TempDir(), unused(t)
+	games := []string{"--generations", "2", "--cpu-path", "go", "--first-games", "2000"}
+	must(t, "", learnArgs(one, games...)...)
+	learner, url := clusteredAt(t, listen, learnArgs(many, games...)...)
+	workers := joined(t, 3, spool, url)
+	// played waits until so many games are stored by the learner of a version.
+	played := func(version string, least int) {
+		for {
+			s, err := cluster.Ask(t.Context(), cluster.Connection{URL: url})
+			if err != nil || !strings.HasPrefix(s.Version, version) {
+				t.Fatalf("%+v %v, want version %s", s, err, version)
+			}
+			if s.Generation > 0 || s.Games >= least {
+				return
+			}
+		}
+	}
+	played("", 200)
+	gametest.OK(t, learner.Process.Kill())
+	_ = learner.Wait() // killed
+	learner = beginProgram(t, append(learnArgs(many, games...), "--cluster", "--listen", listen)...)
+	learner.Path = other
+	startLearner(t, learner)
+	for i, w := range workers {
+		played("v9.9.9", 400*(i+1))
+		gametest.OK(t, w.Process.Signal(os.Interrupt))
+		if err := w.Wait(); w.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("worker %d: %v", i, err)
+		}
+		workers[i] = beginProgram(t, "selfplay", "--spool", spool)
+		workers[i].Path, workers[i].Env = other, append(workers[i].Env, "EVALD_JOIN="+url)
+		gametest.OK(t, workers[i].Start())
+	}
+	gametest.OK(t, learner.Wait())
+	for i, w := range workers {
+		gametest.OK(t, w.Process.Signal(os.Interrupt))
+		if err := w.Wait(); w.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("worker %d of the other build: %v", i, err)
+		}
+	}
+	files := gametest.Must(filepath.Glob(filepath.Join(one, "00[01]", "games", "*.parquet")))(t)
+	if len(files) < 2 {
+		t.Errorf("one machine has %q", files)
+	}
+	for _, file := range append(files, filepath.Join(one, "best.safetensors")) {
+		name := gametest.Must(filepath.Rel(one, file))(t)
+		if !bytes.Equal(getFile(t, filepath.Join(many, name)), getFile(t, file)) {
+			t.Errorf("%s is another one", name)
+		}
 	}
 }

@@ -322,18 +322,19 @@ func (s *gpuService) get(t *testing.T, url string) (status int, text string) {
 // A service whose GPU does not work is ready if the CPU may answer, and is not if it has lost the
 // only GPU that may. Alerts fire, after a reload too, which does not bring the GPU back.
 func testGPUWatched(t *testing.T, env []string) {
-	const lost, fails = "700", "2" // of these codes, CUDA is only lost with the first
-	start := func(backend, code string) *gpuService {
+	const later = "cuStreamQuery:1:-1:700,cuStreamSynchronize:5:-1:700,cuCtxCreate_v2:2:-1:"
+	const lost, fails = later + "700", later + "2" // of these codes, CUDA is only lost with the first
+	start := func(backend, faults string) *gpuService {
 		s := &gpuService{log: new(syncBuffer)}
 		s.Cmd = exec.CommandContext(t.Context(), os.Args[0], "serve", "--backend", backend, "--model", "seeded-2x16", "--drain-delay", "1h",
 			"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
-		s.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "EVALD_FAKE_FAULTS=cuStreamQuery:1:-1:700,cuStreamSynchronize:5:-1:700,cuCtxCreate_v2:2:-1:"+code), env...)
+		s.Env = append(append(os.Environ(), asProgram+"=1", "EVALD_CPU_PATH=go", "EVALD_FAKE_FAULTS="+faults), env...)
 		s.Stderr = s.log
 		gametest.OK(t, s.Start())
 		t.Cleanup(func() { _ = s.Process.Kill(); _ = s.Wait() })
 		return s
 	}
-	services := map[string]*gpuService{"gpu": start("gpu", lost), "auto": start("auto", lost), "auto, not lost": start("auto", fails)}
+	services := map[string]*gpuService{"gpu": start("gpu", lost), "auto": start("auto", lost), "auto, not lost": start("auto", fails), "auto, never works": start("auto", "kernel:1:-1:-1")}
 	for name, s := range services {
 		s.address = addresses(t, s.log)
 		if status, answer := s.ask(t); name == "gpu" && status < 500 || name != "gpu" && !strings.Contains(answer, `"cpu"`) {
@@ -347,9 +348,10 @@ func testGPUWatched(t *testing.T, env []string) {
 		serves healthpb.HealthCheckResponse_ServingStatus
 		fires  map[string]string
 	}{
-		"gpu":            {"not ready any more", 400, healthpb.HealthCheckResponse_NOT_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`, "EvaldNotReady": "instance: a"}},
-		"auto":           {"it is LOST to this process", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`}},
-		"auto, not lost": {"it is tried again until it works", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPUFails": `instance: a, gpu: "0"`}},
+		"gpu":               {"not ready any more", 400, healthpb.HealthCheckResponse_NOT_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`, "EvaldNotReady": "instance: a"}},
+		"auto":              {"it is LOST to this process", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPULost": `instance: a, gpu: "0"`}},
+		"auto, never works": {"NO GPU, the CPU evaluates", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPUMissing": "instance: a"}},
+		"auto, not lost":    {"it is tried again until it works", 200, healthpb.HealthCheckResponse_SERVING, map[string]string{"EvaldGPUFails": `instance: a, gpu: "0"`}},
 	} {
 		s := services[name]
 		eventually(t, s.log, want.says, func() bool { return strings.Contains(s.log.String(), want.says) })

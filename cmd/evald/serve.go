@@ -70,7 +70,7 @@ type serveCmd struct {
 	Host          []string `placeholder:"NAME" help:"A host name by which browsers may call the service, besides addresses and the names of its machine; several may be given."`
 	TrustedProxy  []string `placeholder:"ADDRESS|NETWORK" help:"A proxy, 10.1.2.3, or a network of proxies, 10.0.0.0/8, whose header X-Forwarded-For names the client for limits, fairness and the log; several may be given. The limit of --address-connections is not for their connections."`
 	ProxyProtocol bool     `needs:"trusted-proxy" help:"The connections of trusted proxies begin with a header of the PROXY protocol (version 1 or 2), which names the client."`
-	Tokens        string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
+	Tokens        string   `type:"path" placeholder:"FILE" help:"Access rules, one a line: groups of calls (health, metadata, inference, repository, page, or all) and the token that opens them, then its name=NAME in the log and the metrics if need be; - opens them to every client. Clients send it as a bearer token; a browser asks for it, as the password of any user."`
 
 	Log      string `enum:"text,json" default:"text" help:"Form of the log, which is all that is written to standard error: ${enum}. On a terminal text begins with a line that says where the service is, in place of its configuration."`
 	LogLevel string `enum:"debug,info,warn,error" default:"info" help:"What to log: ${enum}. info includes refused requests, with the client and the reason; debug has every request."`

@@ -330,7 +330,7 @@ func (s *modelSource) load(m service.Model) (service.Loaded, error) {
 	}
 	l := service.Loaded{
 		Backend: e.Backend(), Close: e.Close, Version: cmp.Or(m.Version, strconv.Itoa(max(1, e.Version))),
-		Platform: service.HeuristicPlatform, Describe: e.How, InFlight: max(2, runtime.GOMAXPROCS(0)),
+		Platform: service.HeuristicPlatform, Describe: e.How, NoGPU: e.NoGPU, InFlight: max(2, runtime.GOMAXPROCS(0)),
 	}
 	if e.Network {
 		l.Platform, l.InFlight = service.NetworkPlatform, 2 // one batch already uses all cores

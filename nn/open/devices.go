@@ -67,5 +67,6 @@ func (o Options) withoutGPU(e *Opened, why error, how string) {
 		e.How += "; no GPU: " + why.Error()
 		return
 	}
+	e.NoGPU = true
 	o.note("NO GPU, the CPU evaluates (%s): %v", how, why)
 }

@@ -22,6 +22,7 @@ type Opened struct {
 	Version int    // of a stored or shipped network; 0 for others
 	Network bool   // a network answers, not a heuristic
 	OnGPU   bool   // GPUs answer first
+	NoGPU   bool   // the machine has GPUs that should answer first, but none works
 	How     string // text for users: how answers are computed
 	CPUPath string // path of the CPU's kernels; "" unless they compute a network of convolutions
 

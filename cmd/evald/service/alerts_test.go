@@ -182,7 +182,7 @@ func TestAlertsFire(t *testing.T) {
 	s = serve(t, c)
 	add("a certificate ends in less than a week", map[string]string{"EvaldCertificateEnds": "instance: a, file: tls-cert"}, s.watched(t, none))
 
-	fired := map[string]string{"EvaldGPULost": "", "EvaldGPUFails": ""}
+	fired := map[string]string{"EvaldGPULost": "", "EvaldGPUMissing": "", "EvaldGPUFails": ""}
 	for _, c := range cases {
 		maps.Copy(fired, c.Fires)
 	}

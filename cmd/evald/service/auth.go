@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,9 +40,11 @@ type Tokens struct {
 	lines []tokenLine
 }
 
-// tokenLine is a line of the file of tokens. Its number names the token in the log, since its text is a secret.
+// tokenLine is a line of the file of tokens. Its name, or else its number, stands for the token in the log and the metrics, since its text
+// is a secret.
 type tokenLine struct {
 	number int
+	name   string
 	hash   [sha256.Size]byte
 	opens  []group
 	weight float64 // of the holder's share of the batches; 0 stands for 1
@@ -53,54 +56,83 @@ type tokenLine struct {
 //	health  -
 //
 // Groups are health, metadata, inference, repository and page; all stands for all of them. The token - opens groups to every client. A
-// third word such as weight=4 gives the token's holder four times the share of others while the service is busy. Any group that no line
-// mentions is closed, except health, which probes need. Blank lines and lines that begin with # are skipped. The log names a token by
-// its line.
+// further word such as weight=4 gives the token's holder four times the share of others while the service is busy. The log and the metrics
+// call a token by a further word such as name=nightly, or else by its line. Any group that no line mentions is closed, except health,
+// which probes need. Blank lines and lines that begin with # are skipped.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{open: map[group]bool{}}
-	var named []group
+	var mentioned []group
+	lineOf := map[string]int{} // by the name of a token
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		weight := 0.0
-		if len(fields) == 3 {
-			text, ok := strings.CutPrefix(fields[2], "weight=")
-			var err error
-			if weight, err = strconv.ParseFloat(text, 64); !ok || err != nil || !(weight >= 0.01 && weight <= 100) || fields[1] == "-" {
-				return nil, fmt.Errorf("tokens: line %d: %s, must be weight=N after a token, N from 0.01 to 100", n, short.Quote(fields[2]))
-			}
-		} else if len(fields) != 2 {
-			return nil, fmt.Errorf("tokens: line %d has %d words, must be groups and a token, and weight=N if need be", n, len(fields))
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("tokens: line %d has one word, must be groups and a token, and name=NAME and weight=N if need be", n)
 		}
-		names := groups
+		line := tokenLine{number: n, hash: sha256.Sum256([]byte(fields[1])), opens: groups}
+		for _, word := range fields[2:] {
+			if err := line.set(word); err != nil || fields[1] == "-" {
+				return nil, fmt.Errorf("tokens: line %d: %s, must be name=NAME or weight=N after a token, each once: "+
+					"1 to %d letters, digits, dots, _ and -, beginning with a letter; 0.01 to 100", n, short.Quote(word), longestName)
+			}
+		}
+		if line.name != "" {
+			if before := lineOf[line.name]; before > 0 {
+				return nil, fmt.Errorf("tokens: line %d: name %s is that of line %d: give each token its own", n, line.name, before)
+			}
+			if len(lineOf) == mostClients {
+				return nil, fmt.Errorf("tokens: line %d: name %s: more than %d names, the most clients that the metrics tell apart: leave it out", n, line.name, mostClients)
+			}
+			lineOf[line.name] = n
+		}
 		if fields[0] != "all" {
-			names = nil
+			line.opens = nil
 			for name := range strings.SplitSeq(fields[0], ",") {
 				if !slices.Contains(groups, group(name)) {
 					return nil, fmt.Errorf("tokens: line %d: group %s, must be all or of %v", n, short.Quote(name), groups)
 				}
-				names = append(names, group(name))
+				line.opens = append(line.opens, group(name))
 			}
 		}
-		named = append(named, names...)
+		mentioned = append(mentioned, line.opens...)
 		if fields[1] != "-" {
-			t.lines = append(t.lines, tokenLine{n, sha256.Sum256([]byte(fields[1])), names, weight})
+			t.lines = append(t.lines, line)
 			continue
 		}
-		for _, g := range names {
+		for _, g := range line.opens {
 			t.open[g] = true
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	if !slices.Contains(named, healthCalls) {
+	if !slices.Contains(mentioned, healthCalls) {
 		t.open[healthCalls] = true
 	}
 	return t, nil
+}
+
+// longestName is the maximum length of a token's name in bytes.
+const longestName = 64
+
+var tokenName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z][A-Za-z0-9._-]{0,%d}$`, longestName-1)) // is no number, which stands for a line
+
+// set sets what a word after a token says.
+func (l *tokenLine) set(word string) (err error) {
+	switch key, value, _ := strings.Cut(word, "="); {
+	case key == "name" && l.name == "" && tokenName.MatchString(value):
+		l.name = value
+	case key == "weight" && l.weight == 0:
+		if l.weight, err = strconv.ParseFloat(value, 64); err == nil && !(l.weight >= 0.01 && l.weight <= 100) {
+			err = strconv.ErrRange
+		}
+	default:
+		err = strconv.ErrSyntax
+	}
+	return err
 }
 
 // allow returns an error unless a token opens a group of calls; "" is no token. line is the line of the token, or nil if no line has it

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -29,11 +30,11 @@ const (
 // clientCounts are the counts of a client.
 type clientCounts struct{ requests, rows, refused uint64 }
 
-// identity returns what the request's client has shown: a token with its number, a certificate with its holder, or nothing.
+// identity returns what the request's client has shown: a token with its name or its line, a certificate with its holder, or nothing.
 func (r *request) identity() (kind, name string) {
 	switch {
 	case r.token != nil:
-		return "token", strconv.Itoa(r.token.number)
+		return "token", cmp.Or(r.token.name, strconv.Itoa(r.token.number))
 	case r.shown != "":
 		return "certificate", r.shown
 	}
@@ -81,7 +82,7 @@ func (c *clients) collect(out chan<- prometheus.Metric) {
 		count := func(metric, help string, value uint64) {
 			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(metric, help, []string{"client"}, nil), prometheus.CounterValue, float64(value), name)
 		}
-		count("evald_client_requests_total", "Requests for inference that have ended, by client: a token (by its line), a certificate, or other.", counts.requests)
+		count("evald_client_requests_total", "Requests for inference that have ended, by client: a token (by its name or line), a certificate, or other.", counts.requests)
 		count("evald_client_rows_total", "Positions of a client that were answered.", counts.rows)
 		count("evald_client_refused_total", "Requests of a client that were refused for lack of room.", counts.refused)
 	}

@@ -28,12 +28,12 @@ func (s *serving) byClient() map[string]string {
 	return found
 }
 
-// Requests for inference are counted by the token of their client, those of a stream by themselves.
+// Requests for inference are counted by the token of their client, with its name if it has one, those of a stream by themselves.
 func TestClientCounts(t *testing.T) {
 	stub, entered, open := gate()
 	defer open()
 	c := testConfig(stub)
-	c.Tokens = tokens(t, "inference first\n\ninference,health second\nmetadata -\n")
+	c.Tokens = tokens(t, "inference first\n\ninference,health second weight=2 name=nightly\nmetadata -\n")
 	c.Limits.Requests = 1
 	s := serve(t, c)
 	as := func(token string) func(n int) error {
@@ -69,7 +69,7 @@ func TestClientCounts(t *testing.T) {
 	}
 	gametest.OK(t, stream.CloseSend())
 	s.end(t) // a call may be counted after its answer
-	if diff := cmp.Diff(map[string]string{"token 1": "3 23 0", "token 3": "4 1 2", "other": "1 0 0"}, s.byClient()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"token 1": "3 23 0", "token nightly": "4 1 2", "other": "1 0 0"}, s.byClient()); diff != "" {
 		t.Errorf("requests, rows and refused ones (-want +got):\n%s", diff)
 	}
 }

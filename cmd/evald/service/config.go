@@ -69,6 +69,7 @@ type Loaded struct {
 
 	// Devices returns the GPUs that compute for the model, for the metrics. It is nil if the model uses no GPU.
 	Devices func() []Device
+	NoGPU   bool // the machine has GPUs that should compute for the model, but none worked when it was loaded
 
 	// Close releases the evaluator's resources. It is called once, after the last batch. It may be nil.
 	Close func() error

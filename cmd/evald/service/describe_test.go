@@ -30,6 +30,7 @@ func TestDescriptions(t *testing.T) {
 	load := c.Load
 	c.Load = func(m Model) (Loaded, error) {
 		l, err := load(m)
+		l.NoGPU = true
 		l.Devices = func() []Device { // one that works, and one that is lost
 			return []Device{
 				{Index: 0, Working: true, Rows: 70, Launches: 3, Busy: 1500 * time.Millisecond},
@@ -91,6 +92,7 @@ func TestDescriptions(t *testing.T) {
 		`evald_batch_rows_bucket{model="stub",version="1",le="8"} 1`,
 		`evald_batch_rows_sum{model="stub",version="1"} 5`,
 		`evald_ready 1`,
+		`evald_gpu_missing{model="stub",version="1"} 1`,
 		`evald_gpu_working{gpu="0",model="stub",version="1"} 1`, `evald_gpu_working{gpu="2",model="stub",version="1"} 0`,
 		`evald_gpu_lost{gpu="0",model="stub",version="1"} 0`, `evald_gpu_lost{gpu="2",model="stub",version="1"} 1`,
 		`evald_gpu_rows_total{gpu="0",model="stub",version="1"} 70`, `evald_gpu_launches_total{gpu="0",model="stub",version="1"} 3`,

@@ -304,6 +304,7 @@ func (m *model) collect(out chan<- prometheus.Metric) {
 	if m.searches {
 		return
 	}
+	gauge("evald_gpu_missing", "1 if the machine has a GPU for the model, but none worked when the model was loaded: others answer.", flag(m.NoGPU))
 	for _, d := range m.devicesAndLost() {
 		at := strconv.Itoa(d.Index)
 		gauge("evald_gpu_working", "1 while the GPU answers; 0 after a fault, until it works again.", flag(d.Working), "gpu", at)

@@ -37,7 +37,7 @@ func (r *request) attributes(status any) []any {
 		a = append(a, "rows", r.rows)
 	}
 	if r.token != nil {
-		a = append(a, "token", "line "+strconv.Itoa(r.token.number))
+		a = append(a, "token", cmp.Or(r.token.name, "line "+strconv.Itoa(r.token.number)))
 	}
 	return a
 }

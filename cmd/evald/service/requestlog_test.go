@@ -166,7 +166,7 @@ func TestRefusalLog(t *testing.T) {
 	book := &logbook{}
 	c := testConfig(&evaltest.Stub{Source: eval.CPU})
 	c.Log = book.logger(slog.LevelInfo)
-	c.Tokens = tokens(t, "# who\ninference s3cret\nmetadata other\n")
+	c.Tokens = tokens(t, "# who\ninference s3cret\nmetadata other name=dashboard\n")
 	s := serve(t, c)
 	grpcAs := func(token string, ask *kserve.ModelInferRequest) func() {
 		return func() {
@@ -191,14 +191,14 @@ func TestRefusalLog(t *testing.T) {
 	}{
 		{"REST, no token", restAs("", inferPath, ""), 401.0, nil, "need the header"},
 		{"REST, wrong token", restAs("wr0ng", inferPath, ""), 401.0, nil, "the token is not known"},
-		{"REST, another's token", restAs("other", inferPath, ""), 403.0, "line 3", "does not open calls of group inference"},
+		{"REST, another's token", restAs("other", inferPath, ""), 403.0, "dashboard", "does not open calls of group inference"},
 		{"REST, bad", restAs("s3cret", inferPath, `{"id":"`+long+`","parameters":{"`+long+`":1}}`), 400.0, "line 2", "must be board, visits"},
 		{"REST, too long", restAs("s3cret", inferPath, strings.Repeat(" ", 9<<20)), 413.0, "line 2", "longer than 8388608 bytes"},
 		{"REST, long path", restAs("s3cret", "/v2/models/"+long+"/infer", "{"), 400.0, "line 2", "body: unexpected EOF"},
 		{"REST, page", restAs("s3cret", "/", ""), 403.0, "line 2", "group page"},
 		{"REST, good", restAs("s3cret", inferPath, aMove), nil, nil, ""},
 		{"gRPC, no token", func() { _, _ = s.api.ModelInfer(t.Context(), ok) }, "Unauthenticated", nil, "need the header"},
-		{"gRPC, another's token", grpcAs("other", ok), "PermissionDenied", "line 3", "does not open"},
+		{"gRPC, another's token", grpcAs("other", ok), "PermissionDenied", "dashboard", "does not open"},
 		{"gRPC, bad", grpcAs("s3cret", bad), "InvalidArgument", "line 2", "must be board, visits"},
 		{"gRPC, too long", grpcAs("s3cret", rawRequest(bitboardsInput, uint64Type, make([]byte, 9<<20), 1, 2)), "ResourceExhausted", "line 2", "larger than max"},
 		{"gRPC, good", grpcAs("s3cret", ok), nil, nil, ""},

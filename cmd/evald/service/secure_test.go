@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -40,16 +41,39 @@ func tokens(t *testing.T, lines string) *Tokens {
 	return gametest.Must(ReadTokens(strings.NewReader(lines)))(t)
 }
 
+// manyNames returns n lines of tokens with names.
+func manyNames(n int) string {
+	text := ""
+	for i := range n {
+		text += fmt.Sprintf("all t%d name=n%d\nall u%d\n", i, i, i)
+	}
+	return text
+}
+
 func TestReadTokens(t *testing.T) {
+	longName := strings.Repeat("n", longestName)
 	for text, says := range map[string]string{
 		"inference a\n\n# of ops\nall b": "",
-		"inference":                      "line 1 has 1 words",
+		"inference":                      "line 1 has one word",
 		"inference a weight=2.5":         "",
-		"inference a weight=0":           `line 1: "weight=0", must be weight=N`,
-		"inference - weight=2":           "after a token",
-		"all a\nadmin b":                 `line 2: group "admin"`,
-		"health,, x":                     `group ""`,
-		strings.Repeat("x", 1<<17):       "too long",
+		"inference a name=a.B-3_ weight=2\nall b weight=1 name=b": "",
+		"inference a weight=0":          `line 1: "weight=0", must be name=NAME or weight=N`,
+		"inference a weight=2 weight=2": `line 1: "weight=2"`,
+		"inference - weight=2":          "after a token",
+		"inference - name=a":            `line 1: "name=a", must be name=NAME or weight=N after a token`,
+		"all a\nall b name=":            `line 2: "name="`,
+		"all a name=3":                  `line 1: "name=3"`, // or it would look like a line
+		"all a name=ü":                  `line 1: "name=ü"`,
+		"all a name=" + longName + "x":  `line 1: "name=`,
+		"all a name=" + longName:        "",
+		"all a name=x name=y":           `line 1: "name=y"`,
+		"all a b":                       `line 1: "b"`,
+		"all a name=x\n\nall b name=x":  "line 3: name x is that of line 1",
+		manyNames(mostClients):          "",
+		manyNames(mostClients + 1):      fmt.Sprintf("line %d: name n%d: more than 100 names", 2*mostClients+1, mostClients),
+		"all a\nadmin b":                `line 2: group "admin"`,
+		"health,, x":                    `group ""`,
+		strings.Repeat("x", 1<<17):      "too long",
 	} {
 		_, err := ReadTokens(strings.NewReader(text))
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {

@@ -47,6 +47,10 @@ var Folders = []string{
 	"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/run/opengl-driver/lib",
 }
 
+// Files match the device files of GPUs. A machine or a container that has one was given a GPU, whatever the driver's library finds. A
+// container without a GPU has none, even if it sees the kernel's driver and has the library.
+var Files = "/dev/nvidia[0-9]*"
+
 // ErrNone is Find's error if there is no GPU: no driver, no device, or a program built without GPU support. All other errors of
 // Find concern a GPU that should work, or the driver named by EVALD_CUDA_DRIVER.
 var ErrNone = errors.New("no GPU")

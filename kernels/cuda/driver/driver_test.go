@@ -33,6 +33,11 @@ var device *fake.Driver
 // process of a test it only prints what Find returns.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVALD_TEST_FIND") != "" {
+		dir := os.Getenv("EVALD_TEST_FILES") // has the driver's library and device files
+		if dir != "" {
+			os.Unsetenv("EVALD_CUDA_DRIVER")
+			driver.Folders, driver.Files = []string{dir}, filepath.Join(dir, "nvidia[0-9]*")
+		}
 		found, err := driver.Find()
 		if os.Getenv("EVALD_TEST_FIND") == "uuid" && err == nil {
 			for _, d := range found.Devices {
@@ -41,6 +46,9 @@ func TestMain(m *testing.M) {
 			return
 		}
 		fmt.Println(err)
+		if dir != "" && errors.Is(err, driver.ErrNone) {
+			fmt.Println("is ErrNone")
+		}
 		return
 	}
 	os.Exit(run(m))
@@ -137,6 +145,32 @@ func TestReasons(t *testing.T) {
 	} {
 		if found, _ := find(t, c.env); found != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.env, found, c.want)
+		}
+	}
+}
+
+// A driver without a device is as good as no driver, unless the machine was given a GPU.
+func TestNoDevice(t *testing.T) {
+	for _, c := range []struct {
+		file, env string
+		none      bool
+	}{
+		{"nvidiactl", "EVALD_X=", true},
+		{"nvidia0", "EVALD_X=", false},
+		{"nvidia0", "CUDA_VISIBLE_DEVICES=", true},
+	} {
+		dir := t.TempDir()
+		gametest.OK(t, os.Symlink(os.Getenv("EVALD_CUDA_DRIVER"), filepath.Join(dir, "libcuda.so.1")))
+		gametest.OK(t, os.WriteFile(filepath.Join(dir, c.file), nil, 0o600))
+		found, _ := find(t, "EVALD_TEST_FILES="+dir, "EVALD_FAKE_FAULTS=cuInit:1:1:100", c.env)
+		want := "driver " + dir + "/libcuda.so.1: cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
+		if c.none {
+			want += "\nis ErrNone"
+		} else {
+			want += ", although there is " + dir + "/nvidia0"
+		}
+		if found != want {
+			t.Errorf("%s, %s:\n got %s\nwant %s", c.file, c.env, found, want)
 		}
 	}
 }

@@ -74,8 +74,10 @@ func open(names []string) (name string, err error) {
 		switch {
 		case result == 0:
 			return name, nil
-		case result == noDevice:
+		case result == noDevice && given() == "":
 			return "", none(fmt.Sprintf("driver %s: cuInit: %s", name, text))
+		case result == noDevice:
+			return "", fmt.Errorf("driver %s: cuInit: %s, although there is %s", name, text, given())
 		case result > 0:
 			return "", fmt.Errorf("driver %s: cuInit: %s", name, text)
 		}
@@ -89,6 +91,15 @@ func open(names []string) (name string, err error) {
 		tried[i] += ": " + reasons[i]
 	}
 	return "", noLibrary(strings.Join(tried, "; "))
+}
+
+// given returns the device file of a GPU, or "" if there is none or the user has chosen the devices that CUDA shows.
+func given() string {
+	_, chosen := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	if files, _ := filepath.Glob(Files); len(files) > 0 && !chosen {
+		return files[0]
+	}
+	return ""
 }
 
 func describe(index int) (Device, error) {

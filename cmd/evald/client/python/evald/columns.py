@@ -7,7 +7,8 @@
     def answers(moves: pd.Series) -> pd.DataFrame:
         return evald.columns.answers(moves)
 
-For Ray see evald.ray, and for DuckDB evald.duckdb.
+A row that is no position is an error of the whole column; frameworks.md has the lines with which it
+has an error of its own. For Ray see evald.ray, and for DuckDB evald.duckdb.
 """
 from __future__ import annotations
 

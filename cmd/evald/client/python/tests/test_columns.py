@@ -18,8 +18,17 @@ import evald  # noqa: E402
 import evald.columns  # noqa: E402
 import pandas as pd  # noqa: E402
 
+WRONG = 7
 MOVES = [game.text() for game in random_games(300, 1)] + ["1212121", "445566"]
 HOST = pathlib.Path(evald.__file__).parent.parent
+
+
+def answered(frames):
+    """The frames with answers, as in frameworks.md."""
+    with evald.Evaluator(errors="column") as e:
+        for frame in frames:
+            answers = e(frame)
+            yield pd.DataFrame({**answers, "policy": list(answers["policy"])}, index=frame.index)
 
 
 class Columns(unittest.TestCase):
@@ -45,6 +54,21 @@ class Columns(unittest.TestCase):
             if "best" in row:
                 self.assertEqual(row["best"], self.direct.best[i])
                 self.assertAlmostEqual(row["value"], float(wdl[0] - wdl[2]), 5)
+
+    def one_wrong(self) -> pathlib.Path:
+        """A file as in.parquet, but row WRONG is no position."""
+        self.frame.loc[WRONG, "moves"] = "1111111"
+        self.frame[["id", "moves"]].to_parquet(self.folder / "wrong.parquet", row_group_size=100)
+        return self.folder / "wrong.parquet"
+
+    def check_one_wrong(self, rows) -> None:
+        rows = sorted(rows, key=lambda row: row["id"])
+        self.assertEqual([row["error"] for row in rows], ['moves "1111111": move 7 goes to "1", which is full' if i == WRONG else "" for i in range(len(MOVES))])
+        self.assertTrue(pd.isna(rows[WRONG]["win"]) and not np.any(rows[WRONG]["policy"]))
+        for row in rows[:WRONG] + rows[WRONG + 1:]:
+            i = row["id"]
+            self.assertEqual([row["moves"], row["win"], row["loss"], list(row["policy"]), row["source"]],
+                             [MOVES[i], self.direct.wdl[i, 0], self.direct.wdl[i, 2], self.direct.policy[i].tolist(), self.direct.source[i]])
 
     def test_pandas(self) -> None:
         for columns in (["moves"], ["own", "all"]):
@@ -138,6 +162,8 @@ class Columns(unittest.TestCase):
         joined = dask.dataframe.concat([frame, frame.map_partitions(evald.columns.answers, meta=evald.columns.META)], axis=1)
         with dask.config.set(scheduler="threads", num_workers=2, **{"dataframe.convert-string": False}):
             self.check(joined.compute().to_dict("records"))
+            wrong = dask.dataframe.read_parquet(self.one_wrong(), split_row_groups=True).map_partitions(lambda frame: next(answered([frame])))
+            self.check_one_wrong(wrong.compute().to_dict("records"))
 
     def test_ray(self) -> None:
         require("ray")
@@ -178,6 +204,8 @@ class Columns(unittest.TestCase):
         frame = spark.read.parquet(str(self.folder / "in.parquet"))
         frame.select("id", "moves", answers("moves").alias("a")).select("id", "moves", "a.*").write.parquet(str(self.folder / "spark"))
         self.check([row.asDict() for row in spark.read.parquet(str(self.folder / "spark")).collect()])
+        schema = "id bigint, moves string, win float, draw float, loss float, policy array<float>, source string, error string"
+        self.check_one_wrong([row.asDict() for row in spark.read.parquet(str(self.one_wrong())).mapInPandas(answered, schema).collect()])
 
 
 if __name__ == "__main__":
