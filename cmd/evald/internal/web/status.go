@@ -35,7 +35,7 @@ type modelStatus struct {
 	Seconds float64 `json:"seconds"` // time of the answered requests
 	Waiting float64 `json:"waiting"` // positions that wait now
 	GPUs    float64 `json:"gpus"`    // GPUs that answer now
-	Lost    float64 `json:"lost"`    // GPUs that do not answer any more
+	Lost    float64 `json:"lost"`    // GPUs that do not answer any more, or did not at the start
 }
 
 // counts are the fields of modelStatus that add up the metrics of a name.
@@ -87,6 +87,8 @@ func (s *status) add(name string, m *dto.Metric) {
 	case "evald_gpu_working":
 		of := s.model(m)
 		of.GPUs, of.Lost = of.GPUs+x, of.Lost+1-x
+	case "evald_gpu_missing":
+		s.model(m).Lost += x
 	default:
 		if field := counts[name]; field != nil && labelOf(m, "model") != "" {
 			*field(s.model(m)) += x
