@@ -34,10 +34,10 @@
 // until its games are stored. A lost message only delays a run.
 //
 // Jobs, games and networks are not in streams of the server (JetStream). A prototype with streams had
-// as much code and weaker guarantees: a full disk ended the run, acknowledged messages were not synced,
-// and workers could end other workers' jobs (JETSTREAM.md). The subjects of this package lead only to
-// the learner, which replies only to inboxes, because the server does not check the reply subject that
-// a client names.
+// as much code and weaker guarantees: a full disk ended the run, acknowledged messages were not
+// synced, and workers could end other workers' jobs (JETSTREAM.md). The server does not check the
+// reply subject that a client names. So the subjects of this package lead only to the learner, which
+// replies only to inboxes.
 //
 // The games of a generation are the same as on one machine. So workers wait while the learner trains and plays matches, unless the run is
 // continuous (learn.Config.Continuous).
