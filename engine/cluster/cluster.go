@@ -33,10 +33,11 @@
 // dropped; a game that is never confirmed is played again. Workers ask the learner for jobs and networks, and the learner leases a job
 // until its games are stored. A lost message only delays a run.
 //
-// Jobs and networks are not in streams of the server (JetStream), because workers could write to such a stream. The server checks the
-// subjects to which a client publishes, but not the reply subject that the client names, and it publishes the reply there itself. So a
-// worker could send a permitted request that names the stream's subject in place of its inbox, and insert a job, overwrite a network or
-// delete the stream. The subjects of this package lead only to the learner, which replies only to inboxes.
+// Jobs, games and networks are not in streams of the server (JetStream). A prototype with streams had
+// as much code and weaker guarantees: a full disk ended the run, acknowledged messages were not
+// synced, and workers could end other workers' jobs (JETSTREAM.md). The server does not check the
+// reply subject that a client names. So the subjects of this package lead only to the learner, which
+// replies only to inboxes.
 //
 // The games of a generation are the same as on one machine. So workers wait while the learner trains and plays matches, unless the run is
 // continuous (learn.Config.Continuous).

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		inRole(role)
 	}
-	// The library forgets one goroutine if a connection ends in the middle of writing an object.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+	goleak.VerifyTestMain(m)
 }
 
 // small is a game of some milliseconds. In odd generations games end where they are proved.

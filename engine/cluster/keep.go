@@ -49,15 +49,8 @@ func (l *Learner) lag() int {
 
 // keepGroup writes the games of some messages, and sends the replies once the games are on the disk.
 func (l *Learner) keepGroup(group []*nats.Msg) {
-	parcels := make([]parcel, len(group))
-	var reading sync.WaitGroup
-	for i, m := range group { // reading is most of the work
-		reading.Go(func() { parcels[i].read(m.Data) })
-	}
-	reading.Wait()
-	l.keepParcels(parcels)
-	for i, m := range group {
-		l.respond(m, encode(parcels[i].reply))
+	for i, p := range l.keepParcels(group) {
+		l.respond(group[i], encode(p.reply))
 	}
 	select {
 	case l.progress <- struct{}{}:
@@ -65,17 +58,27 @@ func (l *Learner) keepGroup(group []*nats.Msg) {
 	}
 }
 
-// keepParcels decides on parcels, and writes the accepted games to the disk.
-func (l *Learner) keepParcels(parcels []parcel) {
+// keepParcels reads messages, decides on them, and writes the accepted games to the disk.
+func (l *Learner) keepParcels(group []*nats.Msg) []parcel {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
+	parcels := make([]parcel, len(group))
+	var reading sync.WaitGroup
+	for i, m := range group { // most of the work
+		reading.Go(func() {
+			parcels[i].read(m.Data)
+			l.state.judge(&parcels[i])
+		})
+	}
+	reading.Wait()
 	var err error
-	if games := l.state.judge(parcels); len(games) > 0 {
+	if games := l.state.accept(parcels); len(games) > 0 {
 		err = l.add(l.state.playing, games...)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.confirm(time.Now(), parcels, err)
+	return parcels
 }
 
 // add writes games of a generation. The caller must hold keeping.

@@ -230,14 +230,18 @@ func (s *learnerState) status(now time.Time, lag int) Status {
 	return all
 }
 
-// judge decides on each message with games, and returns the games to write. The replies of accepted messages are valid once their games are
-// on the disk.
-func (s *learnerState) judge(parcels []parcel) (games []*selfplay.Game) {
+// judge decides on a message with games. It may be called for several messages at the same time.
+func (s *learnerState) judge(p *parcel) {
+	if p.reply.ok() {
+		p.reply = s.verdict(p)
+	}
+}
+
+// accept returns the games of judged messages that are to be written. The replies of accepted messages are valid once
+// their games are on the disk.
+func (s *learnerState) accept(parcels []parcel) (games []*selfplay.Game) {
 	for i := range parcels {
 		p := &parcels[i]
-		if p.reply.ok() {
-			p.reply = s.verdict(p)
-		}
 		if !p.reply.ok() || p.Generation <= s.last {
 			continue
 		}

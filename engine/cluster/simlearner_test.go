@@ -219,9 +219,10 @@ func (l *simLearner) keep() {
 		parcels := make([]parcel, n)
 		for i := range group {
 			parcels[i].read(group[i].text)
+			l.state.judge(&parcels[i])
 		}
 		var err error
-		if games := l.state.judge(parcels); len(games) > 0 {
+		if games := l.state.accept(parcels); len(games) > 0 {
 			g := l.state.playing
 			var fresh int
 			fresh, err = g.add(games...)

@@ -54,7 +54,7 @@ func TestJournal(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	j := gametest.Must(durable.BeginJournal(path, []line{{1}, {2}}))(t)
-	gametest.OK(t, errors.Join(j.Add(line{3}), j.Add(line{4}), j.Close()))
+	gametest.OK(t, errors.Join(j.Add(), j.Add(line{3}, line{4}), j.Close()))
 	want := `{"number":1,"crc32":"`
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.HasPrefix(string(text), want) {
@@ -79,6 +79,32 @@ func TestJournal(t *testing.T) {
 		}
 		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err) || !strings.HasSuffix(err.Error(), ": remove that line, and so on")) {
 			t.Errorf("%q: error %v, want %q", test.text, err, test.err)
+		}
+	}
+}
+
+// Many lines are written on several cores: each is there once, in order. A line that JSON cannot represent is an error, and nothing is
+// written.
+func TestLongJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	var first []line
+	var more []any
+	for n := range 1000 {
+		first, more = append(first, line{n}), append(more, line{1000 + n})
+	}
+	j := gametest.Must(durable.BeginJournal(path, first))(t)
+	gametest.OK(t, j.Add(more...))
+	if err := j.Add(line{0}, struct{ X func() }{}, line{1}); err == nil {
+		t.Error("a function is written")
+	}
+	gametest.OK(t, j.Close())
+	lines := gametest.Must(durable.ReadJournal[line](path, ""))(t)
+	if len(lines) != 2000 {
+		t.Errorf("%d lines, want 2000", len(lines))
+	}
+	for n, l := range lines {
+		if l.Number != n {
+			t.Fatalf("line %d is that of %d", n, l.Number)
 		}
 	}
 }

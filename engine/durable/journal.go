@@ -2,8 +2,11 @@ package durable
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 )
 
 // Journal is a file of JSON lines, each with its checksum, opened for appending. It must be closed.
@@ -34,15 +37,11 @@ func BeginJournal[L any](path string, lines []L) (*Journal, error) {
 
 // BeginJournalIn is BeginJournal in any file system.
 func BeginJournalIn[L any](files FS, path string, lines []L) (*Journal, error) {
-	var text bytes.Buffer
-	for _, l := range lines {
-		line, err := Marshal(l)
-		if err != nil {
-			return nil, err
-		}
-		text.Write(append(line, '\n'))
+	text, err := marshalLines(lines)
+	if err != nil {
+		return nil, err
 	}
-	if err := WriteFileIn(files, path, text.Bytes()); err != nil {
+	if err := WriteFileIn(files, path, text); err != nil {
 		return nil, err
 	}
 	file, err := files.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
@@ -52,12 +51,29 @@ func BeginJournalIn[L any](files FS, path string, lines []L) (*Journal, error) {
 	return &Journal{file}, nil
 }
 
-// Add appends a struct with at least one field as a line, in one write with its newline.
-func (j *Journal) Add(line any) error {
-	text, err := Marshal(line)
+// Add appends structs with at least one field as lines, all in one write with their newlines.
+func (j *Journal) Add(lines ...any) error {
+	text, err := marshalLines(lines)
 	if err != nil {
 		return err
 	}
-	_, err = j.Write(append(text, '\n'))
+	_, err = j.Write(text)
 	return err
+}
+
+// marshalLines writes structs as lines, on all cores.
+func marshalLines[L any](lines []L) ([]byte, error) {
+	texts, errs := make([][]byte, len(lines)), make([]error, len(lines))
+	workers := min(runtime.GOMAXPROCS(0), len(lines))
+	var group sync.WaitGroup
+	for first := range workers {
+		group.Go(func() {
+			for i := first; i < len(lines); i += workers {
+				text, err := Marshal(lines[i])
+				texts[i], errs[i] = append(text, '\n'), err
+			}
+		})
+	}
+	group.Wait()
+	return bytes.Join(texts, nil), errors.Join(errs...)
 }

@@ -120,11 +120,11 @@ func TestJournalPower(t *testing.T) {
 				return err
 			}
 			synced = 3
-			for number := 4; number < 7; number++ {
-				if err := errors.Join(j.Add(line{number}), j.Sync()); err != nil {
+			for number := 4; number < 10; number += 2 { // two lines in a write
+				if err := errors.Join(j.Add(line{number}, line{number + 1}), j.Sync()); err != nil {
 					return err
 				}
-				synced = number
+				synced = number + 1
 			}
 			return j.Close()
 		})

@@ -84,7 +84,7 @@ const freeSuffix = "free"
 
 // String gives the rules as columns x rows x in-a-row: "7x6x4", and "3x3x3free" without gravity.
 func (r Rules) String() string {
-	s := fmt.Sprintf("%dx%dx%d", r.Columns, r.Rows, r.InARow)
+	s := strconv.Itoa(r.Columns) + "x" + strconv.Itoa(r.Rows) + "x" + strconv.Itoa(r.InARow)
 	if !r.Gravity {
 		s += freeSuffix
 	}

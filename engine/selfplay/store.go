@@ -13,7 +13,7 @@ import (
 
 // Store stores games of a run that other processes play, in a directory like that of Run, which Run could resume. The names of the files of
 // records and the journal define which games exist. Has, Games, Proved and First are safe for concurrent use and do not wait for the disk;
-// only one goroutine at a time may call the other methods. A Store must be closed.
+// only one goroutine at a time may call the other methods, except that several may call Check. A Store must be closed.
 type Store struct {
 	config  Config
 	dir     *durable.Dir
@@ -130,10 +130,12 @@ func (s *Store) Add(games ...*Game) error {
 	}
 	if fresh := s.fresh(games); len(fresh) > 0 {
 		s.broken = true
-		for _, g := range fresh {
-			if err := s.journal.Add(g); err != nil {
-				return err
-			}
+		lines := make([]any, len(fresh))
+		for i, g := range fresh {
+			lines[i] = g
+		}
+		if err := s.journal.Add(lines...); err != nil {
+			return err
 		}
 		if err := s.journal.Sync(); err != nil {
 			return err
