@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/evald/evald/cmd/evald/internal/answer"
 )
 
 // sample is the state of the service's metrics at one time. The page draws the difference of two samples.
@@ -160,16 +162,8 @@ func describeMetric(f *dto.MetricFamily, m *dto.Metric) value {
 	default:
 		v.Value = m.Untyped.GetValue()
 	}
-	v.Value = finite(v.Value)
+	v.Value = answer.Finite(v.Value)
 	return v
-}
-
-// finite replaces NaN and infinity by 0, because JSON cannot express them.
-func finite(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
-	return x
 }
 
 // shorten removes the parts of the names that all series of a panel have in common. A single series is named by its labels without model

@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		{"/ui/move", `{"position":"4","agent":"mcts:model=/etc/passwd"}`, 400, "agent", `must be a heuristic or one of ["mine"]`},
 		{"/ui/move", `{"position":"4","agent":"mcts:model=mine"}`, 400, "agent", "no networks here"},
 		{"/ui/move", `{"position":"4","agent":"uct:book=/etc/passwd"}`, 400, "agent", "books are not read"},
-		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", maxAgent+1) + `"}`, 400, "agent", "longer than 200 bytes"},
+		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", 201) + `"}`, 400, "agent", "longer than 200 bytes"},
 		{"/ui/analyze", `{"position":"1212121"}`, 400, "position", "the game is over"},
 		{"/ui/values", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
 		{"/ui/values", `{"position":"44","solve":[3]}`, 400, "solve", "solve has 3, must be 0 to 2"},
