@@ -71,6 +71,18 @@ $(GPULIB): $(GPUSRC)
 	ar rcs $@ $(GPUDIR)/loader.o $(GPUDIR)/trampolines.o
 endif
 
+# The engine for browsers: Go compiled to WebAssembly, compressed, and Go's own script that starts it.
+ENGINE := cmd/evald/internal/browser/built
+engine:
+	@mkdir -p $(ENGINE)
+	GOFLAGS=$(shell $(GO) env GOFLAGS) CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(ENGINE)/evald.wasm ./cmd/evald/internal/browser/wasm
+	gzip -9nf $(ENGINE)/evald.wasm
+	cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(ENGINE)/
+
+page: build engine ## write the page that plays without a server, as files for any server of files: bin/page/index.html
+	@rm -rf bin/page
+	bin/evald page -o bin/page --engine $(ENGINE)
+
 run: $(GPULIB) ## evaluate a sample of positions, with a program that neither trains nor serves, which is built in half of the time
 	$(GOENV) $(GO) build -tags=gpu,first -o bin/first/evald ./cmd/evald
 	./bin/first/evald eval cmd/evald/sample.txt --format table
@@ -255,4 +267,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist dist-all vuln pin docs clean
+.PHONY: help build run engine page test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist dist-all vuln pin docs clean

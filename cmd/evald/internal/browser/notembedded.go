@@ -1,0 +1,5 @@
+//go:build !page
+
+package browser
+
+var embedded Engine
