@@ -9,11 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/evald/evald/cmd/evald/internal/browser"
+	"github.com/evald/evald/cmd/evald/internal/standalone"
 	"github.com/evald/evald/cmd/evald/internal/web"
 	"github.com/evald/evald/models"
 	"github.com/evald/evald/nn/open"
-	"github.com/evald/evald/nn/pattern"
 )
 
 type pageCmd struct {
@@ -27,11 +26,8 @@ compute in the visitor's browser; after the first visit the page works without a
 the engine too.`
 }
 
-// coarseness is that of the small network (pattern.Shrink). Its file has 3.5 MB.
-const coarseness = 0.25
-
 func (c *pageCmd) Run(ctx context.Context, s streams) error {
-	engine, err := browser.ReadEngine(c.Engine)
+	engine, err := standalone.ReadEngine(c.Engine)
 	if err != nil {
 		return err
 	}
@@ -39,11 +35,11 @@ func (c *pageCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	small, err := smallNetwork(ctx, whole)
+	small, err := standalone.Shrink(ctx, whole, standalone.Games)
 	if err != nil {
 		return err
 	}
-	files, err := web.Folder(ctx, engine, map[string][]byte{browser.Small: small, browser.Whole: whole})
+	files, err := web.Folder(ctx, engine, map[string][]byte{standalone.Small: small, standalone.Whole: whole})
 	if err != nil {
 		return err
 	}
@@ -63,21 +59,3 @@ func (c *pageCmd) Run(ctx context.Context, s streams) error {
 	_, err = fmt.Fprintf(s.out, "%s: %d files\n", c.Out, len(files))
 	return err
 }
-
-// smallNetwork returns the file of a smaller network that is made of the one in a file.
-func smallNetwork(ctx context.Context, file []byte) ([]byte, error) {
-	n, err := pattern.Parse(file)
-	if err != nil {
-		return nil, err
-	}
-	frequency, err := pattern.Frequency(ctx, n, 1)
-	if err != nil {
-		return nil, err
-	}
-	small, err := n.Shrink(frequency, coarseness)
-	if err != nil {
-		return nil, err
-	}
-	return small.Marshal()
-}
-

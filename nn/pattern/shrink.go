@@ -39,25 +39,22 @@ func (n *Network) Shrink(frequency []float64, coarseness float64) (*Network, err
 // numbers become 0, which costs less accuracy than the same size by larger steps.
 const roundUp = 0.4
 
-// Constants of Frequency. Half of the games follow the network; in the others each move is random
-// with a probability from 0 to 1, because searches visit what nobody plays.
-const (
-	gamesAtOnce = 2048
-	rounds      = 16
-)
+// gamesAtOnce is the number of games that Frequency plays at once.
+const gamesAtOnce = 2048
 
 // Frequency returns, for each row of the table, the share of positions that have it, in games that
-// a network plays against itself and in their mirror images. The same network and seed give the
-// same frequencies.
-func Frequency(ctx context.Context, n *Network, seed uint64) ([]float64, error) {
+// a network plays against itself and in their mirror images. Half of the games follow the network;
+// in the others each move is random with a probability from 0 to 1, because searches visit what
+// nobody plays. The same arguments give the same frequencies.
+func Frequency(ctx context.Context, n *Network, games int, seed uint64) ([]float64, error) {
 	counts := make([]float64, RowCount())
 	e := eval.New(NewBackend(n), eval.Options{})
 	random := rand.New(rand.NewPCG(seed, 0))
 	total := 0.0
 	var rows []int32
-	for range rounds {
-		b := eval.NewBatch(board, gamesAtOnce)
-		wild := make([]float64, gamesAtOnce)
+	for begun := 0; begun < games; begun += gamesAtOnce {
+		b := eval.NewBatch(board, min(gamesAtOnce, games-begun))
+		wild := make([]float64, len(b.Pos))
 		for i := range wild {
 			if i%2 == 1 {
 				wild[i] = random.Float64()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/evald/evald/cmd/evald/internal/browser"
+	"github.com/evald/evald/cmd/evald/internal/standalone"
 	"github.com/evald/evald/engine/puzzle"
 )
 
@@ -30,15 +30,16 @@ const manifest = `{
 
 // folder is what the page must know of a folder without a server (page/engine.js).
 type folder struct {
-	Files  map[string]string `json:"files"`  // the names of large files
-	Config any               `json:"config"` // the answer to the question config
-	Game   any               `json:"game"`   // the empty board
+	Version string            `json:"version"` // the hash of all files without this text
+	Files   map[string]string `json:"files"`   // the names of large files
+	Config  any               `json:"config"`  // the answer to the question config
+	Game    any               `json:"game"`    // the empty board
 }
 
 // Folder returns the files of the page without a server, by their paths in a folder: any server of
 // files can offer it, at any address. engine is a folder's evald.wasm and wasm_exec.js; networks are
 // the files of the engine's networks. The same arguments give the same files.
-func Folder(ctx context.Context, engine browser.Engine, networks map[string][]byte) (map[string][]byte, error) {
+func Folder(ctx context.Context, engine standalone.Engine, networks map[string][]byte) (map[string][]byte, error) {
 	pages, err := load()
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func Folder(ctx context.Context, engine browser.Engine, networks map[string][]by
 		about.Files[name] = fmt.Sprintf("%s-%s.gz", name, tagOf(file))
 		files["ui/"+about.Files[name]] = file
 	}
-	answers, err := browser.New(func(name string) ([]byte, error) { return networks[name], nil })
+	answers, err := standalone.New(func(name string) ([]byte, error) { return networks[name], nil })
 	if err != nil {
 		return nil, err
 	}
@@ -72,33 +73,42 @@ func Folder(ctx context.Context, engine browser.Engine, networks map[string][]by
 	if about.Game, err = answers.Ask(ctx, "game", []byte(`{"position":"7x6x4:-"}`), nil); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(about) // which escapes <
-	if err != nil {
+	small = append(small, "index.html", "./")
+	if files["index.html"], err = index(pages["/"].content, about); err != nil {
 		return nil, err
 	}
-	index := strings.ReplaceAll(string(pages["/"].content), `"/ui/`, `"ui/`)
-	index = strings.Replace(index, "<title>", `<meta http-equiv="Content-Security-Policy" content="`+policy+`">
-<link rel="manifest" href="manifest.webmanifest">
-<script type="application/json" id="evald-engine">`+string(text)+`</script>
-<title>`, 1)
-	files["index.html"] = []byte(index)
-	small = append(small, "index.html", "./")
-
 	all := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintln(all, name, tagOf(files[name]))
+	}
+	about.Version = hex.EncodeToString(all.Sum(nil)[:8])
+	if files["index.html"], err = index(pages["/"].content, about); err != nil {
+		return nil, err
 	}
 	var later []string
 	for _, name := range about.Files {
 		later = append(later, "ui/"+name)
 	}
 	slices.Sort(later)
-	settings, err := json.Marshal([]any{hex.EncodeToString(all.Sum(nil)[:8]), small, later})
+	settings, err := json.Marshal([]any{about.Version, small, later})
 	if err != nil {
 		return nil, err
 	}
 	files["sw.js"] = slices.Concat([]byte("const [version, files, lazy] = "), settings, []byte(";\n"), pages["/ui/sw.js"].content)
 	return files, nil
+}
+
+// index returns the page with the policy and the settings of a folder.
+func index(page []byte, about folder) ([]byte, error) {
+	text, err := json.Marshal(about) // which escapes <
+	if err != nil {
+		return nil, err
+	}
+	local := strings.ReplaceAll(string(page), `"/ui/`, `"ui/`)
+	return []byte(strings.Replace(local, "<title>", `<meta http-equiv="Content-Security-Policy" content="`+policy+`">
+<link rel="manifest" href="manifest.webmanifest">
+<script type="application/json" id="evald-engine">`+string(text)+`</script>
+<title>`, 1)), nil
 }
 
 func tagOf(file []byte) string {
@@ -121,4 +131,3 @@ func packed(file []byte) ([]byte, error) {
 	}
 	return to.Bytes(), err
 }
-

@@ -160,7 +160,7 @@ func (g *Games) moves(b *game.Board, p game.Position) []answer.Played {
 	counts := make([]answer.Played, b.Actions())
 	for a := range counts {
 		c := g.counts[keyOf(b, p, a)]
-		counts[a] = answer.Played{uint64(c[0]) + uint64(c[1]) + uint64(c[2]), c[0], c[1], c[2]}
+		counts[a] = answer.Played{Games: uint64(c[0]) + uint64(c[1]) + uint64(c[2]), Wins: c[0], Draws: c[1], Losses: c[2]}
 	}
 	return counts
 }

@@ -17,7 +17,12 @@ type (
 	explained     = answer.Explained
 	explainedLine = answer.ExplainedLine
 	valued        = answer.Valued
-	playedCounts  = answer.Played
+
+	// playedCounts is answer.Played.
+	playedCounts struct {
+		Games               uint64
+		Wins, Draws, Losses uint32
+	}
 )
 
 const maxBody = answer.UsualBody

@@ -127,5 +127,9 @@ async function keep() {
     found.waiting.postMessage("take");
   } else if (found) {
     await Promise.race([workers.ready, new Promise((resolve) => { setTimeout(resolve, patience); })]);
+    const versions = (await caches.keys()).filter((name) => name.startsWith(`evald ${found.scope} `));
+    if (workers.controller && versions.length && !versions.some((name) => name.endsWith(" " + settings.version))) {
+      location.reload(); // the new version came while this page was loaded
+    }
   }
 }

@@ -1,6 +1,6 @@
 //go:build js && wasm
 
-// Wasm is the program of package browser for a web worker (internal/web/page/worker.js). It calls
+// Wasm is the program of package standalone for a web worker (internal/web/page/worker.js). It calls
 // evaldReady with three functions: ask(id, name, json), cancel(id) and open(json of a position),
 // and answers by evaldAnswer(id, json, status): status is 0 for an object that others follow, 200
 // for the last one, and otherwise that of a refusal.
@@ -13,11 +13,11 @@ import (
 	"syscall/js"
 
 	"github.com/evald/evald/cmd/evald/internal/answer"
-	"github.com/evald/evald/cmd/evald/internal/browser"
+	"github.com/evald/evald/cmd/evald/internal/standalone"
 )
 
 func main() {
-	engine, err := browser.New(fetched)
+	engine, err := standalone.New(fetched)
 	if err != nil {
 		js.Global().Call("evaldFailed", err.Error())
 		return

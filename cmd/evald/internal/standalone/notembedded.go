@@ -1,5 +1,5 @@
 //go:build !page
 
-package browser
+package standalone
 
 var embedded Engine

@@ -1,6 +1,6 @@
-// Package browser is the engine of a page without a server. It answers the questions of package
+// Package standalone is the engine of a page without a server. It answers the questions of package
 // answer with networks of pattern tables and the solver; package wasm compiles it for browsers.
-package browser
+package standalone
 
 import (
 	"context"
@@ -61,6 +61,30 @@ func New(file func(name string) ([]byte, error)) (*answer.Answerer, error) {
 		},
 		Places: places.ForPage(0), Limits: limits,
 	})
+}
+
+// Games is the number of games that show which rows of the small network's table are rare, and
+// coarseness is that of pattern.Shrink. The compressed file has 3.4 MB (nn/pattern/LOG.md).
+const (
+	Games      = 32768
+	coarseness = 0.25
+)
+
+// Shrink returns the file of the small network, made of the file of Whole.
+func Shrink(ctx context.Context, whole []byte, games int) ([]byte, error) {
+	n, err := pattern.Parse(whole)
+	if err != nil {
+		return nil, err
+	}
+	frequency, err := pattern.Frequency(ctx, n, games, 1)
+	if err != nil {
+		return nil, err
+	}
+	small, err := n.Shrink(frequency, coarseness)
+	if err != nil {
+		return nil, err
+	}
+	return small.Marshal()
 }
 
 func open(name string, file func(name string) ([]byte, error)) (*eval.Evaluator, error) {

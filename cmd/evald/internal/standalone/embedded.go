@@ -1,6 +1,6 @@
 //go:build page
 
-package browser
+package standalone
 
 import _ "embed"
 
