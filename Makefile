@@ -93,7 +93,7 @@ SLOW := ./nn/gpu ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python
 # Two more packages at once than processors: some mostly wait, for a browser or for time to pass.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 
-test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
+test: build library engine ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
@@ -242,7 +242,7 @@ bin/wheels: .ci/dist.txt
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $< && touch $@ || \
 		{ rm -rf $@; echo "make dist: hatchling and Zig cannot be installed: they need Python 3.11 or later and PyPI" >&2; false; }
 
-dist: bin/wheels ## for each system an archive, a Python wheel and a list of modules, a source distribution, and checksums, in dist/
+dist: bin/wheels engine ## for each system an archive, a Python wheel and a list of modules, a source distribution, and checksums, in dist/
 	@CC="$(CURDIR)/cmd/evald/deploy/dist/zigcc.sh $(WHEELS) x86_64-linux-gnu.2.17" $(MAKE) --no-print-directory GPUDIR=$(GPUDIR)-glibc2.17 dist-all
 
 dist-all: $(GPULIB)

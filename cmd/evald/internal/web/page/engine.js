@@ -117,19 +117,32 @@ export async function load() {
   worker ??= start();
 }
 
-// keep has a service worker store the page in the browser, so that it works without a network. If an
-// earlier visit has found a new version, that takes the place of this one.
+// keep has a service worker store the page in the browser, so that it works without a network. A new
+// version takes the place of this one when it is complete: at once if the visitor has done nothing
+// yet, and otherwise when the visitor looks away.
 async function keep() {
   const workers = navigator.serviceWorker; // undefined on pages of http:, except of this machine
-  const found = await workers?.register("sw.js").catch(() => null);
-  if (found?.waiting) {
-    workers.addEventListener("controllerchange", () => location.reload(), { once: true });
-    found.waiting.postMessage("take");
-  } else if (found) {
+  if (!workers) {
+    return;
+  }
+  if (workers.controller) {
+    workers.addEventListener("controllerchange", renew, { once: true });
+  }
+  const found = await workers.register("sw.js").catch(() => null);
+  if (found) {
+    found.update().catch(() => {}); // without a network the stored version stays
     await Promise.race([workers.ready, new Promise((resolve) => { setTimeout(resolve, patience); })]);
     const versions = (await caches.keys()).filter((name) => name.startsWith(`evald ${found.scope} `));
     if (workers.controller && versions.length && !versions.some((name) => name.endsWith(" " + settings.version))) {
-      location.reload(); // the new version came while this page was loaded
+      renew(); // the new version came while this page was loaded
     }
+  }
+}
+
+function renew() {
+  if (navigator.userActivation?.hasBeenActive) {
+    document.addEventListener("visibilitychange", () => location.reload(), { once: true });
+  } else {
+    location.reload();
   }
 }

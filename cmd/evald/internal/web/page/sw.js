@@ -7,14 +7,7 @@ const lazily = lazy.map((name) => new URL(name, registration.scope).href);
 
 addEventListener("install", (e) => {
   const fresh = files.map((name) => new Request(new URL(name, registration.scope), { cache: "no-cache" }));
-  e.waitUntil(caches.open(prefix + version).then((cache) => cache.addAll(fresh)));
-});
-
-// The first version takes the pages that are open; a later one waits until a page asks it to.
-addEventListener("message", (e) => {
-  if (e.data === "take") {
-    skipWaiting();
-  }
+  e.waitUntil(caches.open(prefix + version).then((cache) => cache.addAll(fresh)).then(() => skipWaiting()));
 });
 
 addEventListener("activate", (e) => e.waitUntil(take()));
