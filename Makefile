@@ -71,6 +71,18 @@ $(GPULIB): $(GPUSRC)
 	ar rcs $@ $(GPUDIR)/loader.o $(GPUDIR)/trampolines.o
 endif
 
+# The engine for browsers: Go compiled to WebAssembly, compressed, and Go's own script that starts it.
+ENGINE := cmd/evald/internal/standalone/built
+engine:
+	@mkdir -p $(ENGINE)
+	GOFLAGS=$(shell $(GO) env GOFLAGS) CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(ENGINE)/evald.wasm ./cmd/evald/internal/standalone/wasm
+	gzip -9nf $(ENGINE)/evald.wasm
+	cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(ENGINE)/
+
+page: build engine ## write the page that plays without a server, as files for any server of files: bin/page/index.html
+	@rm -rf bin/page
+	bin/evald page -o bin/page --engine $(ENGINE)
+
 run: $(GPULIB) ## evaluate a sample of positions, with a program that neither trains nor serves, which is built in half of the time
 	$(GOENV) $(GO) build -tags=gpu,first -o bin/first/evald ./cmd/evald
 	./bin/first/evald eval cmd/evald/sample.txt --format table
@@ -81,7 +93,7 @@ SLOW := ./nn/gpu ./cmd/evald $(addprefix ./cmd/evald/,internal/web client/python
 # Two more packages at once than processors: some mostly wait, for a browser or for time to pass.
 PACKAGES := $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 
-test: build library ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
+test: build library engine ## run all tests, the concurrent packages also under the race detector; EVALD_REQUIRE_GPU=1: on a GPU too
 ifeq ($(EVALD_REQUIRE_GPU),1)
 	$(MAKE) gpu
 endif
@@ -235,7 +247,7 @@ bin/wheels: .ci/dist.txt
 	@rm -rf $@ && python3 -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $< && touch $@ || \
 		{ rm -rf $@; echo "make dist: hatchling and Zig cannot be installed: they need Python 3.11 or later and PyPI" >&2; false; }
 
-dist: bin/wheels ## for each system an archive, a Python wheel and a list of modules, a source distribution, and checksums, in dist/
+dist: bin/wheels engine ## for each system an archive, a Python wheel and a list of modules, a source distribution, and checksums, in dist/
 	@CC="$(CURDIR)/cmd/evald/deploy/dist/zigcc.sh $(WHEELS) x86_64-linux-gnu.2.17" $(MAKE) --no-print-directory GPUDIR=$(GPUDIR)-glibc2.17 dist-all
 
 dist-all: $(GPULIB)
@@ -260,4 +272,4 @@ pin: ## write hashes of Python packages and digests of Docker images anew (needs
 clean: ## remove what was built
 	rm -rf bin dist
 
-.PHONY: help build run test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist dist-all vuln pin docs clean
+.PHONY: help build run engine page test simulate test-arm64 soak gpu fuzz bench bench-gpu kernels proto cross lint workflows dist dist-all vuln pin docs clean

@@ -21,6 +21,7 @@ type (
 	learnCmd   = leftOut
 	clusterCmd = leftOut
 	serveCmd   = leftOut
+	pageCmd    = leftOut
 
 	benchServeCmd = leftOut
 )

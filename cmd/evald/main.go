@@ -36,6 +36,7 @@ type cli struct {
 	Score     scoreCmd     `cmd:"" help:"Measure an evaluator's moves and values against exact scores."`
 	Play      playCmd      `cmd:"" help:"Play against an agent on the terminal, with the evaluation of each move."`
 	Show      showCmd      `cmd:"" help:"Draw a position: as text, SVG or PNG."`
+	Page      pageCmd      `cmd:"" help:"Write the page that plays without a server, as files for any server of files."`
 	Match     matchCmd     `cmd:"" help:"Play matches between agents, with a table of Elo ratings and the games as Parquet."`
 	Prove     proveCmd     `cmd:"" help:"Let an agent play against every play of the other side, and find its first mistakes."`
 	Train     trainCmd     `cmd:"" help:"Train a network on records, or its gameover head on random positions."`

@@ -11,6 +11,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/heuristic"
+	"github.com/evald/evald/engine/internal/yield"
 	"github.com/evald/evald/engine/mcts"
 	"github.com/evald/evald/engine/mcts/opening"
 	"github.com/evald/evald/engine/short"
@@ -20,6 +21,7 @@ import (
 // over reports whether ctx has ended or its deadline has passed. It reads the clock, because while all cores compute, the runtime may end
 // ctx milliseconds late.
 func over(ctx context.Context) bool {
+	yield.ToEvents()
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Now().After(deadline)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/fault"
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/internal/yield"
 )
 
 // Limits ends a search: each tree gets Visits visits, and no visit begins after ctx has ended.
@@ -383,6 +384,7 @@ func (s *search) fly(w *wave, start <-chan struct{}, done chan<- error) {
 // evaluate evaluates a wave in this goroutine. A panic is its error.
 func (s *search) evaluate(w *wave) (err error) {
 	defer fault.Catch(&err)
+	yield.ToEvents()
 	return s.evaluator.Leaves(s.ctx, &w.batch)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/engine/internal/yield"
 )
 
 // run is one call of the solver: its start, whether it must stop, and its state for progress reports.
@@ -34,6 +35,7 @@ func (r *run) ended() bool { return r.ctx.Err() != nil || r.spent.Load() }
 // pass on a network's answers, need not wait for the 10 ms after which Go would interrupt a search.
 func (r *run) poll() bool {
 	runtime.Gosched()
+	yield.ToEvents()
 	if r.limit > 0 && r.solver.prover.nodes() >= r.limit {
 		r.spent.Store(true)
 	}

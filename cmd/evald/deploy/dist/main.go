@@ -97,6 +97,7 @@ func run(folder, python string, flags []string) error {
 		if p == this {
 			env, args = nil, flags
 		}
+		args = tagged(args, "page") // with the engine for browsers, which make dist has built
 		programs[p] = filepath.Join(built, p.system, p.processor, p.program())
 		if err := build(r, p, programs[p], env, args); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -192,13 +193,20 @@ func compiler(python string, p platform) []string {
 
 // asLibrary returns the flags of go build for the library, from those for the program.
 func asLibrary(flags []string) []string {
-	tags := "-tags=library"
-	for _, f := range flags {
-		if name, ok := strings.CutPrefix(f, "-tags="); ok {
-			tags = "-tags=" + name + ",library"
+	flags = slices.DeleteFunc(tagged(flags, "library"), func(f string) bool { return !strings.HasPrefix(f, "-tags=") })
+	return append(flags, "-buildmode=c-shared")
+}
+
+// tagged returns flags of go build with another tag.
+func tagged(flags []string, tag string) []string {
+	for i, f := range flags {
+		if strings.HasPrefix(f, "-tags=") {
+			flags = slices.Clone(flags)
+			flags[i] += "," + tag
+			return flags
 		}
 	}
-	return []string{tags, "-buildmode=c-shared"}
+	return append(slices.Clip(flags), "-tags="+tag)
 }
 
 // build builds the program for a platform. -trimpath and the empty build ID make its bytes independent of this machine's folders.

@@ -1,3 +1,5 @@
+//go:build !js
+
 package play
 
 import (
@@ -62,19 +64,6 @@ func stone(p game.Position, i int, won, last bool) cell {
 		c.text = " " + c.short + " "
 	}
 	return c
-}
-
-// Winning returns the cells of complete lines.
-func (s *Session) Winning() (cells game.Bits) {
-	if s.Result() != game.Loss {
-		return cells
-	}
-	for _, line := range s.board.Lines() {
-		if line.AndNot(s.now.Other()).IsZero() {
-			cells = cells.Or(line)
-		}
-	}
-	return cells
 }
 
 // render draws the cell in the given number of characters.

@@ -8,6 +8,8 @@
 //	plain.go     the game line by line
 //	parting.go   the summary that stays on the terminal after a game
 //	share.go     the networks and books that agents share
+//
+// A browser's engine has game.go, level.go and analysis.go alone (GOOS=js).
 package play
 
 import (
@@ -57,6 +59,19 @@ func (s *Session) Position() game.Position { return s.now }
 
 // LastCell returns the bit of the last stone, or -1.
 func (s *Session) LastCell() int { return s.last }
+
+// Winning returns the cells of complete lines.
+func (s *Session) Winning() (cells game.Bits) {
+	if s.Result() != game.Loss {
+		return cells
+	}
+	for _, line := range s.board.Lines() {
+		if line.AndNot(s.now.Other()).IsZero() {
+			cells = cells.Or(line)
+		}
+	}
+	return cells
+}
 
 // Result returns the result for the side to move: Loss or Draw if the game is over, else Ongoing.
 func (s *Session) Result() game.Result { return s.board.Result(s.now) }

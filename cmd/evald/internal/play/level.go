@@ -10,7 +10,6 @@ import (
 	"github.com/evald/evald/engine/ask"
 	"github.com/evald/evald/engine/short"
 	"github.com/evald/evald/engine/solver"
-	"github.com/evald/evald/nn/open"
 )
 
 // Level is an opponent with a name.
@@ -36,13 +35,16 @@ var Levels = []Level{
 	{"strong", mistakes(0, 0, 4, 1.5), 990, "looks only 4 stones ahead, and often plays another move than it likes best"},
 	{"expert", mistakes(0, 0, 6, 1.1), 1100, "looks only 6 stones ahead, and at times plays another move than it likes best"},
 	{"master", mistakes(0, 0, 8, 0.6), 1220, "looks only 8 stones ahead, and may not see who wins a long endgame"},
-	{"perfect", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MostMoveNodes}}}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
+	{"perfect", agent.Spec{Name: "policy", Model: fastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MostMoveNodes}}}, 1350, "overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time"},
 }
+
+// fastModel is open.FastModel, which an engine in the browser has under the same name.
+const fastModel = "default-fast"
 
 // mistakes returns an agent human that overlooks threats and diagonals with the given probabilities, looks ahead stones ahead, and draws its
 // moves from a network's policy to the power 1/temperature.
 func mistakes(threats, diagonals float64, ahead int, temperature float64) agent.Spec {
-	return agent.Spec{Name: "human", Model: open.FastModel, Chosen: true, Threats: threats, Diagonals: diagonals, Ahead: ahead, Temperature: temperature}
+	return agent.Spec{Name: "human", Model: fastModel, Chosen: true, Threats: threats, Diagonals: diagonals, Ahead: ahead, Temperature: temperature}
 }
 
 // others lists further named agents that are not levels.
@@ -52,7 +54,7 @@ var others = []struct {
 	about string
 }{
 	{"instinct", agent.Spec{Name: "policy"}, "the network's first thought"},
-	{"proven", agent.Spec{Name: "policy", Model: open.FastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MoveNodes}}}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
+	{"proven", agent.Spec{Name: "policy", Model: fastModel, Chosen: true, Search: ask.Search{How: ask.How{Exact: solver.MoveNodes}}}, "the level perfect with a quarter of the nodes; proved to win 7x6 if it begins"},
 }
 
 // ParseAgent returns the agent with a name, of a level or another one, or else parses the text in

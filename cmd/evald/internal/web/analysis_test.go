@@ -334,7 +334,7 @@ func TestAnalysisCompany(t *testing.T) {
 		gametest.OK(t, mcts.Search(t.Context(), h.config.Evaluator, []*mcts.Tree{tree}, mcts.Limits{Visits: visits, Batch: 1}))
 		want := make([]moveSeen, b.Actions())
 		for _, m := range tree.Moves(nil) {
-			want[m.Action] = moveSeen{m.Visits, m.Q, proof(m.Result)}
+			want[m.Action] = moveSeen{Visits: m.Visits, Q: m.Q, Result: proof(m.Result)}
 		}
 		wait.Go(func() {
 			all := analyse(t, h, fmt.Sprintf(`{"position":%q,"visits":%d,"exact":%v}`, moves, visits, c.Exact))

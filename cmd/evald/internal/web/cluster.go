@@ -38,7 +38,7 @@ func Cluster(status func() cluster.Status) (http.Handler, error) {
 			Others int // workers that are not listed
 		}{s, s.Heard - len(s.Workers)})
 		if err != nil {
-			answerError(w, err)
+			sendError(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", mediaType("x.html"))

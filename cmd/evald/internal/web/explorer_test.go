@@ -85,10 +85,10 @@ func TestPlayedMatch(t *testing.T) {
 	gametest.OK(t, r.Close())
 	games := gametest.Must(ReadGames(context.Background(), path))(t)
 	p := b.Play(b.Play(game.Position{}, 2), 2)
-	if got, want := games.moves(b, p)[4], (playedCounts{4, 1, 1, 2}); got != want { // 1 and 5 are mirror images there
+	if got, want := playedCounts(games.moves(b, p)[4]), (playedCounts{4, 1, 1, 2}); got != want { // 1 and 5 are mirror images there
 		t.Errorf("after 33 move 5 counts %+v, want %+v", got, want)
 	}
-	if got, want := games.moves(b, b.Play(game.Position{}, 2))[2], (playedCounts{4, 2, 1, 1}); got != want {
+	if got, want := playedCounts(games.moves(b, b.Play(game.Position{}, 2))[2]), (playedCounts{4, 2, 1, 1}); got != want {
 		t.Errorf("after 3 move 3 counts %+v, want %+v", got, want)
 	}
 }

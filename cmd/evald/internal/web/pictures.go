@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/cmd/evald/internal/diagram"
 	"github.com/evald/evald/cmd/evald/internal/gamefile"
 )
@@ -45,7 +46,7 @@ func (h *Handler) servePicture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, moves, err := parsePosition(q["position"])
+	b, moves, err := answer.ParsePosition(q["position"])
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (h *Handler) serveGameFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, moves, err := parsePosition(q["position"])
+	b, moves, err := answer.ParsePosition(q["position"])
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/engine/arena"
 	"github.com/evald/evald/engine/game"
 	"github.com/evald/evald/engine/record"
@@ -155,40 +155,12 @@ func (g *Games) Summary() string {
 	return fmt.Sprintf("%d games, %d different moves", g.games, len(g.counts))
 }
 
-// playedCounts is the number of games in which a move was played, and their results for the side that made the move.
-type playedCounts struct {
-	Games  uint64 `json:"games"`
-	Wins   uint32 `json:"wins"`
-	Draws  uint32 `json:"draws"`
-	Losses uint32 `json:"losses"`
-}
-
 // moves returns the counts of each move of a position, by action.
-func (g *Games) moves(b *game.Board, p game.Position) []playedCounts {
-	counts := make([]playedCounts, b.Actions())
+func (g *Games) moves(b *game.Board, p game.Position) []answer.Played {
+	counts := make([]answer.Played, b.Actions())
 	for a := range counts {
 		c := g.counts[keyOf(b, p, a)]
-		counts[a] = playedCounts{uint64(c[0]) + uint64(c[1]) + uint64(c[2]), c[0], c[1], c[2]}
+		counts[a] = answer.Played{Games: uint64(c[0]) + uint64(c[1]) + uint64(c[2]), Wins: c[0], Draws: c[1], Losses: c[2]}
 	}
 	return counts
-}
-
-// servePlayed answers with the counts of each move of a position.
-func (h *Handler) servePlayed(w http.ResponseWriter, r *http.Request) error {
-	if h.config.Games == nil {
-		return refuse(http.StatusNotFound, "", "the server has read no games (evald serve --games)")
-	}
-	var q struct {
-		Position string `json:"position"` // rules and moves
-	}
-	if err := read(w, r, &q); err != nil {
-		return err
-	}
-	b, moves, err := parsePosition(q.Position)
-	if err != nil {
-		return err
-	}
-	return answer(w, struct {
-		Moves []playedCounts `json:"moves"` // by action
-	}{h.config.Games.moves(b, b.PlayMoves(moves))})
 }

@@ -1,65 +1,41 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strconv"
+	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
-	"github.com/evald/evald/cmd/evald/internal/pasted"
-	"github.com/evald/evald/engine/eval"
-	"github.com/evald/evald/engine/game"
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/engine/short"
 )
 
-// maxBody is the maximum length of a request's body in bytes.
-const maxBody = 16 << 10
-
-// refusal is an error for the client: an HTTP status, the wrong field of the request or "", and a text.
-type refusal struct {
-	status int
-	field  string
-	text   string
-	after  int // seconds after which to try again; 0: not stated
-}
-
-func (r *refusal) Error() string { return r.text }
-
 func refuse(status int, field, format string, args ...any) error {
-	return &refusal{status: status, field: field, text: fmt.Sprintf(format, args...)}
+	return answer.Refuse(status, field, format, args...)
 }
 
 func bad(field, format string, args ...any) error {
 	return refuse(http.StatusBadRequest, field, format, args...)
 }
 
-// answerError answers {"error":"..","field":".."}.
-func answerError(w http.ResponseWriter, err error) {
-	r, ok := errors.AsType[*refusal](err)
-	if missing, unsupported := errors.AsType[*eval.UnsupportedError](err); unsupported {
-		r = &refusal{status: http.StatusBadRequest, field: "position", text: missing.Error()}
-	} else if !ok {
-		r = &refusal{status: http.StatusInternalServerError, text: err.Error()}
-	}
-	if r.after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(r.after))
+// sendError answers {"error":"..","field":".."}.
+func sendError(w http.ResponseWriter, err error) {
+	r := answer.Describe(err)
+	if r.After > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(r.After))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(r.status)
+	w.WriteHeader(r.Status)
 	// A write error means that the client is gone.
-	_ = json.NewEncoder(w).Encode(struct {
-		Error string `json:"error"`
-		Field string `json:"field,omitempty"`
-	}{r.text, r.field})
+	_ = json.NewEncoder(w).Encode(r)
 }
 
-// answer sends x as JSON.
-func answer(w http.ResponseWriter, x any) error {
+// send sends x as JSON.
+func send(w http.ResponseWriter, x any) error {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -69,69 +45,91 @@ func answer(w http.ResponseWriter, x any) error {
 	return nil
 }
 
-// read decodes a request's JSON object into to. It refuses unknown fields.
-func read(w http.ResponseWriter, r *http.Request, to any) error {
-	return readUpTo(w, r, to, maxBody)
+// shuttingDown ends the work on questions; a new server may replace this one.
+var shuttingDown = &answer.Refusal{Status: http.StatusServiceUnavailable, Text: "the server is shutting down", After: 1}
+
+// serveQuestion returns the handler of a question of package answer. An answer of several objects is
+// sent line by line.
+func (h *Handler) serveQuestion(name string) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		// The server's own deadline is too short for some questions. An error means that the connection supports no deadlines.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.answers.Longest() + lineTime))
+		body, done, err := h.body(w, r, name)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(h.closing, func() { cancel(shuttingDown) })()
+		lines := stream{w: w, control: http.NewResponseController(w), encode: json.NewEncoder(w)}
+		last, err := h.answers.Ask(ctx, name, body, lines.send)
+		switch {
+		case lines.begun:
+			_ = lines.send(last) // an error means that the client is gone
+			return nil
+		case err != nil:
+			return err
+		}
+		return send(w, last)
+	}
 }
 
-// readUpTo is read for a body of at most most bytes.
-func readUpTo(w http.ResponseWriter, r *http.Request, to any, most int64) error {
+// bodyTime is the time in which a long request's body must arrive.
+const bodyTime = 5 * time.Second
+
+// body reads the JSON object of a question. A long one is read when it has a place, so that the
+// memory of long requests is bounded. The caller must call done, which frees the place.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request, name string) (body []byte, done func(), err error) {
+	done = func() {}
+	if r.Method != http.MethodPost {
+		return nil, done, nil
+	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))
+		return nil, done, refuse(http.StatusUnsupportedMediaType, "", "Content-Type is %q, want application/json", cut(r.Header.Get("Content-Type")))
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	most := answer.MaxBody(name)
+	if long := r.ContentLength < 0 || r.ContentLength > answer.UsualBody; long && most > answer.UsualBody {
+		if err := h.reading.Take(r.Context()); err != nil {
+			return nil, done, answer.Busy(err)
+		}
+		done = h.reading.Leave
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		return body, done, nil
+	}
+	done()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "", "the request is longer than %d bytes", most)
+		return nil, nil, answer.TooLong(name)
 	}
-	if err != nil {
-		return bad("", "the request ends early: %v", err)
+	return nil, nil, bad("", "the request ends early: %v", err)
+}
+
+// stream sends an answer line by line. If the client reads slowly, the search and the solver wait.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	encode  *json.Encoder
+	begun   bool
+}
+
+// lineTime is the time in which a client must read a line.
+const lineTime = 10 * time.Second
+
+func (s *stream) send(line any) error {
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", "application/x-ndjson")
+		s.w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the lines
 	}
-	err = game.DecodeJSON(body, to, jsonv2.RejectUnknownMembers(true))
-	wrong, ok := errors.AsType[*game.ParseError](err)
-	switch {
-	case !ok:
+	// If the connection supports no deadlines, a client that does not read is noticed only when it disconnects.
+	_ = s.control.SetWriteDeadline(time.Now().Add(lineTime))
+	if err := s.encode.Encode(line); err != nil {
 		return err
-	case wrong.Field == "json":
-		return bad("", "the request is no JSON object as expected: %s", wrong.Reason)
 	}
-	return bad(wrong.Field, "%v", wrong)
-}
-
-// parsePosition parses a game or a position in any form that package pasted reads. The page itself
-// sends rules and moves: 9x5x4:4455.
-func parsePosition(text string) (*game.Board, []int, error) {
-	b, actions, wrong, err := parseLink(text)
-	if err == nil && wrong != nil {
-		err = bad("position", "%v", wrong)
-	}
-	return b, actions, err
-}
-
-// parseLink is parsePosition, except that an illegal move is not err: wrong describes it, and actions are the moves before it.
-func parseLink(text string) (b *game.Board, actions []int, wrong, err error) {
-	g, wrong := pasted.Read(text)
-	if g.Board == nil {
-		return nil, nil, nil, bad("position", "%v", wrong)
-	}
-	return g.Board, g.Moves, wrong, nil
-}
-
-// canonical returns a game as the page's addresses have it: always with the rules.
-func canonical(b *game.Board, moves []int) string {
-	return b.Rules().String() + ":" + game.FormatMoves(b.Rules(), moves)
-}
-
-// parseOngoing returns the position after the moves. The game must not be over.
-func parseOngoing(text string) (*game.Board, game.Position, error) {
-	b, actions, err := parsePosition(text)
-	if err != nil {
-		return nil, game.Position{}, err
-	}
-	p := b.PlayMoves(actions)
-	if b.Result(p) != game.Ongoing {
-		return nil, p, bad("position", "the game is over")
-	}
-	return b, p, nil
+	return s.control.Flush()
 }
 
 // cut shortens a text for an error message.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/places"
 	"github.com/evald/evald/cmd/evald/internal/review"
@@ -50,7 +52,7 @@ func TestReview(t *testing.T) {
 		}
 	}
 	for i, p := range g.Positions {
-		if exact := forFirst(sign(want.Scores[i].Low), i); p.Least > exact || p.Most < exact || (p.Value == nil) != (p.Least == p.Most) {
+		if exact := cmp.Compare(want.Scores[i].Low, 0) * (1 - i%2*2); p.Least > exact || p.Most < exact || (p.Value == nil) != (p.Least == p.Most) {
 			t.Errorf("after %d moves %+v, the result is %d", i, p, exact)
 		}
 	}
@@ -146,7 +148,7 @@ func TestReviewRefusals(t *testing.T) {
 		{"/ui/review", `{"game":""}`, 400, "is empty"},
 		{"/ui/review", `{"game":"{\"name\":\"chess\"}"}`, 400, "connectx"},
 		{"/ui/review", `{"position":"44"}`, 400, "unknown field"},
-		{"/ui/review", `{"game":"` + strings.Repeat("1", maxReviewBody) + `"}`, 413, "longer than"},
+		{"/ui/review", `{"game":"` + strings.Repeat("1", int(answer.MaxBody("review"))) + `"}`, 413, "longer than"},
 		{"/ui/review", `{"game":"` + strings.Repeat("1", pasted.MaxText+1) + `"}`, 400, "longer than"},
 		{"/ui/why", `{"position":"44","move":2}`, 400, "0 to 1"},
 		{"/ui/why", `{"position":"44","move":-1}`, 400, "0 to 1"},

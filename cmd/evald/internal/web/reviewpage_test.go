@@ -190,7 +190,8 @@ func light() chromedp.Action[chromedp.Void] {
 
 // A review on small screens, in dark colours, in German, and of boards that are not proved.
 func TestPageReviewPhone(t *testing.T) {
-	b := open(t, reviewConfig(), "/#review=7x6x4:"+reviewedGame, chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch), dark())
+	small := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	b := open(t, reviewConfig(), "/#review=7x6x4:"+reviewedGame, small, dark())
 	b.says("#review-reason", "Best was: ")
 	b.tidy("review_320_dark")
 	b.choose("language", "de")
@@ -199,10 +200,14 @@ func TestPageReviewPhone(t *testing.T) {
 	b.tidy("review_320_german")
 	b.do(light())
 	b.tidy("review_320_light")
-	if small := valueOf[[]string](b, "[...document.querySelectorAll('#review button, #review a, #review textarea')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(small) > 0 {
-		t.Errorf("too small for a finger: %q", small)
+	if tiny := valueOf[[]string](b, "[...document.querySelectorAll('#review button, #review a, #review textarea')].filter((e) => e.offsetParent && Math.min(e.offsetWidth, e.offsetHeight) < 36).map((e) => e.id || e.textContent)"); len(tiny) > 0 {
+		t.Errorf("too small for a finger: %q", tiny)
 	}
-	b.h.config.Limits.Review = time.Second / 2
+	c := reviewConfig()
+	c.Limits.Review = time.Second / 2
+	b = open(t, c, "/#review=7x6x4:-", small, light())
+	b.choose("language", "de")
+	b.says("#to-review", "Analyse")
 	for _, game := range []string{"9x7x5:5545464637382", "7x7x5free:pqst", "16x6x4:1234567g", "3x3x3free:5123", "7x6x4:-"} {
 		b.run(fmt.Sprintf("location.hash = '#review=%s'", game))
 		b.until(fmt.Sprintf("location.hash === '#review=%s' && document.getElementById('review-status').textContent.includes('analysiert. ')", game))

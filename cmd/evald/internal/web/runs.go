@@ -88,7 +88,7 @@ func (m *memo) serve(w http.ResponseWriter, key string, make func() (any, error)
 	if err != nil {
 		return err
 	}
-	return answer(w, x)
+	return send(w, x)
 }
 
 func (h *Handler) serveRuns(w http.ResponseWriter, _ *http.Request) error {

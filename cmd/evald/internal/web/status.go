@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/evald/evald/cmd/evald/internal/answer"
 )
 
 // status is the state of the service at one time. Counts are those since its start; the page shows the difference of two states. Curves
@@ -74,7 +75,7 @@ func readStatus(from prometheus.Gatherer) status {
 
 // add adds a metric that the status has.
 func (s *status) add(name string, m *dto.Metric) {
-	x := finite(metricValue(m))
+	x := answer.Finite(metricValue(m))
 	switch name {
 	case "evald_ready":
 		s.Ready = x == 1
@@ -127,12 +128,4 @@ func metricValue(m *dto.Metric) float64 {
 		return m.Histogram.GetSampleSum()
 	}
 	return 0
-}
-
-// finite replaces NaN and infinity by 0, because JSON cannot express them.
-func finite(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
-	return x
 }

@@ -18,6 +18,7 @@ var (
 	defined  = regexp.MustCompile(`(--[\w-]+)\s*:\s*([^;}]+)`)
 	given    = regexp.MustCompile(`["'](--[\w-]+)["']`) // by scripts
 	linked   = regexp.MustCompile(`/ui/([\w-]+\.(?:css|js|svg))`)
+	styled   = regexp.MustCompile(`new URL\("([\w-]+\.css)"`)
 	imported = regexp.MustCompile(`["']\./([\w-]+\.js)["']`)
 	comment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	media    = regexp.MustCompile(`(?s)@media ([^{]+)\{((?:[^{}]*\{[^{}]*\})*[^{}]*)\}`)
@@ -30,7 +31,7 @@ func sources(t *testing.T, start string) map[string]string {
 	texts := map[string]string{}
 	var load func(text string)
 	load = func(text string) {
-		for _, m := range slices.Concat(linked.FindAllStringSubmatch(text, -1), imported.FindAllStringSubmatch(text, -1)) {
+		for _, m := range slices.Concat(linked.FindAllStringSubmatch(text, -1), imported.FindAllStringSubmatch(text, -1), styled.FindAllStringSubmatch(text, -1)) {
 			if _, known := texts[m[1]]; !known {
 				texts[m[1]] = comment.ReplaceAllString(string(gametest.Must(page.ReadFile("page/"+m[1]))(t)), "")
 				load(texts[m[1]])

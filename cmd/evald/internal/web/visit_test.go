@@ -191,6 +191,7 @@ func TestPageForgets(t *testing.T) {
 	})
 	b := open(t, Config{Limits: Limits{Time: time.Second / 10}}, "/", refuses)
 	b.says("#status", "Red to move: you")
+	b.click("#values")
 	b.click("#solve")
 	b.says("#exact-text", "off")
 	b.says("#unkept", "This browser does not store what you change here")

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evald/evald/cmd/evald/internal/answer"
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
@@ -138,7 +139,7 @@ func TestRefusals(t *testing.T) {
 		{"/ui/move", `{"position":"4","agent":"mcts:model=/etc/passwd"}`, 400, "agent", `must be a heuristic or one of ["mine"]`},
 		{"/ui/move", `{"position":"4","agent":"mcts:model=mine"}`, 400, "agent", "no networks here"},
 		{"/ui/move", `{"position":"4","agent":"uct:book=/etc/passwd"}`, 400, "agent", "books are not read"},
-		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", maxAgent+1) + `"}`, 400, "agent", "longer than 200 bytes"},
+		{"/ui/move", `{"position":"4","agent":"` + strings.Repeat("x", 201) + `"}`, 400, "agent", "longer than 200 bytes"},
 		{"/ui/analyze", `{"position":"1212121"}`, 400, "position", "the game is over"},
 		{"/ui/values", `{"position":"448"}`, 400, "position", `move 3 is "8"`},
 		{"/ui/values", `{"position":"44","solve":[3]}`, 400, "solve", "solve has 3, must be 0 to 2"},
@@ -432,13 +433,13 @@ func FuzzRequest(f *testing.F) {
 
 func TestFinite(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if finite(x) != 0 {
+		if answer.Finite(x) != 0 {
 			t.Errorf("%v stays", x)
 		}
 	}
 }
 
-// All that the page loads, but for puzzles and pictures, is at most 250 KB, and a third of that by gzip, which gives the same.
+// All that the page loads, but for puzzles, pictures and the charts of runs, is at most 250 KB, and a third of that by gzip, which gives the same.
 func TestWeight(t *testing.T) {
 	plain, packed := 0, 0
 	h := handler(t, Config{})
@@ -452,7 +453,7 @@ func TestWeight(t *testing.T) {
 		if got := gametest.Must(io.ReadAll(z))(t); string(got) != string(f.content) || w.Header().Get("Content-Encoding") != "gzip" {
 			t.Errorf("%s: by gzip it is another file", name)
 		}
-		if path.Ext(name) != ".svg" && !strings.Contains(name, "puzzle") {
+		if path.Ext(name) != ".svg" && !strings.Contains(name, "puzzle") && !strings.Contains(name, "uplot") {
 			plain, packed = plain+len(f.content), packed+size
 		}
 	}

@@ -1,6 +1,7 @@
 // The server's API: requests and answers are JSON; some answers are lines of JSON. A request that does not reach the server is repeated
-// until it does, or until its signal aborts it.
+// until it does, or until its signal aborts it. A page without a server asks the engine in the browser instead (engine.js).
 import { lost, pause, unreachable } from "./connection.js";
+import * as engine from "./engine.js";
 import { say } from "./strings.js";
 
 // Refusal is an error in the server's answer.
@@ -57,18 +58,23 @@ async function ask(path, body, signal) {
   return response;
 }
 
+// asEngine asks the engine a question that has a path of the server.
+function asEngine(path, body, signal, hear) {
+  return engine.ask(path.replace("/ui/", ""), body, signal, (status, wrong) => new Refusal(status, wrong, 0), hear);
+}
+
 export function get(path, signal) {
-  return whole(async () => received((await ask(path, undefined, signal)).json()), signal);
+  return engine.here ? asEngine(path, undefined, signal) : whole(async () => received((await ask(path, undefined, signal)).json()), signal);
 }
 
 export function post(path, body, signal) {
-  return whole(async () => received((await ask(path, body, signal)).json()), signal);
+  return engine.here ? asEngine(path, body, signal) : whole(async () => received((await ask(path, body, signal)).json()), signal);
 }
 
 // lines calls hear with each object of an answer as it arrives. If the connection fails, the request is repeated and the objects begin
 // anew.
 export function lines(path, body, signal, hear) {
-  return whole(() => once(path, body, signal, hear), signal);
+  return engine.here ? asEngine(path, body, signal, hear) : whole(() => once(path, body, signal, hear), signal);
 }
 
 async function once(path, body, signal, hear) {
@@ -86,6 +92,11 @@ async function once(path, body, signal, hear) {
       hear(JSON.parse(part));
     }
   }
+}
+
+// text returns a text, such as /ui/puzzles.
+export async function text(path) {
+  return engine.here ? engine.text(path.replace("/ui/", "")) : whole(async () => received((await ask(path)).text()));
 }
 
 // patiently repeats a request while the server is busy, until signal is aborted.

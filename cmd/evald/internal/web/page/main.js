@@ -2,6 +2,7 @@
 import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
+import * as engine from "./engine.js";
 import { Drill } from "./drill.js";
 import { Explorer } from "./explorer.js";
 import { Next } from "./next.js";
@@ -116,6 +117,9 @@ async function main() {
   for (const name of Object.keys(shown)) {
     $("to-" + name).hidden = false;
   }
+  for (const id of ["explore-svg", "explore-png", "explore-file"]) {
+    $(id).hidden = engine.here; // the server makes them
+  }
   document.querySelector(".skip").addEventListener("click", (e) => {
     e.preventDefault(); // the address belongs to the game
     $("main").focus();
@@ -147,6 +151,9 @@ async function main() {
       play.open(place, players, fresh);
     }
   };
+  if (engine.here) {
+    engine.load().catch(report);
+  }
   addEventListener("popstate", route); // browsers also send it after a link to another part of the page
   route();
 }

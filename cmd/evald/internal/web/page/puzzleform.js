@@ -8,7 +8,7 @@ const button = (id, text, more = {}) => make("button", { type: "button", id, ...
 
 // style loads the view's style sheet. It returns when the sheet is loaded, so that the elements are never shown without it.
 export function style() {
-  const link = make("link", { rel: "stylesheet", href: "/ui/puzzles.css" });
+  const link = make("link", { rel: "stylesheet", href: new URL("puzzles.css", import.meta.url) });
   return new Promise((resolve) => {
     link.addEventListener("load", resolve);
     link.addEventListener("error", resolve);

@@ -1,5 +1,5 @@
 // Puzzles: positions in which only one move keeps the result. The visitor plays a move, and sees whether it was right, and why.
-import { aborted, post } from "./api.js";
+import { aborted, post, text } from "./api.js";
 import { Board } from "./board.js";
 import { sides } from "./chances.js";
 import { $, make, setText } from "./dom.js";
@@ -53,11 +53,7 @@ export class Puzzles {
 
   // load fetches the puzzles.
   async load() {
-    const response = await fetch("/ui/puzzles");
-    if (!response.ok) {
-      throw new Error(say("puzzles.none", { status: response.status }));
-    }
-    this.all = read(await response.text());
+    this.all = read(await text("/ui/puzzles"));
     this.byPosition = new Map(this.all.map((p) => [p.position, p]));
     $("puzzle-theme").append(...this.themes.map((theme) => make("option", { value: theme },
       `${say("puzzles.theme." + theme)} (${this.all.filter((p) => p.theme === theme).length})`)));

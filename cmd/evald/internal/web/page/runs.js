@@ -13,7 +13,7 @@ const colours = ["--c0", "--c1"];
 let library = null;
 function loaded() {
   return library ??= new Promise((resolve, reject) => {
-    const script = make("script", { src: "/ui/uplot.js" }), style = make("link", { rel: "stylesheet", href: "/ui/uplot.css" });
+    const script = make("script", { src: new URL("uplot.js", import.meta.url) }), style = make("link", { rel: "stylesheet", href: new URL("uplot.css", import.meta.url) });
     script.addEventListener("load", () => resolve(window.uPlot));
     script.addEventListener("error", () => reject(new Error(say("runs.noChart"))));
     document.head.append(style, script);

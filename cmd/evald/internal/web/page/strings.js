@@ -456,7 +456,6 @@ const en = {
   "level.perfect.sees": "Overlooks nothing that decides a game on 7x6; on other boards, what it cannot prove in time.",
 
   "puzzles.nav": "Puzzles",
-  "puzzles.none": "The puzzles cannot be loaded: the server answered {status}.",
   "puzzles.puzzle": "Puzzle",
   "puzzles.mistake": "One of your mistakes",
   "puzzles.daily.of": "Puzzle of {date}",
@@ -994,7 +993,6 @@ const de = {
   "level.perfect.sees": "Übersieht nichts, was ein Spiel auf 7x6 entscheidet; auf anderen Brettern, was es nicht rechtzeitig beweisen kann.",
 
   "puzzles.nav": "Aufgaben",
-  "puzzles.none": "Die Aufgaben lassen sich nicht laden: Der Server antwortete {status}.",
   "puzzles.puzzle": "Aufgabe",
   "puzzles.mistake": "Einer deiner Fehler",
   "puzzles.daily.of": "Aufgabe vom {date}",

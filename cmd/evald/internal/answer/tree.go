@@ -1,8 +1,8 @@
-package web
+package answer
 
 import (
 	"cmp"
-	"net/http"
+	"context"
 
 	"github.com/evald/evald/cmd/evald/internal/searchtree"
 	"github.com/evald/evald/engine/ask"
@@ -42,38 +42,35 @@ func (q *treeRequest) bounds(l Limits) error {
 	return nil
 }
 
-// serveTree searches a position and answers with a part of the tree (searchtree.Tree). The search is the one of evald search with the same
+// tree searches a position and answers with a part of the tree (searchtree.Tree). The search is the one of evald search with the same
 // number of visits; if Limits.Time is over first, the tree has fewer visits.
-func (h *Handler) serveTree(w http.ResponseWriter, r *http.Request) error {
-	var q treeRequest
-	if err := read(w, r, &q); err != nil {
-		return err
-	}
-	b, moves, err := parsePosition(q.Position)
+func (a *Answerer) tree(ctx context.Context, q *treeRequest) (any, error) {
+	b, moves, err := ParsePosition(q.Position)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := b.PlayMoves(moves)
 	if b.Result(p) != game.Ongoing {
-		return bad("position", "the game is over")
+		return nil, bad("position", "the game is over")
 	}
-	if err := q.bounds(h.config.Limits); err != nil {
-		return err
+	if err := q.bounds(a.config.Limits); err != nil {
+		return nil, err
 	}
-	ctx, end, err := h.begin(w, r, h.config.Limits.Time)
+	asked := ctx
+	ctx, end, err := a.begin(ctx, a.config.Limits.Time)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer end()
-	t, err := mcts.New(b, ask.Search{Visits: q.Visits}.Config(h.config.Evaluator.Backend()))
+	t, err := mcts.New(b, ask.Search{Visits: q.Visits}.Config(a.config.Evaluator.Backend()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.Reset(p)
-	err = mcts.Search(ctx, h.config.Evaluator, []*mcts.Tree{t}, mcts.Limits{Visits: q.Visits, Batch: 1})
-	if err != nil && (t.Visits() == 0 || h.closing.Err() != nil || r.Context().Err() != nil || ctx.Err() == nil) {
-		return h.why(err)
+	err = mcts.Search(ctx, a.config.Evaluator, []*mcts.Tree{t}, mcts.Limits{Visits: q.Visits, Batch: 1})
+	if err != nil && (t.Visits() == 0 || asked.Err() != nil || ctx.Err() == nil) {
+		return nil, why(ctx, err)
 	}
 	state := game.State{Board: b, Position: p, Mark: p.Mover()}
-	return answer(w, searchtree.Describe(canonical(b, moves), state, t, searchtree.Bounds{Depth: q.Depth, Visits: q.Least, Nodes: q.Nodes}))
+	return searchtree.Describe(Canonical(b, moves), state, t, searchtree.Bounds{Depth: q.Depth, Visits: q.Least, Nodes: q.Nodes}), nil
 }

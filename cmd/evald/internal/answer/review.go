@@ -1,10 +1,9 @@
-package web
+package answer
 
 import (
 	"context"
-	"net/http"
+	"math"
 	"runtime"
-	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -18,13 +17,10 @@ import (
 // opinionVisits is the number of visits with which search searches each position whose result is not proved.
 const opinionVisits = 100
 
-// maxReviewBody is the maximum length of the body of a review's request in bytes. A replay with its quotes escaped fits.
-const maxReviewBody = pasted.MaxText + pasted.MaxText/4
-
 // The answer to a review. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left. Results are 1 if side 0 wins,
 // 0 for a draw and -1 if side 1 wins.
 type (
-	reviewed struct {
+	Reviewed struct {
 		Position  string               `json:"position"` // rules and moves
 		Ordered   bool                 `json:"ordered"`  // whether the order of the moves was given; a board alone has none
 		Rows      int                  `json:"rows"`
@@ -32,14 +28,14 @@ type (
 		Gravity   bool                 `json:"gravity"`
 		Rules     string               `json:"rules"`
 		Names     []string             `json:"names"` // of the moves, by action
-		Moves     []reviewedMove       `json:"moves"`
-		Positions []reviewedPosition   `json:"positions"` // before each move and after the last one
+		Moves     []ReviewedMove       `json:"moves"`
+		Positions []ReviewedPosition   `json:"positions"` // before each move and after the last one
 		Accuracy  [2][]review.Accuracy `json:"accuracy"`  // by side and phase
 		Separator string               `json:"separator"` // between moves in text
 		Over      bool                 `json:"over"`      // the game has ended
 		Winning   []int                `json:"winning"`   // cells
 	}
-	reviewedMove struct {
+	ReviewedMove struct {
 		Move     string        `json:"move"`
 		Cell     int           `json:"cell"`
 		Mark     review.Kind   `json:"mark"`
@@ -47,88 +43,69 @@ type (
 		AtLeast  bool          `json:"atLeast"` // by is a lower bound
 		Critical bool          `json:"critical"`
 		Phase    review.Phase  `json:"phase"`
-		Threats  threatsBySide `json:"threats"` // after the move
+		Threats  ThreatsBySide `json:"threats"` // after the move
 	}
-	reviewedPosition struct {
+	ReviewedPosition struct {
 		Least int      `json:"least"` // bounds of the result, equal if it is proved
 		Most  int      `json:"most"`
 		In    int      `json:"in"`    // number of the winner's own moves to its win if that is proved, else 0
 		Value *float64 `json:"value"` // the evaluator's value for side 0, -1..1; null if the result is proved
 	}
-	threatsBySide [2][]int // cells in which a stone of each side would complete a line
+	ThreatsBySide [2][]int // cells in which a stone of each side would complete a line
 )
 
-func (h *Handler) serveReview(w http.ResponseWriter, r *http.Request) error {
-	var q struct {
-		Game string `json:"game"` // in any form that package pasted reads
-	}
-	ctx, end, err := h.beginReview(w, r, &q)
-	if err != nil {
-		return err
-	}
-	defer end()
+// reviewRequest asks for a review.
+type reviewRequest struct {
+	Game string `json:"game"` // in any form that package pasted reads
+}
+
+func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 	read, err := pasted.Read(q.Game)
 	if err != nil {
-		return bad("game", "%v", err)
+		return nil, bad("game", "%v", err)
 	}
+	asked := ctx
+	ctx, end, err := a.begin(ctx, a.config.Limits.Review)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	b, moves := read.Board, read.Moves
-	reviewer, err := h.reviewer(b)
+	reviewer, err := a.reviewer(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	values, err := h.sight(ctx, b, moves)
+	values, err := a.sight(ctx, b, moves)
 	if err != nil {
-		return h.why(err)
+		return nil, why(ctx, err)
 	}
-	solving, stop := context.WithTimeout(ctx, h.config.Limits.Review*2/3) // the rest is for search
+	solving, stop := context.WithTimeout(ctx, a.config.Limits.Review*2/3) // the rest is for search
 	defer stop()
 	g := reviewer.Game(solving, moves)
-	if err := r.Context().Err(); err != nil {
-		return h.why(err)
+	if err := asked.Err(); err != nil {
+		return nil, why(asked, err)
 	}
-	h.search(ctx, b, g, values)
+	a.search(ctx, b, g, values)
 	described := describeReview(b, moves, g, values)
 	described.Ordered = read.Ordered
-	return answer(w, described)
+	return described, nil
 }
 
-// beginReview reads a request into q and waits for a place. A request that may be longer than maxBody is read when it has the place, so that
-// the memory of long requests is bounded; its body must arrive within bodyTime.
-func (h *Handler) beginReview(w http.ResponseWriter, r *http.Request, q any) (ctx context.Context, end func(), err error) {
-	long := r.ContentLength < 0 || r.ContentLength > maxBody
-	if !long {
-		if err := readUpTo(w, r, q, maxBody); err != nil {
-			return nil, nil, err
-		}
-	}
-	ctx, end, err = h.begin(w, r, h.config.Limits.Review)
-	if err == nil && long {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-		if err = readUpTo(w, r, q, maxReviewBody); err != nil {
-			end()
-		}
-	}
-	return ctx, end, err
-}
-
-// bodyTime is the time in which a long request's body must arrive.
-const bodyTime = 5 * time.Second
-
-func (h *Handler) reviewer(b *game.Board) (*review.Reviewer, error) {
+func (a *Answerer) reviewer(b *game.Board) (*review.Reviewer, error) {
 	o := review.Options{Threads: min(2, runtime.GOMAXPROCS(0)), TableMiB: solverTable}
-	if ships := h.config.Agents.Ships; ships != nil {
+	if ships := a.config.Agents.Ships; ships != nil {
 		o.Book = ships(b.Rules())
 	}
 	return review.New(b, o)
 }
 
 // sight returns the evaluator's value of each position of a game, without a search, for the side to move.
-func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]float64, error) {
+func (a *Answerer) sight(ctx context.Context, b *game.Board, moves []int) ([]float64, error) {
 	batch := eval.NewBatch(b, len(moves)+1)
-	for i, a := range moves {
-		batch.Pos[i+1] = b.Play(batch.Pos[i], a)
+	for i, action := range moves {
+		batch.Pos[i+1] = b.Play(batch.Pos[i], action)
 	}
-	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
+	if err := a.config.Evaluator.Evaluate(ctx, batch); err != nil {
 		return nil, err
 	}
 	values := make([]float64, len(batch.Pos))
@@ -140,7 +117,7 @@ func (h *Handler) sight(ctx context.Context, b *game.Board, moves []int) ([]floa
 
 // search searches all positions whose results are not proved and replaces their values. If the time is too short for all of them, the
 // values stay.
-func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, values []float64) {
+func (a *Answerer) search(ctx context.Context, b *game.Board, g *review.Review, values []float64) {
 	var open []int
 	for i, s := range g.Scores {
 		if s.Result() == game.Ongoing {
@@ -154,9 +131,9 @@ func (h *Handler) search(ctx context.Context, b *game.Board, g *review.Review, v
 	for k, i := range open {
 		batch.Pos[k] = g.Positions[i]
 	}
-	c := ask.Search{Visits: opinionVisits}.Config(h.config.Evaluator.Backend())
+	c := ask.Search{Visits: opinionVisits}.Config(a.config.Evaluator.Backend())
 	limits := mcts.Limits{Visits: opinionVisits, Batch: mostOpinions}
-	if mcts.SearchBatch(ctx, h.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
+	if mcts.SearchBatch(ctx, a.config.Evaluator, batch, c, limits, new(mcts.Forest), nil) == nil {
 		for k, i := range open {
 			values[i] = float64(batch.Value(k))
 		}
@@ -174,14 +151,22 @@ func forFirst(x, plies int) int {
 	return x
 }
 
+// Finite replaces NaN and infinity by 0, because JSON cannot express them.
+func Finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return x
+}
+
 func sign(x int) int { return min(max(x, -1), 1) }
 
-func describeReview(b *game.Board, moves []int, g *review.Review, values []float64) reviewed {
+func describeReview(b *game.Board, moves []int, g *review.Review, values []float64) Reviewed {
 	rules := b.Rules()
 	last := g.Positions[len(moves)]
-	a := reviewed{
-		Position: canonical(b, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
-		Names: names(b), Moves: []reviewedMove{}, Over: b.Result(last) != game.Ongoing,
+	a := Reviewed{
+		Position: Canonical(b, moves), Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
+		Names: names(b), Moves: []ReviewedMove{}, Over: b.Result(last) != game.Ongoing,
 	}
 	if len(play.Name(b, b.Actions()-1)) > 1 {
 		a.Separator = "."
@@ -191,7 +176,7 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 	}
 	for i, action := range moves {
 		m := g.Marks[i]
-		a.Moves = append(a.Moves, reviewedMove{
+		a.Moves = append(a.Moves, ReviewedMove{
 			play.Name(b, action), b.Flat(b.Cell(g.Positions[i], action).First()), m.Kind, m.By, m.AtLeast,
 			g.Critical[i] == review.Yes, review.PhaseOf(i, b.Cells()), flatThreats(b, g.Positions[i+1]),
 		})
@@ -201,13 +186,13 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 		if i%2 == 1 {
 			least, most = -most, -least
 		}
-		p := reviewedPosition{Least: least, Most: most}
+		p := ReviewedPosition{Least: least, Most: most}
 		if least != most {
 			value := values[i]
 			if i%2 == 1 {
 				value = -value
 			}
-			value = min(max(finite(value), float64(least)), float64(most))
+			value = min(max(Finite(value), float64(least)), float64(most))
 			p.Value = &value
 		}
 		if least == most && s.Exact() {
@@ -250,7 +235,7 @@ func flatCells(b *game.Board, set game.Bits) []int {
 	return cells
 }
 
-func flatThreats(b *game.Board, p game.Position) (cells threatsBySide) {
+func flatThreats(b *game.Board, p game.Position) (cells ThreatsBySide) {
 	for side, set := range review.Threats(b, p) {
 		cells[side] = flatCells(b, set)
 	}
@@ -259,14 +244,14 @@ func flatThreats(b *game.Board, p game.Position) (cells threatsBySide) {
 
 // The answer that explains a mistake.
 type (
-	explained struct {
+	Explained struct {
 		Move    int           `json:"move"`    // number, from 0
 		Best    []string      `json:"best"`    // moves
-		Instead explainedLine `json:"instead"` // best play with a best move
-		After   explainedLine `json:"after"`   // best play after the move that was made
+		Instead ExplainedLine `json:"instead"` // best play with a best move
+		After   ExplainedLine `json:"after"`   // best play after the move that was made
 	}
-	explainedLine struct {
-		Moves   []lineMove `json:"moves"`
+	ExplainedLine struct {
+		Moves   []LineMove `json:"moves"`
 		Proved  bool       `json:"proved"`  // whether Result is proved
 		Result  int        `json:"result"`  // as above
 		How     review.How `json:"how"`     // how the line ends
@@ -276,52 +261,52 @@ type (
 		Last    int        `json:"last"`    // cell in which the winner completes a line, or -1
 		Winning []int      `json:"winning"` // cells of the completed line
 	}
-	lineMove struct {
+	LineMove struct {
 		Move    string        `json:"move"`
 		Cell    int           `json:"cell"`
-		Threats threatsBySide `json:"threats"` // after the move
+		Threats ThreatsBySide `json:"threats"` // after the move
 	}
 )
 
-func (h *Handler) serveWhy(w http.ResponseWriter, r *http.Request) error {
-	var q struct {
-		Position string `json:"position"` // the game: rules and moves
-		Move     int    `json:"move"`     // number, from 0
-	}
-	if err := read(w, r, &q); err != nil {
-		return err
-	}
-	b, moves, err := parsePosition(q.Position)
-	if err != nil {
-		return err
-	}
-	if q.Move < 0 || q.Move >= len(moves) {
-		return bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
-	}
-	ctx, end, err := h.begin(w, r, h.config.Limits.Review)
-	if err != nil {
-		return err
-	}
-	defer end()
-	reviewer, err := h.reviewer(b)
-	if err != nil {
-		return err
-	}
-	why := reviewer.Why(ctx, moves, q.Move)
-	if err := r.Context().Err(); err != nil {
-		return h.why(err)
-	}
-	before := b.PlayMoves(moves[:q.Move])
-	a := explained{Move: q.Move, Best: []string{}, Instead: describeLine(b, before, why.Instead), After: describeLine(b, b.Play(before, moves[q.Move]), why.After)}
-	for _, action := range why.Best {
-		a.Best = append(a.Best, play.Name(b, action))
-	}
-	return answer(w, a)
+// whyRequest asks why a move of a game is a mistake.
+type whyRequest struct {
+	Position string `json:"position"` // the game: rules and moves
+	Move     int    `json:"move"`     // number, from 0
 }
 
-func describeLine(b *game.Board, p game.Position, l review.Line) explainedLine {
-	e := explainedLine{
-		Moves: []lineMove{}, Proved: l.Result != game.Ongoing, Result: forFirst(int(l.Result.Value()), p.Plies()),
+func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
+	b, moves, err := ParsePosition(q.Position)
+	if err != nil {
+		return nil, err
+	}
+	if q.Move < 0 || q.Move >= len(moves) {
+		return nil, bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
+	}
+	asked := ctx
+	ctx, end, err := a.begin(ctx, a.config.Limits.Review)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	reviewer, err := a.reviewer(b)
+	if err != nil {
+		return nil, err
+	}
+	found := reviewer.Why(ctx, moves, q.Move)
+	if err := asked.Err(); err != nil {
+		return nil, why(asked, err)
+	}
+	before := b.PlayMoves(moves[:q.Move])
+	e := Explained{Move: q.Move, Best: []string{}, Instead: describeLine(b, before, found.Instead), After: describeLine(b, b.Play(before, moves[q.Move]), found.After)}
+	for _, action := range found.Best {
+		e.Best = append(e.Best, play.Name(b, action))
+	}
+	return e, nil
+}
+
+func describeLine(b *game.Board, p game.Position, l review.Line) ExplainedLine {
+	e := ExplainedLine{
+		Moves: []LineMove{}, Proved: l.Result != game.Ongoing, Result: forFirst(int(l.Result.Value()), p.Plies()),
 		How: l.Ends.How, Side: l.Ends.Side, At: l.Ends.At, Cells: flatCells(b, l.Ends.Cells), Last: -1,
 	}
 	if l.Ends.Last >= 0 {
@@ -330,7 +315,7 @@ func describeLine(b *game.Board, p game.Position, l review.Line) explainedLine {
 	for _, action := range l.Moves {
 		cell := b.Flat(b.Cell(p, action).First())
 		p = b.Play(p, action)
-		e.Moves = append(e.Moves, lineMove{play.Name(b, action), cell, flatThreats(b, p)})
+		e.Moves = append(e.Moves, LineMove{play.Name(b, action), cell, flatThreats(b, p)})
 	}
 	e.Winning = flatCells(b, completed(b, p))
 	return e

@@ -1,8 +1,8 @@
-package web
+package answer
 
 import (
+	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/engine/game"
@@ -17,8 +17,8 @@ type gameRequest struct {
 	Move     string  `json:"move"`     // name of the move, for play
 }
 
-// gameState is the state that the page shows. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left.
-type gameState struct {
+// GameState is the state that the page shows. Side 0 moved first, side 1 second. Cells are numbered row by row from the top left.
+type GameState struct {
 	Position string   `json:"position"` // with the rules and the moves made
 	Line     string   `json:"line"`     // the same, followed by the moves taken back
 	Made     int      `json:"made"`
@@ -40,18 +40,14 @@ type gameState struct {
 	Dropped  string   `json:"dropped"` // error of a link with an illegal move, and how many moves are kept; else empty
 }
 
-func (h *Handler) serveGame(w http.ResponseWriter, r *http.Request) error {
-	var q gameRequest
-	if err := read(w, r, &q); err != nil {
-		return err
-	}
+func (*Answerer) game(_ context.Context, q *gameRequest) (any, error) {
 	s, dropped, err := q.session()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	state := describe(s, q.Human)
 	state.Dropped = dropped
-	return answer(w, state)
+	return state, nil
 }
 
 // session returns the game after the request's command, and a message about moves that were dropped from a link.
@@ -113,12 +109,12 @@ func names(b *game.Board) (all []string) {
 	return all
 }
 
-func describe(s *play.Session, human [2]bool) gameState {
+func describe(s *play.Session, human [2]bool) GameState {
 	b, p := s.Board(), s.Position()
 	rules := b.Rules()
-	state := gameState{
-		Position: canonical(b, s.Moves()),
-		Line:     canonical(b, s.Line()), Made: len(s.Moves()),
+	state := GameState{
+		Position: Canonical(b, s.Moves()),
+		Line:     Canonical(b, s.Line()), Made: len(s.Moves()),
 		Rules: rules.String(), Rows: b.Rows(), Columns: b.Columns(), Gravity: rules.Gravity,
 		Cells: game.State{Board: b, Position: p, Mark: p.Mover()}.Kaggle(),
 		Last:  -1, Winning: []int{}, Side: s.Side(), Moves: []string{}, Names: names(b),

@@ -1,9 +1,8 @@
-package web
+package answer
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
+	"errors"
 	"sync"
 	"time"
 
@@ -24,33 +23,33 @@ type analysisRequest struct {
 	Known    []*int       `json:"known"` // scores from an earlier answer, which the solver does not compute again
 }
 
-// The lines of an answer; each is a JSON object of one of these types. The first line is an opinion. Then follow the results of the search
+// The objects of an answer, of one of these types. The first is an opinion. Then follow the results of the search
 // and the solver as they improve, and finally an end. Arrays are by action; values are for the side to move.
 type (
-	opinion struct {
+	Opinion struct {
 		Type   string    `json:"type"` // "opinion"
 		Model  string    `json:"model"`
 		Source string    `json:"source"`
 		WDL    []float32 `json:"wdl"`
 		Policy []float32 `json:"policy"`
 	}
-	searched struct {
+	Searched struct {
 		Type   string     `json:"type"` // "search"
 		Visits int        `json:"visits"`
 		Value  float64    `json:"value"`
 		Result string     `json:"result"` // win, draw or loss if it is proved
 		Best   int        `json:"best"`   // action; -1 while nothing is known
 		Line   []string   `json:"line"`   // principal variation, names of moves
-		Moves  []moveSeen `json:"moves"`
+		Moves  []MoveSeen `json:"moves"`
 		Done   bool       `json:"done"`
 		Error  string     `json:"error,omitempty"`
 	}
-	moveSeen struct {
+	MoveSeen struct {
 		Visits int     `json:"visits"`
 		Q      float64 `json:"q"`
 		Result string  `json:"result"`
 	}
-	solved struct {
+	Solved struct {
 		Type   string `json:"type"`   // "exact"
 		Scores []*int `json:"scores"` // null if illegal or not solved yet
 		Solved int    `json:"solved"`
@@ -58,7 +57,7 @@ type (
 		Done   bool   `json:"done"`
 		Error  string `json:"error,omitempty"`
 	}
-	ended struct {
+	Ended struct {
 		Type  string `json:"type"`            // "end"
 		Error string `json:"error,omitempty"` // why the work was cut short; empty if it is complete or the time is over
 	}
@@ -67,60 +66,70 @@ type (
 // solverTable is small because many solvers may run at once.
 const solverTable = 16 // MiB
 
-func (h *Handler) serveAnalysis(w http.ResponseWriter, r *http.Request) error {
-	var q analysisRequest
-	if err := read(w, r, &q); err != nil {
-		return err
-	}
+func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(any) error) (any, error) {
 	b, p, err := parseOngoing(q.Position)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	visits, limit, err := q.bounds(h.config.Limits)
+	visits, limit, err := q.bounds(a.config.Limits)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known, err := q.known(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, end, err := h.begin(w, r, limit)
+	asked := ctx
+	ctx, end, err := a.begin(ctx, limit)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer end()
 	batch := eval.NewBatch(b, 1)
 	batch.Pos[0] = p
-	if err := h.config.Evaluator.Evaluate(ctx, batch); err != nil {
-		return h.why(err)
+	if err := a.config.Evaluator.Evaluate(ctx, batch); err != nil {
+		return nil, why(ctx, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := newStream(w, stop)
-	s.send(opinion{"opinion", h.config.modelOn(b.Rules()), batch.Source[0].String(), batch.WDL, batch.Policy})
+	var mu sync.Mutex // held while an object is sent
+	say := func(x any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if send(x) != nil {
+			stop()
+		}
+	}
+	say(Opinion{"opinion", a.modelOn(b.Rules()), batch.Source[0].String(), batch.WDL, batch.Policy})
 
 	var work sync.WaitGroup
 	if visits > 0 {
-		a := play.Analyst{Board: b, Evaluator: h.config.Evaluator, Leaves: 1, Exact: q.Exact}
+		s := play.Analyst{Board: b, Evaluator: a.config.Evaluator, Leaves: 1, Exact: q.Exact}
 		if q.Visits == nil { // the time limit ends the search
-			a.Leaves = agent.TimedLeaves
+			s.Leaves = agent.TimedLeaves
 		}
-		work.Go(func() { a.Search(ctx, p, visits, func(r play.Report) { s.send(seen(b, &r)) }) })
+		work.Go(func() { s.Search(ctx, p, visits, func(r play.Report) { say(seen(b, &r)) }) })
 	}
 	if q.Solve {
 		o := play.Oracle{Board: b, Threads: 1, TableMiB: solverTable}
-		if ships := h.config.Agents.Ships; ships != nil {
+		if ships := a.config.Agents.Ships; ships != nil {
 			o.Book = ships(b.Rules())
 		}
-		work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { s.send(scored(&e)) }) })
+		work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { say(scored(&e)) }) })
 	}
 	work.Wait()
-	last := ended{Type: "end"}
-	if h.closing.Err() != nil {
-		last.Error = "the server is shutting down"
+	last := Ended{Type: "end"}
+	if r, refused := errors.AsType[*Refusal](context.Cause(asked)); refused {
+		last.Error = r.Text
 	}
-	s.send(last)
-	return nil
+	return last, nil
+}
+
+func (a *Answerer) modelOn(r game.Rules) string {
+	if a.config.ModelOn == nil {
+		return a.config.Model
+	}
+	return a.config.ModelOn(r)
 }
 
 // bounds returns the limits of visits and time.
@@ -163,16 +172,16 @@ func (q *analysisRequest) known(b *game.Board) ([]int, error) {
 	return scores, nil
 }
 
-func seen(b *game.Board, r *play.Report) searched {
-	m := searched{
+func seen(b *game.Board, r *play.Report) Searched {
+	m := Searched{
 		Type: "search", Visits: r.Visits, Value: r.Value, Result: proof(r.Result), Best: r.Best,
-		Line: []string{}, Moves: []moveSeen{}, Done: r.Finished,
+		Line: []string{}, Moves: []MoveSeen{}, Done: r.Finished,
 	}
 	for _, a := range r.Line {
 		m.Line = append(m.Line, play.Name(b, a))
 	}
 	for _, x := range r.Moves {
-		m.Moves = append(m.Moves, moveSeen{x.Visits, x.Q, proof(x.Result)})
+		m.Moves = append(m.Moves, MoveSeen{x.Visits, x.Q, proof(x.Result)})
 	}
 	if r.Err != nil {
 		m.Error = r.Err.Error()
@@ -187,8 +196,8 @@ func proof(r game.Result) string {
 	return r.String()
 }
 
-func scored(e *play.Exact) solved {
-	m := solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
+func scored(e *play.Exact) Solved {
+	m := Solved{Type: "exact", Scores: make([]*int, len(e.Scores)), Solved: e.Solved, Legal: e.Legal, Done: e.Finished}
 	for a, score := range e.Scores {
 		if score != solver.NoMove {
 			m.Scores[a] = &score
@@ -198,31 +207,4 @@ func scored(e *play.Exact) solved {
 		m.Error = e.Err.Error()
 	}
 	return m
-}
-
-// stream sends an answer line by line. If the client reads slowly, the search and the solver wait.
-type stream struct {
-	mu      sync.Mutex // held while a line is written
-	control *http.ResponseController
-	encode  *json.Encoder
-	failed  func() // called if the client is gone or does not read in time
-}
-
-// lineTime is the time in which a client must read a line.
-const lineTime = 10 * time.Second
-
-func newStream(w http.ResponseWriter, failed func()) *stream {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the lines
-	return &stream{control: http.NewResponseController(w), encode: json.NewEncoder(w), failed: failed}
-}
-
-func (s *stream) send(line any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// If the connection supports no deadlines, a client that does not read is noticed only when it disconnects.
-	_ = s.control.SetWriteDeadline(time.Now().Add(lineTime))
-	if s.encode.Encode(line) != nil || s.control.Flush() != nil {
-		s.failed()
-	}
 }

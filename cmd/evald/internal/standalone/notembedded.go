@@ -1,0 +1,5 @@
+//go:build !page
+
+package standalone
+
+var embedded Engine
