@@ -17,7 +17,7 @@
 //	merge.go                                 records of exact results, each position once
 //	score.go, scoreall.go, scorerows.go      accuracy of an evaluator; over all positions of a game; a row for each position
 //	searchtree.go                            the tree of a search as a file
-//	play.go, show.go                         games on the terminal; pictures of positions
+//	play.go, show.go, page.go                games on the terminal; pictures of positions; the page without a server
 //	match.go, matchtable.go                  matches, their table
 //	matchtune.go                             constants of searches, by games
 //	prove.go                                 an agent against every play

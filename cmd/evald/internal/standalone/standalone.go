@@ -1,5 +1,7 @@
 // Package standalone is the engine of a page without a server. It answers the questions of package
-// answer with networks of pattern tables and the solver; package wasm compiles it for browsers.
+// answer with networks of pattern tables and the solver. Read standalone.go, the answers and the
+// small network, and engine.go (embedded.go, notembedded.go), the engine's files. Package wasm is the
+// program for browsers; page/engine.js and page/worker.js of internal/web are its other side.
 package standalone
 
 import (

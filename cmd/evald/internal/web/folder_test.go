@@ -85,6 +85,20 @@ func versionOf(t testing.TB, sw []byte) string {
 	return version
 }
 
+// replaced is until for an expression that is true after the page has been replaced.
+func (b *tab) replaced(expression string) {
+	b.t.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, waiting)
+	defer stop()
+	soon := fmt.Sprintf("new Promise((done) => { setTimeout(() => done(%s), 50); })", expression)
+	for is := false; !is; { // an error means that the page was replaced at that moment
+		var err error
+		if is, err = chromedp.Run(ctx, chromedp.Evaluate[bool](soon, chromedp.EvalAwaitPromise)); ctx.Err() != nil {
+			b.fail(fmt.Errorf("until %s: %w", expression, err))
+		}
+	}
+}
+
 type object = map[string]any
 
 // The page without a server plays, reviews, checks puzzles and gives values, also when the network is
@@ -133,7 +147,7 @@ func TestFolder(t *testing.T) {
 	}
 	server.offer(second)
 	b.do(chromedp.Reload())
-	b.until(`document.querySelector("meta[name=second]") !== null`)
+	b.replaced(`document.querySelector("meta[name=second]") !== null`)
 	b.until("document.querySelectorAll('#board > button').length === 7")
 	if names := valueOf[[]string](b, "caches.keys()", chromedp.EvalAwaitPromise); len(names) != 1 || !strings.Contains(names[0], " 2") {
 		t.Errorf("the caches are %q", names)

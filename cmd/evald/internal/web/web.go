@@ -15,6 +15,7 @@
 //	status.go    the state of the service
 //	runs.go      training runs; curves.go: the curves of their files
 //	puzzles.go   the puzzles that ship
+//	folder.go    the page without a server, as files; internal/standalone is its engine
 //	cluster.go   the page of a learner and its workers
 //
 // # Decisions
