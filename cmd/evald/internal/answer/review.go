@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -34,6 +35,12 @@ type (
 		Separator string               `json:"separator"` // between moves in text
 		Over      bool                 `json:"over"`      // the game has ended
 		Winning   []int                `json:"winning"`   // cells
+		Further   *Further             `json:"further"`   // continues the review in another request; null if all is proved
+	}
+	// Further is what a review has found, for the next one of the same game.
+	Further struct {
+		Scores [][2]int `json:"scores"` // bounds of each position's exact score, for the side to move
+		Limit  uint64   `json:"limit"`  // nodes of one search in the last pass that was completed
 	}
 	ReviewedMove struct {
 		Move     string        `json:"move"`
@@ -56,7 +63,29 @@ type (
 
 // reviewRequest asks for a review.
 type reviewRequest struct {
-	Game string `json:"game"` // in any form that package pasted reads
+	Game    string   `json:"game"`    // in any form that package pasted reads
+	Further *Further `json:"further"` // of an answer, which this one continues for Limits.Time; null: a first review
+}
+
+// mostLimit is the maximum number of nodes of a search of an earlier review.
+const mostLimit = 1 << 40
+
+// earlier returns what an earlier review has found about a game of n moves.
+func (q *reviewRequest) earlier(b *game.Board, n int) (from review.Earlier, err error) {
+	if q.Further == nil {
+		return from, nil
+	}
+	from.Limit = q.Further.Limit
+	if len(q.Further.Scores) != n+1 || from.Limit > mostLimit {
+		return from, bad("further", "further has %d bounds and the limit %d, and a game of %d moves needs %d and at most %d", len(q.Further.Scores), from.Limit, n, n+1, uint64(mostLimit))
+	}
+	for i, s := range q.Further.Scores {
+		if s[0] > s[1] || s[0] < -b.Cells() || s[1] > b.Cells() {
+			return from, bad("further", "further has the bounds %v of position %d, which must be -%d to %d, the lower first", s, i, b.Cells(), b.Cells())
+		}
+		from.Scores = append(from.Scores, review.Bounds{Low: s[0], High: s[1]})
+	}
+	return from, nil
 }
 
 func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
@@ -64,13 +93,21 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 	if err != nil {
 		return nil, bad("game", "%v", err)
 	}
+	b, moves := read.Board, read.Moves
+	from, err := q.earlier(b, len(moves))
+	if err != nil {
+		return nil, err
+	}
+	limit := a.config.Limits.Review
+	if q.Further != nil {
+		limit = a.config.Limits.Time
+	}
 	asked := ctx
-	ctx, end, err := a.begin(ctx, a.config.Limits.Review)
+	ctx, end, err := a.begin(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	b, moves := read.Board, read.Moves
 	reviewer, err := a.reviewer(b)
 	if err != nil {
 		return nil, err
@@ -79,9 +116,9 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 	if err != nil {
 		return nil, why(ctx, err)
 	}
-	solving, stop := context.WithTimeout(ctx, a.config.Limits.Review*2/3) // the rest is for search
+	solving, stop := context.WithTimeout(ctx, limit*2/3) // the rest is for search
 	defer stop()
-	g := reviewer.Game(solving, moves)
+	g := reviewer.Continue(solving, moves, from)
 	if err := asked.Err(); err != nil {
 		return nil, why(asked, err)
 	}
@@ -201,6 +238,12 @@ func describeReview(b *game.Board, moves []int, g *review.Review, values []float
 		a.Positions = append(a.Positions, p)
 	}
 	a.Winning = flatCells(b, completed(b, last))
+	if slices.ContainsFunc(g.Marks, func(m review.Mark) bool { return m.Kind == review.NotProved }) {
+		a.Further = &Further{Limit: g.Limit}
+		for _, s := range g.Scores {
+			a.Further.Scores = append(a.Further.Scores, [2]int{s.Low, s.High})
+		}
+	}
 	return a
 }
 

@@ -13,10 +13,11 @@ import (
 // treeRequest asks for the tree of a search.
 type treeRequest struct {
 	Position string `json:"position"`
-	Visits   int    `json:"visits"` // of the search; 0: treeVisits
-	Depth    int    `json:"depth"`  // maximum depth shown, in moves; 0: treeDepth
-	Nodes    int    `json:"nodes"`  // maximum number of moves shown; 0: treeNodes
-	Least    int    `json:"least"`  // minimum number of visits of a move shown; 0: a hundredth of Visits
+	Visits   int    `json:"visits"`   // of the search; 0: treeVisits
+	Depth    int    `json:"depth"`    // maximum depth shown, in moves; 0: treeDepth
+	Nodes    int    `json:"nodes"`    // maximum number of moves shown; 0: treeNodes
+	Least    int    `json:"least"`    // minimum number of visits of a move shown; 0: a hundredth of Visits
+	Unproved bool   `json:"unproved"` // search as the papers do, without a solver and without looking ahead: nothing is proved
 }
 
 // Defaults and limits of a tree.
@@ -62,7 +63,11 @@ func (a *Answerer) tree(ctx context.Context, q *treeRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
-	t, err := mcts.New(b, ask.Search{Visits: q.Visits}.Config(a.config.Evaluator.Backend()))
+	search := ask.Search{Visits: q.Visits}
+	if q.Unproved {
+		search.Lookahead = new(bool)
+	}
+	t, err := mcts.New(b, search.Config(a.config.Evaluator.Backend()))
 	if err != nil {
 		return nil, err
 	}

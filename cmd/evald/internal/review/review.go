@@ -84,10 +84,22 @@ type Review struct {
 	Scores    []Bounds        // n+1, each for the side to move
 	Marks     []Mark          // n, of each move
 	Critical  []Critical      // n, whether some move of the position gives the result away
+	Limit     uint64          // nodes of one search in the last pass that was completed, 0 for none
+}
+
+// Earlier is what an earlier review of a game found, for one that continues it. The caller is trusted.
+type Earlier struct {
+	Scores []Bounds // as in Review; nil for none
+	Limit  uint64   // as in Review
 }
 
 // Game reviews a game of legal moves from the empty board, until all scores are exact, ctx ends, or Options.Nodes are used up.
 func (r *Reviewer) Game(ctx context.Context, moves []int) *Review {
+	return r.Continue(ctx, moves, Earlier{})
+}
+
+// Continue is Game from what an earlier review of the same game found: it begins with the first pass that was not completed.
+func (r *Reviewer) Continue(ctx context.Context, moves []int, from Earlier) *Review {
 	g := &Review{
 		Positions: make([]game.Position, len(moves)+1), Scores: make([]Bounds, len(moves)+1),
 		Marks: make([]Mark, len(moves)), Critical: make([]Critical, len(moves)),
@@ -95,7 +107,7 @@ func (r *Reviewer) Game(ctx context.Context, moves []int) *Review {
 	for i, a := range moves {
 		g.Positions[i+1] = r.board.Play(g.Positions[i], a)
 	}
-	r.score(ctx, g)
+	r.score(ctx, g, from)
 	for i := range moves {
 		g.Marks[i] = markOf(g.Scores[i], g.Scores[i+1].flip())
 	}

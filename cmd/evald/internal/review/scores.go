@@ -66,13 +66,16 @@ func (e *effort) sign(p game.Position, known Bounds, limit uint64) Bounds {
 }
 
 // score fills in Scores and Critical.
-func (r *Reviewer) score(ctx context.Context, g *Review) {
+func (r *Reviewer) score(ctx context.Context, g *Review, from Earlier) {
 	e := r.effort(ctx)
 	for i, p := range g.Positions {
 		low, high := r.solver.ScoreBounds(p)
+		if len(from.Scores) == len(g.Scores) {
+			low, high = max(low, from.Scores[i].Low), min(high, from.Scores[i].High)
+		}
 		g.Scores[i] = Bounds{low, high}
 	}
-	for limit, open := uint64(firstLimit), true; open && !e.over(); limit *= growth {
+	for limit, open := max(firstLimit, growth*from.Limit), true; open && !e.over(); limit *= growth {
 		open = false
 		for i := len(g.Positions) - 1; i >= 0; i-- {
 			g.improve(i, e.sign(g.Positions[i], g.Scores[i], limit))
@@ -91,7 +94,11 @@ func (r *Reviewer) score(ctx context.Context, g *Review) {
 			e.criticalAt(g, i, limit)
 			open = open || g.Critical[i] == Unknown
 		}
+		if !e.over() {
+			g.Limit = limit
+		}
 	}
+	g.Limit = max(g.Limit, from.Limit)
 }
 
 // improve stores better bounds of position i. A position's score is at least the score after the move that was made, so improve also raises

@@ -103,7 +103,7 @@ func TestPageExplorer(t *testing.T) {
 	}
 	b.says("#explore-status", "Red to move")
 	b.says("#explore-moves tr:nth-child(1) .exact-worth", "Yellow wins in 10")
-	b.says("#explore-moves tr:nth-child(3) .exact-worth", "a draw ★")
+	b.says("#explore-moves tr:nth-child(3) .exact-worth", "draw ★")
 	b.says("#explore-moves tr:nth-child(3) .games", "2 games, 75% of the points")
 	b.click("#explore-moves tr:nth-child(3) button")
 	at("5x4x4:3")

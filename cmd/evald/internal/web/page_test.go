@@ -117,7 +117,7 @@ func TestPageAnalysis(t *testing.T) {
 	for _, x := range all[len(all)-2].Scores {
 		scores = append(scores, "")
 		if x != nil {
-			scores[len(scores)-1], best = scoreText(*x), max(best, *x) // Red is to move
+			scores[len(scores)-1], best = scoreText(12, *x), max(best, *x) // Red is to move
 		}
 	}
 	b.until("/Best: /.test(document.getElementById('exact-text').textContent)")
@@ -127,7 +127,7 @@ func TestPageAnalysis(t *testing.T) {
 	if diff := cmp.Diff(scores, row(4)); diff != "" {
 		t.Errorf("exact scores (-want +got):\n%s", diff)
 	}
-	if text := b.text("#exact-text"); !strings.HasPrefix(text, fmt.Sprintf("Red wins (score %d). Best: ", best)) {
+	if text := b.text("#exact-text"); !strings.HasPrefix(text, fmt.Sprintf("Red wins in %s. Best: ", strings.TrimPrefix(scoreText(12, best), "R in "))) {
 		t.Errorf("the exact score is %q, want %d", text, best)
 	}
 	b.until("/positions tried/.test(document.getElementById('search-text').textContent) && document.querySelectorAll('#line li').length > 0")
@@ -140,7 +140,7 @@ func TestPageAnalysis(t *testing.T) {
 	if sum < 95 || sum > 105 {
 		t.Errorf("the policy %q sums to %d%%", row(2), sum)
 	}
-	if !slices.ContainsFunc(row(3), regexp.MustCompile(`^([RY] \d+|50|[RY] wins|draw)$`).MatchString) {
+	if !slices.ContainsFunc(row(3), regexp.MustCompile(`^([RY] \d+%|50%|[RY] wins|draw)$`).MatchString) {
 		t.Errorf("the search's values are %q", row(3))
 	}
 	if high := valueOf[float64](b, "Math.max(...[...document.querySelectorAll('.bar.visits > i')].map((e) => parseFloat(e.style.height)))"); high != 100 {
@@ -152,12 +152,22 @@ func TestPageAnalysis(t *testing.T) {
 	b.tidy("analysis")
 }
 
-// scoreText is what the page shows of an exact score for Red.
-func scoreText(x int) string {
+// scoreText is what the page shows of the exact score of one of Red's moves on 7x6 after a number of stones: the winner, and the number of
+// stones that it still places. By the definition of a score, the winner places its last stone when (42 - stones before it) / 2 are left to it,
+// rounded up, and the score counts that stone and those left.
+func scoreText(stones, x int) string {
 	if x == 0 {
-		return "0"
+		return "draw"
 	}
-	return fmt.Sprintf("%s %d", map[bool]string{true: "R", false: "Y"}[x > 0], max(x, -x))
+	winner := "R"
+	if x < 0 {
+		winner, stones, x = "Y", stones+1, -x
+	}
+	for n := 1; ; n, stones = n+1, stones+2 {
+		if (42-stones+1)/2 == x {
+			return fmt.Sprintf("%s in %d", winner, n)
+		}
+	}
 }
 
 // The bars move while a search runs.

@@ -553,14 +553,14 @@ func TestPagePuzzleMissing(t *testing.T) {
 	var there atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/ui/puzzles" && !there.Load() {
-			http.Error(w, "none", http.StatusBadGateway)
+			http.Error(w, "none", http.StatusInternalServerError)
 			return
 		}
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	b := openURL(t, server.URL, "/#puzzles")
-	b.says("#problem", "The puzzles cannot be loaded: the server answered 502.")
+	b.says("#problem", "The server answered with status 500.")
 	for _, id := range []string{"daily", "next", "more", "review", "show", "again"} { // which have nothing to show
 		b.run(fmt.Sprintf("document.getElementById('puzzle-%s').click()", id))
 	}
@@ -571,7 +571,7 @@ func TestPagePuzzleMissing(t *testing.T) {
 	b.click("#to-puzzles")
 	b.says("#puzzle-status", " to move: ")
 	for _, wrong := range b.complaints() {
-		if !strings.Contains(wrong, "502") {
+		if !strings.Contains(wrong, "500") {
 			t.Errorf("the page complains %q", wrong)
 		}
 	}

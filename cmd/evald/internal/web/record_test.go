@@ -96,14 +96,14 @@ func TestPageExact(t *testing.T) {
 		const exact = {type: "exact", scores, solved: known ? 7 : 2, legal: 7, done: !!known};
 		return Promise.resolve(new Response([exact, {type: "end"}].map((x) => JSON.stringify(x) + "\n").join("")));
 	}; location.hash = "7x6x4:44"`)
-	b.says("#exact-text", "2 of 7 moves solved in 0.5 s. Best of them: 4, Red wins (score 1).")
+	b.says("#exact-text", "2 of 7 moves solved in 0.5 s. Best of them: 4, Red wins in 20.")
 	row := `[...document.querySelectorAll("#opinions > [role=row]:nth-child(4) > [role=cell] > span:not(.unseen)")].map((e) => e.textContent).join()`
-	if got := valueOf[string](b, row); got != ",,0,R 1,,," {
+	if got := valueOf[string](b, row); got != ",,draw,R in 20,,," {
 		t.Errorf("the scores are %q", got)
 	}
 	b.click("#solve-on")
-	b.says("#exact-text", "Red wins (score 1). Best: 4")
-	if got := valueOf[string](b, row); got != "Y 2,Y 1,0,R 1,0,Y 1,Y 2" {
+	b.says("#exact-text", "Red wins in 20. Best: 4")
+	if got := valueOf[string](b, row); got != "Y in 19,Y in 20,draw,R in 20,draw,Y in 20,Y in 19" {
 		t.Errorf("the scores in the end are %q", got)
 	}
 	b.until("JSON.stringify(asked) === '[null,[null,null,0,1,null,null,null]]'")

@@ -188,6 +188,30 @@ func light() chromedp.Action[chromedp.Void] {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
 }
 
+// A review that could not prove everything says so, marks likely mistakes as estimates, and can be continued until all is proved.
+func TestPageReviewFurther(t *testing.T) {
+	c := reviewConfig()
+	c.Limits = Limits{Review: 20 * time.Millisecond, Time: 10 * time.Second}
+	b := open(t, c, "/#review=6x5x4:11132663352515624646")
+	b.says("#review-status", "20 moves reviewed. ")
+	b.says("#review-status", "Not proved: ")
+	b.until(`document.querySelectorAll("#review-moves .worth").length === 20`)
+	b.tidy("review_unproved")
+	b.click("#review-on")
+	at := b.text("#review-caption")
+	for range 20 {
+		if valueOf[bool](b, `document.getElementById("review-further").hidden`) {
+			break
+		}
+		b.click("#review-further")
+		b.until(`/moves reviewed/.test(document.getElementById("review-status").textContent)`)
+	}
+	if text := b.text("#review-status"); strings.Contains(text, "Not proved") || b.text("#review-caption") != at {
+		t.Errorf("in the end the review says %q, at %q, before %q", text, b.text("#review-caption"), at)
+	}
+	b.tidy("review_proved")
+}
+
 // A review on small screens, in dark colours, in German, and of boards that are not proved.
 func TestPageReviewPhone(t *testing.T) {
 	small := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)

@@ -62,6 +62,32 @@ func TestPageTree(t *testing.T) {
 	}
 }
 
+// Without proofs the search of a decided position makes all its visits, and proves nothing.
+func TestTreeUnproved(t *testing.T) {
+	h := handler(t, Config{})
+	tree := func(more string) searchtree.Tree {
+		return answered[searchtree.Tree](t, asked(t, h, "/ui/tree", `{"position":"7x6x4:4455","visits":300`+more+`}`))
+	}
+	if won := tree(""); won.Proved != "win" || won.Visits == 300 {
+		t.Errorf("with proofs: %d visits, %q", won.Visits, won.Proved)
+	}
+	if open := tree(`,"unproved":true`); open.Proved != "" || open.Visits != 300 {
+		t.Errorf("without proofs: %d visits, %q", open.Visits, open.Proved)
+	}
+	b := open(t, Config{}, "/#tree=7x6x4:4455")
+	b.says("#tree-status", "visits; Red wins")
+	b.click("#tree-prove")
+	b.says("#tree-status", "2 k visits; Red ")
+	off := valueOf[[]float64](b, `[...document.querySelectorAll("#tree-moves summary, #tree-moves .leaf")].filter((e) => e.checkVisibility()).map((e) => e.children[1].getBoundingClientRect().right)`)
+	for _, x := range off {
+		if x != off[0] {
+			t.Errorf("the columns of the table end at %v", off)
+			break
+		}
+	}
+	b.tidy("tree_unproved")
+}
+
 // A broken position is said to be one, and German is spoken.
 func TestPageTreeWords(t *testing.T) {
 	b := open(t, Config{}, "/#tree=7x6x4:448")
@@ -70,5 +96,5 @@ func TestPageTreeWords(t *testing.T) {
 	b.choose("language", "de")
 	b.says("#to-tree", "Suchbaum")
 	b.run(`location.hash = "#tree=4455"`)
-	b.says("#tree-status", "Besuche; Gewinn für Rot")
+	b.says("#tree-status", "Besuche; Rot gewinnt")
 }

@@ -16,11 +16,11 @@ export function forRed(game, value) {
 export function chance(value) {
   const percent = Math.min(Math.max(Math.round(50 + 50 * value), 1), 99);
   if (percent === 50) {
-    return { text: "50", long: say("chance.even"), kind: "even" };
+    return { text: "50%", long: say("chance.even"), kind: "even" };
   }
   const side = percent > 50 ? 0 : 1;
   const share = side === 0 ? percent : 100 - percent;
-  return { text: `${say("side.initial." + kinds[side])} ${share}`, long: say("chance.ahead", { side: sides()[side], percent: share }), kind: kinds[side] };
+  return { text: `${say("side.initial." + kinds[side])} ${share}%`, long: say("chance.ahead", { side: sides()[side], percent: share }), kind: kinds[side] };
 }
 
 // certain describes a result for Red: 1, 0 or -1.
@@ -32,11 +32,23 @@ export function certain(result) {
   return { text: say("chance.win.short", { side: say("side.initial." + kinds[side]) }), long: say("chance.wins", { side: sides()[side] }), kind: kinds[side] };
 }
 
-// scored describes an exact score for Red: the winner, and a number that is higher for a faster win.
-export function scored(score) {
+// scored describes the exact score of a move of the side to move in a game: a draw, or the winner and the number of stones that it still has to
+// place.
+export function scored(game, score) {
   if (score === 0) {
-    return { ...draw(), text: "0" };
+    return draw();
   }
-  const side = score > 0 ? 0 : 1, number = Math.abs(score);
-  return { text: `${say("side.initial." + kinds[side])} ${number}`, long: say("chance.score", { side: sides()[side], score: number }), kind: kinds[side] };
+  const side = score > 0 ? game.side : 1 - game.side, n = stonesLeft(Math.abs(score), side, game);
+  return { text: say("chance.in.short", { side: say("side.initial." + kinds[side]), n }), long: say("chance.in", { side: sides()[side], n }), kind: kinds[side] };
+}
+
+// stonesLeft returns the number of stones that the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
+function stonesLeft(score, wins, game) {
+  const cells = game.cells.length, stones = game.cells.filter(Boolean).length;
+  for (let before = stones + (wins === game.side ? 0 : 1), n = 1; before < cells; before += 2, n++) {
+    if (Math.floor((cells + 1 - before) / 2) === score) {
+      return n;
+    }
+  }
+  return 1;
 }

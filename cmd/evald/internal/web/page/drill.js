@@ -2,8 +2,8 @@
 // plays Yellow, and prefers moves that lead to positions that the visitor has missed.
 import { aborted, post } from "./api.js";
 import { Board } from "./board.js";
+import { scored } from "./chances.js";
 import { $, make, setText } from "./dom.js";
-import { worded } from "./explorer.js";
 import { solve } from "./follow.js";
 import { Store, object } from "./storage.js";
 import { remember } from "./store.js";
@@ -146,7 +146,7 @@ export class Drill {
     }
     this.wrong = false;
     const quickest = Math.max(...scores.filter((s) => s !== null));
-    this.say(say(scores[action] === quickest ? "drill.quickest" : "drill.slower", { move, worth: worded(scores[action], g) }));
+    this.say(say(scores[action] === quickest ? "drill.quickest" : "drill.slower", { move, worth: scored(g, scores[action]).long }));
     $("drill-why").hidden = true;
     await this.go({ position: g.position, do: "play", move }, signal);
     if (this.game.result) {

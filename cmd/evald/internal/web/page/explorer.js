@@ -1,7 +1,7 @@
 // The explorer: a board for both sides, with the score of each move and how often it was played, and a tree of lines to keep.
 import { aborted, lines, patiently, post } from "./api.js";
 import { Board } from "./board.js";
-import { sides } from "./chances.js";
+import { scored, sides } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { Kept, split } from "./kept.js";
 import { enter, orderNote } from "./position.js";
@@ -13,26 +13,6 @@ const empty = "7x6x4:-";
 // address returns the address of a position in this view.
 export function address(position) {
   return `#${place}=${position}`;
-}
-
-// worded describes an exact score of a move: a draw, or the winner and the number of the winner's moves to the win.
-export function worded(score, game) {
-  if (score === 0) {
-    return say("explore.draw");
-  }
-  const wins = score > 0 ? game.side : 1 - game.side;
-  return say("explore.wins", { side: sides()[wins], n: stonesLeft(Math.abs(score), wins, game) });
-}
-
-// stonesLeft returns the number of stones that the winner still has to place. A score is (cells + 1 - stones before the winning one) / 2.
-function stonesLeft(score, wins, game) {
-  const cells = game.cells.length, stones = game.cells.filter(Boolean).length;
-  for (let before = stones + (wins === game.side ? 0 : 1), n = 1; before < cells; before += 2, n++) {
-    if (Math.floor((cells + 1 - before) / 2) === score) {
-      return n;
-    }
-  }
-  return 1;
 }
 
 export class Explorer {
@@ -179,7 +159,7 @@ export class Explorer {
     this.rows.forEach((r, a) => {
       if (r) {
         const known = scores[a] !== undefined && scores[a] !== null;
-        setText(r.worth, known ? worded(scores[a], this.game) + (scores[a] === best ? " ★" : "") : late ? say("explore.unknown") : "..");
+        setText(r.worth, known ? scored(this.game, scores[a]).long + (scores[a] === best ? " ★" : "") : late ? say("explore.unknown") : "..");
         r.worth.className = "exact-worth" + (known ? ` r${Math.sign(scores[a]) * (this.game.side === 0 ? 1 : -1)}` : "");
       }
     });

@@ -184,7 +184,7 @@ export class Opinions {
     const known = m.scores.filter((s) => s !== null);
     const best = known.length ? Math.max(...known) : null;
     m.scores.forEach((s, a) => {
-      this.write(this.exact.cells[a], s === null ? nothing : scored(forRed(this.game, s)));
+      this.write(this.exact.cells[a], s === null ? nothing : scored(this.game, s));
     });
     if (m.error) {
       setText($("exact-text"), m.error);
@@ -196,7 +196,7 @@ export class Opinions {
   }
 
   score(score) {
-    return scored(forRed(this.game, score)).long;
+    return scored(this.game, score).long;
   }
 
   withScore(score) {
@@ -246,7 +246,7 @@ export class Opinions {
   notes() {
     return this.game.names.map((_, a) => {
       if (this.scores && this.scores.scores[a] !== null) {
-        return scored(forRed(this.game, this.scores.scores[a]));
+        return scored(this.game, this.scores.scores[a]);
       }
       return this.last ? this.worth(a) : nothing;
     });

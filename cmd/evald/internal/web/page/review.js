@@ -6,7 +6,7 @@ import { ReviewBoard } from "./reviewboard.js";
 import { drawGraph } from "./reviewgraph.js";
 import { say } from "./strings.js";
 import { remember } from "./store.js";
-import { accuracyTable, isMistake, lineWords, markText, markWords, moveWords, resultText, side } from "./why.js";
+import { accuracyTable, doubt, isMistake, lineWords, markText, markWords, moveWords, resultText, side } from "./why.js";
 
 export class Review {
   // The view calls report with an error to show, or null.
@@ -34,7 +34,7 @@ export class Review {
     const buttons = {
       "review-first": () => this.go(0), "review-back": () => this.step(-1), "review-on": () => this.step(1), "review-last": () => this.go(Infinity),
       "review-before": () => this.mistake(-1), "review-next": () => this.mistake(1),
-      "review-remember": () => this.remember(),
+      "review-remember": () => this.remember(), "review-further": () => this.further(),
       "review-after": () => this.follow("after"), "review-instead": () => this.follow("instead"), "review-leave": () => this.leave(),
     };
     for (const [id, act] of Object.entries(buttons)) {
@@ -100,6 +100,7 @@ export class Review {
     this.work = new AbortController();
     const { signal } = this.work;
     $("review-result").hidden = true;
+    $("review-further").hidden = true;
     this.game = null;
     this.asked = -1;
     this.report(null);
@@ -111,6 +112,27 @@ export class Review {
     } catch (e) {
       if (!aborted(e)) {
         setText($("review-status"), "");
+        this.report(e);
+      }
+    }
+  }
+
+  // further continues the review with what it has found, and stays at the move on the board.
+  async further() {
+    const { game, work: { signal } } = this;
+    setText($("review-status"), say("review.further"));
+    $("review-further").hidden = true;
+    try {
+      const next = await patiently(() => post("/ui/review", { game: game.position, further: game.further }, signal), signal, () => {});
+      const { at } = this;
+      this.open(next, true);
+      this.go(at);
+      if (JSON.stringify(next.further?.scores) === JSON.stringify(game.further.scores)) {
+        setText($("review-status"), `${$("review-status").textContent} ${say("review.further.nothing")}`);
+      }
+    } catch (e) {
+      if (!aborted(e)) {
+        $("review-further").hidden = false;
         this.report(e);
       }
     }
@@ -128,8 +150,9 @@ export class Review {
     }
     this.mistakes = game.moves.flatMap((m, i) => (isMistake(m) ? [i] : []));
     const count = [0, 1].map((s) => this.mistakes.filter((i) => i % 2 === s).length);
-    const open = game.moves.filter((m) => m.mark === "unproved").length;
-    setText($("review-status"), [say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }), open ? say("review.summary.open", { n: open }) : "", game.ordered ? "" : say("review.unordered")].filter(Boolean).join(" "));
+    const open = game.moves.filter((m) => m.mark === "unproved").length, likely = game.moves.filter((_, i) => doubt(game, i)).length;
+    $("review-further").hidden = !game.further;
+    setText($("review-status"), [say("review.summary", { moves: game.moves.length, red: count[0], yellow: count[1] }), open ? say("review.summary.open", { n: open }) : "", likely ? say("review.summary.likely", { n: likely }) : "", game.ordered ? "" : say("review.unordered")].filter(Boolean).join(" "));
     this.buttons = [make("button", { type: "button" }, say("review.start")), ...game.moves.map((m, i) => this.moveButton(m, i))];
     $("review-moves").replaceChildren(...this.buttons.map((b) => make("li", {}, b)));
     $("review-accuracy").replaceChildren(...accuracyTable(game));
@@ -140,7 +163,7 @@ export class Review {
   }
 
   moveButton(m, i) {
-    const mark = markText(m);
+    const mark = markText(this.game, i);
     return make("button", { type: "button", class: isMistake(m) ? "wrong " + m.mark : "" }, make("small", {}, `${i + 1}.`), " ",
       make("span", { class: "unseen" }, side(i % 2)), " ", make("span", { class: `stone s${1 + (i % 2)}` }, m.move), " ", make("span", { class: "worth" }, mark));
   }
@@ -244,7 +267,7 @@ export class Review {
     const { game, at } = this;
     const i = at - 1, move = game.moves[i];
     setText($("review-caption"), this.caption());
-    setText($("review-mark"), move ? markWords(move) : "");
+    setText($("review-mark"), move ? markWords(game, i) : "");
     setText($("review-value"), resultText(game, at));
     const wrong = move !== undefined && isMistake(move);
     $("review-why").hidden = !wrong;

@@ -11,7 +11,7 @@ export function drawGraph(element, game, at) {
   const x = (i) => left + (n ? i / n : 0.5) * (width - left - right);
   const y = (v) => top + ((1 - v) / 2) * (height - top - bottom);
   const points = game.positions.map((p, i) => ({ ...p, i, proved: p.least === p.most, value: p.least === p.most ? p.least : p.value }));
-  const said = game.moves.flatMap((m, i) => (isMistake(m) ? [`${moveWords(game, i)}. ${markWords(m)}`] : [])).join(" ");
+  const said = game.moves.flatMap((m, i) => (isMistake(m) ? [`${moveWords(game, i)}. ${markWords(game, i)}`] : [])).join(" ");
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("review.graph", { result: resultText(game, n), mistakes: said || say("review.nomistakes") }) });
   for (const v of [1, 0, -1]) {
     const name = say(["review.graph.yellow", "review.graph.draw", "review.graph.red"][v + 1]);

@@ -1,19 +1,19 @@
 // The tree of a search as nested lists that can be folded; the address is #tree=7x6x4:4455.
 import { Refusal, aborted, patiently, post } from "./api.js";
 import { parse } from "./address.js";
+import { certain, chance } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { enter, orderNote } from "./position.js";
 import { say } from "./strings.js";
 
 const sides = ["", "side.red", "side.yellow"]; // by player
 
-// verdict returns a proved result or a value in hundredths as text.
-function verdict(value, proved) {
-  if (proved) {
-    return say("tree." + proved);
-  }
-  const hundredths = Math.min(99, Math.max(-99, Math.round(100 * value)));
-  return hundredths > 0 ? "+" + hundredths : String(hundredths).replace("-", "\u2212");
+const results = { win: 1, draw: 0, loss: -1 };
+
+// verdict describes a proved result or a value of a player, 1 or 2, as Red's or Yellow's chances.
+function verdict(player, value, proved) {
+  const forRed = player === 1 ? 1 : -1;
+  return (proved ? certain(forRed * results[proved]) : chance(forRed * value)).long;
 }
 
 export class TreeView {
@@ -35,6 +35,7 @@ export class TreeView {
         }
       }, (error) => setText($("tree-status"), error.message));
     });
+    $("tree-prove").addEventListener("change", () => this.search());
     $("tree-unfold").addEventListener("click", () => this.fold(true));
     $("tree-fold").addEventListener("click", () => this.fold(false));
   }
@@ -65,7 +66,7 @@ export class TreeView {
     setText($("tree-status"), say("tree.searching"));
     $("tree-moves").replaceChildren();
     $("tree-position").removeAttribute("aria-invalid");
-    const request = { position: this.position, visits: Math.min(this.most, Number($("tree-visits").value)) };
+    const request = { position: this.position, visits: Math.min(this.most, Number($("tree-visits").value)), unproved: !$("tree-prove").checked };
     try {
       this.draw(await patiently(() => post("/ui/tree", request, signal), signal, busy));
     } catch (e) {
@@ -77,7 +78,7 @@ export class TreeView {
   }
 
   draw(tree) {
-    const root = { visits: count(tree.visits), value: verdict(tree.value, tree.proved), side: say(sides[tree.to_move]) };
+    const root = { visits: count(tree.visits), value: verdict(tree.to_move, tree.value, tree.proved) };
     const none = tree.moves.length ? "" : " " + say("tree.none", { line: tree.pv });
     if ($("tree-position").value === this.position) { // the address may have another form
       $("tree-position").value = tree.position;
@@ -88,23 +89,23 @@ export class TreeView {
     const joint = /\d\d\.|\.\d/.test(moves) || tree.pv.includes(".") ? "." : "";
     const most = Math.max(1, ...tree.moves.map((m) => m.visits));
     // item returns the element of a move with the moves after it; before are the moves before it.
-    const item = (m, before) => {
+    const item = (m, before, depth = 0) => {
       const path = before === "-" ? m.move : before + joint + m.move;
-      const value = verdict(m.value, m.proved);
+      const value = verdict(m.player, m.value, m.proved);
       const bar = make("meter", { min: 0, max: most, value: Math.min(m.visits, most), "aria-hidden": "true" });
       const words = [
-        make("span", { class: "disc s" + m.player, "aria-hidden": "true" }),
-        make("span", { class: "tree-words" }, say("tree.line", { n: m.move, side: say(sides[m.player]), visits: count(m.visits), share: Math.round(100 * m.prior), value })),
-        bar,
+        make("span", { class: "tree-move" }, make("span", { class: "disc s" + m.player, "aria-hidden": "true" }), make("span", { class: "unseen" }, say(sides[m.player])), " ", m.move,
+          ...(m.line ? [" ", make("strong", { class: "tree-expected" }, say("tree.expected"))] : [])),
+        make("span", {}, count(m.visits), make("span", { class: "unseen" }, " " + say("tree.visits"))),
+        make("span", {}, `${Math.round(100 * m.prior)}%`, make("span", { class: "unseen" }, " " + say("tree.share"))),
+        make("span", {}, value), bar,
       ];
-      if (m.line) {
-        words.push(make("strong", { class: "tree-expected" }, say("tree.expected")));
-      }
+      words[0].style.setProperty("--depth", String(depth));
       const to = make("a", { href: `#${rules}:${path}`, "aria-label": `${say("tree.play")}: ${path}` }, "\u2192");
       if (!m.moves) {
         return make("li", { class: m.line ? "main" : "" }, make("div", { class: "leaf" }, ...words), to, ...rest(m.left_out));
       }
-      const details = make("details", {}, make("summary", {}, ...words), make("ul", {}, ...m.moves.map((next) => item(next, path)), ...rest(m.left_out, "li")));
+      const details = make("details", {}, make("summary", {}, ...words), make("ul", {}, ...m.moves.map((next) => item(next, path, depth + 1)), ...rest(m.left_out, "li")));
       details.open = Boolean(m.line);
       return make("li", { class: m.line ? "main" : "" }, details, to);
     };

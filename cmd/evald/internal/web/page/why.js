@@ -1,5 +1,5 @@
 // The texts of a review.
-import { sides } from "./chances.js";
+import { chance, sides } from "./chances.js";
 import { make } from "./dom.js";
 import { say } from "./strings.js";
 
@@ -17,11 +17,27 @@ export function isMistake(m) {
   return m.mark !== "best" && m.mark !== "kept" && m.mark !== "unproved";
 }
 
+const doubtful = 15; // hundredths of a point that a move must give away to be called a likely mistake
+
+// doubt returns what move i gives away by the search's opinion, in hundredths of a point of the side that moved, if it is not proved whether
+// the move keeps the result and the opinion is that it is likely a mistake; else 0.
+export function doubt(game, i) {
+  const worth = (p) => p.value ?? p.least;
+  const lost = Math.round(50 * (worth(game.positions[i]) - worth(game.positions[i + 1])) * (i % 2 ? -1 : 1));
+  return game.moves[i].mark === "unproved" && lost >= doubtful ? lost : 0;
+}
+
 // markText returns a move's mark for the list of moves: a short text, empty if nothing is given away.
-export function markText(m) {
+export function markText(game, i) {
+  const m = game.moves[i];
   switch (m.mark) {
     case "best":
       return "";
+    case "unproved":
+      if (doubt(game, i)) {
+        return say("review.short.doubt", { n: doubt(game, i) });
+      }
+      break;
     case "slower":
     case "sooner":
       return say("review.short." + m.mark, { n: (m.atLeast ? "≥" : "") + m.by });
@@ -35,7 +51,11 @@ export function moveWords(game, i) {
 }
 
 // markWords returns a sentence that says what a move gives away.
-export function markWords(m) {
+export function markWords(game, i) {
+  const m = game.moves[i];
+  if (doubt(game, i)) {
+    return say("review.mark.doubt", { n: doubt(game, i) });
+  }
   return say("review.mark." + m.mark + (m.by === 1 && !m.atLeast ? ".one" : ""), { n: m.atLeast ? say("review.atleast", { n: m.by }) : m.by });
 }
 
@@ -53,7 +73,7 @@ export function resultText(game, at) {
     return p.in ? say(p.in === 1 ? "review.result.in.one" : "review.result.in", { side: winner, n: p.in }) : say("review.result.win", { side: winner });
   }
   const bound = p.least === 0 ? say("review.bound.atleast", { side: side(0) }) : p.most === 0 ? say("review.bound.atleast", { side: side(1) }) : "";
-  const opinion = p.value === null ? "" : say("review.opinion", { value: (p.value > 0 ? "+" : "") + Math.round(100 * p.value) });
+  const opinion = p.value === null ? "" : say("review.opinion", { value: chance(p.value).long });
   return [say("review.result.open"), bound, opinion].filter(Boolean).join(" ");
 }
 
