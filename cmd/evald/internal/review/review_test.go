@@ -200,6 +200,30 @@ func (s scorer) decided(t *testing.T, p game.Position, e Ending) {
 	}
 }
 
+// Reviews that continue each other end with what one review finds, and bounds only improve.
+func TestReviewContinue(t *testing.T) {
+	b := game.MustBoard(gametest.Must(game.ParseRules("5x4x4"))(t))
+	moves := randomGame(b, 5)
+	want := gametest.Must(New(b, Options{}))(t).Game(t.Context(), moves)
+	var from Earlier
+	improved := 0
+	for nodes := uint64(100); nodes < 1<<30 && !reflect.DeepEqual(from.Scores, want.Scores); nodes *= 2 {
+		g := gametest.Must(New(b, Options{Nodes: nodes}))(t).Continue(t.Context(), moves, from)
+		for i, s := range g.Scores {
+			if exact := want.Scores[i].Low; s.Low > exact || s.High < exact || from.Scores != nil && (s.Low < from.Scores[i].Low || s.High > from.Scores[i].High) {
+				t.Fatalf("%d nodes, position %d: bounds %v after %v, is %d", nodes, i, s, from.Scores, exact)
+			}
+		}
+		if from.Scores != nil && !reflect.DeepEqual(g.Scores, from.Scores) {
+			improved++
+		}
+		from = Earlier{g.Scores, g.Limit}
+	}
+	if !reflect.DeepEqual(from.Scores, want.Scores) || improved == 0 {
+		t.Errorf("after %d better reviews %v, want %v", improved, from.Scores, want.Scores)
+	}
+}
+
 // The bounds hold, whatever the nodes, and with the same nodes a review is the same.
 func TestReviewBounds(t *testing.T) {
 	b := game.MustBoard(gametest.Must(game.ParseRules("5x4x4"))(t))
