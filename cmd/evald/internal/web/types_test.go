@@ -6,17 +6,13 @@ import (
 )
 
 type (
-	opinion       = answer.Opinion
-	searched      = answer.Searched
-	moveSeen      = answer.MoveSeen
-	solved        = answer.Solved
-	ended         = answer.Ended
-	gameState     = answer.GameState
-	reviewed      = answer.Reviewed
-	reviewedMove  = answer.ReviewedMove
-	explained     = answer.Explained
-	explainedLine = answer.ExplainedLine
-	valued        = answer.Valued
+	moveSeen     = answer.MoveSeen
+	ended        = answer.Ended
+	gameState    = answer.GameState
+	reviewed     = answer.Reviewed
+	reviewedMove = answer.ReviewedMove
+	explained    = answer.Explained
+	valued       = answer.Valued
 
 	// playedCounts is answer.Played.
 	playedCounts struct {
@@ -30,7 +26,6 @@ const maxBody = answer.UsualBody
 var (
 	canonical     = answer.Canonical
 	parsePosition = answer.ParsePosition
-	finite        = answer.Finite
 )
 
 // parseOngoing returns the position after the moves.
