@@ -75,7 +75,7 @@ endif
 ENGINE := cmd/evald/internal/standalone/built
 engine:
 	@mkdir -p $(ENGINE)
-	GOFLAGS=$(shell $(GO) env GOFLAGS) CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(ENGINE)/evald.wasm ./cmd/evald/internal/standalone/wasm
+	GOFLAGS="$(shell $(GO) env GOFLAGS)" CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(ENGINE)/evald.wasm ./cmd/evald/internal/standalone/wasm
 	gzip -9nf $(ENGINE)/evald.wasm
 	cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(ENGINE)/
 

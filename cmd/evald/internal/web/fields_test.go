@@ -62,7 +62,7 @@ func TestPageFields(t *testing.T) {
 		}
 		tried++
 		b.run(fmt.Sprintf("location.hash = %q", strings.TrimPrefix(view, "play")))
-		b.until(fmt.Sprintf("!document.getElementById(%q).hidden", view))
+		b.until(fmt.Sprintf("!document.getElementById(%[1]q).hidden && !document.getElementById(%[1]q).inert", view))
 		b.until(fmt.Sprintf("document.getElementById(%q).value || %v", id, view == "review")) // the view is there
 		for _, text := range forms(t, b.url) {
 			g, err := pasted.Read(text)

@@ -19,6 +19,7 @@ var (
 	given    = regexp.MustCompile(`["'](--[\w-]+)["']`) // by scripts
 	linked   = regexp.MustCompile(`/ui/([\w-]+\.(?:css|js|svg))`)
 	styled   = regexp.MustCompile(`new URL\("([\w-]+\.css)"`)
+	viewed   = regexp.MustCompile(`later\("(\w+)"`)
 	imported = regexp.MustCompile(`["']\./([\w-]+\.js)["']`)
 	comment  = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	media    = regexp.MustCompile(`(?s)@media ([^{]+)\{((?:[^{}]*\{[^{}]*\})*[^{}]*)\}`)
@@ -31,6 +32,7 @@ func sources(t *testing.T, start string) map[string]string {
 	texts := map[string]string{}
 	var load func(text string)
 	load = func(text string) {
+		text = viewed.ReplaceAllString(text, `"./$1.js"`)
 		for _, m := range slices.Concat(linked.FindAllStringSubmatch(text, -1), imported.FindAllStringSubmatch(text, -1), styled.FindAllStringSubmatch(text, -1)) {
 			if _, known := texts[m[1]]; !known {
 				texts[m[1]] = comment.ReplaceAllString(string(gametest.Must(page.ReadFile("page/"+m[1]))(t)), "")
@@ -114,6 +116,30 @@ func TestThemes(t *testing.T) {
 	}
 	if all := slices.Sorted(maps.Keys(sources(t, index))); !slices.Contains(all, "puzzles.css") || !slices.Contains(all, "icon.svg") {
 		t.Errorf("the page's files are %q", all)
+	}
+}
+
+// The page names all modules of its first view beforehand, so that the browser need not find them one after the other.
+func TestPreloads(t *testing.T) {
+	index := string(gametest.Must(page.ReadFile("page/index.html"))(t))
+	var named []string
+	for _, m := range regexp.MustCompile(`rel="modulepreload" href="/ui/([\w-]+\.js)"`).FindAllStringSubmatch(index, -1) {
+		named = append(named, m[1])
+	}
+	own := regexp.MustCompile(`(?m)^import [^;]*?"\./([\w-]+\.js)";`)
+	needed := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		for _, m := range own.FindAllSubmatch(gametest.Must(page.ReadFile("page/"+name))(t), -1) {
+			if child := string(m[1]); !needed[child] {
+				needed[child] = true
+				add(child)
+			}
+		}
+	}
+	add("main.js")
+	if want := slices.Sorted(maps.Keys(needed)); len(want) < 20 || !slices.Equal(named, want) {
+		t.Errorf("index.html names %q before, and main.js needs %q", named, want)
 	}
 }
 

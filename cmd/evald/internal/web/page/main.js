@@ -3,16 +3,9 @@ import { Trail, parse } from "./address.js";
 import { get } from "./api.js";
 import { $, make } from "./dom.js";
 import * as engine from "./engine.js";
-import { Drill } from "./drill.js";
-import { Explorer } from "./explorer.js";
-import { Next } from "./next.js";
 import { Play } from "./play.js";
-import { Review } from "./review.js";
-import { Runs, runsEvery } from "./runs.js";
-import { Service, serviceEvery } from "./service.js";
 import { whenRefused } from "./storage.js";
 import { language, languages, say, speak, translate } from "./strings.js";
-import { TreeView } from "./tree.js";
 import { explain } from "./words.js";
 
 // The views, with the keys of their names in strings.js.
@@ -65,15 +58,17 @@ class Dashboard {
   }
 }
 
-// Later loads a view when it is first shown.
+// Later loads a view when it is first shown: the first screen is the board, and needs no other view.
 class Later {
-  constructor(load) {
+  constructor(section, load) {
+    this.section = section;
     this.load = load;
+    section.inert = true;
   }
 
   async show(shown, ...of) {
     if (shown || this.view) {
-      this.view ??= this.load();
+      this.view ??= this.load().finally(() => { this.section.inert = false; });
       await this.view.then((view) => view.show(shown, ...of)).catch(report);
     }
   }
@@ -104,15 +99,16 @@ async function main() {
   const config = await get("/ui/config");
   const trail = new Trail();
   const play = new Play(config, trail, report);
+  const later = (name, made, section = name) => new Later($(section), async () => made(await import(`./${name}.js`)));
   const shown = {
-    next: new Next(), review: new Review(trail, report), explore: new Explorer(config, report), drill: new Drill(report), tree: new TreeView(config),
-    puzzles: new Later(async () => new (await import("./puzzles.js")).Puzzles(trail, report)),
+    next: later("next", (m) => new m.Next()), review: later("review", (m) => new m.Review(trail, report)), puzzles: later("puzzles", (m) => new m.Puzzles(trail, report)),
+    drill: later("drill", (m) => new m.Drill(report)), explore: later("explorer", (m) => new m.Explorer(config, report), "explore"), tree: later("tree", (m) => new m.TreeView(config)),
   };
   if (config.service) {
-    shown.service = new Dashboard(new Service(), serviceEvery);
+    shown.service = later("service", (m) => new Dashboard(new m.Service(), m.serviceEvery));
   }
   if (config.training) {
-    shown.runs = new Dashboard(new Runs(trail), runsEvery);
+    shown.runs = later("runs", (m) => new Dashboard(new m.Runs(trail), m.runsEvery));
   }
   for (const name of Object.keys(shown)) {
     $("to-" + name).hidden = false;

@@ -1,5 +1,4 @@
 // The review of a game: its graph, its mistakes and their reasons. The server computes the review; why.js has its texts.
-import { parse } from "./address.js";
 import { aborted, patiently, post } from "./api.js";
 import { $, make, setText } from "./dom.js";
 import { ReviewBoard } from "./reviewboard.js";
@@ -55,9 +54,6 @@ export class Review {
         this.go(i);
       }
     });
-    for (const event of ["focus", "pointerenter", "click"]) {
-      $("review-this").addEventListener(event, () => { $("review-this").href = "#review=" + parse(location.hash).place; });
-    }
   }
 
   // show opens or leaves the view. place is its part of the address: review=7x6x4:4455 opens a game, at its third move with

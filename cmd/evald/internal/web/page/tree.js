@@ -1,6 +1,5 @@
 // The tree of a search as nested lists that can be folded; the address is #tree=7x6x4:4455.
 import { Refusal, aborted, patiently, post } from "./api.js";
-import { parse } from "./address.js";
 import { certain, chance } from "./chances.js";
 import { $, count, make, setText } from "./dom.js";
 import { enter, orderNote } from "./position.js";
@@ -23,7 +22,6 @@ export class TreeView {
     for (const option of $("tree-visits").options) {
       option.disabled = Number(option.value) > this.most;
     }
-    $("to-tree").addEventListener("click", () => this.lead());
     $("tree-form").addEventListener("submit", (e) => {
       e.preventDefault();
       enter($("tree-position"), (position) => {
@@ -38,14 +36,6 @@ export class TreeView {
     $("tree-prove").addEventListener("change", () => this.search());
     $("tree-unfold").addEventListener("click", () => this.fold(true));
     $("tree-fold").addEventListener("click", () => this.fold(false));
-  }
-
-  // lead sets the link to this view to the current position of the game.
-  lead() {
-    const { place } = parse(location.hash);
-    if (/^[0-9]+x/.test(place)) {
-      $("to-tree").setAttribute("href", "#tree=" + place);
-    }
   }
 
   // show opens or leaves the view; address is its part of the page's address.
