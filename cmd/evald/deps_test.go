@@ -19,7 +19,7 @@ var layers = []struct{ pkg, may string }{
 	{"engine/jobs", "engine/fault"},
 	{"engine/internal/prefetch", ""},
 	{"engine/internal/yield", ""},
-	{"engine/durable", ""},
+	{"engine/durable", "engine/fault"},
 	{"engine/durable/durabletest", "engine/durable engine/game/gametest"},
 	{"engine/solver/book", "engine/game engine/jobs engine/durable"},
 	{"engine/solver", "engine/fault engine/game engine/internal/prefetch engine/internal/yield engine/solver/book"},

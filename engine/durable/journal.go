@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
+
+	"github.com/evald/evald/engine/fault"
 )
 
 // Journal is a file of JSON lines, each with its checksum, opened for appending. It must be closed.
@@ -65,7 +66,7 @@ func (j *Journal) Add(lines ...any) error {
 func marshalLines[L any](lines []L) ([]byte, error) {
 	texts, errs := make([][]byte, len(lines)), make([]error, len(lines))
 	workers := min(runtime.GOMAXPROCS(0), len(lines))
-	var group sync.WaitGroup
+	var group fault.Group
 	for first := range workers {
 		group.Go(func() {
 			for i := first; i < len(lines); i += workers {

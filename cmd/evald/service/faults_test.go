@@ -180,7 +180,9 @@ func TestDrain(t *testing.T) {
 	s.stop()
 	waitFor(t, "the end of readiness", func() bool { return !s.isReady() })
 	waitFor(t, "refusals", func() bool {
-		_, err := s.api.ModelInfer(t.Context(), bitboardRequest(connect4, pos...))
+		ctx, stop := context.WithTimeout(t.Context(), time.Second) // one that is still taken would wait for the gate
+		defer stop()
+		_, err := s.api.ModelInfer(ctx, bitboardRequest(connect4, pos...))
 		return status.Code(err) == codes.Unavailable
 	})
 	select {

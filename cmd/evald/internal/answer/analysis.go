@@ -3,10 +3,12 @@ package answer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/play"
+	"github.com/evald/evald/cmd/evald/internal/review"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -50,12 +52,13 @@ type (
 		Result string  `json:"result"`
 	}
 	Solved struct {
-		Type   string `json:"type"`   // "exact"
-		Scores []*int `json:"scores"` // null if illegal or not solved yet
-		Solved int    `json:"solved"`
-		Legal  int    `json:"legal"`
-		Done   bool   `json:"done"`
-		Error  string `json:"error,omitempty"`
+		Type   string   `json:"type"`   // "exact"
+		Scores []*int   `json:"scores"` // null if illegal or not solved yet
+		Solved int      `json:"solved"`
+		Legal  int      `json:"legal"`
+		Done   bool     `json:"done"`
+		Line   []string `json:"line"` // once all is solved, best play as far as lineNodes prove it, names of moves; else null
+		Error  string   `json:"error,omitempty"`
 	}
 	Ended struct {
 		Type  string `json:"type"`            // "end"
@@ -103,6 +106,7 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 	say(Opinion{"opinion", a.modelOn(b.Rules()), batch.Source[0].String(), batch.WDL, batch.Policy})
 
 	var work sync.WaitGroup
+	var exact *play.Exact // the solver's last result
 	if visits > 0 {
 		s := play.Analyst{Board: b, Evaluator: a.config.Evaluator, Leaves: 1, Exact: q.Exact}
 		if q.Visits == nil { // the time limit ends the search
@@ -115,14 +119,45 @@ func (a *Answerer) analyze(ctx context.Context, q *analysisRequest, send func(an
 		if ships := a.config.Agents.Ships; ships != nil {
 			o.Book = ships(b.Rules())
 		}
-		work.Go(func() { o.Solve(ctx, p, known, func(e play.Exact) { say(scored(&e)) }) })
+		work.Go(func() {
+			o.Solve(ctx, p, known, func(e play.Exact) {
+				exact = &e
+				say(scored(&e))
+			})
+		})
 	}
 	work.Wait()
+	if exact != nil && exact.Finished && exact.Err == nil {
+		line, err := a.bestPlay(ctx, b, p, slices.Max(exact.Scores))
+		if err != nil {
+			return nil, err
+		}
+		s := scored(exact)
+		s.Line = line
+		say(s)
+	}
 	last := Ended{Type: "end"}
 	if r, refused := errors.AsType[*Refusal](context.Cause(asked)); refused {
 		last.Error = r.Text
 	}
 	return last, nil
+}
+
+// lineNodes limits the nodes of a line of best play.
+const lineNodes = 300_000
+
+// bestPlay returns the names of the moves of best play from a position with the given exact score. All best play has that score, while the
+// line that a search expects may give it away.
+func (a *Answerer) bestPlay(ctx context.Context, b *game.Board, p game.Position, score int) ([]string, error) {
+	reviewer, err := a.reviewer(b, review.Options{Threads: 1, Nodes: lineNodes})
+	if err != nil {
+		return nil, err
+	}
+	line := []string{}
+	for _, action := range reviewer.Best(ctx, p, score) {
+		line = append(line, play.Name(b, action))
+	}
+	return line, nil
 }
 
 func (a *Answerer) modelOn(r game.Rules) string {

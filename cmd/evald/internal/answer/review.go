@@ -108,7 +108,7 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
-	reviewer, err := a.reviewer(b)
+	reviewer, err := a.reviewer(b, games())
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,11 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 	return described, nil
 }
 
-func (a *Answerer) reviewer(b *game.Board) (*review.Reviewer, error) {
-	o := review.Options{Threads: min(2, runtime.GOMAXPROCS(0)), TableMiB: solverTable}
+// games are the options of reviews of games.
+func games() review.Options { return review.Options{Threads: min(2, runtime.GOMAXPROCS(0))} }
+
+func (a *Answerer) reviewer(b *game.Board, o review.Options) (*review.Reviewer, error) {
+	o.TableMiB = solverTable
 	if ships := a.config.Agents.Ships; ships != nil {
 		o.Book = ships(b.Rules())
 	}
@@ -331,7 +334,7 @@ func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
-	reviewer, err := a.reviewer(b)
+	reviewer, err := a.reviewer(b, games())
 	if err != nil {
 		return nil, err
 	}

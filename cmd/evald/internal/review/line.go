@@ -33,6 +33,11 @@ func (r *Reviewer) Why(ctx context.Context, moves []int, i int) *Why {
 	return w
 }
 
+// Best returns best play from a position with a known exact score, as far as it is proved.
+func (r *Reviewer) Best(ctx context.Context, p game.Position, score int) []int {
+	return r.effort(ctx).line(p, Bounds{score, score}).Moves
+}
+
 // all returns the widest bounds of a position.
 func (e *effort) all(p game.Position) Bounds {
 	low, high := e.solver.ScoreBounds(p)

@@ -162,7 +162,14 @@ export class Opinions {
     const most = Math.max(1, ...m.moves.map((x) => x.visits));
     m.moves.forEach((x, a) => this.bar(this.search.cells[a], x.visits / most, this.worth(a)));
     setText($("search-text"), m.error || `${capital(this.value(m))}, ${tried}` + (m.done ? ", " + say("opinions.done") : ""));
-    const stones = m.line.map((name, i) => {
+    if (!this.scores?.done) {
+      this.draw(m.line);
+    }
+  }
+
+  // draw shows the expected moves: those of best play once all is solved, before that those of the search.
+  draw(line) {
+    const stones = line.map((name, i) => {
       const side = (this.game.side + i) % 2;
       const stone = make("li", { class: "s" + (1 + side) }, make("span", {}, name));
       stone.setAttribute("aria-label", `${sides()[side]} ${name}`);
@@ -189,6 +196,7 @@ export class Opinions {
     if (m.error) {
       setText($("exact-text"), m.error);
     } else if (m.done) {
+      this.draw(m.line ?? []);
       setText($("exact-text"), capital(say("opinions.exact.best", { result: this.score(best), moves: this.withScore(best) })));
     } else {
       this.progress();
