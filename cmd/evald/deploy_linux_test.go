@@ -128,7 +128,7 @@ func TestLearnImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start programs as other users")
 	}
-	python := gametest.Python(t, "torch")
+	python := gametest.Framework(t, "torch")
 	pins := regexp.MustCompile(`(?m)^([\w-]+)==(\S+)`).FindAllStringSubmatch(string(getFile(t, "../../.ci/learn.txt")), -1)
 	if len(pins) < 10 {
 		t.Fatalf("the image installs %q", pins)

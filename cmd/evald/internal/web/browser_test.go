@@ -74,7 +74,7 @@ func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chr
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(h.Close) // before server.Close
-	b := openURL(t, server.URL, address, actions...)
+	b := openTab(t, server.URL, address, fresh+askedForValues, actions...)
 	b.h = h
 	return b
 }
@@ -82,6 +82,18 @@ func open(t *testing.T, c Config, address string, actions ...chromedp.Action[chr
 // openURL goes to an address on a server, in a tab of its own. Without a browser the test is skipped, or fails if a browser
 // is required.
 func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
+	return openTab(t, url, address, askedForValues, actions...)
+}
+
+const (
+	// fresh forgets what an earlier server at the same port has stored.
+	fresh = `try { if (!sessionStorage.fresh) { localStorage.clear(); sessionStorage.fresh = "yes"; } } catch {}`
+	// askedForValues makes the visitor one who has asked for values, unless the test says otherwise.
+	askedForValues = `try { localStorage.evald ??= '{"values":true}'; } catch {}`
+)
+
+func openTab(t *testing.T, url, address, script string, actions ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser's tests are not for short runs")
@@ -93,8 +105,7 @@ func openURL(t *testing.T, url, address string, actions ...chromedp.Action[chrom
 	b := &tab{t: t, ctx: ctx, url: url}
 	gametest.OK(t, chromedp.Listen(ctx, b.hear))
 	b.do(command(network.Enable, network.EnableParams{}), command(cdplog.Enable, cdp.Empty{}), chromedp.EmulateViewport(1280, 1000))
-	// As a visitor who has asked for values, unless the test says otherwise.
-	b.do(onEachPage(`try { localStorage.evald ??= '{"values":true}'; } catch {}`))
+	b.do(onEachPage(script))
 	b.do(append(actions, chromedp.Navigate(url+address))...)
 	return b
 }

@@ -83,7 +83,7 @@ func TestPageCoordinates(t *testing.T) {
 	b := open(t, Config{}, "/", newcomer)
 	for address, board := range map[string]string{"": "board", "#review=7x6x4:4455": "review-board", "#explore": "explore-board", "#drill": "drill-board", "#puzzles": "puzzle-board"} {
 		b.run(fmt.Sprintf("location.hash = %q", address))
-		b.until(fmt.Sprintf(`document.querySelector("#%s + .names")?.textContent === "1234567"`, board))
+		b.until(fmt.Sprintf(`document.querySelector("#%[1]s + .names")?.textContent === "1234567" && document.querySelector("#%[1]s .cell")`, board))
 		off := valueOf[float64](b, fmt.Sprintf(`(() => {
 			const e = document.getElementById(%q), at = (x) => { const r = x.getBoundingClientRect(); return (r.left + r.right) / 2; };
 			const cells = [...e.querySelectorAll(".cell")], names = [...e.nextElementSibling.children];
