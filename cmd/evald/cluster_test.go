@@ -146,7 +146,7 @@ func TestTwoBuilds(t *testing.T) {
 	must(t, "", learnArgs(one, games...)...)
 	learner, url := clusteredAt(t, listen, learnArgs(many, games...)...)
 	workers := joined(t, 3, spool, url)
-	// played waits until so many games are stored by the learner of a version.
+	// played waits until the learner of a version has stored a number of games.
 	played := func(version string, least int) {
 		for {
 			s, err := cluster.Ask(t.Context(), cluster.Connection{URL: url})

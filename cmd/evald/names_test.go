@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/evald/evald/cmd/evald/internal/library"
+	"github.com/evald/evald/cmd/evald/internal/play"
 	"github.com/evald/evald/cmd/evald/internal/remote"
+	"github.com/evald/evald/cmd/evald/internal/standalone"
 	"github.com/evald/evald/engine/agent"
 	"github.com/evald/evald/engine/eval"
 	"github.com/evald/evald/engine/game"
@@ -132,5 +134,14 @@ func TestHeuristicAsModel(t *testing.T) {
 		if got[0] != got[1] || got[0] == "" {
 			t.Errorf("%s: --backend %s\n--model %s", c.args, got[0], got[1])
 		}
+	}
+}
+
+// The fast network has the same name in packages that an engine for browsers needs, which cannot
+// import package open.
+func TestFastModel(t *testing.T) {
+	perfect := gametest.Must(play.ParseAgent("perfect"))(t)
+	if perfect.Model != open.FastModel || standalone.Whole != open.FastModel {
+		t.Errorf("levels have %q, the engine for browsers %q, want %q", perfect.Model, standalone.Whole, open.FastModel)
 	}
 }

@@ -222,8 +222,7 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 		return err
 	}
 	defer in.Close()
-	reader := score.NewReader(stream.Interruptible(ctx, in), score.Place{})
-	reader.Parser.AnyPosition, reader.Unsolved = c.AnyPosition, true
+	reader := c.reader(ctx, in, score.Place{})
 	positions, err := reader.All()
 	if err == nil && len(positions) == 0 {
 		err = errors.New("no positions")
@@ -242,6 +241,13 @@ func (c *scoreCmd) read(ctx context.Context, file string, s streams, kind string
 	}
 	set.all = append(set.all, positions...)
 	return nil
+}
+
+// reader returns a reader of positions that may be unsolved.
+func (c *scoreCmd) reader(ctx context.Context, in io.Reader, at score.Place) *score.Reader {
+	r := score.NewReader(stream.Interruptible(ctx, in), at)
+	r.Parser.AnyPosition, r.Unsolved = c.AnyPosition, true
+	return r
 }
 
 // count adds the numbers of a file's positions, and of the positions that it says were left out.

@@ -30,7 +30,7 @@ const scoreAtOnce = 4096
 
 // writeRows writes the rows of a file, or of a part of it.
 func (c *scoreCmd) writeRows(ctx context.Context, s streams, subject ask.Subject) error {
-	return c.answer(ctx, s, "score", c.opened, c.Files[0], "jsonl", func(in io.Reader, out io.Writer) (done tally, err error) {
+	return c.answer(ctx, s, "score", c.opened, c.Files[0], "jsonl", func(in io.Reader, out io.Writer) (done tally, _ error) {
 		progress := newProgress(s.err, fileSize(in))
 		defer progress.clear()
 		to := bufio.NewWriter(out)
@@ -40,14 +40,13 @@ func (c *scoreCmd) writeRows(ctx context.Context, s streams, subject ask.Subject
 			if len(c.Agent) == 0 {
 				row.Result, row.Brier = &o.ValueSign, &o.Brier
 			}
-			err = errors.Join(err, lines.Encode(row))
+			_ = lines.Encode(row) // Flush returns the error of a write
 		}}
 		from := score.Place{}
 		if part, ok := in.(section); ok {
 			from = score.Place{Offset: 1, Line: part.before} // only a reader at 0 compares the file's checksum
 		}
-		reader := score.NewReader(stream.Interruptible(ctx, in), from)
-		reader.Parser.AnyPosition, reader.Unsolved = c.AnyPosition, true
+		reader := c.reader(ctx, in, from)
 		for more := true; more; {
 			var some []score.Position
 			for len(some) < scoreAtOnce {
@@ -65,12 +64,12 @@ func (c *scoreCmd) writeRows(ctx context.Context, s streams, subject ask.Subject
 					return done, err
 				}
 			}
-			if err := errors.Join(meter.Add(ctx, some, nil), err); err != nil {
+			if err := errors.Join(meter.Add(ctx, some, nil), to.Flush()); err != nil {
 				return done, err
 			}
 			done.answered += len(some)
 			progress.show(stream.Summary{Lines: int64(done.answered), Bytes: reader.Place().Offset - from.Offset})
 		}
-		return done, to.Flush()
+		return done, nil
 	})
 }

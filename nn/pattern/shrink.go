@@ -44,8 +44,8 @@ const gamesAtOnce = 2048
 
 // Frequency returns, for each row of the table, the share of positions that have it, in games that
 // a network plays against itself and in their mirror images. Half of the games follow the network;
-// in the others each move is random with a probability from 0 to 1, because searches visit what
-// nobody plays. The same arguments give the same frequencies.
+// in the others each move is random with a probability from 0 to 1, because searches also visit
+// unlikely positions. The same arguments give the same frequencies.
 func Frequency(ctx context.Context, n *Network, games int, seed uint64) ([]float64, error) {
 	counts := make([]float64, RowCount())
 	e := eval.New(NewBackend(n), eval.Options{})

@@ -12,7 +12,7 @@ const slice = 8 * time.Millisecond
 
 var (
 	next    time.Time     // when the event loop should have its next turn
-	waiting chan struct{} // closed after the event loop's turn; nil while nobody waits
+	waiting chan struct{} // closed after the event loop's turn; nil while no goroutine waits
 	port    js.Value      // sends the message that the event loop handles last in a turn
 )
 

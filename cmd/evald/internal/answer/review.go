@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/evald/evald/cmd/evald/internal/pasted"
 	"github.com/evald/evald/cmd/evald/internal/play"
@@ -103,15 +104,11 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 		limit = a.config.Limits.Time
 	}
 	asked := ctx
-	ctx, end, err := a.begin(ctx, limit)
+	ctx, reviewer, end, err := a.beginReview(ctx, b, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	reviewer, err := a.reviewer(b, games())
-	if err != nil {
-		return nil, err
-	}
 	values, err := a.sight(ctx, b, moves)
 	if err != nil {
 		return nil, why(ctx, err)
@@ -128,8 +125,16 @@ func (a *Answerer) review(ctx context.Context, q *reviewRequest) (any, error) {
 	return described, nil
 }
 
-// games are the options of reviews of games.
-func games() review.Options { return review.Options{Threads: min(2, runtime.GOMAXPROCS(0))} }
+// beginReview is begin with a reviewer of games, whose memory is that of the place.
+func (a *Answerer) beginReview(ctx context.Context, b *game.Board, d time.Duration) (timed context.Context, r *review.Reviewer, end func(), err error) {
+	if timed, end, err = a.begin(ctx, d); err != nil {
+		return nil, nil, nil, err
+	}
+	if r, err = a.reviewer(b, review.Options{Threads: min(2, runtime.GOMAXPROCS(0))}); err != nil {
+		end()
+	}
+	return timed, r, end, err
+}
 
 func (a *Answerer) reviewer(b *game.Board, o review.Options) (*review.Reviewer, error) {
 	o.TableMiB = solverTable
@@ -329,15 +334,11 @@ func (a *Answerer) why(ctx context.Context, q *whyRequest) (any, error) {
 		return nil, bad("move", "move is %d, must be 0 to %d, a move of the game by its number from 0", q.Move, len(moves)-1)
 	}
 	asked := ctx
-	ctx, end, err := a.begin(ctx, a.config.Limits.Review)
+	ctx, reviewer, end, err := a.beginReview(ctx, b, a.config.Limits.Review)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	reviewer, err := a.reviewer(b, games())
-	if err != nil {
-		return nil, err
-	}
 	found := reviewer.Why(ctx, moves, q.Move)
 	if err := asked.Err(); err != nil {
 		return nil, why(asked, err)

@@ -1,9 +1,9 @@
 //go:build js && wasm
 
-// Wasm is the program of package standalone for a web worker (internal/web/page/worker.js). It calls
-// evaldReady with three functions: ask(id, name, json), cancel(id) and open(json of a position),
-// and answers by evaldAnswer(id, json, status): status is 0 for an object that others follow, 200
-// for the last one, and otherwise that of a refusal.
+// Wasm is the program of package standalone for a web worker (internal/web/page/worker.js). It
+// calls evaldReady with two functions, ask(id, name, json) and cancel(id), and answers by
+// evaldAnswer(id, json, status): status is 0 for an object that others follow, 200 for the last
+// one, and otherwise that of a refusal.
 package main
 
 import (

@@ -5,11 +5,13 @@ import { keep } from "./storage.js";
 import { remember } from "./store.js";
 import { say } from "./strings.js";
 
-const given = ["win-loss", "win-draw", "draw-loss"]; // marks of moves that change the result
+// givenAway reports whether a reviewed move changes the result.
+export const givenAway = (move) => ["win-loss", "win-draw", "draw-loss"].includes(move.mark);
 
 export class Ended {
-  // show is called with the game on the board, even if it is unchanged; human says for each side whether the visitor plays it.
-  async show(game, human, signal) {
+  // show is called with the game on the board, even if it is unchanged; human says for each side whether the visitor plays it, and positionAt
+  // returns the position after a number of moves.
+  async show(game, human, positionAt, signal) {
     const visitor = human[0] === human[1] ? -1 : human.indexOf(true);
     $("ended").hidden = game.result === "" || visitor < 0;
     if ($("ended").hidden || this.position === game.position) {
@@ -20,14 +22,13 @@ export class Ended {
     keep({ last: game.position });
     try {
       const reviewed = await patiently(() => post("/ui/review", { game: game.position }, signal), signal, () => {});
-      this.position = game.position;
-      const mistakes = reviewed.moves.map((m, i) => i).filter((i) => i % 2 === visitor && given.includes(reviewed.moves[i].mark));
-      if (mistakes.length > 0) {
-        const [first] = mistakes;
+      const first = reviewed.moves.findIndex((m, i) => i % 2 === visitor && givenAway(m));
+      if (first >= 0) {
         const was = reviewed.moves[first].mark === "draw-loss" ? "ended.drawing" : "ended.winning";
         this.tell(`${text} ${say(was, { move: first + 1 })}`, game.position, first);
-        await this.keepMistake(game, reviewed, first, signal);
+        await this.keepMistake(game.position, first, positionAt(first), signal);
       }
+      this.position = game.position;
     } catch (e) {
       if (!aborted(e)) {
         setText($("ended-text"), text);
@@ -42,11 +43,11 @@ export class Ended {
     setText($("ended-review"), say(mistake < 0 ? "ended.review" : "ended.better"));
   }
 
-  // keepMistake makes the mistake one of the visitor's puzzles.
-  async keepMistake(game, reviewed, at, signal) {
-    const { best } = await patiently(() => post("/ui/why", { position: game.position, move: at }, signal), signal, () => {});
-    if (best?.length) {
-      remember(`${game.rules}:${game.moves.slice(0, at).join(reviewed.separator) || "-"}`, best[0]);
+  // keepMistake makes a move of a game one of the visitor's puzzles; before is the position before it.
+  async keepMistake(position, move, before, signal) {
+    const { best } = await patiently(() => post("/ui/why", { position, move }, signal), signal, () => {});
+    if (best.length) {
+      remember(before, best[0]);
       setText($("ended-text"), `${$("ended-text").textContent} ${say("ended.tomorrow")}`);
     }
   }

@@ -383,7 +383,7 @@ export class Play {
     }
     const { signal } = this.work;
     this.moves.complete(g.line, thinks, signal);
-    this.ended.show(g, this.human(), signal);
+    this.ended.show(g, this.human(), (made) => this.positionAt(made), signal);
     if (!this.over()) {
       this.look(shown, thinks, signal);
       if (this.hints.asked && !thinks && this.hints.ask()) {

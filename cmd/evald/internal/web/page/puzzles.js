@@ -84,17 +84,15 @@ export class Puzzles {
     if (wanted === this.puzzle?.position) {
       return;
     }
-    const mistake = store.stored().mistakes[wanted];
+    const daily = this.daily(), mistake = store.stored().mistakes[wanted];
     if (wanted === "mistakes" && store.due().length) {
       await this.review();
-    } else if (wanted === "daily" || wanted === this.daily().position) {
-      await this.open(this.daily(), "daily");
-    } else if (this.byPosition.has(wanted)) {
-      await this.open(this.byPosition.get(wanted), "next");
-    } else if (mistake) {
-      await this.open({ position: wanted, move: mistake.move, rating: 0, theme: "", result: "" }, "review");
+    } else if (wanted === "daily" || wanted === daily?.position) {
+      await this.open(daily, "daily");
+    } else if (mistake && !this.byPosition.has(wanted)) {
+      await this.repeat({ position: wanted, move: mistake.move });
     } else {
-      await this.open(this.next(), "next");
+      await this.open(this.byPosition.get(wanted) ?? this.next(), "next");
     }
   }
 
@@ -127,8 +125,13 @@ export class Puzzles {
   async review() {
     const [mistake] = store.due();
     if (mistake) {
-      await this.open(this.byPosition.get(mistake.position) ?? { ...mistake, rating: 0, theme: "", result: "" }, "review");
+      await this.repeat(mistake);
     }
+  }
+
+  // repeat opens a mistake, which need not be one of the puzzles.
+  repeat({ position, move }) {
+    return this.open(this.byPosition.get(position) ?? { position, move, rating: 0, theme: "", result: "" }, "review");
   }
 
   // open shows a puzzle. kind says how it was chosen: daily, next or review.

@@ -1,6 +1,7 @@
 // The review of a game: its graph, its mistakes and their reasons. The server computes the review; why.js has its texts.
 import { aborted, patiently, post } from "./api.js";
 import { $, make, setText } from "./dom.js";
+import { givenAway } from "./ended.js";
 import { ReviewBoard } from "./reviewboard.js";
 import { drawGraph } from "./reviewgraph.js";
 import { say } from "./strings.js";
@@ -272,7 +273,7 @@ export class Review {
     const moves = game.moves.slice(0, Math.max(0, i)).map((m) => m.move);
     $("review-retry").href = `#${game.rules}:${moves.join(game.separator) || "-"}`;
     const why = wrong ? this.whys.get(i) : undefined;
-    $("review-remember").hidden = !(why?.best?.length && ["win-draw", "win-loss", "draw-loss"].includes(move.mark));
+    $("review-remember").hidden = !(why?.best?.length && givenAway(move));
     setText($("review-remember"), say("review.remember"));
     if (!wrong) {
       return;

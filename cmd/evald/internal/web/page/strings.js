@@ -338,7 +338,7 @@ const en = {
   "review.summary": "{moves} moves reviewed. Mistakes: Red {red}, Yellow {yellow}.",
   "review.summary.open": "Not proved: {n} moves.",
   "review.summary.likely": "Likely mistakes among them, by the search's opinion: {n}.",
-  "review.further": "The review goes on ..",
+  "review.further": "Continuing the review ..",
   "review.further.nothing": "Nothing more was proved this time.",
   "review.unordered": "A board does not say in which order its stones were played: evald has chosen an order, so these marks say nothing about the players.",
   "review.start": "Start",

@@ -93,15 +93,19 @@ export class TreeView {
       words[0].style.setProperty("--depth", String(depth));
       const to = make("a", { href: `#${rules}:${path}`, "aria-label": `${say("tree.play")}: ${path}` }, "\u2192");
       if (!m.moves) {
-        return make("li", { class: m.line ? "main" : "" }, make("div", { class: "leaf" }, ...words), to, ...rest(m.left_out));
+        return make("li", { class: m.line ? "main" : "" }, make("div", { class: "leaf" }, ...words), to, ...rest(m.left_out, depth + 1));
       }
-      const details = make("details", {}, make("summary", {}, ...words), make("ul", {}, ...m.moves.map((next) => item(next, path, depth + 1)), ...rest(m.left_out, "li")));
+      const details = make("details", {}, make("summary", {}, ...words), make("ul", {}, ...m.moves.map((next) => item(next, path, depth + 1)), ...rest(m.left_out, depth + 1, "li")));
       details.open = Boolean(m.line);
       return make("li", { class: m.line ? "main" : "" }, details, to);
     };
     // rest returns an element with the number of moves that are not shown, if there are any.
-    const rest = (n, element = "span") => (n ? [make(element, { class: "tree-left" }, say("tree.left", { n }))] : []);
-    $("tree-moves").replaceChildren(...tree.moves.map((m) => item(m, moves)), ...rest(tree.left_out, "li"));
+    const rest = (n, depth, element = "span") => {
+      const left = make(element, { class: "tree-left" }, say("tree.left", { n }));
+      left.style.setProperty("--depth", String(depth));
+      return n ? [left] : [];
+    };
+    $("tree-moves").replaceChildren(...tree.moves.map((m) => item(m, moves)), ...rest(tree.left_out, 0, "li"));
   }
 
   fold(open) {
