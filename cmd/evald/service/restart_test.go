@@ -32,8 +32,14 @@ type front struct {
 
 func newFront(t *testing.T) *front {
 	f := &front{Listener: gametest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)}
-	t.Cleanup(func() { f.Close() })
-	go func() {
+	ctx, closeAll := context.WithCancel(context.Background())
+	var copying sync.WaitGroup
+	t.Cleanup(func() {
+		f.Close()
+		closeAll() // also connections that both sides have forgotten
+		copying.Wait()
+	})
+	copying.Go(func() {
 		for {
 			in, err := f.Accept()
 			if err != nil {
@@ -45,13 +51,14 @@ func newFront(t *testing.T) *front {
 				continue
 			}
 			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-				go func() {
+				context.AfterFunc(ctx, func() { pair[0].Close() })
+				copying.Go(func() {
 					_, _ = io.Copy(pair[0], pair[1])
 					_ = pair[0].(*net.TCPConn).CloseWrite()
-				}()
+				})
 			}
 		}
-	}()
+	})
 	return f
 }
 
