@@ -70,8 +70,9 @@ export class TreeView {
   draw(tree) {
     const root = { visits: count(tree.visits), value: verdict(tree.to_move, tree.value, tree.proved) };
     const none = tree.moves.length ? "" : " " + say("tree.none", { line: tree.pv });
-    if ($("tree-position").value === this.position) { // the address may have another form
-      $("tree-position").value = tree.position;
+    const field = $("tree-position");
+    if (field.value === this.position && document.activeElement !== field) { // the address may have another form; who types is not disturbed
+      field.value = tree.position;
     }
     this.position = tree.position;
     setText($("tree-status"), [say("tree.root", root) + none, orderNote(tree.position)].join(" ").trim());
